@@ -312,7 +312,7 @@ def test_every_estimator_has_a_default_interval(options: list[str], tmp_path: Pa
     for name in options:
         assert "[0." in ok("show", tmp_path / "r.zarr", "--estimator", name).stdout
     found = open_result(tmp_path / "r.zarr")
-    assert found["interval"].notnull().all("ci_bound").any("method").all()
+    assert found["interval"].notnull().all("ci_bound").any("interval_method").all()
     assert not found["flags"].any()
 
 

@@ -61,7 +61,7 @@ def test_topics_count_as_in_trec_eval_unless_an_option_says_otherwise(
     mean = ap.aggregate(scores, convention="trec_eval", **options)
     np.testing.assert_allclose(mean["estimate"].item(), np.nanmean(areas), rtol=1e-15)
     assert mean["n_queries"].item() == np.isfinite(areas).sum()
-    undefined = (result["n_positive"] == 0) | result["estimate"].isnull().squeeze("estimator")
+    undefined = (result["n_positive"] == 0) | result["estimate"].isnull()
     assert result["interval"].where(undefined).isnull().all()
 
 
@@ -153,7 +153,7 @@ def test_one_word_gives_the_official_means_of_a_track(real_data: Path, tmp_path:
     ):
         outcome = command(*words)
         assert outcome.exit_code == 0, outcome.output
-    areas = ap.open_result(result)["estimate"].squeeze("estimator", drop=True).to_series()
+    areas = ap.open_result(result)["estimate"].to_series()
     topics = pd.read_csv(folder / "expected_ap_by_topic.csv.gz", dtype={"topic": str}).set_index(["run", "topic"])
     expected = topics[f"ap_rel{level}"].rename_axis(["model", "query"])
     assert len(expected) == areas.size == 61 * 43

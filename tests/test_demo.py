@@ -85,7 +85,7 @@ def test_everything_fits_eighty_columns(first: subprocess.CompletedProcess[str])
 @pytest.mark.smoke
 def test_it_ranks_all_systems_and_the_best_of_each_table(result: xr.DataTree, first: object, folder: Path) -> None:
     text = first.stdout  # type: ignore[attr-defined]
-    means = result[CLEF]["estimate"].sel(estimator="average_precision").mean("query")
+    means = result[CLEF]["estimate"].mean("query")
     best_first = means.sortby(means, ascending=False)
     reviews = text[: text.index("\n\n")].splitlines()
     ranked = [line.split() for line in reviews if line[:2].strip().isdigit()]
@@ -113,7 +113,7 @@ def test_reviews_equal_trec_eval(result: xr.DataTree, folder: Path) -> None:
 
     scores = open_scores(folder / "aucpr-demo" / "scores.zarr")
     expected = rows_of(ORACLES / "demo_reviews.csv")
-    estimates = evaluate(scores[CLEF].to_dataset(), ties="trec_eval")["estimate"].sel(estimator="average_precision")
+    estimates = evaluate(scores[CLEF].to_dataset(), ties="trec_eval")["estimate"]
     estimates = estimates.compute()
     found = [float(estimates.sel(model=row["run"], query=row["topic"])) for row in expected]
     np.testing.assert_allclose(found, [float(row["ap"]) for row in expected], rtol=0, atol=1e-6)
@@ -124,7 +124,7 @@ def test_tables_equal_scikit_learn(result: xr.DataTree) -> None:
     rows = rows_of(ORACLES / "demo_tables.csv")
     assert len(rows) == 75 * len(TABLES)
     for name in TABLES:
-        found = result[name]["estimate"].sel(estimator="average_precision")
+        found = result[name]["estimate"]
         expected = {
             f"{row['model']} repeat={row['repeat']}": float(row["ap"]) for row in rows if row["dataset"] == name
         }

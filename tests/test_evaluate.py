@@ -43,7 +43,8 @@ def test_signatures_repeat_the_options(function: Callable[..., Any]) -> None:
             elif name == "intervals":
                 assert received is None  # what the estimators have
             else:
-                assert (list(received) if isinstance(received, tuple) else received) == default, name
+                given_as = [received] if isinstance(default, list) and isinstance(received, str) else received
+                assert (list(given_as) if isinstance(given_as, tuple) else given_as) == default, name
     assert function is not ap.evaluate or set(given) == {"scores", "convention", *options}
 
 
@@ -70,12 +71,12 @@ def test_the_variables_of_a_result(scores: xr.Dataset) -> None:
     assert replicated["replicate"].dims == ("model", "estimator", "resample")
     assert list(replicated["resample"].values) == list(range(5))
     assert result["estimate"].dims == ("model", "estimator")
-    assert result["interval"].dims == ("model", "estimator", "method", "ci_bound")
+    assert result["interval"].dims == ("model", "estimator", "interval_method", "ci_bound")
     for name in ("n_positive", "n_negative", "n_missing", "prevalence", "flags"):
         assert result[name].dims == ("model",)
     assert list(result["model"].values) == list(scores["model"].values)
     assert list(result["estimator"].values) == NAMES
-    assert list(result["method"].values) == ["logit", "wilson"]
+    assert list(result["interval_method"].values) == ["logit", "wilson"]
     assert list(result["ci_bound"].values) == ["lower", "upper"]
     assert result["level"].item() == 0.9
     for name, variable in result.data_vars.items():
@@ -111,12 +112,12 @@ def test_the_numbers_of_a_result(scores: xr.Dataset) -> None:
 @pytest.mark.smoke
 def test_queries(query_scores: xr.Dataset) -> None:
     result = ap.evaluate(query_scores)
-    assert result["estimate"].dims == ("model", "query", "estimator")
+    assert result["estimate"].dims == ("model", "query")
     for query in query_scores["query"].values:
         one = query_scores.sel(query=query)
         kept = one.isel(item=np.flatnonzero(one["label"] != -2))
         np.testing.assert_array_equal(
-            result["estimate"].sel(query=query, estimator="average_precision").values,
+            result["estimate"].sel(query=query).values,
             ap.estimate(kept["score"].values, kept["label"].values),
         )
         assert (result["n_positive"] + result["n_negative"]).sel(query=query).values.tolist() == [
@@ -144,7 +145,7 @@ def test_coordinates_that_a_tree_inherits_are_kept() -> None:
 
 
 def test_zero_models_and_zero_items(scores: xr.Dataset) -> None:
-    assert ap.evaluate(scores.isel(model=[]))["estimate"].shape == (0, 1)
+    assert ap.evaluate(scores.isel(model=[]))["estimate"].shape == (0,)
     empty = ap.evaluate(scores.isel(item=[]))
     assert np.isnan(empty["estimate"].values).all()
     assert not empty["n_positive"].any()
@@ -153,8 +154,8 @@ def test_zero_models_and_zero_items(scores: xr.Dataset) -> None:
 
 
 def test_no_interval_on_request(scores: xr.Dataset) -> None:
-    assert ap.evaluate(scores, intervals=())["interval"].shape == (5, 1, 0, 2)
-    assert ap.evaluate(scores.chunk({"model": 2}), intervals=()).compute()["interval"].shape == (5, 1, 0, 2)
+    assert ap.evaluate(scores, intervals=())["interval"].shape == (5, 0, 2)
+    assert ap.evaluate(scores.chunk({"model": 2}), intervals=()).compute()["interval"].shape == (5, 0, 2)
 
 
 # Laziness
@@ -280,14 +281,14 @@ def test_trec_order_from_documents_or_from_a_variable() -> None:
         {"score": (("model", "item"), [[1.0] * 6, [2.0, 2, 2, 1, 1, 1]]), "label": ("item", [0, 1, 0, 0, 0, 1])},
         coords={"model": ["a", "b"], "item": names},
     )
-    from_names = ap.evaluate(scores, ties="trec_eval")["estimate"].values[:, 0]
+    from_names = ap.evaluate(scores, ties="trec_eval")["estimate"].values
     np.testing.assert_allclose(from_names, [(1 / 3 + 2 / 5) / 2, (1 / 2 + 2 / 5) / 2], rtol=1e-15)
     places = [3, 2, 0, 1, 5, 4]
     bare = scores.drop_vars("item").assign(tie_order=("item", places))
-    np.testing.assert_array_equal(ap.evaluate(bare, ties="trec_eval")["estimate"].values[:, 0], from_names)
+    np.testing.assert_array_equal(ap.evaluate(bare, ties="trec_eval")["estimate"].values, from_names)
     # The variable goes before the names.
     turned = scores.assign(tie_order=("item", [-place for place in places]))
-    turned_areas = ap.evaluate(turned, ties="trec_eval")["estimate"].values[:, 0]
+    turned_areas = ap.evaluate(turned, ties="trec_eval")["estimate"].values
     np.testing.assert_allclose(turned_areas[0], (1 / 2 + 2 / 4) / 2, rtol=1e-15)
     np.testing.assert_array_equal(
         ap.estimate(scores["score"].values, scores["label"].values, ties="trec_eval", tie_order=places), from_names
@@ -597,8 +598,8 @@ def test_aggregate_without_queries_keeps_the_first_interval(forest: xr.DataTree)
     result = ap.evaluate(forest, intervals=["wilson", "logit"])
     means = ap.aggregate(result)
     assert isinstance(means, xr.DataTree)
-    np.testing.assert_array_equal(means["small/interval"].values, result["small/interval"].values[:, :, 0])
-    assert means["topics/estimate"].dims == ("model", "estimator")
+    np.testing.assert_array_equal(means["small/interval"].values, result["small/interval"].values[:, 0])
+    assert means["topics/estimate"].dims == ("model",)
     with pytest.raises(InvalidInputError, match="level must lie"):
         ap.aggregate(result, level=95)
 
@@ -662,3 +663,24 @@ def test_axes_of_length_1_broadcast_as_in_numpy() -> None:
         assert found[index] == ap.estimate(score[index[0], 0], label[index[1]])
     np.testing.assert_array_equal(ap.estimate(da.from_array(score, chunks=(2, 1, -1)), label[None]).compute(), found)
     assert ap.estimate(score[:1], label[:1]).shape == (1, 1)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(
+    ("options", "dims"),
+    [
+        ({}, ("model", "ci_bound")),
+        ({"estimators": "haldane", "intervals": "logit"}, ("model", "ci_bound")),
+        ({"intervals": ["logit"]}, ("model", "interval_method", "ci_bound")),
+        ({"estimators": ["haldane"]}, ("model", "estimator", "ci_bound")),
+        ({"estimators": ["haldane"], "intervals": ["logit"]}, ("model", "estimator", "interval_method", "ci_bound")),
+    ],
+)
+def test_one_name_is_a_scalar_and_a_list_is_a_dimension(
+    scores: xr.Dataset, options: dict[str, Any], dims: tuple[str, ...]
+) -> None:
+    for result in (ap.evaluate(scores, **options), ap.evaluate(scores.chunk({"model": 2}), **options)):
+        assert result["interval"].dims == dims
+        assert result["estimate"].dims == tuple(dim for dim in dims if dim not in ("interval_method", "ci_bound"))
+        assert {"estimator", "interval_method"} <= set(result.coords)
+        assert ap.aggregate(result)["estimate"].dims == result["estimate"].dims

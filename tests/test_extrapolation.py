@@ -79,7 +79,7 @@ def test_weights_of_negatives_are_another_prevalence() -> None:
     at = ap.evaluate(scores, prevalence=0.001, prevalence_design="fixed")
     for name in ("estimate", "interval", "extrapolated"):
         np.testing.assert_allclose(by_weights[name], at[name], rtol=1e-9)
-    assert at["method"].values.tolist() == ["extrapolated"]
+    assert at["interval_method"].item() == "extrapolated"
     for result in (by_weights, at, ap.evaluate(weighted)):
         assert result.aucpr.flagged("unseen_rates")["unseen_rates"].all()
     plain = ap.evaluate(weighted)
@@ -93,7 +93,7 @@ def test_with_enough_negatives_it_is_the_plain_interval() -> None:
     scores = normal(300, mean=2.0)
     at = ap.evaluate(scores, intervals=["extrapolated", "influence_beta"], prevalence=0.05)
     assert not at.aucpr.flagged("unseen_rates")["unseen_rates"].any()
-    np.testing.assert_array_equal(at["interval"].isel(method=0), at["interval"].isel(method=1))
+    np.testing.assert_array_equal(at["interval"].isel(interval_method=0), at["interval"].isel(interval_method=1))
     equal = ap.evaluate(scores.assign(weight=("item", np.full(3000, 7.0))))
     assert not equal["flags"].any()
     assert "extrapolated" not in equal

@@ -169,7 +169,7 @@ def test_a_comparison_is_the_mean_of_the_differences() -> None:
     )
     mean = ap.aggregate(people, auxiliary=machine)
     comparison = ap.compare(PEOPLE, "bm25", auxiliary=MACHINE, equivalence=0.2)
-    of_pair = comparison.sel(model="dense", baseline="bm25")
+    of_pair = comparison.sel(model="dense")
     for one, other in (
         ("difference", "estimate"),
         *((name, name) for name in ("standard_error", "tuning", "width_ratio")),
@@ -177,7 +177,7 @@ def test_a_comparison_is_the_mean_of_the_differences() -> None:
         assert of_pair[one].item() == mean[other].item()
     np.testing.assert_allclose(of_pair["interval"], mean["interval"].squeeze(), rtol=1e-12)
     np.testing.assert_array_equal(comparison["estimate"], ap.aggregate(PEOPLE, auxiliary=MACHINE)["estimate"].squeeze())
-    others = comparison.isel(model=slice(1, None)).squeeze("baseline")
+    others = comparison.isel(model=slice(1, None))
     np.testing.assert_array_equal(others["p_adjusted"], holm(others["p_value"].values))
     reach = stdtrit(N_PEOPLE - 2, 1 - 0.05 / 3 / 2) * others["standard_error"]
     np.testing.assert_allclose(others["simultaneous_interval"][:, 1] - others["difference"], reach, rtol=1e-12)

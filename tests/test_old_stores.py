@@ -44,7 +44,8 @@ DESCRIBED_BY_0_1 = "Standard error: of average precision by its influence functi
 
 
 def expected(folder: Path, **options: Any) -> Any:
-    result = ap.evaluate(ap.open_scores(folder / "scores.zarr").load(), **LOGIT | options)
+    scores = ap.open_scores(folder / "scores.zarr").load()
+    result = ap.evaluate(scores, **{"estimators": ["average_precision"]} | LOGIT | options)
     result["standard_error"].attrs["description"] = DESCRIBED_BY_0_1
     flags = result["flags"].attrs
     flags["flag_masks"] = flags["flag_masks"][:FLAGS_OF_0_1]
@@ -73,7 +74,9 @@ def test_an_unfinished_run_is_started_again(client: Client, old: Path) -> None:
     with pytest.raises(StoreError, match=r"(?s)begun by an earlier version.*--overwrite"):
         ap.run(old / "scores.zarr", target, cluster=client, **LOGIT)
     assert state_of(target) == before
-    fresh = ap.run(old / "scores.zarr", target, cluster=client, overwrite=True, **LOGIT)
+    fresh = ap.run(
+        old / "scores.zarr", target, estimators=["average_precision"], cluster=client, overwrite=True, **LOGIT
+    )
     np.testing.assert_array_equal(fresh["interval"], expected(old)["interval"])
 
 
@@ -94,10 +97,10 @@ def test_what_was_drawn_by_version_0_1_opens(old: Path) -> None:
     result = ap.open_result(old / "finished.zarr")
     now = expected(old, **BOOTSTRAP).isel(model=slice(3))
     assert result.attrs["random_scheme"] == "philox4x32-10 1" != now.attrs["random_scheme"]
-    same = {"method": ["logit"]}
+    same = {"interval_method": ["logit"]}
     assert_same_bits(result.drop_vars("replicate").sel(same), now.drop_vars("replicate").sel(same))
     ends = result["replicate"].quantile([0.025, 0.975], "resample").transpose(..., "quantile")
-    np.testing.assert_allclose(result["interval"].sel({"method": "bootstrap"}), ends)
+    np.testing.assert_allclose(result["interval"].sel({"interval_method": "bootstrap"}), ends)
 
 
 @pytest.mark.parametrize("name", ["finished", "unfinished", "growing", "resampled"])

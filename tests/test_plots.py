@@ -73,13 +73,13 @@ def many() -> xr.Dataset:
     return xr.Dataset(
         {
             "estimate": (("model", "estimator"), estimate[:, None]),
-            "interval": (("model", "estimator", "method", "ci_bound"), interval[:, None, None, :]),
+            "interval": (("model", "estimator", "interval_method", "ci_bound"), interval[:, None, None, :]),
             "prevalence": ("model", np.full(N_MANY, 0.1)),
         },
         coords={
             "model": [f"run_{i:04d}" for i in range(N_MANY)],
             "estimator": ["average_precision"],
-            "method": ["logit"],
+            "interval_method": ["logit"],
             "ci_bound": ["lower", "upper"],
             "level": 0.95,
         },
@@ -309,7 +309,7 @@ def test_thousands_of_curves_are_few_artists(others: str) -> None:
 def test_forest_of_the_best(pima_result: xr.Dataset) -> None:
     ax = pima_result.aucpr.plot.forest(method="bootstrap")
     check_legible(ax)
-    best = pima_result.isel(estimator=0).sortby("estimate", ascending=False)
+    best = pima_result.sortby("estimate", ascending=False)
     assert ax.get_xlabel() == "average precision, 95 % bootstrap interval"
     assert ax.get_title("left") == "20 best of 75 models"
     dots = ax.lines[0].get_xdata()
@@ -317,7 +317,7 @@ def test_forest_of_the_best(pima_result: xr.Dataset) -> None:
     (intervals,) = [c for c in ax.collections if isinstance(c, LineCollection)]
     ends = np.array([segment[:, 0] for segment in intervals.get_segments()])
     np.testing.assert_array_equal(
-        np.sort(ends[:, 0]), np.sort(best["interval"].sel({"method": "bootstrap", "ci_bound": "lower"})[:20])
+        np.sort(ends[:, 0]), np.sort(best["interval"].sel({"interval_method": "bootstrap", "ci_bound": "lower"})[:20])
     )
 
 
@@ -396,7 +396,7 @@ def test_few_differences_are_the_largest_in_size() -> None:
 
 
 def test_a_selected_estimator_and_data_set_are_named(pima_result: xr.Dataset) -> None:
-    selected = pima_result.sel(estimator="average_precision").aucpr.plot.forest(method="logit")
+    selected = pima_result.aucpr.plot.forest(method="logit")
     assert selected.get_xlabel() == "average precision, 95 % logit interval"
     tree = xr.DataTree.from_dict({"pima": pima_result})
     assert tree["pima"].aucpr.plot.forest().get_title("left").startswith("pima")
@@ -508,7 +508,7 @@ def test_coverage_of_a_study_of_ones_own() -> None:
     check_legible(ax)
     assert legend_of(ax) == ["within 1 % of 90 %", "logit"]
     drawn = next(line for line in ax.lines if len(line.get_xdata()) == 2 and line.get_marker() == "o")
-    covered = study["coverage"].sel({"method": "logit"}).squeeze()
+    covered = study["coverage"].sel({"interval_method": "logit"}).squeeze()
     np.testing.assert_allclose(np.asarray(drawn.get_ydata(), float), covered)
 
 

@@ -30,8 +30,8 @@ def result_of(n_models: int, n_queries: int, seed: int = 0) -> xr.Dataset:
 @given(st.integers(2, 60), st.integers(0, 1000), st.sampled_from([0.5, 0.8, 0.95]), st.sampled_from([0.9, 0.95]))
 def test_the_detectable_difference_is_that_of_noncentral_t(n: int, seed: int, wanted: float, level: float) -> None:
     result = result_of(2, n, seed)
-    found = ap.power(result, "m0", method="t", power=wanted, level=level)["detectable"].values[1, 0]
-    error = ap.compare(result, "m0", method="t")["standard_error"].values[1, 0]
+    found = ap.power(result, "m0", method="t", power=wanted, level=level)["detectable"].values[1]
+    error = ap.compare(result, "m0", method="t")["standard_error"].values[1]
     quantile = stats.t.ppf((1 + level) / 2, n - 1)
     assert stats.nct.sf(quantile, n - 1, found / error) == pytest.approx(wanted, abs=1e-4)
 
@@ -43,7 +43,7 @@ def test_the_needed_queries_are_those_of_statsmodels(difference: float, method: 
     from statsmodels.stats.power import TTestPower
 
     result = result_of(2, 20)
-    found = ap.power(result, "m0", method=method, difference=difference).isel(model=1, baseline=0)
+    found = ap.power(result, "m0", method=method, difference=difference).isel(model=1)
     spread = float((result["estimate"][1] - result["estimate"][0]).std(ddof=1))
     power = TTestPower().power
     n = found["n_needed"].item()
@@ -51,7 +51,7 @@ def test_the_needed_queries_are_those_of_statsmodels(difference: float, method: 
         assert power(difference / spread, n, 0.025, alternative="larger") >= 0.8
         assert n == 2 or power(difference / spread, n - 1, 0.025, alternative="larger") < 0.8
     else:
-        near = ap.power(result, "m0", method="t", difference=difference)["n_needed"].values[1, 0]
+        near = ap.power(result, "m0", method="t", difference=difference)["n_needed"].values[1]
         assert n == pytest.approx(near, rel=0.15, abs=3)
     now = power(difference / spread, 20, 0.025, alternative="larger")
     assert found["power"].item() == pytest.approx(now, abs=0.001 if method == "t" else 0.08)
@@ -59,8 +59,8 @@ def test_the_needed_queries_are_those_of_statsmodels(difference: float, method: 
 
 def test_the_detectable_difference_needs_the_present_number() -> None:
     result = result_of(2, 25)
-    detectable = ap.power(result, "m0", method="t")["detectable"].values[1, 0]
-    found = ap.power(result, "m0", method="t", difference=detectable * (1 + 1e-6)).isel(model=1, baseline=0)
+    detectable = ap.power(result, "m0", method="t")["detectable"].values[1]
+    found = ap.power(result, "m0", method="t", difference=detectable * (1 + 1e-6)).isel(model=1)
     assert found["power"].item() == pytest.approx(0.8, abs=1e-3)
     assert found["n_needed"].item() == 25
 
@@ -136,15 +136,15 @@ def test_items_are_counted_by_their_positives() -> None:
     found = ap.power(scores, "m0", difference=0.05)
     versus = ap.compare(scores, "m0", method="influence")
     n = float(ap.covariance(scores)["n_effective"].min())
-    error = versus["standard_error"].values[1, 0]
+    error = versus["standard_error"].values[1]
     quantile = stats.t.ppf(0.975, n + 9)
-    assert stats.nct.sf(quantile, n + 9, found["detectable"].values[1, 0] / error) == pytest.approx(0.8, abs=1e-4)
-    needed = found["n_needed"].values[1, 0]
+    assert stats.nct.sf(quantile, n + 9, found["detectable"].values[1] / error) == pytest.approx(0.8, abs=1e-4)
+    needed = found["n_needed"].values[1]
     assert needed == pytest.approx(n * (2.8 * error / 0.05) ** 2, rel=0.03)
     assert f"With {n:,.6g} positives, differences below" in found.attrs["summary"]
     half = scores.isel(item=slice(0, None, 2))
-    assert ap.power(half, "m0")["detectable"].values[1, 0] == pytest.approx(
-        np.sqrt(2) * found["detectable"].values[1, 0], rel=0.15
+    assert ap.power(half, "m0")["detectable"].values[1] == pytest.approx(
+        np.sqrt(2) * found["detectable"].values[1], rel=0.15
     )
 
 

@@ -224,7 +224,7 @@ def test_a_list_of_methods_is_each_method(area: np.ndarray, n: int, level: float
     assert isinstance(lazy, da.Array)
     np.testing.assert_array_equal(lazy.compute(scheduler="sync"), together)
     labelled = ap.interval(xr.DataArray(area, dims="model"), n, FORMULAS, level)
-    assert labelled.dims == ("model", "method", "ci_bound")
+    assert labelled.dims == ("model", "interval_method", "ci_bound")
     np.testing.assert_array_equal(labelled.values, together)
 
 

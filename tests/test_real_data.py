@@ -23,7 +23,7 @@ def command(*words):
 
 
 def areas(scores, **options):
-    return ap.evaluate(scores, intervals=(), **options)["estimate"].squeeze("estimator", drop=True)
+    return ap.evaluate(scores, intervals=(), **options)["estimate"]
 
 
 @pytest.mark.slow

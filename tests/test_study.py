@@ -72,13 +72,13 @@ def test_records_agree_with_the_public_functions(client: Client, tmp_path: Path)
     parts = np.stack([ap.estimate(score[:, fold == k], label[fold == k]) for k in range(3)])
     half = scipy.stats.norm.ppf(0.975) * scipy.stats.sem(parts, axis=0)
     expected = np.stack([parts.mean(axis=0) - half, parts.mean(axis=0) + half], axis=-1)
-    np.testing.assert_allclose(bounds.sel({"method": "cross_validation"}), expected, rtol=1e-13)
+    np.testing.assert_allclose(bounds.sel({"interval_method": "cross_validation"}), expected, rtol=1e-13)
     location = one["location"].sel(estimator="average_precision")
-    np.testing.assert_allclose(location.sel({"method": "cross_validation"}), parts.mean(axis=0), rtol=1e-13)
+    np.testing.assert_allclose(location.sel({"interval_method": "cross_validation"}), parts.mean(axis=0), rtol=1e-13)
     assert one["n_positive"].values.tolist() == [12] * 10
     assert one["interval"].sel(estimator="interpolated_convex").isnull().all()
-    assert one["interval"].sel({"estimator": "interpolated_median", "method": "bca"}).isnull().all()
-    assert one["interval"].sel({"estimator": "interpolated_median", "method": "bootstrap"}).notnull().all()
+    assert one["interval"].sel({"estimator": "interpolated_median", "interval_method": "bca"}).isnull().all()
+    assert one["interval"].sel({"estimator": "interpolated_median", "interval_method": "bootstrap"}).notnull().all()
 
 
 def test_bootstrap_bounds_are_those_of_a_plain_bootstrap() -> None:
@@ -187,7 +187,7 @@ def test_formula_intervals_may_change(client: Client, tmp_path: Path) -> None:
     options = SMALL | {"n_simulations": 5, "url": tmp_path / "s.zarr", "cluster": client}
     study(**options)
     other = (*METHODS[:-1], "clopper_pearson")
-    assert list(study(**options | {"intervals": other})["method"].values) == list(other)
+    assert list(study(**options | {"intervals": other})["interval_method"].values) == list(other)
 
 
 def test_another_store_is_not_touched(client: Client, tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_coverage_agrees_with_another_simulation(client: Client) -> None:
         covered.append((abs(truth - centre) <= half, abs(area - t) <= z * math.sqrt(t * (1 - t) / 10)))
     assert float(found["mean"]) == pytest.approx(np.mean(estimates), abs=4 * math.sqrt(2) * float(found["mean_error"]))
     for method, share in zip(("logit", "binomial"), np.mean(covered, axis=0), strict=True):
-        one = found.sel({"method": method})
+        one = found.sel({"interval_method": method})
         assert float(one["coverage"]) == pytest.approx(share, abs=4 * math.sqrt(2) * float(one["coverage_error"]))
 
 
@@ -263,11 +263,11 @@ def test_conclusions_at_fifty_positives(client: Client) -> None:
     """Logit covers, bootstrap and cross-validation do not; the convex hull overestimates."""
     found = study(["binormal"], [500], n_simulations=800, n_resamples=300, cluster=client).squeeze()
     coverage = found["coverage"].sel(estimator="average_precision")
-    assert float(coverage.sel({"method": "logit"})) > 0.95
-    assert float(coverage.sel({"method": "cross_validation_t"})) < 0.9
+    assert float(coverage.sel({"interval_method": "logit"})) > 0.95
+    assert float(coverage.sel({"interval_method": "cross_validation_t"})) < 0.9
     location = found["location_ratio"].sel(estimator="average_precision")
-    assert location.sortby(location)["method"].values.tolist()[2:] == ["bootstrap", "cross_validation_t"]
-    assert float(coverage.sel({"method": "bootstrap"})) < 0.95
+    assert location.sortby(location)["interval_method"].values.tolist()[2:] == ["bootstrap", "cross_validation_t"]
+    assert float(coverage.sel({"interval_method": "bootstrap"})) < 0.95
     assert found["bias_ratio"].idxmax("estimator").item() == "interpolated_convex"
 
 
@@ -285,7 +285,7 @@ def test_formulas_use_the_positives_of_each_simulation(client: Client, tmp_path:
     np.testing.assert_array_equal(one["estimate"][:, 0], ap.estimate(score, label))
     bounds = ap.interval(one["estimate"].values[:, 0], label.sum(axis=1), "logit")
     area = binormal().area(0.2)
-    logit = found.sel({"estimator": "average_precision", "method": "logit"})
+    logit = found.sel({"estimator": "average_precision", "interval_method": "logit"})
     assert float(logit["coverage"]) == ((bounds[:, 0] <= area) & (area <= bounds[:, 1])).mean()
     assert float(logit["location_ratio"]) == pytest.approx(float(found["bias_ratio"][0]))
     assert float(found["n_positive"]) == 12
@@ -306,7 +306,7 @@ def test_a_simulation_of_one_class_is_undefined(client: Client) -> None:
     assert min(lacking) > 0
     np.testing.assert_array_equal(found["n_estimates"], 40 - np.array(lacking))
     for method in methods:
-        assert found["undefined"].sel({"method": method}).values == pytest.approx(np.array(lacking) / 40)
+        assert found["undefined"].sel({"interval_method": method}).values == pytest.approx(np.array(lacking) / 40)
 
 
 # Arguments
@@ -349,7 +349,7 @@ TINY: dict[str, Any] = {"n_simulations": 3, "n_resamples": 20}
 def test_by_default_some_estimator_is_resampled(client: Client, estimators: Any, expected: list[str]) -> None:
     found = study("binormal", 50, 0.2, estimators, "bootstrap", **TINY, cluster=client)
     assert found.attrs["resampled"] == expected
-    covered = found["coverage"].sel({"estimator": expected, "method": "bootstrap"})
+    covered = found["coverage"].sel({"estimator": expected, "interval_method": "bootstrap"})
     assert covered.notnull().all()
 
 

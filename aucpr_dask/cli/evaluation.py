@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,24 +27,29 @@ TOP_OF_TABLES = 3
 MOST_WORKERS = 2  # more would take longer to start than to do the work; one core is for this process
 
 
-def _expand(estimators: tuple[str, ...], source: str) -> tuple[str, ...]:
+def _expand(estimators: tuple[str, ...], source: str) -> str | list[str]:
     """Replace ``all`` by every estimator that takes no parameter and supports the weights of this store."""
     if "all" not in estimators:
-        return tuple(dict.fromkeys(estimators))
+        return _alone_or_all(estimators)
     from aucpr_dask.schema.terms import nodes_of
 
     weights = {"weight", "positive_weight", "negative_weight"}
     is_weighted = any(weights & set(node.data_vars) for _, node in nodes_of(ap.open_scores(source)))
     every = [spec.name for spec in ESTIMATORS.values() if spec.parameter is None and (spec.weights or not is_weighted)]
-    named = [name for one in estimators for name in (every if one == "all" else [one])]
-    return tuple(dict.fromkeys(named))
+    return _alone_or_all(name for one in estimators for name in (every if one == "all" else [one]))
+
+
+def _alone_or_all(names: Iterable[str]) -> str | list[str]:
+    """Return names that were given one by one, each once; one alone as Python's users give it."""
+    first, *others = dict.fromkeys(names)
+    return [first, *others] if others else first
 
 
 def _split_intervals(values: tuple[str, ...]) -> tuple[str, ...] | None:
     """Split names of intervals at commas; None if there are none."""
     if not values:
         return None
-    return interval_names(list(dict.fromkeys(name.strip() for value in values for name in value.split(","))))
+    return interval_names(_alone_or_all(name.strip() for value in values for name in value.split(",")))
 
 
 _evaluation_options = cli.with_options(

@@ -164,7 +164,7 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
     n_positive : array, broadcastable to `estimate`
         Positives behind each area.
     method : str or sequence of str
-        A sequence adds an axis before the last, or the dimension ``method``.
+        A sequence adds an axis before the last, or the dimension ``interval_method``.
     level : float
         Confidence level between 0 and 1.
 
@@ -233,7 +233,7 @@ def _refuse_no_positives(arrays: dict[str, Any]) -> None:
 @takes_arrays
 def evaluate(
     scores: Scores,
-    estimators: str | Sequence[str] = ("average_precision",),
+    estimators: str | Sequence[str] = "average_precision",
     intervals: str | Sequence[str] | None = None,
     level: float = 0.95,
     *,
@@ -266,11 +266,12 @@ def evaluate(
         and ``fold``. Or a mapping of names to arrays of scores, (item) or (query, item), with their labels behind it:
         ``evaluate({"forest": a, "linear": b}, y)``.
     estimators : str or sequence of str
-        Names from the registry.
+        Names from the registry. One that is given as text is a scalar coordinate of the result, a sequence is a
+        dimension, as in indexing.
     intervals : str or sequence of str, optional
-        Names from the registry; by default ``"influence_beta"``; ``"influence_log_t"`` for gain_area, and
-        ``"bootstrap"`` for estimators without an influence function. Where the data allow none of these, the interval
-        is NaN, and the flag ``no_interval`` is set.
+        Names from the registry, likewise; by default ``"influence_beta"``; ``"influence_log_t"`` for gain_area,
+        and ``"bootstrap"`` for estimators without an influence function. Where the data allow none of these, the
+        interval is NaN, and the flag ``no_interval`` is set.
     level : float
         Confidence level of the intervals.
     prevalence, recall_range, missing, ties, unjudged, positive_from, nothing_ranked, no_positives, convention
@@ -295,8 +296,9 @@ def evaluate(
     -------
     xarray.Dataset or xarray.DataTree
         The same kind as `scores`; lazy if they are Dask-backed. Variables ``estimate(..., estimator)``,
-        ``standard_error(..., estimator)``, ``interval(..., estimator, method, ci_bound)``, ``n_positive``,
+        ``standard_error(..., estimator)``, ``interval(..., estimator, interval_method, ci_bound)``, ``n_positive``,
         ``n_negative``, ``n_missing``, ``prevalence`` and ``flags``, where ... is model and, if present, query or class.
+        A single estimator or interval is a scalar coordinate in place of a dimension.
 
     Raises
     ------
@@ -312,8 +314,10 @@ def evaluate(
     ...     coords={"model": ["good", "bad"]},
     ... )
     >>> result = evaluate(scores)
-    >>> result["estimate"].sel(estimator="average_precision").values.round(4)
+    >>> result["estimate"].values.round(4)
     array([1.    , 0.4167])
+    >>> str(result["estimate"].idxmax("model").item())
+    'good'
     """
     return evaluate_scores(scores, EvaluationOptions.among(locals()))
 
@@ -378,8 +382,9 @@ def outputs_of(prepared: PreparedDataset) -> dict[str, Output]:
     sizes = {ESTIMATOR: len(options.estimators), METHOD: len(resampling.intervals), BOUND: len(BOUNDS)}
     sizes |= {RESAMPLE: resampling.n_resamples}
     dtypes: dict[str, Any] = {"n_missing": np.int64, "flags": np.int32}
+    sizes = {dim: size for dim, size in sizes.items() if dim not in options.single}
     return {
-        name: Output({dim: sizes[dim] for dim in spec.dims[0] if dim != "..."}, dtypes.get(name, np.float64))
+        name: Output({dim: sizes[dim] for dim in spec.dims[0] if dim in sizes}, dtypes.get(name, np.float64))
         for name, spec in RESULT_VARIABLES.items()
         if {"replicate": resampling.keep_replicates, "extrapolated": name in resampling.intervals}.get(name, True)
     }

@@ -74,7 +74,11 @@ def results_of(
         found["flags"] = _with_flag(found["flags"], "no_interval", lacks.any(axis=-1))
     if options.resampling.keep_replicates:
         found["replicate"] = evidence.replicates
-    return tuple(found[name] for name in RESULT_VARIABLES if name in found)
+    return tuple(
+        found[name][..., *(0 if dim in options.single else slice(None) for dim in spec.dims[0] if dim != "...")]
+        for name, spec in RESULT_VARIABLES.items()
+        if name in found
+    )
 
 
 def evidence_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from functools import cache, lru_cache
 from pathlib import Path
@@ -14,6 +14,7 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.request import SCHEME, PreparedDataset
 from aucpr_dask.schema import checks, terms
+from aucpr_dask.schema.options import EvaluationOptions
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store
@@ -42,7 +43,37 @@ def open_result(url: str | Path | Store, *, chunks: Any = None) -> terms.Scores:
     """
     from aucpr_dask.storage.stores import open_store  # with Zarr, which results in memory do without
 
-    return open_store(url, KIND, chunks=chunks, remedy_if_unchecked="evaluate again to add them")
+    opened = open_store(url, KIND, chunks=chunks, remedy_if_unchecked="evaluate again to add them")
+    return terms.map_nodes(opened, lambda path, node: in_words_of_today(node))
+
+
+def in_words_of_today(result: xr.Dataset) -> xr.Dataset:
+    """Return a result whose intervals are along the dimension of today, also if it is of an earlier version."""
+    return result.rename({terms.OLD_METHOD: terms.METHOD}) if terms.OLD_METHOD in result.dims else result
+
+
+def axes_of(options: EvaluationOptions) -> list[str]:
+    """Return which of estimators and intervals are dimensions of a result: those asked for as a list."""
+    return [dim for dim in (terms.ESTIMATOR, terms.METHOD) if dim not in options.single]
+
+
+def laid_out(result: xr.Dataset, axes: Collection[str]) -> xr.Dataset:
+    """Return a result whose estimators and intervals are dimensions as `axes` says, otherwise scalar coordinates."""
+    result = in_words_of_today(result)
+    is_old = terms.OLD_METHOD in axes
+    for dim in (terms.ESTIMATOR, terms.METHOD):
+        is_axis = dim in axes or (is_old and dim == terms.METHOD)
+        if not is_axis and result.sizes.get(dim) == 1:
+            result = result.squeeze(dim)
+        elif is_axis and dim in result.coords and dim not in result.dims:
+            orders = {name: spec.dims[0] for name, spec in terms.RESULT_VARIABLES.items() if dim in spec.dims[0]}
+            longer = {name: result[name].expand_dims(dim) for name in orders if name in result}
+            ordered = {
+                name: array.transpose(..., *(one for one in orders[name] if one in array.dims))
+                for name, array in longer.items()
+            }
+            result = result.drop_vars(dim).assign(ordered)
+    return result.rename({terms.METHOD: terms.OLD_METHOD}) if is_old and terms.METHOD in result.dims else result
 
 
 def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, source: xr.Dataset) -> xr.Dataset:
@@ -56,12 +87,13 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
     }
     if resampling.keep_replicates:
         axes |= {terms.RESAMPLE: range(resampling.n_resamples)}
+    scalars = {name: xr.Variable((), np.array(label, object)) for name, label in options.single.items()}
     of_source = [name for name in map(str, source.indexes) if name in kept]
     labelled = {name: (source[name].variable, source.xindexes[name]) for name in of_source}
-    labelled |= {name: _labelled_axis(name, along) for name, along in axes.items()}
+    labelled |= {name: _labelled_axis(name, along) for name, along in axes.items() if name not in scalars}
     labels = {name: variable.copy(deep=False) for name, (variable, _) in labelled.items()}
     indexes = {name: index for name, (_, index) in labelled.items()}
-    coordinates = xr.Coordinates(labels | {"level": xr.Variable((), resampling.level)}, indexes)
+    coordinates = xr.Coordinates(labels | scalars | {"level": xr.Variable((), resampling.level)}, indexes)
     for name, variable in variables.items():
         variable.attrs |= {"description": terms.RESULT_VARIABLES[name].description, "units": "1"}
     variables["interval"].attrs |= {"ci_kind": "confidence interval", "ci_prob": resampling.level}

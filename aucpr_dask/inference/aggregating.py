@@ -13,10 +13,19 @@ from scipy.special import ndtri, stdtrit
 
 from aucpr_dask.errors import InvalidInputError, clash
 from aucpr_dask.evaluation.api import evaluate, interval
-from aucpr_dask.evaluation.results import provenance
+from aucpr_dask.evaluation.results import laid_out, provenance
 from aucpr_dask.inference import classes, designs, machine_labels, requirements, samples, units
 from aucpr_dask.inference.classes import N_CLASSES
-from aucpr_dask.inference.designs import BOTH, ITEM_RESAMPLES, ITEMS, POWERED, UNITS, Sampling, unit_names
+from aucpr_dask.inference.designs import (
+    BOTH,
+    ITEM_RESAMPLES,
+    ITEMS,
+    POWERED,
+    UNITS,
+    Sampling,
+    estimators_of,
+    unit_names,
+)
 from aucpr_dask.inference.units import Floats
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
@@ -247,6 +256,7 @@ def _mean(
     result: xr.Dataset, dim: str | None, question: AggregationOptions, machine: xr.Dataset | None = None
 ) -> xr.Dataset:
     """Return the mean over the units of one result, or without units its estimates, with the interval asked for."""
+    result = result.drop_vars(terms.OF_INTERVALS, errors="ignore")  # of single rankings
     method = question.method
     if question.sample == ITEMS and method is None:
         method = "normal" if "standard_error" in result else "bootstrap"
@@ -281,7 +291,7 @@ def _mean(
 
 def _known_mean(result: xr.Dataset, dim: str | None) -> tuple[xr.DataArray, xr.DataArray, dict[str, xr.DataArray]]:
     """Return the mean over the units with an estimate, its standard error by their spread, and their number."""
-    estimate = result["estimate"].drop_vars("level", errors="ignore")  # that of the intervals of single rankings
+    estimate = result["estimate"]
     if dim is None:
         return estimate, estimate.where(False), {}
     summary = samples.summarize(estimate, dim)
@@ -314,9 +324,9 @@ def _by_errors(result: xr.Dataset, dim: str | None, method: str, level: float) -
         received, allowed = "a result without the variable 'standard_error'", "a result with standard errors, or scores"
         remedy = "evaluate(scores, ..., intervals='influence'), or another interval that has them"
         raise InvalidInputError(what, "argument 'method'", received, allowed, remedy)
-    error = result["standard_error"].drop_vars("level", errors="ignore")
+    error = result["standard_error"]
     if dim is not None:
-        error = samples.error_of_mean(error, result["estimate"].drop_vars("level", errors="ignore").notnull(), dim)
+        error = samples.error_of_mean(error, result["estimate"].notnull(), dim)
     bounds = _bounds(mean, ndtri(0.5 + level / 2) * error)
     return _Mean(mean, error, _on_logit_scale(bounds, mean) if method == "logit" else bounds, counts)
 
@@ -341,7 +351,7 @@ def _by_resamples(result: xr.Dataset, dim: str | None, sampling: Sampling, quest
     if has_replicates:
         requirements.require_replicates(result, f"sample={sampling.sample!r}")
     n_resamples = result.sizes[terms.RESAMPLE] if has_replicates else question.n_resamples or designs.UNIT_RESAMPLES
-    variable = result[samples.REPLICATE if has_replicates else "estimate"].drop_vars("level", errors="ignore")
+    variable = result[samples.REPLICATE if has_replicates else "estimate"]
     quantities = xr.apply_ufunc(
         _summarize_replicates,
         variable,
@@ -414,7 +424,7 @@ def _attributes(
     result: xr.Dataset, sentence: str, question: AggregationOptions, facts: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the attributes that record how a mean was computed."""
-    estimators = [str(name) for name in result[terms.ESTIMATOR].values] if terms.ESTIMATOR in result.dims else None
+    estimators = estimators_of(result) if terms.ESTIMATOR in result.coords else None
     return {"design": sentence} | provenance(result, {"estimators": estimators}, facts, {"level": question.level})
 
 
@@ -423,6 +433,7 @@ def _attributes(
 
 def _as_it_is(result: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
     """Return the estimates of a data set without queries, with its first interval."""
+    result = laid_out(result, (terms.METHOD, *map(str, result.dims)))
     estimates = result.drop_vars("level", errors="ignore")  # that of the result's interval
     kept = {"estimate": estimates["estimate"], "n_queries": estimates["estimate"].notnull().astype("int64")}
     if "standard_error" in estimates:

@@ -17,9 +17,10 @@ from aucpr_dask.inference.covarying import COVARIANCE_OPTIONS, influences
 from aucpr_dask.inference.designs import ITEM_RESAMPLES
 from aucpr_dask.inference.requirements import has_classes
 from aucpr_dask.inference.samples import REPLICATE, complete_units, labels_of, mean_of_known, mean_where_known
+from aucpr_dask.schema.checks import One
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import AggregationOptions
-from aucpr_dask.schema.terms import CLASS, ESTIMATOR, ITEM, QUERY, RESAMPLE, Scores, map_nodes, nodes_of
+from aucpr_dask.schema.terms import CLASS, ESTIMATOR, ITEM, OF_INTERVALS, QUERY, RESAMPLE, Scores, map_nodes, nodes_of
 from aucpr_dask.scores.validate import validated_scores
 
 N_CLASSES = "n_classes"
@@ -41,7 +42,8 @@ def mean_over_classes(
         return result
     if incomplete is not None:
         result = complete_units(result, CLASS, incomplete, path)
-    estimate = result["estimate"].drop_vars("level", errors="ignore")
+    result = result.drop_vars(OF_INTERVALS, errors="ignore")
+    estimate = result["estimate"]
     known = estimate.notnull()
     share: Any = 1.0
     if average == "weighted":
@@ -70,7 +72,8 @@ def evaluate_means(scores: Scores, question: AggregationOptions, options: dict[s
     is_plain = average == "macro" and question.method != "bootstrap" and question.incomplete in (None, "raise")
     if is_plain and len(names) == 1 and names[0] in WITH_INFLUENCE and set(others) <= set(COVARIANCE_OPTIONS):
         by_influence = map_nodes(influences(scores, names[0], **others), _with_error)
-        return map_nodes(by_influence, lambda path, node: node.expand_dims({ESTIMATOR: list(names)}, -1))
+        named = map_nodes(by_influence, lambda path, node: node.assign_coords({ESTIMATOR: names[0]}))
+        return named if isinstance(names, One) else map_nodes(named, lambda path, node: node.expand_dims(ESTIMATOR, -1))
     n_resamples = question.n_resamples or ITEM_RESAMPLES
     resampled: dict[str, Any] = {
         "keep_replicates": True,

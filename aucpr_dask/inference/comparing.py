@@ -19,6 +19,7 @@ from aucpr_dask.inference.methods import Wilcoxon
 from aucpr_dask.inference.paired_samples import PairedSample, annotate
 from aucpr_dask.inference.pairs import against, all_pairs
 from aucpr_dask.inference.questions import answer
+from aucpr_dask.schema.checks import is_list
 from aucpr_dask.schema.options import ComparisonOptions, renamed
 from aucpr_dask.schema.terms import BOUND, MODEL, QUERY, Scores, map_nodes, nodes_of
 
@@ -63,7 +64,7 @@ def compare(
         :func:`aucpr_dask.evaluate`.
     baseline : label or sequence of labels, optional
         Models to compare all others with (their numbers if models have no labels); by default, all pairs of models
-        are compared.
+        are compared. One label is a scalar coordinate of the answer, a sequence is a dimension, as in indexing.
     estimator : str, optional
         Compare by this estimator or measure; the first of the result by default.
     over : {"query", "dataset", "class"}
@@ -114,10 +115,11 @@ def compare(
     Returns
     -------
     xarray.Dataset or xarray.DataTree
-        Over (model, other_model) or (model, baseline): ``difference``, ``standard_error``, ``interval`` and
-        ``simultaneous_interval`` (with ci_bound), ``p_value``, ``p_adjusted``; with a margin ``p_equivalence``,
-        ``share_inside`` and ``decision``; with machine labels ``tuning``, ``width_ratio`` and ``n_machine_units``; also
-        ``estimate(model)`` and ``n_units``. The attribute ``design`` describes what was resampled and what is fixed.
+        Over (model, other_model), (model, baseline) or, with one baseline, (model): ``difference``, ``standard_error``,
+        ``interval`` and ``simultaneous_interval`` (with ci_bound), ``p_value``, ``p_adjusted``; with a margin
+        ``p_equivalence``, ``share_inside`` and ``decision``; with machine labels ``tuning``, ``width_ratio`` and
+        ``n_machine_units``; also ``estimate(model)`` and ``n_units``. The attribute ``design`` describes what was
+        resampled and what is fixed.
 
     Raises
     ------
@@ -140,9 +142,9 @@ def compare(
     ...     coords={"model": ["bm25", "tfidf", "neural"], "query": list("abcde")},
     ... )
     >>> comparison = compare(result, "bm25")
-    >>> comparison["difference"].sel(baseline="bm25").values.round(3)
+    >>> comparison["difference"].values.round(3)
     array([ 0.  , -0.18,  0.02])
-    >>> comparison["p_value"].sel(baseline="bm25").values
+    >>> comparison["p_value"].values
     array([1.    , 0.0625, 1.    ])
     >>> comparison.attrs["design"]  # doctest: +NORMALIZE_WHITESPACE
     'signs flipped: the differences on 5 queries, each with its items, all 32 choices of signs; fixed: the 3 models;
@@ -187,7 +189,12 @@ def _comparison(sample: PairedSample) -> xr.Dataset:
     if has_margin:
         flags = {"flag_values": list(range(len(grids.DECISIONS))), "flag_meanings": " ".join(grids.DECISIONS)}
         comparison["decision"].attrs |= flags
-    return comparison
+    return with_one_baseline(comparison, baseline)
+
+
+def with_one_baseline(answer: xr.Dataset, baseline: Baseline | None) -> xr.Dataset:
+    """Return an answer with one baseline, unless it was asked for as a list, as a scalar coordinate."""
+    return answer if baseline is None or is_list(baseline) else answer.isel({BASELINE: 0})
 
 
 def positions(labels: Baseline, names: Sequence[str], where: str = "argument 'baseline'") -> list[int]:

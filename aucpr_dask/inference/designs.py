@@ -13,9 +13,10 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.evaluation.results import laid_out
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import ADJUSTMENTS, SAMPLES
-from aucpr_dask.schema.terms import BOUND, ESTIMATOR, MEASURE, METHOD, QUERY, UNIT, in_words, plural
+from aucpr_dask.schema.terms import ESTIMATOR, MEASURE, METHOD, QUERY, UNIT, in_words, plural
 
 UNITS, ITEMS, BOTH = SAMPLES
 BY_P_VALUE = ("holm", "benjamini_hochberg", "none")  # adjustments without joint replicates
@@ -114,23 +115,11 @@ def values_as_areas(node: xr.Dataset) -> xr.Dataset:
 
 def with_estimators(node: xr.Dataset) -> xr.Dataset:
     """Return a result with axes of estimators (or in their place measures) and intervals, also if one was selected."""
-    if METHOD in node.coords and METHOD not in node.dims and "interval" in node:
-        method = str(node[METHOD].item())
-        node = node.drop_vars(METHOD)
-        node = node.assign(interval=node["interval"].expand_dims({METHOD: [method]}).transpose(..., METHOD, BOUND))
     if MEASURE in node.coords:
         node = node.rename({MEASURE: ESTIMATOR})
-    if ESTIMATOR in node["estimate"].dims:
-        return node
-    scalar = node.coords.get(ESTIMATOR)
-    name = str(_recorded(node.attrs) if scalar is None else scalar.item())
-    held = [name for name in ("estimate", "standard_error", "interval", "replicate") if name in node]
-    node = node.drop_vars(ESTIMATOR, errors="ignore")
-    last = tuple(dim for dim in (METHOD, BOUND) if "interval" in node and dim in node["interval"].dims)
-    expanded = {variable: node[variable].expand_dims({ESTIMATOR: [name]}, -1) for variable in held}
-    if "interval" in expanded:
-        expanded["interval"] = expanded["interval"].transpose(..., ESTIMATOR, *last)
-    return node.assign(expanded)
+    if ESTIMATOR not in node.coords and ESTIMATOR not in node["estimate"].dims:
+        node = node.assign_coords({ESTIMATOR: str(_recorded(node.attrs))})
+    return laid_out(node, (ESTIMATOR, METHOD))
 
 
 # --- samples ----------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from aucpr_dask.inference.methods import Goal, Pairs, Student, student_pairs
 from aucpr_dask.inference.samples import Estimates, labels_of, read_estimates
 from aucpr_dask.inference.units import Floats, Indices, mean_of_units, total_of_units
 from aucpr_dask.schema.options import ComparisonOptions, SampleOptions, in_words_of_today
-from aucpr_dask.schema.terms import ESTIMATOR, MEASURE, MODEL, Scores, nodes_of
+from aucpr_dask.schema.terms import ESTIMATOR, MEASURE, MODEL, OF_INTERVALS, Scores, nodes_of
 from aucpr_dask.scores.validate import check_unique
 
 HERE = "argument 'auxiliary'"
@@ -194,7 +194,8 @@ def summarize_with_machine(
 ) -> xr.Dataset:
     """Return means over units, their errors and how far intervals reach, of each model on the units that it has."""
     ours, theirs = dask.compute(result["estimate"], _matched(result["estimate"], machine["estimate"], dim))
-    ours = ours.drop_vars("level", errors="ignore").transpose(..., dim)
+    ours, theirs = (one.drop_vars(OF_INTERVALS, errors="ignore") for one in (ours, theirs))
+    ours = ours.transpose(..., dim)
     place_of = {str(label): place for place, label in enumerate(labels_of(theirs, dim))}
     units = sorted(place_of)
     everywhere = theirs.transpose(*ours.dims).values[..., [place_of[unit] for unit in units]]

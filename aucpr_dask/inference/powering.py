@@ -12,7 +12,7 @@ from scipy.special import nctdtr, nctdtrinc, ndtr, ndtri, stdtr, stdtrit
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.arrays import takes_arrays
-from aucpr_dask.inference.comparing import BASELINE, Baseline, positions
+from aucpr_dask.inference.comparing import BASELINE, Baseline, positions, with_one_baseline
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.designs import ITEMS, unit_names
 from aucpr_dask.inference.grids import Quantity, placed
@@ -251,12 +251,12 @@ def power(
     Returns
     -------
     xarray.Dataset or xarray.DataTree
-        Over (model, other_model) or (model, baseline): ``detectable``, by the interval of each pair on its own, and
-        ``detectable_family``, by the simultaneous intervals; they are infinite where no interval is finite. Among all
-        pairs, ``detectable_rank(model)`` is the difference from the next model with which the two would be told apart
-        by the simultaneous sets of :func:`rank`. With a difference ``power``, ``n_needed``, and the same with
-        ``_family``: of units, or of positives if items are the sample, at the same prevalence. NaN where positives
-        are not counted. The attribute ``summary`` says it in words.
+        Over (model, other_model), (model, baseline) or, with one baseline, (model): ``detectable``, by the interval of
+        each pair on its own, and ``detectable_family``, by the simultaneous intervals; they are infinite where no
+        interval is finite. Among all pairs, ``detectable_rank(model)`` is the difference from the next model with which
+        the two would be told apart by the simultaneous sets of :func:`rank`. With a difference ``power``, ``n_needed``,
+        and the same with ``_family``: of units, or of positives if items are the sample, at the same prevalence. NaN
+        where positives are not counted. The attribute ``summary`` says it in words.
 
     Raises
     ------
@@ -273,9 +273,9 @@ def power(
     >>> noise = 0.05 * np.random.default_rng(1).normal(size=(2, 43))
     >>> result = xr.Dataset({"estimate": (("model", "query"), values + noise)}, coords={"model": ["bm25", "dense"]})
     >>> found = power(result, "bm25", difference=0.01)
-    >>> found["detectable"].sel(model="dense", baseline="bm25").item().__round__(3)
+    >>> found["detectable"].sel(model="dense").item().__round__(3)
     0.028
-    >>> found["n_needed"].sel(model="dense", baseline="bm25").item()
+    >>> found["n_needed"].sel(model="dense").item()
     315.0
     >>> found.attrs["summary"]  # doctest: +NORMALIZE_WHITESPACE
     'With 43 queries, differences below 0.028 would be missed more than one time in five (80 % power); to
@@ -314,7 +314,8 @@ def _power(sample: PairedSample, power: float, difference: float | None) -> xr.D
         from_next[order[:-1]] = found["detectable_family"].values[order[:-1], order[1:]]
         found["detectable_rank"] = (MODEL, from_next)
     found = annotate(found, sample, family_size=single.error.size, wanted_power=power)
-    return found.assign_attrs(summary=_in_words(single, values, found, power, difference))
+    found.attrs["summary"] = _in_words(single, values, found, power, difference)
+    return with_one_baseline(found, baseline)
 
 
 def _in_words(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import MOST_SHOWN, AlignmentError, InvalidInputError, brief, few
 from aucpr_dask.inference.designs import estimator_dim, estimators_of, unit_names
 from aucpr_dask.inference.units import Floats, draw_units_and_items, mean_of_units, means_of_replicates
-from aucpr_dask.schema.terms import ESTIMATOR, MODEL, QUANTITY, QUERY, RESAMPLE, Scores, nodes_of
+from aucpr_dask.schema.terms import ESTIMATOR, MEASURE, MODEL, QUANTITY, QUERY, RESAMPLE, Scores, nodes_of
 from aucpr_dask.scores.validate import check_unique
 
 DATASET = "dataset"
@@ -140,16 +140,16 @@ def read_replicates(result: xr.Dataset, estimates: Estimates, estimator: str | N
 
 def chosen(variable: xr.DataArray, estimator: str | None) -> xr.DataArray:
     """Return a variable of one estimator: the named one, or the first."""
-    dim = estimator_dim(variable)
+    dim = estimator_dim(variable) or next((name for name in (ESTIMATOR, MEASURE) if name in variable.coords), None)
     if dim is None:
         return variable
-    names = [str(name) for name in variable[dim].values]
+    names = [str(name) for name in np.atleast_1d(variable[dim].values)]
     name = names[0] if estimator is None else estimator
     if name not in names:
         what = f"this {dim} is not in the result"
         remedy = "evaluate again with it" if dim == ESTIMATOR else "give one of these names"
         raise InvalidInputError(what, "option 'estimator'", brief(name), ", ".join(names), remedy)
-    return variable.isel({dim: names.index(name)})
+    return variable.isel({dim: names.index(name)}) if dim in variable.dims else variable
 
 
 def labels_of(variable: xr.DataArray | xr.Dataset, dim: str) -> pd.Index:

@@ -69,9 +69,9 @@ def evaluate_runs(
     >>> qrels = {"q1": {"d1": 1, "d2": 0}, "q2": {"d3": 1}}
     >>> runs = {"bm25": {"q1": {"d2": 2.5, "d1": 1.5}, "q2": {"d3": 7.0}}}
     >>> result = evaluate_runs(qrels, runs)
-    >>> result["estimate"].sel(model="bm25", estimator="average_precision").values
+    >>> result["estimate"].sel(model="bm25").values
     array([0.5, 1. ])
-    >>> float(aucpr_dask.aggregate(result)["estimate"].squeeze())  # MAP
+    >>> float(aucpr_dask.aggregate(result)["estimate"])  # MAP
     0.75
     """
     scores = from_runs(qrels, runs, layout=layout, dtype=dtype, duplicates=duplicates)
@@ -248,7 +248,7 @@ def import_measures(
     """
     evaluator, names = evaluator_of(measures, qrels)
     scores = dict(nodes_of(open_scores(scores_url)))[dataset or ""]
-    ours = evaluate(scores, intervals=(), convention="trec_eval")["estimate"].squeeze("estimator", drop=True).compute()
+    ours = cast(xr.Dataset, evaluate(scores, intervals=(), convention="trec_eval"))["estimate"].compute()
     topics = [str(topic) for topic in ours[QUERY].values]
     rows = []
     for model, path in files.reported(named_runs(runs, named_by).items(), on_progress, "computing measures"):

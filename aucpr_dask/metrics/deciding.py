@@ -188,7 +188,7 @@ def average_precision_difference(
     method = None if n_resamples is None else "bootstrap"
     options: dict[str, Any] = {"n_resamples": n_resamples, "seed": seed, "prevalence_design": prevalence_design}
     found = compare(scores, "y_score_a", method=method, level=level, **options)
-    versus = found.isel(baseline=0).sel(model="y_score_b")
+    versus = found.sel(model="y_score_b")
     lower, upper = map(float, versus["interval"])
     a, b = map(float, found["estimate"])
     return Difference(float(versus["difference"]), (lower, upper), float(versus["p_value"]), (a, b), level)

@@ -18,6 +18,7 @@ import xarray as xr
 from aucpr_dask.errors import ChunkError
 from aucpr_dask.evaluation.api import describe_scores, evaluate_part
 from aucpr_dask.evaluation.request import SCHEME, drawn_unit
+from aucpr_dask.evaluation.results import axes_of, laid_out
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.scores.chunks import chunks_of, item_chunk
@@ -31,6 +32,7 @@ FLAT = {"name": "default", "separator": "."}  # one folder for the chunks of an 
 SECONDS_OF_TRIAL, GROWTH = 2.0, 4  # the last of growing trials takes no longer, as far as one can tell
 MOST_LABELS = 1 << 20  # items whose labels are read to see whether they are graded
 DATE_ENCODING = {"units": "nanoseconds since 1970-01-01", "calendar": "proleptic_gregorian", "dtype": "int64"}
+OLD_AXES = (terms.ESTIMATOR, terms.OLD_METHOD)  # of results whose record doesn't say
 
 Region = tuple[tuple[str, int, int], ...]  # dimension, start, stop
 
@@ -136,6 +138,21 @@ class Plan:
             return self
         return replace(self, tasks=tuple(tasks), task_bytes=_bytes_of_all(tasks, self.scores, self.template))
 
+    def continuing(self, recorded: Mapping[str, Any]) -> Plan:
+        """Return the plan for a result that is begun, whose dimensions stay: those of a record, if it has any."""
+        axes = recorded.get("axes")
+        if axes == self.parameters["axes"]:
+            return self
+        sources = dict(terms.nodes_of(self.scores))
+        lengths = _task_lengths(sources, {path: _chunk_lengths(dataset) for path, dataset in sources.items()})
+
+        def relaid(path: str, node: xr.Dataset) -> xr.Dataset:
+            return _encoded(laid_out(node, OLD_AXES if axes is None else axes), lengths[path])
+
+        others = {name: value for name, value in self.parameters.items() if name != "axes"}
+        parameters = others | ({} if axes is None else {"axes": axes})
+        return replace(self, parameters=parameters, template=terms.map_nodes(self.template, relaid))
+
     @property
     def is_random(self) -> bool:
         """Whether random numbers decide resamples or folds."""
@@ -225,6 +242,7 @@ def plan_run(source_url: Any, *, data_sets: Sequence[str] | None = None, **optio
             "source": public(source),
             "source_digest": digest,
             "random_scheme": SCHEME,
+            "axes": axes_of(asked),
             "blocks": len(tasks),  # as tasks were called when the format was fixed
             "blocks_digest": digest_of(tasks),
         },
@@ -371,7 +389,7 @@ def _bytes_of(task: Task, scores: xr.Dataset, result: xr.Dataset) -> int:
     score = scores["score"]
     n_items = item_chunk(scores) or score.sizes[terms.ITEM]  # at a time; items in chunks add the positives
     part = task.parts()[0]
-    n_estimators = result["estimate"].sizes["estimator"]
+    n_estimators = result["estimate"].sizes.get("estimator", 1)
     replicates = 0
     if n_resamples := result.attrs.get("n_resamples"):
         from aucpr_dask.kernels import planned_bytes
@@ -395,13 +413,18 @@ def _bytes_within(dataset: xr.Dataset, sizes: Mapping[str, int]) -> int:
 
 
 def _template(result: xr.Dataset, lengths: Mapping[str, int], source: str, digest: str) -> xr.Dataset:
+    template = _encoded(result, lengths)
+    template.attrs |= {"source": public(source), "source_digest": digest}
+    return template
+
+
+def _encoded(result: xr.Dataset, lengths: Mapping[str, int]) -> xr.Dataset:
     template = result.drop_encoding()
     for variable in template.data_vars.values():
         variable.encoding = _encoding(variable.variable, lengths)
     for coordinate in template.coords.values():
         if coordinate.dtype.kind == "M":  # in units that suit any later label
             coordinate.encoding = DATE_ENCODING
-    template.attrs |= {"source": public(source), "source_digest": digest}
     return template
 
 

@@ -25,7 +25,7 @@ from aucpr_dask.errors import (
     StoreError,
     UnreachableError,
 )
-from aucpr_dask.evaluation.results import open_result
+from aucpr_dask.evaluation.results import laid_out, open_result
 from aucpr_dask.progress import Progress, Tracker
 from aucpr_dask.runs import growing
 from aucpr_dask.runs.ledger import Ledger, differing, identity_of
@@ -33,7 +33,7 @@ from aucpr_dask.runs.planning import Plan, plan_run
 from aucpr_dask.runs.steps import Step
 from aucpr_dask.runs.submitting import as_they_finish
 from aucpr_dask.runs.tasks import Assignment, evaluate_task
-from aucpr_dask.schema.terms import Scores, nodes_of
+from aucpr_dask.schema.terms import Scores, map_nodes, nodes_of
 from aucpr_dask.scores.store import Watched
 from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.claims import CLEARING, FINISHED, FREE, LAYING_OUT, RUNNING, State
@@ -125,11 +125,13 @@ def run(
         what, received = "the result and the scores would overlap", f"scores at {source}"
         raise StoreError(what, target, received, None, "name another place for the result")
     watched = Watched(source)
-    plan = plan_run(source, data_sets=data_sets, **options)
+    asked = plan_run(source, data_sets=data_sets, **options)
     ledger = Ledger(target)
+    begun = None if overwrite else ledger.state().plan
+    plan = asked if begun is None else asked.continuing(begun)
     step = _next_step(plan, target, ledger, overwrite=overwrite)
     if step is None:
-        return open_result(target)
+        return _as_asked(open_result(target), asked)
     with watching(progress, on_progress) as watcher, _client(cluster, source, target, patience, watcher) as client:
         watcher.started(client.dashboard_link)
         step.plan.check_memory(_memory_of_a_thread(client))
@@ -147,7 +149,12 @@ def run(
             if isinstance(error, SourceChangedError) or not _is_finished(target, plan):
                 raise
             watcher.note("another run of the same call has finished the result")
-    return _open_finished(target, plan)
+    return _as_asked(_open_finished(target, plan), asked)
+
+
+def _as_asked(result: Scores, asked: Plan) -> Scores:
+    """Return a result with the dimensions that this call asked for, also if it was begun with others."""
+    return map_nodes(result, lambda path, node: laid_out(node, asked.parameters["axes"]))
 
 
 @contextmanager

@@ -87,10 +87,13 @@ def evaluate_task(number: int, task: Task, assignment: Assignment) -> AucprError
 
 async def _write_all(arrays: Mapping[str, zarr.AsyncArray[Any]], task: Task, result: Mapping[str, xr.Variable]) -> None:
     """Write to several arrays at once, and return when all writes have ended, even if one fails."""
-    ends = [
-        arrays[name].setitem(tuple(task.slices.get(str(dim), slice(None)) for dim in variable.dims), variable.values)
-        for name, variable in result.items()
-    ]
+    ends = []
+    for name, variable in result.items():
+        dims = getattr(arrays[name].metadata, "dimension_names", None) or ()
+        region = tuple(task.slices.get(str(dim), slice(None)) for dim in dims)
+        # A result that is begun keeps its axes: a single estimator or interval may have one of length 1.
+        sizes = [task.sizes.get(str(dim), size) for dim, size in zip(dims, arrays[name].shape, strict=True)]
+        ends.append(arrays[name].setitem(region, variable.values.reshape(sizes)))
     for outcome in await asyncio.gather(*ends, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome

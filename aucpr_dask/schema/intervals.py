@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aucpr_dask.schema.checks import each_once, lookup
+from aucpr_dask.schema.checks import One, each_once, lookup
 from aucpr_dask.schema.estimators import AREAS, BOYD, ESTIMATORS, IN_ONE_PASS, WITH_INFLUENCE
 
 
@@ -30,7 +30,7 @@ class IntervalSpec:
         return self.estimators is None or estimator in self.estimators
 
 
-DEFAULT_INTERVALS = ("influence_beta",)
+DEFAULT_INTERVALS = One(["influence_beta"])
 
 ON_UNIT_SCALE = tuple(name for name in WITH_INFLUENCE if name != "gain_area")  # which may be negative
 
@@ -215,10 +215,11 @@ def default_intervals(
     for name in with_influence:
         has_tail = extrapolates and INTERVALS["extrapolated"].serves(name)
         scaled.append("extrapolated" if has_tail else "influence_beta" if name in ON_UNIT_SCALE else "influence_log_t")
-    return tuple(dict.fromkeys([*sorted(scaled), *([others] if len(scaled) < len(estimators) else [])]))
+    names = dict.fromkeys([*sorted(scaled), *([others] if len(scaled) < len(estimators) else [])])
+    return One(names) if len(names) == 1 else tuple(names)
 
 
 def interval_names(interval: str | Sequence[str], option: str = "intervals") -> tuple[str, ...]:
     """Return names of intervals, each known and each once."""
     names = each_once(interval, option, INTERVALS, "name each interval once")
-    return tuple(lookup(INTERVALS, name, "interval method").name for name in names)
+    return type(names)(lookup(INTERVALS, name, "interval method").name for name in names)

@@ -23,7 +23,7 @@ from aucpr_dask.schema.estimators import (
     parse_estimator,
 )
 from aucpr_dask.schema.intervals import DEFAULT_INTERVALS, INTERVALS, default_intervals, interval_names
-from aucpr_dask.schema.terms import CLASS, QUERY
+from aucpr_dask.schema.terms import CLASS, ESTIMATOR, METHOD, QUERY
 
 MISSING = ("raise", "drop", "last", "unretrieved")
 UNJUDGED = ("negative", "drop")
@@ -140,7 +140,7 @@ class ResamplingOptions(Options):
 class EvaluationOptions(Options):
     """Which estimates, and how labels, missing scores and ties are read."""
 
-    estimators: tuple[str, ...] = option(("average_precision",), "What to estimate.", check=estimator_names)
+    estimators: tuple[str, ...] = option(checks.One(["average_precision"]), "What to estimate.", check=estimator_names)
     missing: str = option("raise", "What a missing score means.", allowed=MISSING)
     ties: str = option("group", "How equal scores count.", allowed=TIES)
     unjudged: str = option("negative", "What an unjudged item counts as.", allowed=UNJUDGED)
@@ -230,6 +230,12 @@ class EvaluationOptions(Options):
         """The intervals of these estimators unless others are named."""
         extrapolates = self.prevalence is not None and self.recall_range == ALL_RECALLS
         return default_intervals(self.estimators, self.with_influence, ties=self.ties, extrapolates=extrapolates)
+
+    @property
+    def single(self) -> dict[str, str]:
+        """The names, by dimension, that a result has as scalar coordinates: those not asked for as a list."""
+        asked = {ESTIMATOR: self.estimators, METHOD: self.resampling.intervals}
+        return {dim: names[0] for dim, names in asked.items() if isinstance(names, checks.One)}
 
     @property
     def with_influence(self) -> tuple[str, ...]:

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 MODEL, QUERY, CLASS, ITEM = "model", "query", "class", "item"
 RANKING_DIMS = (MODEL, QUERY, CLASS)  # which tell rankings apart; a data set has queries or classes, not both
-ESTIMATOR, METHOD, BOUND, GRADE = "estimator", "method", "ci_bound", "grade"
+ESTIMATOR, METHOD, BOUND, GRADE = "estimator", "interval_method", "ci_bound", "grade"
+OLD_METHOD = "method"  # what results of version 0.1 call it, and xarray a keyword of `sel`
 MEASURE, UNIT = "measure", "unit"  # of values of any measure: a dimension or an attribute, and the word for a query
 RESAMPLE, FOLD = "resample", "fold"
 BOUNDS = ("lower", "upper")
+OF_INTERVALS = ("level", METHOD)  # coordinates of a result that say nothing of its estimates
 
 POSITIVE, NEGATIVE, UNJUDGED, PADDING = 1, 0, -1, -2
 

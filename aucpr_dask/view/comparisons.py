@@ -14,6 +14,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from aucpr_dask.errors import printable
+from aucpr_dask.inference.comparing import BASELINE
 from aucpr_dask.inference.designs import measured, noun, unit_names
 from aucpr_dask.schema.terms import MEASURE, MODEL, Scores, in_words, nodes_of, percent
 from aucpr_dask.scores.importing.files import count
@@ -37,13 +38,16 @@ def summarize_comparison(comparison: Scores) -> list[Document]:
 
 
 def _summarize(path: str, node: xr.Dataset) -> Document:
+    if BASELINE in node.coords and BASELINE not in node.dims:
+        of_pairs = [name for name in (*_OF_PAIRS, *_OF_SOME_PAIRS) if name in node]
+        node = node.drop_vars(BASELINE).assign({name: node[name].expand_dims(BASELINE, 1) for name in of_pairs})
     names = [str(name) for name in node[MODEL].values]
     estimate = node["estimate"].values
     order = _best_first(estimate)
     is_separable = node["p_adjusted"].values <= 1 - float(node.attrs["level"])
     others, baselines, n_neighbours, n_hidden = names, None, None, 0
-    if "baseline" in node.dims:
-        others = baselines = [str(name) for name in node["baseline"].values]
+    if BASELINE in node.dims:
+        others = baselines = [str(name) for name in node[BASELINE].values]
         cells = [(i, j) for j, name in enumerate(others) for i in order if names[i] != name]
         # Two baselines are compared with each other twice.
         n_separable = sum({frozenset((names[i], others[j])): is_separable[i, j] for i, j in cells}.values())

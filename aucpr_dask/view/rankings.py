@@ -81,8 +81,8 @@ def level_of(node: xr.Dataset) -> float:
 def _level_and_method(result: terms.Scores) -> tuple[float, str | None]:
     """Return the level and the first method of the intervals of a result."""
     for _, dataset in terms.nodes_of(result):
-        if "interval" in dataset and dataset.sizes[terms.METHOD]:
-            return float(dataset["level"]), str(dataset[terms.METHOD].values[0])
+        if "interval" in dataset and dataset[terms.METHOD].size:
+            return float(dataset["level"]), str(np.atleast_1d(dataset[terms.METHOD].values)[0])
     return 0.95, None
 
 

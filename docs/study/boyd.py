@@ -68,15 +68,20 @@ def simulate(folder: Path, name: str, parts: Mapping[str, Mapping[str, Any]]) ->
 
 def keep(folder: Path, found: Sequence[xr.Dataset]) -> None:
     """Write the results of parts to the tables of estimates and of intervals."""
-    write(folder, "estimates", pd.concat(one.drop_dims("method").to_dataframe() for one in found).reset_index(), CELL)
+    write(
+        folder,
+        "estimates",
+        pd.concat(one.drop_dims("interval_method").to_dataframe() for one in found).reset_index(),
+        CELL,
+    )
     columns = [*NOT_STORED, "true_area"]
     write(folder, "intervals", pd.concat(map(interval_rows, found)).drop(columns=columns), [*CELL, "method"])
 
 
 def interval_rows(part: xr.Dataset) -> pd.DataFrame:
     """Return the results for each interval of the recommended estimators."""
-    names = ["true_area", *(name for name in part.data_vars if "method" in part[name].dims)]
-    table = part[names].to_dataframe().reset_index()
+    names = ["true_area", *(name for name in part.data_vars if "interval_method" in part[name].dims)]
+    table = part[names].to_dataframe().reset_index().rename(columns={"interval_method": "method"})
     return table[table["coverage"].notna() & table["estimator"].isin(RECOMMENDED)]
 
 

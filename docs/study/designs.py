@@ -72,7 +72,7 @@ def run(folder: Path, *, small: bool) -> None:
             if draw is clustered and n < 4 * IN_A_CLUSTER:
                 continue
             scores, area, options = draw(np.random.default_rng(n), n, n_simulations)
-            bounds = ap.evaluate(scores, intervals=METHODS, **options)["interval"].values[:, 0]
+            bounds = ap.evaluate(scores, intervals=METHODS, **options)["interval"].values
             covers = ((bounds[..., 0] <= area) & (area <= bounds[..., 1])).mean(axis=0)
             width = np.diff(bounds).mean(axis=0)[:, 0]
             for method, covered, wide in zip(METHODS, covers, width / width[0], strict=True):

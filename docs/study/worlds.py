@@ -149,8 +149,8 @@ def sample(world: tuple[Any, Any, float], n: int, n_simulations: int, random: np
 
 def intervals(scores: xr.Dataset, level: float, methods: tuple[str, ...]) -> dict[str, Array]:
     """Return the bounds of some intervals of every simulation."""
-    found = ap.evaluate(scores, intervals=methods, level=level)["interval"].isel(estimator=0)
-    return {method: found.sel({"method": method}).values for method in methods}
+    found = ap.evaluate(scores, intervals=methods, level=level)["interval"]
+    return {method: found.sel(interval_method=method).values for method in methods}
 
 
 def run(folder: Path, *, small: bool) -> None:

@@ -69,7 +69,7 @@ tied = result.aucpr.flagged("heavy_ties")["heavy_ties"]
 # pandas and Zarr are xarray's.
 
 # %%
-best = result.sel(estimator="average_precision").sortby("estimate", ascending=False).isel(model=slice(3))
+best = result.sortby("estimate", ascending=False).isel(model=slice(3))
 best["interval"].to_dataframe()["interval"].unstack("ci_bound").round(3)
 
 # %%
@@ -111,7 +111,7 @@ comparison = result.aucpr.compare(baseline="svm_lin_C0.1")
 ax = comparison.aucpr.plot.differences(top=12)
 
 # %%
-p = comparison["p_adjusted"].sel(baseline="svm_lin_C0.1").drop_sel(model="svm_lin_C0.1")
+p = comparison["p_adjusted"].drop_sel(model="svm_lin_C0.1")
 print(f"{int((p > 0.05).sum())} of {p.size} models do not differ significantly from the best at 5 %:")
 ", ".join(str(name) for name in p["model"].values[p.values > 0.05])
 

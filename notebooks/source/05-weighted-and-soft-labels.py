@@ -346,7 +346,7 @@ result = ap.evaluate(soft, "continuous", "bootstrap", n_resamples=N_RESAMPLES, k
 ax = result.aucpr.plot.forest()
 
 # %%
-difference = ap.compare(result, baseline="permuted").squeeze("baseline").sel(model=["good", "bad"])
+difference = ap.compare(result, baseline="permuted").sel(model=["good", "bad"])
 low, high = difference["simultaneous_interval"].transpose("ci_bound", ...).values
 pd.DataFrame({"difference": difference["difference"], "from": low, "to": high}, ["good", "bad"]).round(3)
 

@@ -64,7 +64,7 @@ for file in (runs[0], clef / "qrels.txt.xz"):
 # %%
 scores = ap.open_scores("clef.zarr")
 result = ap.evaluate(scores, missing="unretrieved", ties="trec_eval", intervals=[]).compute()
-result["estimate"].squeeze("estimator").to_pandas().T.round(2).iloc[:6, :5]
+result["estimate"].to_pandas().T.round(2).iloc[:6, :5]
 
 # %% [markdown]
 # Rows are reviews here, columns some of the systems. A heat map shows all: reviews differ more than systems do.
@@ -73,7 +73,7 @@ result["estimate"].squeeze("estimator").to_pandas().T.round(2).iloc[:6, :5]
 ax = result.aucpr.plot.heatmap()
 
 # %%
-spread = result["estimate"].squeeze()
+spread = result["estimate"]
 print(
     f"standard deviation between reviews {spread.mean('model').std().item():.3f}, between systems "
     f"{spread.mean('query').std().item():.3f}"
@@ -170,7 +170,7 @@ significant(ap.compare(pool, sample="items", method="influence", missing="unretr
 # %%
 block = ap.evaluate(scores, missing="unretrieved", intervals=[]).compute()
 both = pd.DataFrame(
-    {name: of["estimate"].squeeze().mean("query").to_pandas() for name, of in (("trec_eval", result), ("block", block))}
+    {name: of["estimate"].mean("query").to_pandas() for name, of in (("trec_eval", result), ("block", block))}
 )
 both["difference"] = both["block"] - both["trec_eval"]
 both.sort_values("difference", key=abs, ascending=False).head(4).round(4)

@@ -180,7 +180,6 @@ against = ap.compare(scores, baseline=now, method="influence")
 ax = against.aucpr.plot.differences(top=20)
 
 # %%
-against = against.squeeze("baseline")
 better = against["model"][(against["p_adjusted"] <= 0.05) & (against["difference"] > 0)].values
 low, high = against["simultaneous_interval"].transpose("ci_bound", ...).values
 table = pd.DataFrame({"difference": against["difference"], "from": low, "to": high}, against["model"].values)
@@ -195,9 +194,7 @@ table.loc[better].sort_values("difference", ascending=False).round(3).head(15)
 
 # %%
 choice = ["knn k=9 distance", now]
-points = ap.evaluate(
-    scores.sel(model=choice), "precision_at_recall(0.9)", "bootstrap", n_resamples=N_RESAMPLES
-).squeeze(["estimator", "method"])
+points = ap.evaluate(scores.sel(model=choice), "precision_at_recall(0.9)", "bootstrap", n_resamples=N_RESAMPLES)
 table = points["interval"].to_pandas().assign(precision=points["estimate"])
 table["images for 100 found"] = 100 / table["precision"]
 table.round(2)

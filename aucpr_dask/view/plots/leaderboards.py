@@ -61,8 +61,9 @@ def _estimates(
     if MODEL not in node.dims:
         node = node.expand_dims(MODEL)
     interval, of = node.get("interval"), ""
-    if interval is not None and METHOD in interval.dims:
-        methods = subjects.names_of(node, METHOD)
+    if interval is not None and METHOD in interval.coords:
+        interval = interval if METHOD in interval.dims else interval.expand_dims(METHOD)
+        methods = subjects.names_of(interval.to_dataset(), METHOD)
         method = method_with_bounds(interval) if method is None else choose(tuple(methods), method, "method")
         if method is None:
             interval = None
@@ -457,7 +458,7 @@ def replicates(
     if "replicate" not in node:
         where = f"data set {path!r}" if path else None
         raise InvalidInputError("this result keeps no replicates", where, remedy="evaluate with keep_replicates=True")
-    if method is None and METHOD in node.dims and "bootstrap" in subjects.names_of(node, METHOD):
+    if method is None and METHOD in node.coords and "bootstrap" in subjects.names_of(node, METHOD):
         method = "bootstrap"  # the interval that comes from these replicates
     drawn = _estimates(node, estimator, method, query, "replicates", is_mean=False)
     order, title = subjects.best_first(drawn.estimate), (subjects.title_of(result, path), _query_name(query))

@@ -19,7 +19,18 @@ from aucpr_dask.inference.powering import POWER, pair_reaches
 from aucpr_dask.inference.questions import unit_dim
 from aucpr_dask.schema.checks import choose, fraction, margin
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.terms import CLASS, ESTIMATOR, METHOD, MODEL, QUERY, Scores, in_words, percent, plural
+from aucpr_dask.schema.terms import (
+    CLASS,
+    ESTIMATOR,
+    METHOD,
+    MODEL,
+    OLD_METHOD,
+    QUERY,
+    Scores,
+    in_words,
+    percent,
+    plural,
+)
 from aucpr_dask.view.plots import style, subjects
 from aucpr_dask.view.tables import distinct
 
@@ -213,7 +224,7 @@ def coverage(
         raise InvalidInputError("unknown prevalence", received=repr(prevalence), allowed=allowed)
     prevalence = shares[0] if prevalence is None else prevalence
     table = table[table["prevalence"] == prevalence]
-    known = tuple(dict.fromkeys(table["method"]))
+    known = tuple(dict.fromkeys(table[METHOD]))
     chosen = (methods,) if isinstance(methods, str) else tuple(methods or known[: len(style.COLOURS)])
     for method in chosen:
         choose(known, method, "method")
@@ -226,6 +237,7 @@ def coverage(
 def _table(study: xr.Dataset | pd.DataFrame) -> tuple[pd.DataFrame, float]:
     """Return a table with a row for each cell, and the nominal level."""
     if isinstance(study, pd.DataFrame):
+        study = study.rename(columns={OLD_METHOD: METHOD})
         needed = {"scenario", "n_items", "prevalence", ESTIMATOR, METHOD, "coverage", "coverage_error"}
         if not needed <= set(study.columns):
             absent = ", ".join(sorted(needed - set(study.columns)))
@@ -242,7 +254,7 @@ def _draw_coverage(ax: Axes, table: pd.DataFrame, methods: Sequence[str], level:
     ax.axhline(level, color="black", linewidth=0.8)
     ax.axhspan(level - 0.01, level + 0.01, color=style.PALE, linewidth=0, label=f"within 1 % of {percent(level)}")
     for line, method in enumerate(methods):
-        rows = table[table["method"] == method].sort_values("n_items")
+        rows = table[table[METHOD] == method].sort_values("n_items")
         ax.errorbar(
             rows["n_items"] * rows["prevalence"],
             rows["coverage"],

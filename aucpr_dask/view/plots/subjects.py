@@ -106,7 +106,7 @@ def at_estimator(node: xr.Dataset, estimator: str | None) -> tuple[str, xr.Datas
 
 def names_of(node: xr.Dataset, dim: str = MODEL) -> list[str]:
     """Return the labels along a dimension as text; numbers where there are none."""
-    labels = node[dim].values if dim in node.coords else range(node.sizes[dim])
+    labels = np.atleast_1d(node[dim].values) if dim in node.coords else range(node.sizes[dim])
     return [str(label) for label in labels]
 
 

@@ -25,7 +25,18 @@ from aucpr_dask.inference.requirements import has_classes, require_results
 from aucpr_dask.inference.samples import DATASET, REPLICATE, Estimates, labels_of, stack_data_sets
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import in_words_of_today
-from aucpr_dask.schema.terms import BOUND, CLASS, ESTIMATOR, METHOD, MODEL, QUERY, RESAMPLE, Scores, nodes_of
+from aucpr_dask.schema.terms import (
+    BOUND,
+    CLASS,
+    ESTIMATOR,
+    METHOD,
+    MODEL,
+    OF_INTERVALS,
+    QUERY,
+    RESAMPLE,
+    Scores,
+    nodes_of,
+)
 from aucpr_dask.view.rankings import level_of, method_with_bounds
 from aucpr_dask.view.report.pages import Payload
 
@@ -162,7 +173,7 @@ def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
     """Return the means over data sets, if there are several and all have the same models."""
     if len(nodes) < 2 or len({frozenset(map(str, node.indexes.get(MODEL, ()))) for node in nodes.values()}) > 1:
         return None
-    alone = {path: node[["estimate"]].drop_vars("level", errors="ignore") for path, node in nodes.items()}
+    alone = {path: node[["estimate"]].drop_vars(OF_INTERVALS, errors="ignore") for path, node in nodes.items()}
     tree = xr.DataTree.from_dict(alone)
     level = level_of(next(iter(nodes.values())))
     try:
