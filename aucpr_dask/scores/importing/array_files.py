@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 import os
+import subprocess
+import sys
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -82,7 +84,7 @@ def _zip_errors(path: Path) -> Iterator[None]:
         raise _corrupt(path, error) from error
 
 
-def _corrupt(path: Path, error: Exception) -> FileFormatError:
+def _corrupt(path: Path, error: object) -> FileFormatError:
     return FileFormatError("the file is corrupt or truncated", path, error, remedy="copy or download it again")
 
 
@@ -231,6 +233,37 @@ def _zarr_documents(path: FilePath) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield name, node.metadata.to_dict()
 
 
+# What readers do before they come to numbers. In a damaged file, HDF5 may go in circles, which nothing can interrupt.
+_WALK = """
+import sys, h5py
+with h5py.File(sys.argv[1], "r") as file:
+    groups, seen = [file["/"]], set()
+    while groups:
+        group = groups.pop()
+        for name in group:
+            if isinstance(group.get(name, getlink=True), h5py.ExternalLink):
+                continue
+            node = group.get(name)
+            dict(node.attrs)
+            if isinstance(node, h5py.Dataset):
+                [len(dim) for dim in node.dims]
+            elif node.id not in seen:
+                seen.add(node.id)
+                groups.append(node)
+"""
+PATIENCE = 120.0  # seconds
+
+
+def _check_that_it_ends(path: FilePath) -> None:
+    """Raise if reading what an HDF5 file says of itself, in another process, does not end, or crashes."""
+    try:
+        done = subprocess.run([sys.executable, "-c", _WALK, path], timeout=PATIENCE, capture_output=True, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise _corrupt(Path(path), f"reading its metadata took more than {PATIENCE:g} s") from error
+    if done.returncode < 0:
+        raise _corrupt(Path(path), f"HDF5 crashed by signal {-done.returncode}")
+
+
 def _check_hdf5(path: FilePath) -> None:
     try:
         import h5py
@@ -238,6 +271,7 @@ def _check_hdf5(path: FilePath) -> None:
         return  # then only an engine that was named can open it
     if not h5py.is_hdf5(path):
         return
+    _check_that_it_ends(path)
     with h5py.File(path, "r") as file:
         groups, seen = [file["/"]], {file["/"].id}
         while groups:
