@@ -29,17 +29,21 @@ FAMILIES, SIMULATIONS = (2, 10), 1000
 HUGE = 1000  # models, of which the table compares all with one
 POWER = {2: 3.0, 10: 5.0}  # standard errors of a difference by which the first model differs from the others
 
-POSITIVES, ITEM_MODELS = (5, 10, 20, 50, 100, 200), (2, 8, 40)
-ITEM_METHODS = ("bootstrap", "influence")
+POSITIVES, PAIR_POSITIVES, ITEM_MODELS = (5, 10, 20, 50, 100, 200), (10, 20, 50, 200), (2, 8, 40)
+ITEM_METHODS, PAIR_METHODS = ("bootstrap", "influence"), ("influence", "rank_swap")
 # Mean and deviation of the positives of two models, the prevalence, and the correlation of the models' scores.
 ITEM_WORLDS = {
-    "equal": ((1.0, 1.0), (1.0, 1.0), 0.1, 0.5),
-    "unequal": ((1.5, 1.0), (1.0, 1.0), 0.1, 0.5),
-    "alike": ((2.0, 1.0), (2.0, 1.0), 0.1, 0.9),
-    "rare": ((3.0, 1.0), (2.5, 1.0), 0.005, 0.5),
-    "narrow": ((1.5, 0.5), (1.5, 0.5), 0.5, 0.5),
-    "nearly perfect": ((4.0, 1.0), (4.0, 1.0), 0.1, 0.5),
-    "nearly perfect, unequal": ((4.0, 1.0), (3.0, 1.0), 0.1, 0.5),
+    "equal": ((1.5, 1.0), (1.5, 1.0), 0.1, 0.0),
+    "equal, alike": ((1.5, 1.0), (1.5, 1.0), 0.1, 0.9),
+    "equal, near copies": ((1.5, 1.0), (1.5, 1.0), 0.1, 0.99),
+    "equal, by chance": ((0.0, 1.0), (0.0, 1.0), 0.1, 0.0),
+    "equal, nearly perfect": ((4.0, 1.0), (4.0, 1.0), 0.1, 0.5),
+    "equal areas of unlike shapes": ((1.0, 0.5), (0.7693, 1.5), 0.5, 0.5),
+    "unequal": ((2.0, 1.0), (1.5, 1.0), 0.1, 0.5),
+    "unequal, near copies": ((1.55, 1.0), (1.5, 1.0), 0.1, 0.99),
+    "unequal, rare": ((3.0, 1.0), (2.5, 1.0), 0.005, 0.5),
+    "unequal, nearly perfect": ((4.0, 1.0), (3.6, 1.0), 0.1, 0.5),
+    "unequal, even": ((3.0, 1.0), (1.0, 1.0), 0.5, 0.5),
 }
 
 
@@ -124,7 +128,7 @@ def families_over_items(share: float) -> Iterator[dict[str, object]]:
     for n_models in ITEM_MODELS:
         for n in POSITIVES:
             scores = _draw(n, number, ((1.5, 1.0),) * n_models, 0.1, 0.5)
-            for method, found in _compare_items(scores).items():
+            for method, found in _compare_items(scores, ITEM_METHODS).items():
                 others = ~np.eye(n_models, dtype=bool)
                 error = np.mean([bool((one["p_adjusted"] <= 1 - LEVEL).any()) for one in found])
                 bounds = [one["simultaneous_interval"].values[others] for one in found]
@@ -135,15 +139,18 @@ def families_over_items(share: float) -> Iterator[dict[str, object]]:
 
 def pairs_over_items(share: float) -> Iterator[dict[str, object]]:
     """Yield the coverage and the width of intervals of the difference between two models."""
-    number = max(4, round(share * 500))
+    number = max(4, round(share * 1000))
     for world, (first, second, prevalence, correlation) in ITEM_WORLDS.items():
         areas = [ap.simulate.binormal(*of_positives).area(prevalence) for of_positives in (first, second)]
-        for n in POSITIVES[:-1]:
-            for method, found in _compare_items(_draw(n, number, (first, second), prevalence, correlation)).items():
+        for n in PAIR_POSITIVES:
+            drawn = _draw(n, number, (first, second), prevalence, correlation)
+            for method, found in _compare_items(drawn, PAIR_METHODS).items():
                 lower, upper = np.array([one["interval"].values[0, 1] for one in found]).T
                 covers = (lower <= areas[0] - areas[1]) & (areas[0] - areas[1] <= upper)
+                ideal = 2 * 1.96 * np.std([one["difference"].values[0, 1] for one in found])
                 cell = {"world": world, "positives": n, "method": method, "area": areas[0], "other_area": areas[1]}
-                yield cell | {"coverage": covers.mean(), "width": (upper - lower).mean(), "simulations": number}
+                cell |= {"rejects": np.mean((lower > 0) | (upper < 0)), "coverage": covers.mean()}
+                yield cell | {"width": (upper - lower).mean() / ideal, "simulations": number}
 
 
 def _draw(
@@ -152,19 +159,20 @@ def _draw(
     """Yield simulations of models whose scores are correlated."""
     n_models, n_items = len(of_positives), round(n / prevalence)
     random = np.random.default_rng([n, n_models, round(1e4 * prevalence), round(10 * correlation)])
-    label = np.repeat([1, 0], [n, n_items - n])
     mean, deviation = np.array(of_positives).T[..., None]
     for _ in range(number):
+        label = random.random(n_items) < prevalence
+        label[random.permutation(n_items)[:2]] |= label.sum() < 2
         score = np.sqrt(correlation) * random.normal(size=n_items)
         score = score + np.sqrt(1 - correlation) * random.normal(size=(n_models, n_items))
-        score[:, :n] = mean + deviation * score[:, :n]
+        score[:, label] = mean + deviation * score[:, label]
         names = {"model": [f"m{i:02}" for i in range(n_models)]}
-        yield xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)}, coords=names)
+        yield xr.Dataset({"score": (("model", "item"), score), "label": ("item", label.astype(np.int8))}, coords=names)
 
 
-def _compare_items(simulations: Iterator[xr.Dataset]) -> dict[str, list[xr.Dataset]]:
+def _compare_items(simulations: Iterator[xr.Dataset], methods: tuple[str, ...]) -> dict[str, list[xr.Dataset]]:
     """Compare all pairs of models by each method."""
-    found: dict[str, list[xr.Dataset]] = {method: [] for method in ITEM_METHODS}
+    found: dict[str, list[xr.Dataset]] = {method: [] for method in methods}
     for seed, scores in enumerate(simulations):
         for method, comparisons in found.items():
             comparisons.append(ap.compare(scores, method=method, n_resamples=RESAMPLES, seed=seed))
@@ -218,21 +226,21 @@ def item_errors(folder: Path) -> str:
 
 
 def item_intervals(folder: Path) -> str:
-    """Return the coverage of a difference by both methods, and the width of influence's over the bootstrap's."""
+    """Return how often each method finds a difference, the coverage of its interval, and the width over the ideal."""
     table = pd.read_csv(folder / f"{PAIRS_TABLE}.csv")
     known = table.set_index(["world", "positives", "method"])
     rows = []
     for world, cells in table.groupby("world", sort=False):
         shown = []
-        for n in POSITIVES[:-1]:
-            bootstrap, influence = (known.loc[(world, n, name)] for name in ITEM_METHODS)
-            covers = f"{_rate(bootstrap['coverage'])} / {_rate(influence['coverage'])}"
-            ratio = influence["width"] / bootstrap["width"] if bootstrap["width"] > 0 else np.nan
-            shown.append(f"{covers} ({ratio:.1f})")
+        for n in PAIR_POSITIVES:
+            both = [known.loc[(world, n, name)] for name in PAIR_METHODS]
+            found, covers = (" / ".join(_rate(one[name]) for one in both) for name in ("rejects", "coverage"))
+            width = " / ".join(f"{one['width']:.1f}" for one in both)
+            shown.append(f"{found}; {covers} ({width})")
         first, second = cells[["area", "other_area"]].iloc[0]
         prevalence = ITEM_WORLDS[world][2]
         rows.append([f"{world}, {prevalence:g}", f"{first:.2f}, {second:.2f}", *shown])
-    return pages.table(["models, prevalence", "areas", *(f"{n} positives" for n in POSITIVES[:-1])], rows)
+    return pages.table(["models, prevalence", "areas", *(f"{n} positives" for n in PAIR_POSITIVES)], rows)
 
 
 def _rate(rate: float) -> str:

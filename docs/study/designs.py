@@ -37,7 +37,7 @@ def clustered(random: np.random.Generator, n: int, n_simulations: int) -> tuple[
     own = random.normal(size=(n_simulations, label.size))
     score = np.sqrt(CORRELATION) * shared + np.sqrt(1 - CORRELATION) * own + label
     area = ap.simulate.binormal().area(1 / (1 + NEGATIVES))
-    return _scores(score, label, cluster=cluster), area, {"unit": "clusters"}
+    return _scores(score, label, cluster=cluster), area, {}
 
 
 def partly_retrieved(
@@ -72,7 +72,8 @@ def run(folder: Path, *, small: bool) -> None:
             if draw is clustered and n < 4 * IN_A_CLUSTER:
                 continue
             scores, area, options = draw(np.random.default_rng(n), n, n_simulations)
-            bounds = ap.evaluate(scores, intervals=METHODS, **options)["interval"].values
+            options |= {"intervals": METHODS, "prevalence_design": "fixed"}  # as the numbers of both classes are
+            bounds = ap.evaluate(scores, **options)["interval"].values
             covers = ((bounds[..., 0] <= area) & (area <= bounds[..., 1])).mean(axis=0)
             width = np.diff(bounds).mean(axis=0)[:, 0]
             for method, covered, wide in zip(METHODS, covers, width / width[0], strict=True):
