@@ -199,7 +199,17 @@ def brief(value: object, most: int = 200) -> str:
     return shown if len(shown) <= most else f"{shown[:most]}... ({type(value).__name__})"
 
 
-ABBREVIATIONS = {"map": "average_precision"} | dict.fromkeys(("auc", "auroc", "roc_auc", "auc_roc"), "roc_area")
+# Names of other packages; scikit-learn's trapezoid, auc(recall, precision), joins the points by straight lines.
+ABBREVIATIONS = {
+    other: own
+    for own, others in {
+        "average_precision": "map auprc aucpr auc_pr pr_auc prauc average_precision_score",
+        "lower_trapezoid": "trapezoid trapezoidal auc_trapezoid",
+        "roc_area": "auc auroc roc_auc auc_roc roc_auc_score",
+        "gain_area": "auprg auc_prg prg prg_auc",
+    }.items()
+    for other in others.split()
+}
 
 
 def nearest(value: object, names: Iterable[str]) -> str | None:
@@ -211,7 +221,8 @@ def nearest(value: object, names: Iterable[str]) -> str | None:
     initials = ["".join(word[:1] for word in name.split("_")) for name in plain]
     if len(given) > 1 and given in initials:
         return list(plain.values())[initials.index(given)]
-    close = difflib.get_close_matches(ABBREVIATIONS.get(given, given), plain, n=1, cutoff=0.6)
+    known = {name.replace("_", ""): own for name, own in ABBREVIATIONS.items()}
+    close = difflib.get_close_matches(known.get(given.replace("_", ""), given), plain, n=1, cutoff=0.6)
     return plain[close[0]] if close else None
 
 

@@ -144,6 +144,24 @@ def test_unknown_sizes_of_chunks_are_named(call: Any) -> None:
         (lambda: ap.evaluate(SCORES, groups=GROUPS), InvalidInputError, "variables 'cluster' and 'weight'"),
         (lambda: ap.evaluate({"a": pd.Series(A)}, pd.Series(Y, range(1, 61))), AlignmentError, "the same labels"),
         (lambda: ap.estimate(A, np.where(Y == 1, np.nan, 0)), InvalidInputError, r"-1 for an item that nobody judged"),
+        (lambda: ap.estimate(TWO_COLUMNS, Y, dim=0), InvalidInputError, r"last axis[\s\S]*\.T"),
+        (lambda: ap.estimate(SCORES["score"], SCORES["label"], dim="i"), InvalidInputError, r"dim='item'"),
+        (lambda: ap.aggregate(pd.DataFrame({"a": A})), InvalidInputError, r"from_dataframe"),
+        (lambda: ap.report(SCORES, "x.html"), InvalidInputError, r"these are scores[\s\S]*ap\.evaluate"),
+        *[
+            (lambda name=name: ap.estimate(A, Y, name), InvalidInputError, f"did you mean '{own}'")
+            for own, names in {
+                "lower_trapezoid": ["trapezoid"],
+                "average_precision": ["auprc", "pr_auc", "PR-AUC", "MAP"],
+                "gain_area": ["auprg"],
+                "roc_area": ["aucroc", "roc_auc"],
+            }.items()
+            for name in names
+        ],
+        *[
+            (lambda name=name: ap.estimate(A, Y, name), InvalidInputError, f"it is elsewhere: .*{where}")
+            for name, where in {"BEDROC": "rdkit", "range_based_pr": "prts", "precision_at_k(10)": "P@10"}.items()
+        ],
         (lambda: ap.estimate(A, Y * 0.3), InvalidInputError, r"positive_weight=p"),
     ],
 )

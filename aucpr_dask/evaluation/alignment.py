@@ -136,8 +136,13 @@ def labelled_inputs(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]
         if dim not in labelled[name].dims:
             received = f"({', '.join(map(str, labelled[name].dims))})"
             allowed = f"the dimension {dim!r}, and others of 'score'"
+            remedy = f"name that of the items: dim={[ITEM, *labelled[name].dims][-1]!r}"
             raise _wrong(
-                name, f"{name!r} has no dimension {dim!r}", received, allowed, "rename the dimension of the items"
+                name,
+                f"{name!r} has no dimension {dim!r}",
+                received,
+                allowed,
+                remedy,
             )
     if "n_positive" in labelled and dim in labelled["n_positive"].dims:
         received = f"({', '.join(map(str, labelled['n_positive'].dims))})"

@@ -46,14 +46,14 @@ def takes_arrays(function: _Function) -> _Function:
             what = "groups and weights next to arrays of scores"
             remedy = "in a data set, they are its variables 'cluster' and 'weight': scores.assign(...)"
             raise clash(what, remedy, "a mapping of names to arrays", **{first.name: type(data).__name__} | given)
-        _refuse_plain(data, function.__name__)
+        refuse_plain(data, function.__name__)
         return function(data, *others, **options)
 
     with_arrays.__signature__ = plain.replace(parameters=shown)  # type: ignore[attr-defined]
     return cast(_Function, with_arrays)
 
 
-def _refuse_plain(data: Any, name: str) -> None:
+def refuse_plain(data: Any, name: str) -> None:
     """Raise if the first argument is a data frame, or an array without a name."""
     if hasattr(data, "columns"):
         what, allowed = "this is a data frame", "a Dataset, a DataTree, or a mapping of names to arrays"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.errors import InvalidInputError, bad_argument
 from aucpr_dask.evaluation import alignment
 from aucpr_dask.evaluation.rankings import facts_known, is_weighted, missing_scores
 from aucpr_dask.schema.checks import NAME_A_GRADE, refuse_other_lengths, text
@@ -59,8 +59,11 @@ class PreparedDataset(Prepared):
         return facts_known(self.options, self.arrays, is_stratified=self.sampling.is_stratified)
 
 
-def prepare(arguments: Mapping[str, Any], options: EvaluationOptions, dim: str = ITEM) -> Prepared:
+def prepare(arguments: Mapping[str, Any], options: EvaluationOptions, dim: Any = ITEM) -> Prepared:
     """Prepare the arrays among the arguments of a call, all labelled or all plain; None stands for one not given."""
+    if isinstance(dim, int):
+        what, allowed = "arrays have their items on the last axis", "the name of a dimension of xarray"
+        raise bad_argument(what, "dim", dim, allowed, "pass scores.T, or numpy.moveaxis(scores, dim, -1)")
     text(dim, "dim")
     inputs = {role: arguments[role] for role in ROLES if arguments.get(role) is not None}
     if "score" not in inputs:

@@ -13,6 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, RepeatedItemsWarning, few
+from aucpr_dask.evaluation.arrays import refuse_plain
 from aucpr_dask.inference.designs import BOTH, COMPARED, ITEMS, UNITS, are_values, estimators_of, unit_names
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.checks import FOLDS, choose, folds_as_units
@@ -40,6 +41,7 @@ def refuse_unknown_options(options: Iterable[str], record: type[Options], withou
 def are_scores(data: Scores, options: Mapping[str, Any]) -> bool:
     """Return whether the data must still be evaluated; refuse options of an evaluation otherwise."""
     if not isinstance(data, xr.Dataset | xr.DataTree) or not list(nodes_of(data)):
+        refuse_plain(data, "evaluate")
         allowed, remedy = "a Dataset or DataTree with data", "pass what aucpr_dask.evaluate returns, or the scores"
         raise InvalidInputError("there is no data", "the first argument", type(data).__name__, allowed, remedy)
     is_scores = all("score" in node and "estimate" not in node for _, node in nodes_of(data))
@@ -73,6 +75,10 @@ def check(data: Scores, question: SampleOptions, options: Mapping[str, Any]) -> 
 def require_results(data: Scores) -> None:
     """Raise unless every data set has estimates."""
     for path, node in nodes_of(data):
+        if "score" in node and "estimate" not in node:
+            what, remedy = "these are scores, and a result is needed", "evaluate them first: ap.evaluate(scores)"
+            where = _data_set(path) or "the first argument"
+            raise InvalidInputError(what, where, few(node.data_vars), "a variable 'estimate'", remedy)
         if "estimate" not in node:
             what = "this is neither a result nor scores: it has no variable 'estimate'"
             where, remedy = _data_set(path) or "the first argument", "pass what aucpr_dask.evaluate returns"

@@ -192,9 +192,26 @@ WITH_INFLUENCE = tuple(name for name, spec in ESTIMATORS.items() if spec.influen
 IN_ONE_PASS = ("average_precision", "haldane")  # of them, those whose kernels find their standard errors, too
 
 
+_RETRIEVAL = (
+    "`aucpr-dask import trec --measures 'P@10 nDCG@10'` computes it by ir_measures; ap.from_values takes its values"
+)
+_EARLY = "rdkit.ML.Scoring.Scoring (CalcBEDROC, CalcEnrichment); ap.from_values compares its values"
+_OF_RANGES = "the packages prts and TSB-AD, for time series; ap.from_values compares their values"
+ELSEWHERE = {
+    "bedroc rie enrichment enrichment_factor ef log_auc logauc": _EARLY,
+    "range_pr range_based_pr range_based_precision_recall r_auc_pr range_auc_pr vus_pr vus": _OF_RANGES,
+    "precision_at_k p_at_k recall_at_k ndcg mrr reciprocal_rank rbp err": _RETRIEVAL,
+    "f1 f1_score max_f1 mcc accuracy balanced_accuracy": "sklearn.metrics; ap.confusion counts at any threshold",
+}
+"""What is asked for and not here, by its names elsewhere, and where it is."""
+
+
 def parse_estimator(text: object) -> tuple[EstimatorSpec, float]:
     """Return the record and the parameter (NaN if it takes none) of ``"name"`` or ``"name(number)"``."""
     name, parenthesis, rest = str(text).partition("(")
+    if (other := next((way for words, way in ELSEWHERE.items() if name.lower() in words.split()), None)) is not None:
+        what, allowed = "this is no estimator of a whole curve, and not computed here", ", ".join(ESTIMATORS)
+        raise InvalidInputError(what, "name of the estimator", brief(text), allowed, f"it is elsewhere: {other}")
     spec = lookup(ESTIMATORS, name if isinstance(text, str) else text, "estimator")
     if spec.parameter is None and not parenthesis:
         return spec, math.nan

@@ -70,7 +70,8 @@ class Npz:
 
     def _check(self, name: FilePath) -> str:
         if str(name) not in (names := self.names()):
-            raise FileFormatError("there is no such array in the file", self.path, repr(name), few(names))
+            remedy = "name it: score=, label= (--score, --label)"
+            raise FileFormatError("there is no such array in the file", self.path, repr(name), few(names), remedy)
         return str(name)
 
 
