@@ -31,7 +31,7 @@ from aucpr_dask.storage.urls import is_remote
 MORE_THAN_NUMBERS = "the file holds more than its own numbers and text"
 
 _NPY_MAGIC = b"\x93NUMPY"
-_NPZ_MAGIC = b"PK\x03\x04"
+_NPZ_MAGIC, _ZIP_END = b"PK\x03\x04", 22  # bytes of its last record
 _ENGINES = {b"CDF": "scipy", b"\x89HDF": "h5netcdf"}
 _ZARR_DOCUMENTS = ("zarr.json", ".zgroup", ".zmetadata")
 
@@ -46,8 +46,14 @@ class Npz:
 
     def names(self) -> list[str]:
         """Return the names of the arrays."""
-        with _zip_errors(self.path), zipfile.ZipFile(self.path) as archive:
-            return [name.removesuffix(".npy") for name in archive.namelist()]
+        with _zip_errors(self.path), zipfile.ZipFile(self.path) as archive, self.path.open("rb") as file:
+            names = [name.removesuffix(".npy") for name in archive.namelist()]
+            file.seek(-_ZIP_END, os.SEEK_END)
+            end = file.read()  # unless it has a comment; zipfile does not compare the number of members
+            stated = int.from_bytes(end[10:12], "little")
+            if end.startswith(b"PK\x05\x06") and stated not in (len(names), 0xFFFF):
+                raise ValueError(f"{len(names)} arrays, where the archive states {stated}")
+            return names
 
     def header(self, name: FilePath) -> tuple[tuple[int, ...], np.dtype]:
         """Return the shape and the type of an array."""
