@@ -21,7 +21,7 @@ from aucpr_dask.schema.options import EvaluationOptions
 Floats = NDArray[np.float64]
 
 STREAM = 2  # a random stream different from those of resamples and folds
-AT_ONCE = 1 << 21  # numbers drawn at a time
+AT_ONCE = 1 << 18  # numbers drawn at a time, in some ten arrays: about 20 MB
 HALF = 0.5  # an unseen negative, and what is left out of a positive's own weight
 
 
