@@ -293,3 +293,14 @@ def test_a_report_is_named_like_its_store(tree: Path, tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     assert "result.html" in ok("report", tree / "result.zarr").stdout
     assert (tmp_path / "result.html").stat().st_size > 10_000
+
+
+def test_commands_say_of_what_the_scores_are_a_sample(tmp_path: Path) -> None:
+    scores = pooled(3, 120).assign(cluster=("item", np.arange(120) // 3))
+    ap.save_scores(scores, tmp_path / "s.zarr")
+    gate = ("gate", tmp_path / "s.zarr", "--candidate", "m1", "--baseline", "m0")
+    for words in (("compare", tmp_path / "s.zarr"), ("rank", tmp_path / "s.zarr"), gate):
+        assert "sample: the clusters" in call(*words).stdout
+        assert "sample: the items with their labels" in call(*words, "--unit", "items").stdout
+        fixed = call(*words, "--unit", "items", "--prevalence-design", "fixed").stdout
+        assert "the numbers of positives and negatives" in " ".join(fixed.split())

@@ -25,7 +25,15 @@ import aucpr_dask as ap
 from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError, SourceChangedError, nearest, renaming
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import CONVENTION, CONVENTIONS, OLD_TIES, READINGS, EvaluationOptions, Options
+from aucpr_dask.schema.options import (
+    CONVENTION,
+    CONVENTIONS,
+    OLD_TIES,
+    READINGS,
+    EvaluationOptions,
+    Options,
+    ResamplingOptions,
+)
 from aucpr_dask.storage.urls import concealed
 
 if TYPE_CHECKING:
@@ -305,9 +313,19 @@ def reading_options(note: str = "") -> list[Option[Any]]:
     ]
 
 
+def design_options(note: str = "") -> list[Option[Any]]:
+    """Make the options that say of what scores are a sample."""
+    defaults = {"unit": False, "prevalence_design": ResamplingOptions().prevalence_design}
+    return [
+        option_of(ResamplingOptions, name, default=None, show_default=shown, note=note)
+        for name, shown in defaults.items()
+    ]
+
+
 def given(options: dict[str, Any]) -> dict[str, Any]:
-    """Return options without the readings that were not given."""
-    return {name: value for name, value in options.items() if name not in (CONVENTION, *READINGS) or value is not None}
+    """Return options without those of an evaluation that were not given."""
+    of_evaluation = (CONVENTION, *READINGS, "unit", "prevalence_design")
+    return {name: value for name, value in options.items() if name not in of_evaluation or value is not None}
 
 
 def command(example: str, *name: str, of: click.Group | None = None, **settings: Any) -> Option[Any]:

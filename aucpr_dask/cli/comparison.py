@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @cli.options_of(AggregationOptions, "level", "n_resamples", "seed", "incomplete")
 @cli.auxiliary_option
 @cli.data_sets_option
-@cli.with_options(*cli.reading_options(note="score stores only"))
+@cli.with_options(*cli.reading_options(note="score stores only"), *cli.design_options(note="score stores only"))
 @cli.top_option
 @cli.output_option
 def aggregate(
@@ -72,6 +72,7 @@ _question_options = cli.with_options(
     cli.options_of(ComparisonOptions, "estimator", "over", "sample", "level", "n_resamples", "seed", "incomplete"),
     cli.data_sets_option,
     *cli.reading_options(note="score stores only"),
+    *cli.design_options(note="score stores only"),
     click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Models to show."),
     click.option("--output", "target", metavar="STORE", help="Also write the answer to this store."),
     cli.overwrite_option,

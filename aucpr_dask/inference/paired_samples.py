@@ -99,6 +99,12 @@ class PairedSample:
         """The name of the estimator that models are compared by."""
         return self.question.estimator or next(iter(estimators_of(self.node)), None)
 
+    @property
+    def positives_in_words(self) -> tuple[str, str]:
+        """What :meth:`n_positives` counts, one and several."""
+        by_cluster = self.sampling.method == "influence" and self.node.attrs.get("sampled") == "clusters"
+        return ("cluster with positives", "clusters with positives") if by_cluster else ("positive", "positives")
+
     def n_positives(self) -> float | None:
         """Return the positives, those of all units together, with influence the effective ones; None if not counted."""
         counts = self.node.get("n_effective" if self.sampling.method == "influence" else "n_positive")
@@ -295,15 +301,15 @@ def _warn_of_few_positives(sample: PairedSample) -> None:
     """Warn if so few of the items that are the sample are positives that differences are found too often."""
     n, method = sample.n_positives(), sample.sampling.method
     enough = POSITIVES_FOR_A_PAIR if len(sample.estimates.models) == 2 else POSITIVES_FOR_A_FAMILY
-    remedy = " method='influence' needs 10 (average precision only, from the scores)."
+    remedy = " method='influence' needs 10."
     if method == "influence":
         enough, remedy = POSITIVES_FOR_INFLUENCE, ""
     if method == "rank_swap":
         return
     if n is not None and n < enough:
         warnings.warn(
-            f"method={method!r} over items, {n:g} of which are positives, finds differences where there are "
-            f"none: it needs {enough} positives or more.{remedy}",
+            f"method={method!r} over {n:,.0f} {sample.positives_in_words[n != 1]} finds differences where there are "
+            f"none: it needs {enough} or more.{remedy}",
             FewPositivesWarning,
             stacklevel=2,
         )

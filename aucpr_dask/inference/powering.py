@@ -191,7 +191,7 @@ def reaches(sample: PairedSample, first: Indices, second: Indices) -> tuple[Pair
         alpha=1 - level,
         degrees=n_units - 1 if has_units else degrees,
         n=math.nan if n is None else float(n),
-        noun=unit_names(str(sampling.dim), sample.node.attrs) if has_units else ("positive", "positives"),
+        noun=unit_names(str(sampling.dim), sample.node.attrs) if has_units else sample.positives_in_words,
         has_units=has_units,
         least=least,
     )
