@@ -523,7 +523,7 @@ def test_fitted_classifiers_score_new_data() -> None:
 
 def test_cross_validation_is_scikit_learns_and_keeps_the_folds(tmp_path: Path) -> None:
     from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import GroupKFold, StratifiedKFold, cross_val_predict
+    from sklearn.model_selection import GroupKFold, KFold, RepeatedStratifiedKFold, StratifiedKFold, cross_val_predict
 
     X, y = table()
     frame = pd.DataFrame(X, columns=["a", "b", "c"], index=[f"patient {i}" for i in range(len(y))])
@@ -544,6 +544,12 @@ def test_cross_validation_is_scikit_learns_and_keeps_the_folds(tmp_path: Path) -
     assert np.isfinite(result["interval"]).all()
     grouped = ap.from_sklearn(classifiers, (X, y), cv=GroupKFold(3), groups=np.arange(90) // 9)
     assert (grouped["fold"].groupby(grouped["cluster"]).std() == 0).all()
+    by_number = ap.from_sklearn(classifiers, (X, y), cv=3, groups=np.arange(90) // 9)
+    assert (by_number["fold"].groupby(by_number["cluster"]).std() == 0).all()
+    with pytest.raises(InvalidInputError, match=r"parts groups[\s\S]*of 10 groups[\s\S]*GroupKFold"):
+        ap.from_sklearn(classifiers, (X, y), cv=list(KFold(3).split(X)), groups=np.arange(90) % 10)
+    with pytest.raises(InvalidInputError, match=r"every item once[\s\S]*random_state=repeat"):
+        ap.from_sklearn(classifiers, (X, y), cv=RepeatedStratifiedKFold(n_splits=3, n_repeats=2))
 
 
 def test_one_class_of_many_is_positive() -> None:

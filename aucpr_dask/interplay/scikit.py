@@ -130,8 +130,8 @@ def from_sklearn(
         Cross-validate, as in scikit-learn: every item is scored by a copy of the classifier fitted to the other
         folds. All classifiers share the folds, and the data set gets the variable ``fold``.
     groups : array, shape (item), or mapping of str to array, optional
-        Groups of dependent items, which a splitter such as ``GroupKFold`` keeps together; they become the variable
-        ``cluster``.
+        Groups of dependent items, which become the variable ``cluster``. Folds keep them together: a number as `cv` is
+        that of a ``StratifiedGroupKFold``, and a splitter that parts them is an error.
     positive : object, optional
         The positive class, to which all others are negative; by default 1 of {0, 1}, {-1, 1} or False and True. With
         three or more classes and no positive one, each is scored against the rest, along the dimension ``class``.
@@ -397,9 +397,14 @@ class _DataSet:
             positive = _positive_class(several, positive, where)
         splits = None
         if cv is not None:
-            splitter = _sklearn("model_selection").check_cv(cv, classes, classifier=True)
+            selection = _sklearn("model_selection")
+            if groups is not None and isinstance(cv, int):
+                cv = selection.StratifiedGroupKFold(cv)
+            splitter = selection.check_cv(cv, classes, classifier=True)
             # Made once: a splitter that shuffles without a seed would give every classifier other folds.
             splits = list(splitter.split(features, classes, groups))
+            if groups is not None:
+                _refuse_parted(splits, np.asarray(groups), where)
         weight = None if weight is None else np.asarray(weight, np.float64)
         return cls(where, features, classes, weight, groups, splits, positive)
 
@@ -444,9 +449,20 @@ def _folds(splits: Sequence[tuple[np.ndarray, np.ndarray]], n_items: int, where:
         fold[scored] = number
     if (times != 1).any():
         received = f"{int((times == 0).sum())} items in no fold, {int((times > 1).sum())} in several"
-        remedy = "use a splitter without repetition: StratifiedKFold, GroupKFold"
+        remedy = "use a splitter without repetition: StratifiedKFold, GroupKFold; for repetitions, call once for each, "
+        remedy += "with cv=StratifiedKFold(5, shuffle=True, random_state=repeat)"
         raise InvalidInputError("folds must hold every item once", where, received, remedy=remedy)
     return fold
+
+
+def _refuse_parted(splits: Sequence[tuple[np.ndarray, np.ndarray]], groups: np.ndarray, where: str) -> None:
+    """Raise if items of one group are both fitted to and scored, so that scores say less about new groups."""
+    parted = {group for fitted, scored in splits for group in np.intersect1d(groups[fitted], groups[scored]).tolist()}
+    if parted:
+        what, allowed = "this splitter parts groups: some of their items are fitted to, others scored", "whole groups"
+        received = f"{len(parted)} of {np.unique(groups).size} groups: {few(map(repr, sorted(parted)))}"
+        remedy = "use cv=StratifiedGroupKFold(5), GroupKFold(5), or a number; or leave out groups"
+        raise InvalidInputError(what, where, received, allowed, remedy)
 
 
 def _refuse_other_index(features: Any, values: Any, name: str, where: str) -> None:

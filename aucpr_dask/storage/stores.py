@@ -422,6 +422,8 @@ def _check_kind(attrs: Mapping[str, Any], kind: str, url: str) -> None:
             "this is a Zarr store of another kind",
             "name the right store; `aucpr-dask info` says what it holds",
         )
+        if attrs.get("kind") is None:
+            raise foreign(url)
         raise StoreError(what, url, f"kind {brief(attrs.get('kind'))}", f"kind {kind!r}", remedy)
     version = attrs.get("format_version", 0)
     if type(version) is not int or version < 0:
@@ -465,11 +467,28 @@ def read_root_document(url: Any) -> bytes:
         document, unfinished = None, False
     if document is not None:
         return document.to_bytes()
+    if unfinished and (any(has(backend, name) for name in OF_VERSION_2) or not _is_store(url, backend)):
+        raise foreign(url)
     if unfinished:
         remedy = "run the same command again; it resumes or starts over; add --overwrite if it is refused"
         raise StoreError("this store was never finished", url, "an unfinished store", "a finished store", remedy)
     remedy = "check the path; `aucpr-dask import` makes a score store"
     raise StoreError("there is no store at this place", url, "nothing", "a finished store", remedy)
+
+
+OF_VERSION_2 = (".zgroup", ".zarray", ".zattrs", ".zmetadata")
+
+
+def has(backend: Store, key: str) -> bool:
+    """Return whether there is something at a key."""
+    return get_value(backend, key) is not None
+
+
+def foreign(url: Any) -> StoreError:
+    """Return the error for a store, or something else, that this package did not write."""
+    what, received = "this store is of another kind: this package did not write it", "kind None"
+    remedy = f"import it, which leaves it as it is: aucpr-dask import xarray {public(url)} scores.zarr"
+    return StoreError(what, url, received, "a finished store of this package", remedy)
 
 
 def chunk_shape(shape: tuple[int, ...], itemsize: int, whole: int) -> tuple[int, ...]:
