@@ -27,11 +27,29 @@ class _Public:
         return function if accessor is None else MethodType(function, accessor._data)
 
 
+# By a variable that shows the kind of data, in this order: ranks and comparisons have estimates, too.
+USUAL_PLOTS = {"rank": "ranks", "difference": "differences", "coverage": "coverage"}
+USUAL_PLOTS |= {"estimate": "forest", "score": "precision_recall"}
+
+
 class Plots:
     """``data.aucpr.plot``: each method draws on `ax`, or on a new figure, and returns the matplotlib axes."""
 
     def __init__(self, data: Scores) -> None:
         self._data = data
+
+    def __call__(self, **options: Any) -> Any:
+        """Draw the usual picture of these data: curves, a forest, differences, ranks or coverage."""
+        from aucpr_dask.schema.terms import nodes_of
+
+        names = set.intersection(*(set(map(str, node.data_vars)) for _, node in nodes_of(self._data)))
+        for name, plot in USUAL_PLOTS.items():
+            if name in names:
+                return getattr(self, plot)(**options)
+        from aucpr_dask.errors import InvalidInputError
+
+        allowed = "scores, results, comparisons, ranks and studies"
+        raise InvalidInputError("there is no usual plot of these data", None, ", ".join(sorted(names)), allowed)
 
     # Of scores.
     precision_recall = _Public("view.plots")

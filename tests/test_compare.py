@@ -811,7 +811,7 @@ def test_means_describe_their_sample(result: xr.Dataset) -> None:
         assert "queries with an estimate (up to 20), each with its items" in mean.attrs["design"]
         assert (mean["n_queries"] == 19).all()
         assert mean.attrs["over"] == "query"
-        assert mean.attrs["estimators"] == ["average_precision"]
+        assert mean.attrs["estimators"] == "average_precision"
         assert "numpy" in mean.attrs["versions"]
     lazy = ap.aggregate(result.chunk({"model": 2}))
     xr.testing.assert_identical(lazy.compute(), ap.aggregate(result))

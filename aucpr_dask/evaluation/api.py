@@ -21,7 +21,7 @@ from aucpr_dask.evaluation.block_results import results_of
 from aucpr_dask.evaluation.in_chunks import Output, refuse_whole_only
 from aucpr_dask.evaluation.mapping import map_evaluation
 from aucpr_dask.evaluation.rankings import estimates_of, evaluate_intervals
-from aucpr_dask.evaluation.request import PreparedDataset, prepare, prepare_dataset
+from aucpr_dask.evaluation.request import PreparedDataset, prepare, prepare_dataset, refuse_known_missing
 from aucpr_dask.evaluation.results import annotate, interval_labels
 from aucpr_dask.schema.checks import fraction
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
@@ -303,8 +303,7 @@ def evaluate(
     Raises
     ------
     InvalidInputError, MissingScoresError, AlignmentError, ChunkError
-        See :func:`estimate`. Missing scores are reported by model and query, and before anything is read if the data
-        set counts them in ``n_missing``, as stores do.
+        See :func:`estimate`. Missing scores are reported by model and query; of lazy scores, when they are computed.
 
     Examples
     --------
@@ -351,6 +350,7 @@ def describe_scores(scores: Scores, options: EvaluationOptions) -> Scores:
     """Return the result of :func:`evaluate_scores` without its values, after every check that needs no scores."""
 
     def described(path: str, dataset: xr.Dataset) -> xr.Dataset:
+        refuse_known_missing(dataset, options, path)
         in_chunks = item_chunk(dataset) is not None
         prepared = prepare_dataset(dataset, path, options, in_chunks=in_chunks)
         if in_chunks:

@@ -99,7 +99,6 @@ def prepare_dataset(
     inputs = alignment.score_inputs(dataset, options.positive_from, path)
     _refuse_known_grades(dataset, options, path)
     _refuse_misfits(inputs, options)
-    _refuse_known_missing(dataset, options, path)
     _refuse_impossible(inputs, dataset, options, path)
     arrays = {name: array.variable for name, array in alignment.aligned(inputs, options, ITEM).items()}
     n_folds, has_own_folds = resampling.n_folds, resampling.uses_folds and "fold" in dataset
@@ -214,7 +213,7 @@ def _refuse_known_grades(dataset: xr.Dataset, options: EvaluationOptions, path: 
         raise InvalidInputError(what, where, received, allowed, NAME_A_GRADE)
 
 
-def _refuse_known_missing(dataset: xr.Dataset, options: EvaluationOptions, path: str) -> None:
+def refuse_known_missing(dataset: xr.Dataset, options: EvaluationOptions, path: str) -> None:
     """Raise before anything is read if the data set counts missing scores that are not allowed."""
     counts = dataset.get("n_missing")
     if options.missing != "raise" or counts is None or not isinstance(counts.data, np.ndarray) or not counts.any():

@@ -44,7 +44,11 @@ def open_result(url: str | Path | Store, *, chunks: Any = None) -> terms.Scores:
     from aucpr_dask.storage.stores import open_store  # with Zarr, which results in memory do without
 
     opened = open_store(url, KIND, chunks=chunks, remedy_if_unchecked="evaluate again to add them")
-    return terms.map_nodes(opened, lambda path, node: in_words_of_today(node))
+    for _, node in terms.nodes_of(opened):
+        for coordinate in node.coords.values():
+            if coordinate.dtype.kind in "mM":
+                coordinate.encoding = {}  # the next store chooses units of its own: not every format holds nanoseconds
+    return terms.map_nodes(opened, lambda path, node: in_words_of_today(terms.with_plain_names(node)))
 
 
 def in_words_of_today(result: xr.Dataset) -> xr.Dataset:
@@ -92,6 +96,9 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
     labelled = {name: (source[name].variable, source.xindexes[name]) for name in of_source}
     labelled |= {name: _labelled_axis(name, along) for name, along in axes.items() if name not in scalars}
     labels = {name: variable.copy(deep=False) for name, (variable, _) in labelled.items()}
+    for name, coordinate in source.coords.items():  # all others travel with their dimensions
+        if name not in {*labels, *axes, *variables, "level"} and set(coordinate.dims) <= kept:
+            labels[str(name)] = coordinate.variable.copy(deep=False)
     indexes = {name: index for name, (_, index) in labelled.items()}
     coordinates = xr.Coordinates(labels | scalars | {"level": xr.Variable((), resampling.level)}, indexes)
     for name, variable in variables.items():
@@ -102,8 +109,9 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
         "flag_meanings": " ".join(flag.name for flag in terms.FLAGS),
     }
     given = {one.name: getattr(options, one.name) for one in fields(options) if one.name != "resampling"}
-    given |= {"estimators": list(options.estimators), "level": resampling.level}
-    return xr.Dataset(variables, coordinates, provenance(source, given, _sampling(prepared)))
+    given |= {"estimators": ", ".join(options.estimators), "level": resampling.level}
+    made = xr.Dataset(variables, coordinates, provenance(source, given, _sampling(prepared)))
+    return terms.with_plain_names(made)
 
 
 @lru_cache

@@ -425,7 +425,9 @@ def _attributes(
 ) -> dict[str, Any]:
     """Return the attributes that record how a mean was computed."""
     estimators = estimators_of(result) if terms.ESTIMATOR in result.coords else None
-    return {"design": sentence} | provenance(result, {"estimators": estimators}, facts, {"level": question.level})
+    return {"design": sentence} | provenance(
+        result, {"estimators": estimators and ", ".join(estimators)}, facts, {"level": question.level}
+    )
 
 
 # --- a data set without queries ------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from aucpr_dask.inference.pairs import against, all_pairs
 from aucpr_dask.inference.questions import answer
 from aucpr_dask.schema.checks import is_list
 from aucpr_dask.schema.options import ComparisonOptions, renamed
-from aucpr_dask.schema.terms import BOUND, MODEL, QUERY, Scores, map_nodes, nodes_of
+from aucpr_dask.schema.terms import BOUND, MODEL, QUERY, Scores, map_nodes, nodes_of, with_plain_names
 
 BASELINE = "baseline"
 Baseline = str | int | Sequence[str | int]
@@ -275,4 +275,4 @@ def open_comparison(url: str | Path, *, chunks: Any = None) -> Scores:
     """
     from aucpr_dask.storage.stores import open_store
 
-    return open_store(url, KIND, chunks=chunks)
+    return map_nodes(open_store(url, KIND, chunks=chunks), lambda path, node: with_plain_names(node))

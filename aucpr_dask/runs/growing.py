@@ -139,6 +139,10 @@ def growth(plan: Plan, target: str, now: Contents, wanted: Contents) -> Step | N
             places = {dim: _positions(wanted.names[path][dim], one) for dim, one in names[path].items()}
             tasks += _tasks(before, plan, path, places, start)
             labels += _labels(template, path, places, start)
+    here = [(path, node) for path, node in nodes_of(plan.template) if path in now.names]
+    wanted_keys = {f"{path}/{name}".strip("/") for path, node in here for name in node.variables}
+    if not wanted_keys <= before.keys():
+        raise NotByModels
     documents, root = _documents(before, plan, names, target)
     digests = {
         path: wanted.digests[path][np.ix_(*(_positions(wanted.names[path][dim], one[dim]) for dim in one))]
@@ -208,6 +212,8 @@ def _documents(before: Mapping[str, Any], plan: Plan, names: Mapping[str, Names]
         if old["node_type"] == "group":
             changed[document] = fresh[document]
             continue
+        if document not in fresh:
+            raise NotByModels
         new, sizes = json.loads(fresh[document].to_bytes()), names[key.rpartition("/")[0]]
         if new["data_type"] != old["data_type"] or not have_checksums({key: old}):
             raise NotByModels

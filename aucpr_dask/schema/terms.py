@@ -253,6 +253,16 @@ def shortened_name(name: str, most: int = 100) -> str:
 Scores: TypeAlias = "xr.Dataset | xr.DataTree"
 
 
+def with_plain_names(dataset: xr.Dataset, kinds: str = "T") -> xr.Dataset:
+    """Return a data set whose names are objects: with NumPy's strings, `idxmax` and `to_netcdf` of xarray fail."""
+    names = {
+        str(name): (variable.dims, variable.values.astype(object), variable.attrs)
+        for name, variable in dataset.coords.items()
+        if variable.dtype.kind in kinds
+    }
+    return dataset.assign_coords(names) if names else dataset
+
+
 def nodes_of(scores: Scores) -> Iterator[tuple[str, xr.Dataset]]:
     """Yield (path, Dataset) for the Dataset itself (path "") or for each node of a DataTree that holds data."""
     import xarray as xr

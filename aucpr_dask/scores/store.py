@@ -351,7 +351,9 @@ class ScoreWriter:
             raise InvalidInputError("models_per_chunk must be a whole number from 1", received=repr(models_per_chunk))
         template = terms.map_nodes(template, lambda path, dataset: _load_small(dataset))
         validate_scores(template, positive_from=0)
-        prepared = terms.map_nodes(template, lambda path, dataset: _prepare(dataset, models_per_chunk))
+        prepared = terms.map_nodes(
+            template, lambda path, dataset: _prepare(terms.with_plain_names(dataset, "U"), models_per_chunk)
+        )
         self._nodes = dict(terms.nodes_of(prepared))
         self._facts = {
             path: {name: np.zeros((*dataset[name].shape, _n_item_chunks(dataset)), FACTS[name]) for name in FACTS}

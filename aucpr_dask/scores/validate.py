@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, brief, few
 from aucpr_dask.schema import checks, terms
 
+OTHER_NAMES = {"sample_weight": "weight", "sample_weights": "weight", "y_true": "label", "y_score": "score"}
+OTHER_NAMES |= {"group": "cluster", "groups": "cluster"}
 KINDS = {
     "f": "floats of up to 64 bits",
     "i": "integers",
@@ -56,11 +59,34 @@ def checked_nodes(scores: object) -> Iterator[tuple[str, xr.Dataset]]:
         is_empty = False
         for name in filter(None, path.split("/")):
             terms.check_node_name(name, "the names of data sets")
+        _refuse_multi_indexes(dataset, path)
         yield path, dataset
     if is_empty:
         what, allowed = "there is no data set in this DataTree", "a tree with one or more data sets"
         remedy = "xarray.DataTree.from_dict({name: dataset}) makes one"
         raise InvalidInputError(what, "the scores", brief(scores), allowed, remedy)
+
+
+def _refuse_multi_indexes(dataset: xr.Dataset, path: str) -> None:
+    """Raise if the labels along a dimension are those of several levels."""
+    for dim in dataset.dims:
+        index = dataset.indexes.get(dim)
+        if isinstance(index, pd.MultiIndex):
+            what, allowed = "labels of several levels are not supported here", "one label for each, or none"
+            received = f"a MultiIndex of {', '.join(map(repr, index.names))}"
+            remedy = f"dataset.reset_index({dim!r}) keeps the levels as coordinates"
+            raise InvalidInputError(what, f"{where_of(path)}, dimension {str(dim)!r}", received, allowed, remedy)
+
+
+def _refuse_near_names(dataset: xr.Dataset, path: str) -> None:
+    """Raise if a variable has nearly the name of one that would be used, and would be ignored."""
+    for name in map(str, dataset.data_vars):
+        if name not in terms.SCORE_VARIABLES:
+            close = difflib.get_close_matches(name, terms.SCORE_VARIABLES, n=1, cutoff=0.85)
+            if ours := OTHER_NAMES.get(name) or next(iter(close), None):
+                what, received = f"unknown variable {name!r}, which would be ignored", f"{name!r}"
+                remedy = f"dataset.rename({{{name!r}: {ours!r}}}), or dataset.drop_vars({name!r})"
+                raise InvalidInputError(what, where_of(path), received, repr(ours), remedy)
 
 
 def in_usual_order(dataset: xr.Dataset) -> xr.Dataset:
@@ -91,6 +117,7 @@ def validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None) 
             allowed = f"a variable {spec.name!r} over {_layouts(spec)}"
             remedy = "name the variables and dimensions as they are called here, or pass a data set of scores"
             raise InvalidInputError(what, where_of(path), received, allowed, remedy)
+    _refuse_near_names(dataset, path)
     soft = {"positive_weight", "negative_weight"} & set(dataset.data_vars)
     if len(soft) == 1 or ("label" in dataset) == bool(soft):
         what = "a data set needs 'label', or else both 'positive_weight' and 'negative_weight'"
