@@ -1073,10 +1073,10 @@ def test_default_intervals_that_these_data_do_not_have_are_flagged(kind: str) ->
     for names, is_flagged in ((["continuous", "roc_area"], False), (["continuous", "discrete"], True)):
         result = ap.evaluate(scores, names).compute()
         assert (result.aucpr.flagged("no_interval")["no_interval"] == is_flagged).all()
-        assert (result["interval"].isnull().all(("interval_method", "ci_bound")).any() == is_flagged).all()
-    xr.testing.assert_equal(
-        result.sel(estimator="continuous")["estimate"], ap.evaluate(pooled(), "continuous")["estimate"]
-    )
+        along = [dim for dim in ("interval_method", "ci_bound") if dim in result["interval"].dims]
+        assert result["interval"].isnull().all(along).any() == is_flagged
+    same = ap.evaluate(pooled(), "continuous")["estimate"]
+    np.testing.assert_array_equal(result.sel(estimator="continuous")["estimate"], same)
 
 
 def accelerations_by_refitting(score: np.ndarray, label: np.ndarray, names: list[str], unit: np.ndarray) -> np.ndarray:
