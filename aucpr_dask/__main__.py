@@ -5,6 +5,8 @@ import errno
 import gc
 import os
 import sys
+import tempfile
+from contextlib import suppress
 
 from aucpr_dask.cli import main
 from aucpr_dask.cli.common import FAILED, INTERRUPTED
@@ -29,15 +31,19 @@ def run() -> None:
         finally:
             sys.stdout.flush()
     except SystemExit as end:
-        if end.code == INTERRUPTED:
+        if isinstance(end.code, int) and end.code in INTERRUPTED.values():
             atexit._run_exitfuncs()
-            sys.stderr.flush()
-            os._exit(INTERRUPTED)
+            with suppress(OSError):  # of a terminal that has gone
+                sys.stderr.flush()
+            os._exit(end.code)
         raise
     except OSError as error:
         if error.filename is not None or error.errno not in UNWRITABLE:
             raise
-        sys.stderr.write(f"Error: the output cannot be written: {error.strerror}; all that was computed is stored\n")
+        text = (
+            f"Error: the output, or a temporary file, cannot be written: {error.strerror}; results that were finished "
+        )
+        sys.stderr.write(f"{text}are stored; if a disk is full, make room there, or in {tempfile.gettempdir()}\n")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it once more
         sys.exit(FAILED)
 

@@ -405,8 +405,9 @@ def test_unexpected_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
-def test_interruption_is_one_line_and_130(tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
+@pytest.mark.parametrize(("name", "exit_code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_interruption_is_one_line_and_a_code(tmp_path: Path, name: str, exit_code: int) -> None:
     code = (
         "import time, aucpr_dask.runs.run\n"
         "def run(*args, **kwargs):\n"
@@ -421,9 +422,9 @@ def test_interruption_is_one_line_and_130(tmp_path: Path) -> None:
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
-    process.send_signal(signal.SIGINT)
+    process.send_signal(getattr(signal, name))
     _, errors = process.communicate(timeout=30)
-    assert process.returncode == 130
+    assert process.returncode == exit_code
     assert [line for line in errors.splitlines() if line] == [errors.strip()]
     assert errors.strip().startswith("interrupted")
 

@@ -331,6 +331,13 @@ def test_a_worker_with_other_code_does_nothing(tmp_path: Path, changed_package: 
             connection.__exit__(None, None, None)
 
 
+@pytest.mark.slow
+def test_an_option_that_workers_do_not_know_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, kind="local", workers=1, options={"nonsense": 1})
+    with pytest.raises(ClusterError, match=r"TypeError: .*'nonsense'"), ap.connect(path):
+        pass
+
+
 def test_a_worker_that_is_lost_before_it_is_known_does_not_stop_the_cluster() -> None:
     with start_processes(n_workers=0, processes=False, dashboard_address=":0") as cluster:
         cluster._update_worker_status("remove", "tcp://127.0.0.1:1")

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,20 @@ from conftest import pooled, queried
 from distributed import Client, LocalCluster
 
 import aucpr_dask as ap
-from aucpr_dask.errors import InvalidInputError, MissingScoresError, RunError, SourceChangedError, StoreError
+from aucpr_dask.errors import (
+    ChunkError,
+    ClusterError,
+    InvalidInputError,
+    MissingScoresError,
+    OtherRunError,
+    RunError,
+    SourceChangedError,
+    StoreError,
+)
 from aucpr_dask.evaluation.api import describe_scores, evaluate_scores
 from aucpr_dask.progress import Progress
 from aucpr_dask.runs import submitting
+from aucpr_dask.runs.planning import plan_run
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.terms import nodes_of
 from aucpr_dask.storage.checksums import without_list
@@ -367,3 +378,33 @@ def test_scores_that_are_replaced_during_a_run_are_never_mixed(
             ap.run(place, target, cluster=client)
         result = ap.run(place, target, cluster=client, overwrite=True)
         assert_same_bits(result, ap.evaluate(pooled(40, 60, seed=1)))
+
+
+def test_a_run_whose_workers_stay_paused_ends_with_the_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submitting, "SECONDS_PAUSED", 0.2)
+    monkeypatch.setattr(submitting, "MILLISECONDS_BETWEEN_LOOKS", 100)
+    ap.save_scores(pooled(200), tmp_path / "scores.zarr", models_per_chunk=1)
+    with LocalCluster(n_workers=1, processes=False, memory_limit="2GiB", dashboard_address=":0") as cluster:
+        (worker,) = cluster.workers.values()
+
+        def fill(event: Progress) -> None:
+            worker.memory_manager.memory_pause_fraction = 1e-6
+
+        message = r"(?s)paused for .*worker 0: [\d,]+ of 2,048 MiB"
+        with Client(cluster) as client, pytest.raises(ClusterError, match=message):
+            ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client, on_progress=fill)
+
+
+@pytest.mark.parametrize(("held", "fits"), [(0, True), (300 << 20, False)])
+def test_what_a_worker_holds_before_any_task_counts(tmp_path: Path, held: int, fits: bool) -> None:
+    ap.save_scores(pooled(), tmp_path / "scores.zarr")
+    plan = plan_run(tmp_path / "scores.zarr")
+    with nullcontext() if fits else pytest.raises(ChunkError, match=r"286 MiB .* holds 300 MiB before any task"):
+        plan.check_memory(3e8, held)
+
+
+def test_a_result_that_is_removed_during_a_run_is_not_said_to_be_another_runs(client: Client, tmp_path: Path) -> None:
+    source, target = tmp_path / "scores.zarr", tmp_path / "result.zarr"
+    ap.save_scores(pooled(40), source, models_per_chunk=1)
+    with pytest.raises(OtherRunError, match="has been removed"):
+        ap.run(source, target, cluster=client, on_progress=lambda _: shutil.rmtree(target, ignore_errors=True))

@@ -13,7 +13,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import fields
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -46,7 +46,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
 
 # Exit codes: tasks, the cluster or the disk failed, and the same command resumes; invalid input; interrupted.
-FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+FAILED, BAD_INPUT = 1, 2
+INTERRUPTED = {name: 128 + getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)}
 CANNOT_TELL = 3  # of a gate, which fails with 1
 
 
@@ -70,9 +71,12 @@ class _Main(click.Group):
             ctx.exit(
                 FAILED if isinstance(error, (ClusterError, OtherRunError, RunError, SourceChangedError)) else BAD_INPUT
             )
-        except KeyboardInterrupt:
-            click.echo("\ninterrupted: run the same command again; it goes on or starts over", err=True)
-            ctx.exit(INTERRUPTED)
+        except KeyboardInterrupt as end:
+            name = str(end) if str(end) in INTERRUPTED else "SIGINT"
+            by = "" if name == "SIGINT" else f" by {name}"
+            with suppress(OSError):  # the terminal may be gone
+                click.echo(f"\ninterrupted{by}: run the same command again; it goes on or starts over", err=True)
+            ctx.exit(INTERRUPTED[name])
 
 
 @contextmanager
@@ -81,16 +85,18 @@ def _interruptible() -> Iterator[None]:
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         logging.disable(logging.CRITICAL)
-        signal.default_int_handler(number, frame)
+        raise KeyboardInterrupt(signal.Signals(number).name)
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, interrupt)
+    numbers = [getattr(signal, name) for name in INTERRUPTED]
+    before = {n: signal.signal(n, interrupt) for n in numbers if signal.getsignal(n) is not signal.SIG_IGN}  # nohup
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

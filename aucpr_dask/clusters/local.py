@@ -70,6 +70,9 @@ def _started(options: Mapping[str, Any]) -> LocalCluster:
             return LocalProcesses(**{"worker_class": WatchfulNanny, **options})  # type: ignore[no-untyped-call]
         except (RuntimeError, TimeoutError) as error:
             cause = error
+        if isinstance(reason := cause.__cause__, (TypeError, ValueError, LookupError)):  # of the worker itself
+            what, remedy = "worker processes could not be started", "correct the options of the cluster"
+            raise ClusterError(what, None, f"{type(reason).__name__}: {reason}", None, remedy) from cause
         if not exit_codes or exit_codes[0] >= 0:  # not killed by a signal
             received = f"exit code {exit_codes[0]}" if exit_codes else str(cause)
             raise ClusterError("worker processes could not be started", None, received, None, GUARD) from cause

@@ -26,6 +26,7 @@ from aucpr_dask.scores.store import described, open_scores, open_unread, source_
 from aucpr_dask.storage.urls import absolute, public
 
 SHARE_OF_MEMORY = 0.6  # of a worker's limit that a task may take: Dask starts to spill there
+SHARE_BEFORE_PAUSE = 0.8  # of the limit, with what a worker holds before any task: beyond it, Dask starts no other task
 MOST_TASKS = 50_000  # each writes some ten files: with several times as many, schedulers and disks get slow
 SMALL_CHUNK = 1 << 14  # bytes; smaller chunks are not compressed, because any file takes up 4 KiB of a disk
 FLAT = {"name": "default", "separator": "."}  # one folder for the chunks of an array: each costs up to 0.8 ms
@@ -168,21 +169,23 @@ class Plan:
         """Bytes of the largest task."""
         return max(self.task_bytes, default=0)
 
-    def check_memory(self, limit: float | None) -> None:
-        """Raise if a worker thread with `limit` bytes cannot hold a task."""
-        if limit is None or not limit > 0 or self.largest <= SHARE_OF_MEMORY * limit:
+    def check_memory(self, limit: float | None, held: float = 0.0) -> None:
+        """Raise if a worker thread with `limit` bytes, of which some are held before any task, cannot hold a task."""
+        if limit is None or not limit > 0 or not self.tasks:
+            return
+        room = min(SHARE_OF_MEMORY * limit, SHARE_BEFORE_PAUSE * limit - held)
+        if self.largest <= room:
             return
         worst = self.tasks[int(np.argmax(self.task_bytes))]
-        fitting = self._models_that_fit(worst.parts()[0], SHARE_OF_MEMORY * limit)
+        fitting = self._models_that_fit(worst.parts()[0], room) if room > 0 else 0
         what, received = "a task would not fit the memory of a worker", f"{_size(self.largest)} for a task, "
         received += f"{_size(limit)} of memory for each thread"
-        remedy = "give workers more memory, or fewer threads; a single ranking is too large"
+        received += f", of which a worker holds {_size(held)} before any task" if held else ""
+        remedy = "give workers more memory, or fewer threads" + ("; a single ranking is too large" if room > 0 else "")
         if fitting:
             remedy = f"write the scores in chunks of {fitting} models: "
             remedy += f"save_scores(scores, ..., models_per_chunk={fitting})"
-        raise ChunkError(
-            what, worst.describe(), received, f"tasks up to {terms.percent(SHARE_OF_MEMORY)} of it", remedy
-        )
+        raise ChunkError(what, worst.describe(), received, f"tasks up to {_size(max(0.0, room))}", remedy)
 
     def _models_that_fit(self, task: Task, n_bytes: float) -> int:
         """Return how many models a task like this one may have."""
@@ -282,6 +285,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         "memory_per_task": f"up to {_size(plan.largest)}",
         "memory_per_thread": f"from {_size(plan.largest / SHARE_OF_MEMORY)}",
         "padding": f"{terms.percent(padding_share(scores), '.1f')} of the places of items",
+        "workers": f"at most {len(plan.tasks):,} threads have work: tasks are whole chunks of the scores",
         "time": f"about {seconds:.3g} s on one core, by some rankings; starting workers takes seconds more",
     }
 

@@ -15,7 +15,7 @@ from uuid import uuid4
 from distributed import Client
 
 from aucpr_dask.clusters.connecting import Cluster, connect_for, current_client
-from aucpr_dask.clusters.workers import address_of
+from aucpr_dask.clusters.workers import IN_PROCESS, address_of
 from aucpr_dask.errors import (
     AucprError,
     DamageWarning,
@@ -49,7 +49,11 @@ if TYPE_CHECKING:
 MAY_DIFFER = frozenset({"source", "source_digest", "blocks", "blocks_digest"})  # of a result that is extended
 TAKING_OVER = (0.0, 0.1, 0.5)  # seconds between attempts to open a result whose place another run may be taking
 RETRIES = 2  # of a task whose storage or worker fails; bad data is not tried again
+HELD_BY_A_WORKER = 300 * 2**20  # bytes that a worker process takes with all it has imported, before any task
+MANY_THREADS = 4  # with fewer, one that has no work is no loss to speak of
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # a full disk, a quota or a limit: no other task will fare better
+
+NO_PERMISSION = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 def run(
@@ -134,7 +138,7 @@ def run(
         return _as_asked(open_result(target), asked)
     with watching(progress, on_progress) as watcher, _client(cluster, source, target, patience, watcher) as client:
         watcher.started(client.dashboard_link)
-        step.plan.check_memory(_memory_of_a_thread(client))
+        _check_workers(client, step.plan, watcher)
         try:
             with _explaining_storage(target, ledger):
                 has_begun = step.begin(target, ledger)
@@ -265,11 +269,20 @@ def _is_finished(target: str, plan: Plan) -> bool:
     return True
 
 
-def _memory_of_a_thread(client: Client) -> float | None:
-    """Return the least memory of any thread; None if there is no limit."""
+def _check_workers(client: Client, plan: Plan, watcher: Any) -> None:
+    """Raise if a task does not fit the memory of a worker, and say so if there are many more threads than tasks."""
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    limits = [worker["memory_limit"] / worker["nthreads"] for worker in workers if worker["memory_limit"]]
-    return min(limits, default=None)
+    for worker in workers:
+        if limit := worker["memory_limit"]:
+            is_thread = address_of(client).startswith(IN_PROCESS)
+            held = 0 if is_thread else max(HELD_BY_A_WORKER, worker["metrics"].get("memory", 0))
+            plan.check_memory(limit / worker["nthreads"], held / worker["nthreads"])
+    n_threads = sum(worker["nthreads"] for worker in workers)
+    if len(plan.tasks) < n_threads > MANY_THREADS:
+        watcher.note(
+            f"only {len(plan.tasks)} of {n_threads} threads have work, because tasks are whole chunks of the scores: "
+            "save_scores(scores, ..., models_per_chunk=...) makes smaller ones"
+        )
 
 
 def _evaluate(
@@ -285,11 +298,16 @@ def _evaluate(
         number = waiting[call]
         if isinstance(outcome, (OtherRunError, SourceChangedError)):
             raise outcome
-        if isinstance(outcome, OSError) and outcome.errno in NO_ROOM:
+        if isinstance(outcome, OSError) and outcome.errno in NO_ROOM | NO_PERMISSION:
             raise _without_storage(outcome, assignment.target) from outcome
+        if isinstance(outcome, UnreachableError):  # no other task will fare better
+            outcome.add_note(f"finished tasks are kept at {assignment.target}, and the same call resumes from there")
+            with suppress(OSError):
+                ledger.record_failure(number, f"{type(outcome).__name__}: {outcome}")
+            raise outcome
         if outcome is not None:
             failures[number] = outcome
-            if isinstance(outcome, UnreachableError) or not isinstance(outcome, AucprError):  # else it is recorded
+            if not isinstance(outcome, AucprError):  # else it is recorded
                 with suppress(OSError):  # the error is raised in the end, too
                     ledger.record_failure(number, f"{type(outcome).__name__}: {outcome}")
         on_progress(tracker.finished(number, failed=number in failures))
@@ -319,7 +337,7 @@ def _explained(failures: dict[int, BaseException], plan: Plan, target: str) -> B
     number, first = min(failures.items())
     kept = f"{len(failures)} of {len(plan.tasks)} tasks failed; the others are kept at {target}, and the same call "
     kept += "resumes from there"
-    if isinstance(first, UnreachableError) or (isinstance(first, AucprError) and not isinstance(first, StoreError)):
+    if isinstance(first, AucprError) and not isinstance(first, StoreError):
         first.add_note(kept)
         return first
     where, received = plan.tasks[number].describe(), f"{type(first).__name__}: {first}"
@@ -341,11 +359,10 @@ def _explaining_storage(target: str, ledger: Ledger) -> Iterator[None]:
 
 
 def _without_storage(error: OSError, target: str) -> RunError:
-    is_full = error.errno in NO_ROOM
-    what = (
-        "the disk is full, or a quota or a limit of file sizes is reached"
-        if is_full
-        else "the result cannot be written"
-    )
-    remedy = "make room and run the same command again: finished tasks are kept, and it resumes from there"
+    what, remedy = "the result cannot be written", "mend that"
+    if error.errno in NO_ROOM:
+        what, remedy = "the disk is full, or a quota or a limit of file sizes is reached", "make room"
+    elif error.errno in NO_PERMISSION:
+        remedy = "make the place writable for the workers, or name another one"
+    remedy += " and run the same command again: finished tasks are kept, and it resumes from there"
     return RunError(what, target, f"{type(error).__name__}: {error}", None, remedy)

@@ -12,13 +12,16 @@ from typing import Any
 
 from distributed import Client, Future, KilledWorker, as_completed
 from distributed.scheduler import NoWorkerError
+from tornado.ioloop import PeriodicCallback
 
-from aucpr_dask.errors import ClusterError
+from aucpr_dask.errors import ClusterError, few
 
 CALLS_PER_THREAD = 4  # in flight
 LEAST_IN_FLIGHT = 64  # even for few workers: adaptive clusters ask for more workers when calls wait
 LEAST_REFILL = 1 / 4  # of the calls in flight: the scheduler takes several at once more cheaply
 SECONDS_BETWEEN_COUNTS = 1.0  # of the workers' threads
+SECONDS_PAUSED = 60.0  # after which a run ends, if for so long all workers lack the memory to start another task
+MILLISECONDS_BETWEEN_LOOKS = 2000
 
 Call = tuple[int, tuple[Any, ...]]  # number and arguments
 
@@ -65,6 +68,23 @@ class _Window:
         self._suspects: list[Call] = []
         self._finished = as_completed([], client.loop)
         self._n_threads, self._counted = 0, -math.inf
+        self._paused_since, self._paused = math.inf, ""
+        self._looking = PeriodicCallback(self._look, MILLISECONDS_BETWEEN_LOOKS)
+        self._loop = client.loop
+        self._loop.add_callback(self._looking.start)  # type: ignore[union-attr]
+
+    async def _look(self) -> None:
+        """Cancel all calls if every worker stays paused, as nothing else would end the wait."""
+        scheduler: Any = self._client.scheduler
+        workers = (await scheduler.identity(n_workers=-1))["workers"].values()
+        if not workers or any(worker["status"] != "paused" for worker in workers):
+            self._paused_since = math.inf
+            return
+        self._paused_since = min(self._paused_since, time.monotonic())
+        if time.monotonic() > self._paused_since + SECONDS_PAUSED:
+            sizes = ((one["name"], one["metrics"]["memory"] >> 20, one["memory_limit"] >> 20) for one in workers)
+            self._paused = few(f"worker {name}: {memory:,} of {limit:,} MiB" for name, memory, limit in sizes)
+            await self._client._cancel(list(self._in_flight))
 
     def outcomes(self) -> Iterator[tuple[int, Any]]:
         """Yield the number and the result or error of each call."""
@@ -86,6 +106,7 @@ class _Window:
 
     def cancel(self) -> None:
         """Cancel the calls in flight, after a failure: the client may belong to someone else."""
+        self._loop.add_callback(self._looking.stop)  # type: ignore[union-attr]
         if self._in_flight:  # an empty cancellation would still be sent to all clients, and fail for one just joining
             self._client.cancel(list(self._in_flight))
 
@@ -113,6 +134,12 @@ class _Window:
             call = self._in_flight.pop(future)
             try:
                 return call, _result_of(future)
+            except CancelledError as error:
+                if not self._paused:
+                    raise
+                what = f"all workers have been paused for {SECONDS_PAUSED:.0f} s, because their memory is nearly full"
+                remedy = "finished tasks are kept: give workers more memory, or fewer threads, and run it again"
+                raise ClusterError(what, None, self._paused, None, remedy) from error
             except Exception as error:
                 is_suspect = isinstance(error, KilledWorker) and not is_alone
                 is_own = future.status == "error" and not isinstance(error, NoWorkerError)

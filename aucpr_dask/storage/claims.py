@@ -112,7 +112,10 @@ class Claim:
         sync(self._notes.delete_dir(FOLDER))
 
     def other_run(self) -> OtherRunError:
-        """Return the error that the place belongs to another run."""
+        """Return the error that the place belongs to another run, or was removed."""
+        if self.recorded() == State() and get_value(open_backend(self._url), "zarr.json") is None:
+            what, remedy = "what this run was writing has been removed", "run the same command again to start over"
+            return OtherRunError(what, where=self._url, remedy=remedy)
         remedy = "let the other run finish, or stop it; then run the same command again, with overwrite=True "
         remedy += "(--overwrite) to start over"
         what = "this place now belongs to another run, so this one writes nothing more"
