@@ -88,7 +88,8 @@ class Ledger(Claim):
     def finish(self, state: State, root_document: Buffer) -> None:
         """Make what is written visible."""
         self.check()
-        publish(backends.open_backend(self._url), root_document)
+        backend = backends.open_backend(self._url)
+        publish(backend, root_document, get_value(backend, ROOT_DOCUMENT))
         self.close(state)
 
     def close(self, state: State) -> None:

@@ -76,9 +76,11 @@ class PendingStore:
         self.claim.release()
 
 
-def publish(backend: Store, root_document: Buffer) -> None:
-    """Write the document that makes a store open, with the checksums of all chunks, which are there by now."""
-    before = get_value(backend, ROOT_DOCUMENT)
+def publish(backend: Store, root_document: Buffer, before: Buffer | None = None) -> None:
+    """Write the document that makes a store open, with the checksums of all chunks, which are there by now.
+
+    What the document `before` lists is not read again.
+    """
     content = with_list(backend, root_document.to_bytes(), None if before is None else before.to_bytes())
     set_value(backend, ROOT_DOCUMENT, type(root_document).from_bytes(content))
     persist(backend, [ROOT_DOCUMENT])  # its name, too
