@@ -523,7 +523,10 @@ def test_stores_with_attributes_by_which_readers_change_values_are_refused(place
 @pytest.mark.parametrize("version", [2, 3])
 def test_stores_of_others_are_named_with_the_command_that_imports_them(tmp_path: Path, version: int) -> None:
     place = tmp_path / "theirs.zarr"
-    pooled().drop_vars(["model", "item"]).to_zarr(place, zarr_format=version)
+    pooled().drop_vars(["model", "item"]).to_zarr(place, zarr_format=version, consolidated=False)
     with pytest.raises(StoreError, match=r"did not write it[\s\S]*import xarray .*theirs\.zarr") as caught:
         ap.open_scores(place)
+    assert "overwrite" not in str(caught.value)
+    with pytest.raises(StoreError, match="something at this place") as caught:
+        ap.save_scores(pooled(), place)
     assert "overwrite" not in str(caught.value)

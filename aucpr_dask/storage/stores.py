@@ -13,7 +13,7 @@ import json
 import unicodedata
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -345,6 +345,12 @@ def refuse_others(url: str, claim: Claim, identity: str = "") -> None:
 def in_the_way(url: str | Path) -> StoreError:
     """Return the error that a place is taken."""
     remedy = "name another place, or pass overwrite=True (--overwrite) to replace it"
+    with suppress(OSError):
+        backend = open_backend(concealed(url), read_only=True)
+        root = get_value(backend, ROOT_DOCUMENT)
+        is_foreign = root is not None and "kind" not in _attributes_of(root.to_bytes())
+        if is_foreign or any(has(backend, name) for name in OF_VERSION_2):
+            remedy = "name another place: this is a store that another program wrote"
     return StoreError("there is something at this place already", concealed(url), remedy=remedy)
 
 

@@ -29,6 +29,10 @@ from aucpr_dask.storage.urls import concealed, is_remote
 
 DEFAULT_DIMS = {1: (ITEM,), 2: (MODEL, ITEM), 3: (MODEL, QUERY, ITEM)}
 DEFAULT_MODELS = "models"
+NAME_DIMENSIONS = (
+    'name them in Python: g = zarr.open_group(path, mode="r"); ap.save_scores(xarray.Dataset({"score": (("model", '
+    '"item"), g["score"][:]), "label": ("item", g["label"][:])}), url)'
+)
 
 _SAMPLE_DIMENSION = "sample_dimension"
 
@@ -370,6 +374,9 @@ def _opened(path: FilePath, engine: str | None) -> Iterator[xr.DataTree]:
             raise
         except Exception as error:  # of a damaged file, readers raise anything
             received = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            if isinstance(error, KeyError) and ("dimension_names" in received or "_ARRAY_DIMENSIONS" in received):
+                what, remedy = "the arrays of this Zarr store have no names of dimensions", NAME_DIMENSIONS
+                raise FileFormatError(what, path, None, "arrays that xarray opens", remedy) from error
             remedy = "check the path, name the engine, or install what it needs, for example "
             remedy += 'pip install "aucpr-dask[netcdf]"'
             raise FileFormatError("xarray cannot open this", path, received, remedy=remedy) from error
