@@ -22,9 +22,9 @@ def one_cluster() -> Iterator[None]:
     """Let all runs that name no cluster share one: starting one for each would take longer than everything else."""
     with pytest.MonkeyPatch.context() as patch, connect(1) as client:
 
-        def connect_once(cluster: Any, *places: Any) -> Any:
+        def connect_once(cluster: Any, *places: Any, **options: Any) -> Any:
             is_object = any(isinstance(place, StoreName) for place in places)  # which needs threads of this process
-            return connect_for(cluster, *places) if is_object else connect(cluster or client)
+            return connect_for(cluster, *places, **options) if is_object else connect(cluster or client, **options)
 
         patch.setattr(aucpr_dask.runs.run, "connect_for", connect_once)
         yield
