@@ -380,7 +380,7 @@ def test_nothing_is_drawn_early(label_design: str) -> None:
         with pytest.raises(AssertionError, match="Dask computed"):
             result.compute()
     small = binormal().sample(50, 0.2, n_simulations=9, label_design=label_design, chunks=2).chunk()
-    assert ap.evaluate(small).compute(scheduler="threads")["estimate"].shape == (9, 1)
+    assert ap.evaluate(small).compute(scheduler="threads")["estimate"].shape == (9,)
 
 
 def test_automatic_chunks_hold_about_32_mib() -> None:

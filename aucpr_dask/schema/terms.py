@@ -260,6 +260,8 @@ def with_plain_names(dataset: xr.Dataset, kinds: str = "T") -> xr.Dataset:
         for name, variable in dataset.coords.items()
         if variable.dtype.kind in kinds
     }
+    for name, (_, labels, _) in names.items():
+        check_names(labels.ravel(), f"coordinate {name!r}")
     return dataset.assign_coords(names) if names else dataset
 
 

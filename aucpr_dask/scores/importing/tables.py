@@ -223,8 +223,10 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
         named = [name for name in free if name and not name.startswith(PANDAS_INDEX)]
         numeric = table.numeric(named)
         ids = [*_ids(table, [name for name in numeric if name not in table.index]), *table.index & {*numeric}]
-        models = [name for name in numeric if name not in ids]
-        left_out = [name for name in named if name not in frozenset(numeric)]
+        of_others = frozenset(ids)
+        models = [name for name in numeric if name not in of_others]
+        known = frozenset(numeric)
+        left_out = [name for name in named if name not in known]
     if not models:
         received = f"columns {few(map(repr, table.columns))}"
         received += f", of which {few(map(repr, ids))} hold whole numbers, which may be no scores" if ids else ""

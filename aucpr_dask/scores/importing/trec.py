@@ -14,7 +14,7 @@ import xarray as xr
 from aucpr_dask.errors import AlignmentError, FileFormatError, few
 from aucpr_dask.schema.checks import HIGHEST_GRADE
 from aucpr_dask.schema.options import RunOptions
-from aucpr_dask.schema.terms import GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED, Scores, check_node_name
+from aucpr_dask.schema.terms import GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED, Scores, check_names, check_node_name
 from aucpr_dask.scores.appending import FILL, place_for
 from aucpr_dask.scores.chunks import Region
 from aucpr_dask.scores.importing import files
@@ -533,6 +533,8 @@ _MAKE = {"per-run": _per_run, "pooled": _pooled}
 def _template(runs: Sequence[_Run], judgments: _Judgments) -> xr.Dataset:
     """Return the names of a data set and ``n_positive``, which is along grade if there are several."""
     names = {MODEL: [run.name for run in runs], QUERY: judgments.topics}
+    for dim, labels in names.items():
+        check_names(labels, f"coordinate {dim!r}")
     coords: dict[str, Any] = {dim: np.array(labels, object) for dim, labels in names.items()}
     grades = np.arange(1, max(1, *(int(labels.max()) for labels in judgments.labels)) + 1)
     n_positive = np.array([(labels[:, None] >= grades).sum(axis=0) for labels in judgments.labels], np.int64)
