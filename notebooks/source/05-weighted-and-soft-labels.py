@@ -333,7 +333,8 @@ levels = ap.reference_levels(
 )
 area = ap.evaluate(soft, "continuous", intervals=[])["estimate"]
 print(f"minimum {levels['minimum'].item():.3f}, maximum {levels['maximum'].item():.3f}")
-pd.DataFrame({"area": area[:, 0], "normalised": ap.normalised(area, levels)[:, 0]}, models).round(3)
+normalised = ap.normalised(area, levels.squeeze())
+pd.DataFrame({"area": area, "normalised": normalised}, models).round(3)
 
 # %% [markdown]
 # ## How sure?
