@@ -37,7 +37,7 @@ class Influence(Suite):
         'ap.evaluate(scores, intervals="influence_logit_t")',
         "aucpr-dask",
         tolerance=FLOAT64,
-        numbers=lambda result: result["estimate"].values[:, 0],
+        numbers=lambda result: result["estimate"].values,
     )
     def time_influence(self, case: str) -> Any:
         return ap.evaluate(self.scores, intervals="influence_logit_t")

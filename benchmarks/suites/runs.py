@@ -83,7 +83,8 @@ class _Runs(Suite):
 
 def estimates(url: Path) -> np.ndarray:
     """Return the average precision of every model of a result."""
-    return ap.open_result(url)["estimate"].sel(estimator="average_precision").values
+    estimate = ap.open_result(url)["estimate"]
+    return (estimate.sel(estimator="average_precision") if "estimator" in estimate.dims else estimate).values
 
 
 class StoreToStore(_Runs):
