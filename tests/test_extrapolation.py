@@ -123,5 +123,5 @@ def test_coverage_at_another_prevalence(mean: float, prevalence: float) -> None:
         precision = np.nan_to_num(prevalence * recall / (prevalence * recall + (1 - prevalence) * fallout))
     truth = -np.trapezoid(precision, recall)
     for n in (10, 100):
-        lower, upper = ap.evaluate(normal(n, mean, n, 300), prevalence=prevalence)["interval"].values[:, 0, 0].T
+        lower, upper = ap.evaluate(normal(n, mean, n, 300), prevalence=prevalence)["interval"].values.T
         assert np.mean((lower <= truth) & (truth <= upper)) >= 0.93

@@ -593,8 +593,9 @@ def test_near_twins_cannot_be_told_apart_and_widen_nobody_elses_sets(method: str
     assert 1 <= float(same["simultaneous_interval"].diff("ci_bound").mean()) / width < 1.02
     pair = after.sel(model="m20", other_model="m0")
     assert pair["p_value"] == 2 / 2**3
-    assert pair["interval"].values.tolist() == [-np.inf, np.inf]
-    assert np.isnan(pair["standard_error"])
+    lower, upper = pair["interval"].values
+    assert -0.01 < lower < 0 < upper < 0.01
+    assert pair["standard_error"] >= abs(pair["difference"])
     assert ap.gate(joined, "m20", "m0", method=method).verdict == "cannot tell"
     ranks = ap.rank(joined, method=method)["simultaneous_rank_interval"].sel(model=before["model"])
     wider = (ranks - ap.rank(alone, method=method)["simultaneous_rank_interval"]).values

@@ -53,8 +53,7 @@ def test_adbench_feature_rankers(tmp_path, real_data):
     n_compared = 0
     for name, rows in expected.groupby("dataset"):
         scores = tree[str(name)].to_dataset().load()
-        up = areas(scores, estimators=["average_precision"])
-        down = areas(scores.assign(score=-scores["score"]), estimators=["average_precision"])
+        up, down = areas(scores), areas(scores.assign(score=-scores["score"]))
         order = rows["feature"].to_numpy()
         np.testing.assert_allclose(up.values[order], rows["ap_ascending"], atol=1.1e-8)
         np.testing.assert_allclose(down.values[order], rows["ap_descending"], atol=1.1e-8)

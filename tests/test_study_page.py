@@ -98,6 +98,7 @@ def test_another_seed_gives_the_same_within_chance(
     compared = 0
     for table, name in ((estimates, "mean"), (intervals, "coverage")):
         here = found[name].to_dataframe()[[name]].join(found[f"{name}_error"].to_dataframe()[[f"{name}_error"]])
+        here = here.rename_axis(index={"interval_method": "method"})
         both = table.merge(here.reset_index(), on=[d for d in here.index.names if d in table], suffixes=("", "_here"))
         both = both[both[f"{name}_here"].notna()]
         chance = both.apply(lambda row, name=name: math.hypot(row[f"{name}_error"], row[f"{name}_error_here"]), axis=1)

@@ -104,9 +104,9 @@ def covariance(
     ... )
     >>> result = covariance(scores)
     >>> result["estimate"].values.round(4), np.sqrt(np.diagonal(result["covariance"])).round(4)
-    (array([0.7556, 0.6389]), array([0.1803, 0.2224]))
+    (array([0.7556, 0.6389]), array([0.2198, 0.2859]))
     >>> standard_errors_of_differences(result["covariance"]).sel(model="a", other_model="b").item().__round__(4)
-    0.1751
+    0.1831
     """
     found = influences(scores, estimator, unit=unit, prevalence_design=prevalence_design, **reading)
     return map_nodes(found, lambda path, node: _covariance(node))

@@ -130,8 +130,8 @@ def pair_statistics(sample: JointReplicates, first: Indices, second: Indices) ->
 
     Two models that agree in every replicate have difference, error and statistic 0 and p-value 1. Two that differ by
     the same amount in every replicate have error 0 and the smallest p-value. Two that differ on fewer than
-    `LEAST_UNITS` units cannot be told apart: their error is infinite, their p-value that of all signs of these units,
-    and they are left out of what concerns the family.
+    `LEAST_UNITS` units cannot be told apart: their error is at least their difference, so that no interval excludes 0,
+    their p-value that of all signs of these units, and they are left out of what concerns the family.
     """
     from aucpr_dask.kernels.differences import tally
 
@@ -141,12 +141,13 @@ def pair_statistics(sample: JointReplicates, first: Indices, second: Indices) ->
     size = np.abs(sample.estimate[first] - sample.estimate[second])
     resolved = np.maximum(size - (sample.resolution[first] + sample.resolution[second]), 0)
     for panel in sample.panels(first.size):
-        sizes, error[panel], scale[panel] = studentise(sample, first[panel], second[panel])
-        reach[panel] = np.where(np.isinf(error[panel]), 0.0, resolved[panel] / scale[panel])
+        sizes, error[panel], scale[panel] = sizes_in_family(sample, first[panel], second[panel])
+        is_undecided = undecided(sample.values, first[panel], second[panel])
+        reach[panel] = np.where(is_undecided, 0.0, resolved[panel] / scale[panel])
         counts[panel] = tally(sizes, reach[panel], maximum)
     difference = differences(sample, first, second, error)
     p_value = _shares(counts, maximum.size, sample.complete)
-    for pair in np.flatnonzero(np.isinf(error)):
+    for pair in np.flatnonzero(undecided(sample.values, first, second)):
         p_value[pair] = _exact_p_value(sample, int(first[pair]), int(second[pair]))
     return PairStatistics(difference, error, difference / scale, p_value, reach, maximum, sample.complete)
 
@@ -165,22 +166,28 @@ def studentise(sample: JointReplicates, first: Indices, second: Indices) -> tupl
             spread, degrees = sample.flipped, sample.flipped.shape[1] ** 2
         of_models = sample.centred, sample.bias, sample.resolution, spread
         found = compiled.studentise(*of_models, float(degrees), first, second)
-        return _without_undecided(sample, first, second, *found)
+        return _with_undecided(sample, first, second, *found)
     sizes = deviations_from_centre(sample, first, second)
     error = stretch(sizes, sample, sample.units, first, second)
     scale = np.maximum(error, sample.resolution[first] + sample.resolution[second])
     np.abs(sizes, out=sizes)
     sizes /= scale[:, np.newaxis]
-    return _without_undecided(sample, first, second, sizes, error, scale)
+    return _with_undecided(sample, first, second, sizes, error, scale)
 
 
-def _without_undecided(
+def _with_undecided(
     sample: JointReplicates, first: Indices, second: Indices, sizes: Floats, error: Floats, scale: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """Let pairs that differ on too few units take no part in maxima, and have an infinite error."""
+    """Let pairs that differ on too few units have an error as large as their difference."""
     is_undecided = undecided(sample.values, first, second)
-    sizes[is_undecided] = 0.0
-    error[is_undecided] = np.inf
+    size = np.abs(sample.estimate[first] - sample.estimate[second])
+    return sizes, np.where(is_undecided, np.maximum(error, size), error), scale
+
+
+def sizes_in_family(sample: JointReplicates, first: Indices, second: Indices) -> tuple[Floats, Floats, Floats]:
+    """Return the same as :func:`studentise`, without the sizes of pairs that differ on too few units."""
+    sizes, error, scale = studentise(sample, first, second)
+    sizes[undecided(sample.values, first, second)] = 0.0
     return sizes, error, scale
 
 
@@ -255,7 +262,7 @@ def romano_wolf(sample: JointReplicates, first: Indices, second: Indices, reach:
     maximum = np.zeros(sample.centred.shape[1])
     for panel in sample.panels(first.size):
         pairs = upwards[panel]
-        sizes, _, _ = studentise(sample, first[pairs], second[pairs])
+        sizes, _, _ = sizes_in_family(sample, first[pairs], second[pairs])
         attained = tally(sizes, reach[pairs], maximum, is_cumulative=True)  # the maximum over the pair and smaller ones
         p_value[pairs] = _shares(attained, maximum.size, sample.complete)
     downwards = upwards[::-1]

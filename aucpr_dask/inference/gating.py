@@ -193,7 +193,8 @@ def gate(
     >>> result = xr.Dataset({"estimate": (("model", "query"), areas)}, coords={"model": ["old", "new", "tiny"]})
     >>> gate(result, "new", "old", margin=0.08)  # doctest: +NORMALIZE_WHITESPACE
     passed: new is not worse than old by more than 0.08: estimate 0.4000 against 0.4000, difference +0.0000,
-    95 % interval -0.0748 to +0.0200, p = 1
+    95 % interval -0.0748 to +0.0200, p = 1; over 6 queries, rare large losses may not show: below 30, do not rely on a
+    pass alone
     >>> gate(result, "tiny", "old").verdict
     'worse'
     """

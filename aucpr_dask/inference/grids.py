@@ -67,7 +67,7 @@ def lay_out(
     """Return quantities over (rows, columns), positions of models, from pairs that serve both directions."""
     values: dict[str, Any] = {
         "difference": family.difference,
-        "standard_error": np.where(np.isinf(family.error), np.nan, family.error),
+        "standard_error": family.error,
         "interval": family.bounds,
         "simultaneous_interval": intervals(family.difference, family.error, quantile, family.outer),
         "p_value": family.p_value,

@@ -124,9 +124,9 @@ class SignFlips:
         return replace(self.residual, null=False)
 
     def errors(self, first: Indices, second: Indices) -> Floats:
-        """Return the standard errors of differences; infinite where models differ on too few units to tell."""
-        is_undecided = families.undecided(self.values, first, second)
-        return np.where(is_undecided, np.inf, pairs.errors_from_units(self.values, first, second))
+        """Return the standard errors of differences; at least these, where models differ on too few units to tell."""
+        error, size = pairs.errors_from_units(self.values, first, second), self.estimate[first] - self.estimate[second]
+        return np.where(families.undecided(self.values, first, second), np.maximum(error, np.abs(size)), error)
 
     def reach(self, quantile: Floats) -> Floats:
         """Turn quantiles of flipped means over their root mean square into those of Student statistics."""

@@ -87,7 +87,6 @@ def half_widths(difference: Floats, error: Floats, quantile: float | Floats) -> 
     """
     with np.errstate(invalid="ignore"):  # 0 * infinity
         finite = np.where(error > 0, quantile * error, 0.0)
-        finite = np.where(np.isinf(error), np.inf, finite)
     return np.where(np.isinf(quantile) & (difference != 0), np.inf, finite)
 
 

@@ -183,11 +183,9 @@ def reaches(sample: PairedSample, first: Indices, second: Indices) -> tuple[Pair
         half *= np.divide(family.error, total, out=np.ones(half.shape), where=total > 0)
     least = least_units(method, level)
     unknown = 0.0 if n is None or n >= least else np.inf
-    is_known, reach = np.isfinite(family.error) & (family.error > 0), np.full(half.shape, unknown)
-    reach[np.isinf(family.error)] = np.inf  # of models that differ on too few units to tell
     single = Reach(
         error=family.error,
-        reach=np.divide(half, family.error, out=reach, where=is_known),
+        reach=np.divide(half, family.error, out=np.full(half.shape, unknown), where=family.error > 0),
         alpha=1 - level,
         degrees=n_units - 1 if has_units else degrees,
         n=math.nan if n is None else float(n),

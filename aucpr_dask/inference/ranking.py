@@ -265,7 +265,7 @@ def _errors_and_maxima(sample: JointReplicates) -> tuple[Floats, Floats]:
     for panel in sample.panels(n_models):
         for j in range(panel.stop - 1):
             others = np.arange(max(panel.start, j + 1), panel.stop)
-            sizes, spread, _ = families.studentise(sample, np.full(others.size, j), others)
+            sizes, spread, _ = families.sizes_in_family(sample, np.full(others.size, j), others)
             error[_place_of_row(j, n_models) + others] = spread
             np.maximum(maximum[j], sizes.max(axis=0), out=maximum[j])
             np.maximum(maximum[others[0] : panel.stop], sizes, out=maximum[others[0] : panel.stop])

@@ -71,7 +71,7 @@ def evaluate_runs(
     >>> result = evaluate_runs(qrels, runs)
     >>> result["estimate"].sel(model="bm25").values
     array([0.5, 1. ])
-    >>> float(aucpr_dask.aggregate(result)["estimate"])  # MAP
+    >>> aucpr_dask.aggregate(result)["estimate"].item()  # MAP
     0.75
     """
     scores = from_runs(qrels, runs, layout=layout, dtype=dtype, duplicates=duplicates)

@@ -111,7 +111,7 @@ def from_values(
     >>> values["estimate"].sel(model="neural", query="302").item()
     0.625
     >>> aucpr_dask.aggregate(values).attrs["design"]
-    'sample: topics with a value (up to 2); fixed: the 2 models'
+    'sample: topics with a value (up to 2); fixed: the 2 models; no interval from fewer than 3'
     """
     given = {MODEL: model, QUERY: query, MEASURE: measure, VALUE: value}
     named = {role: None if name is None else checks.text(name, role) for role, name in given.items()}

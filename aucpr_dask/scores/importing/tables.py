@@ -133,6 +133,7 @@ def import_table(
     >>> _ = (folder / "scores.csv").write_text("name,y,forest,linear\na,1,0.9,0.2\nb,0,0.1,\n")
     >>> print(import_table(folder / "scores.csv", folder / "scores.zarr", label="y", item="name"))
     2 models, 2 items, 1 data set
+      note: columns taken as models: 'forest', 'linear'
     """
     options = TableOptions.among(locals())
     from aucpr_dask.scores.appending import place_for  # with Zarr, which reading tables does without
