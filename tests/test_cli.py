@@ -408,8 +408,10 @@ def test_unexpected_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
 @pytest.mark.parametrize(("name", "exit_code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
 def test_interruption_is_one_line_and_a_code(tmp_path: Path, name: str, exit_code: int) -> None:
+    handler = "default_int_handler" if name == "SIGINT" else "SIG_DFL"
     code = (
-        "import time, aucpr_dask.runs.run\n"
+        "import signal, time, aucpr_dask.runs.run\n"
+        f"signal.signal(signal.{name}, signal.{handler})\n"  # which nohup may ignore
         "def run(*args, **kwargs):\n"
         "    print('ready', flush=True)\n"
         "    time.sleep(60)\n"
