@@ -203,7 +203,7 @@ def _split(entry: Mapping[str, Any]) -> tuple[list[Any], list[Any]] | None:
 def _itemsize(data_type: str) -> int | None:
     """Return the bytes of an element; None of text, whose length its metadata do not tell."""
     dtype = get_data_type_from_json(json.loads(data_type), zarr_format=3).to_native_dtype()
-    return None if dtype.kind in "OT" else int(dtype.itemsize)
+    return None if dtype.kind in ("O", "T") else int(dtype.itemsize)
 
 
 class CheckedStore(WrapperStore[Store]):
