@@ -12,6 +12,7 @@ import subprocess
 import tarfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
@@ -391,11 +392,15 @@ class Reader:
         return self("return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)", selector)
 
     def wait(self, condition: Callable[[], Any], seconds: float = 30) -> Any:
+        from selenium.common.exceptions import StaleElementReferenceException
+
         end = time.monotonic() + seconds
-        while not (found := condition()):
-            assert time.monotonic() < end, "the page did not get there"
+        while time.monotonic() < end:
+            with suppress(StaleElementReferenceException):  # drawn anew between finding and reading
+                if found := condition():
+                    return found
             time.sleep(0.02)
-        return found
+        raise AssertionError("the page did not get there")
 
     def enter(self, element: Any, text: str) -> None:
         """Put text in a field, and choose an option of a list."""
