@@ -82,13 +82,14 @@ def test_every_variable_comes_back(place: Path) -> None:
     scores = queried()
     score, label = scores["score"], scores["label"]
     rich = scores.assign(
-        label=label.broadcast_like(score).transpose(*score.dims),
+        label=label.broadcast_like(score).transpose(*score.dims).copy(),
         tie_order=xr.ones_like(score, dtype=np.int32).cumsum("item"),
         weight=abs(label).astype(float),
         n_positive=("query", [50, 60, 70]),
         cluster=("query", np.array(["a", "b", "a"], dtype=object)),
         fold=("item", np.arange(30) % 3),
     ).assign_attrs(source_files="a.run")
+    rich["label"][0, 0, :2] = [0, 1]  # models with equal labels share them
     ap.save_scores(rich, place)
     opened = ap.open_scores(place)
     assert_same_numbers(opened, rich)

@@ -10,7 +10,7 @@ import xarray as xr
 from distributed import Client
 
 import aucpr_dask as ap
-from aucpr_dask.errors import InvalidInputError, MissingScoresError
+from aucpr_dask.errors import AlignmentError, InvalidInputError, MissingScoresError
 
 
 def scores() -> xr.Dataset:
@@ -78,6 +78,104 @@ def test_a_store_cleaned_in_xarray_is_judged_by_what_it_holds(tmp_path: Path) ->
         assert ap.evaluate(opened.isel(item=slice(1, None))).compute()["estimate"].notnull().all()
         with pytest.raises(MissingScoresError):
             ap.evaluate(opened).compute()
+
+
+@pytest.mark.parametrize("dims", [("time", "lat"), ["lat", "time"], ("time",)])
+def test_items_may_lie_along_several_dimensions(dims: Any) -> None:
+    random = np.random.default_rng(0)
+    score = xr.DataArray(random.normal(size=(2, 8, 6)), dims=("model", "time", "lat"), coords={"time": range(8)})
+    label = xr.DataArray((random.random((8, 6)) < 0.4).astype("int8"), dims=("time", "lat"), coords={"time": range(8)})
+    weight = xr.DataArray(np.arange(1.0, 9), dims="time")
+    one = {name: array.stack(item=dims, create_index=False) for name, array in (("score", score), ("label", label))}
+    for function in (ap.estimate, ap.chance, ap.curve_bands, ap.area_bounds):
+        ours: Any = function  # each has a signature of its own
+        xr.testing.assert_equal(ours(score, label, dim=dims), ours(**one))
+    xr.testing.assert_equal(ap.curve(score, label, dim=dims, grid=[0.5]), ap.curve(**one, grid=[0.5]))
+    xr.testing.assert_equal(ap.confusion(score, label, [0.0], dim=dims), ap.confusion(**one, thresholds=[0.0]))
+    xr.testing.assert_equal(ap.reference_levels(label, dim=dims), ap.reference_levels(one["label"]))
+    weighted = ap.estimate(score, label, weight=weight, dim=dims)
+    each = weight.broadcast_like(label).stack(item=dims, create_index=False)
+    xr.testing.assert_equal(weighted, ap.estimate(**one, weight=each))
+    xr.testing.assert_equal(ap.estimate(score.chunk(time=3), label, dim=dims).compute(), ap.estimate(**one))
+    with pytest.raises(AlignmentError, match="different labels along 'time'"):
+        ap.estimate(score, label.assign_coords(time=range(1, 9)), dim=["time", "lat"])
+
+
+def test_several_dimensions_need_names_of_dimensions() -> None:
+    for dim, score in (((), xr.DataArray([1.0, 0], dims="item")), (("a", "b"), np.eye(2)), (("a", "a"), np.eye(2))):
+        with pytest.raises(InvalidInputError, match="argument 'dim'"):
+            ap.estimate(score, [1, 0] if isinstance(score, np.ndarray) else score.astype(int), dim=dim)
+    label = (("time", "lat"), np.eye(2, 3, dtype=np.int8))
+    grid = xr.Dataset({"score": (("model", "time", "lat"), np.zeros((1, 2, 3))), "label": label})
+    with pytest.raises(InvalidInputError, match=r"stack\(item=\('time', 'lat'\), create_index=False\)"):
+        ap.evaluate(grid)
+    assert ap.evaluate(grid.stack(item=("time", "lat"), create_index=False))["estimate"].sizes == {"model": 1}
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("without", ["weight", "n_positive"])
+def test_models_can_be_concatenated(without: str, lazy: bool) -> None:
+    whole = scores().isel(query=0, drop=True)
+    whole = whole.assign(weight=("item", np.ones(60)), fold=("item", np.arange(60) % 5))
+    groups = (
+        {"cluster": ("item", np.repeat([f"patient {i}" for i in range(20)], 3).astype(object))}
+        if without == "n_positive"
+        else {}
+    )
+    whole = whole.assign(n_positive=((), int(whole["label"].sum())), **groups).drop_vars(without)
+    whole = whole.assign(score=whole["score"].chunk()) if lazy else whole
+    both = xr.concat([whole.isel(model=[0, 1]), whole.isel(model=[2, 3])], "model", data_vars="all")
+    assert all("model" in array.dims for array in both.values())
+    xr.testing.assert_identical(ap.evaluate(both).compute(), ap.evaluate(whole).compute())
+    xr.testing.assert_identical(ap.compare(both, "a"), ap.compare(whole, "a"))
+
+
+def test_what_differs_between_models_is_theirs_or_refused(tmp_path: Path) -> None:
+    one = scores().isel(query=0, drop=True)
+    parts = [one.isel(model=[0]), one.isel(model=[1]).assign(label=1 - one["label"])]
+    both = xr.concat(parts, "model", data_vars="all")
+    alone = [ap.evaluate(part)["estimate"].item() for part in parts]
+    np.testing.assert_array_equal(ap.evaluate(both)["estimate"], alone)
+    for name in ("cluster", "fold"):
+        apart = both.assign({name: (("model", "item"), np.arange(120).reshape(2, 60))})
+        with pytest.raises(InvalidInputError, match=rf"'{name}' must be the same for all models[\s\S]*isel\(model=0"):
+            ap.save_scores(apart, tmp_path / "s.zarr")
+
+
+@pytest.mark.parametrize(
+    "value", [{"x": np.arange(2)}, np.datetime64("2020"), Path("x"), {1}, b"x", print, [np.float32(2)]]
+)
+@pytest.mark.parametrize("holder", ["the data set", "variable 'score'", "variable 'model'", "variable 'family'"])
+def test_attributes_that_no_store_holds_are_named(value: Any, holder: str, tmp_path: Path) -> None:
+    given: Any = scores()
+    name = holder.removeprefix("variable ").strip("'")
+    (given if holder == "the data set" else given[name]).attrs["odd"] = value
+    with pytest.raises(InvalidInputError, match=rf"attribute 'odd' cannot be stored\n  where: .*{holder}[\s\S]*str"):
+        ap.save_scores(given, tmp_path / "s.zarr")
+    assert not (tmp_path / "s.zarr").exists()
+
+
+def test_attributes_of_coordinates_travel(client: Client, tmp_path: Path) -> None:
+    given = scores().assign_attrs(study="x")
+    attrs = {name: {"units": f"of {name}", "sizes": [1, 2]} for name in ("model", "query", "family", "site")}
+    for name, own in attrs.items():
+        given[name].attrs = own
+    ap.save_scores(given, tmp_path / "s.zarr")
+    stored = ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", cluster=client)
+    for result in (ap.open_scores(tmp_path / "s.zarr"), ap.evaluate(given), stored):
+        assert {name: result[name].attrs for name in attrs} == attrs
+
+
+def test_counts_of_grades_that_labels_have_lost_are_refused() -> None:
+    counts = xr.DataArray([[9, 6]] * 3, dims=("query", "grade"), coords={"grade": [1, 2]})
+    given = scores().assign(n_positive=counts * 10, label=scores()["label"] * 2)
+    options: Any = {"convention": "trec_eval", "ties": "group"}
+    expected = ap.evaluate(given, positive_from=2, **options)["estimate"]
+    changed = given.assign(label=(given["label"] >= 2).astype("int8"))
+    with pytest.raises(InvalidInputError, match="all labels are 0 or 1"):
+        ap.evaluate(changed, **options)
+    changed = changed.assign(n_positive=changed["n_positive"].sel(grade=2, drop=True))
+    np.testing.assert_array_equal(ap.evaluate(changed, **options)["estimate"], expected)
 
 
 def test_plot_picks_the_usual_picture() -> None:

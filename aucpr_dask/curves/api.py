@@ -25,11 +25,11 @@ from aucpr_dask.curves.points import (
     curve_points,
 )
 from aucpr_dask.errors import InvalidInputError, brief
-from aucpr_dask.evaluation.alignment import as_array, numeric, plain_inputs, score_inputs
+from aucpr_dask.evaluation.alignment import as_array, numeric, one_dimension, plain_inputs, score_inputs
 from aucpr_dask.evaluation.mapping import core_dims, map_rankings
 from aucpr_dask.evaluation.rankings import is_weighted
 from aucpr_dask.evaluation.request import ROLES, Prepared, prepare
-from aucpr_dask.schema.checks import choose, refuse_outside, text
+from aucpr_dask.schema.checks import choose, refuse_outside
 from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
 from aucpr_dask.schema.terms import ITEM, ITEM_ROLES, MODEL, QUERY
 from aucpr_dask.scores.validate import check_one_chunk, check_same_labels
@@ -63,7 +63,7 @@ def curve(
     positive_weight: Any = None,
     negative_weight: Any = None,
     n_positive: Any = None,
-    dim: str = ITEM,
+    dim: str | Sequence[str] = ITEM,
     **reading: Unpack[Reading],
 ) -> xr.Dataset | xr.DataArray:
     """Compute precision-recall, ROC or achievable curves: their operating points, or their values on a grid.
@@ -190,7 +190,7 @@ def confusion(
     positive_weight: Any = None,
     negative_weight: Any = None,
     n_positive: Any = None,
-    dim: str = ITEM,
+    dim: str | Sequence[str] = ITEM,
     **reading: Unpack[Reading],
 ) -> xr.Dataset:
     """Count true and false positives and negatives at thresholds.
@@ -239,7 +239,7 @@ def confusion(
         options = replace(options, missing="unretrieved")
     prepared = prepare_curves(locals(), options, dim)
     sizes = {THRESHOLD: places.size, _CELL: len(CELLS)}
-    cells = map_rankings(confusion_counts, prepared.arrays, sizes, dim, options=options, thresholds=places)
+    cells = map_rankings(confusion_counts, prepared.arrays, sizes, prepared.dim, options=options, thresholds=places)
     cells = cells.assign_coords({THRESHOLD: places})
     if not is_weighted(prepared.arrays):
         cells = cells.astype(np.int64)
@@ -384,13 +384,13 @@ def _range(totals: xr.DataArray) -> str:
     return f"{lowest:g}" if lowest == highest else f"{lowest:g} to {highest:g}"
 
 
-def prepare_curves(arguments: dict[str, Any], options: EvaluationOptions, dim: str) -> Prepared:
+def prepare_curves(arguments: dict[str, Any], options: EvaluationOptions, dim: str | Sequence[str]) -> Prepared:
     """Prepare the arrays among arguments for curves, with all items in one chunk; plain arrays get dimensions."""
-    text(dim, "dim")
     given = {role: arguments[role] for role in ROLES if arguments.get(role) is not None}
     if not isinstance(given.get("score"), xr.DataArray):
-        given = _name_axes(plain_inputs(given), dim)
+        given = _name_axes(plain_inputs(given), one_dimension(dim))
     prepared = prepare(given, options, dim)
+    dim = prepared.dim
     for name, array in prepared.arrays.items():
         if array.chunks is not None and dim in array.dims:
             check_one_chunk(array.chunks[array.get_axis_num(dim)], dim, f"variable {name!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 import numpy as np
@@ -35,7 +36,7 @@ def curve_bands(
     seed: int = 0,
     dataset: str = "",
     n_positive: Any = None,
-    dim: str = ITEM,
+    dim: str | Sequence[str] = ITEM,
     **reading: Unpack[Reading],
 ) -> xr.Dataset:
     """Compute curves on a grid with pointwise and simultaneous confidence bands.
@@ -124,7 +125,7 @@ def curve_bands(
         band_rankings,
         chunked_alike(arrays | {"key": key}),
         {over: places.size, _COLUMN: N_COLUMNS},
-        dim,
+        prepared.dim,
         options=options,
         kind=kind,
         grid=places,

@@ -10,10 +10,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.alignment import numeric
+from aucpr_dask.evaluation.alignment import joined, named_dimensions, numeric, one_dimension
 from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.evaluation.rankings import negative_scale
-from aucpr_dask.schema.checks import fraction, refuse_outside, text
+from aucpr_dask.schema.checks import fraction, refuse_outside
 from aucpr_dask.schema.estimators import estimator_names, parse_estimator
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.terms import ESTIMATOR, ITEM
@@ -28,7 +28,7 @@ def reference_levels(
     prevalence: float | None = None,
     unjudged: str = "negative",
     positive_from: int | None = None,
-    dim: str = ITEM,
+    dim: str | Sequence[str] = ITEM,
 ) -> xr.Dataset:
     """Compute the lowest and highest attainable areas, and that of a random ranking.
 
@@ -72,10 +72,11 @@ def reference_levels(
     [0.4167, 0.6806, 1.0]
     """
     names = list(estimator_names(estimator))
-    text(dim, "dim")
+    dims = named_dimensions(dim)
+    dim = joined(dims)
     EvaluationOptions.of(prevalence=prevalence, unjudged=unjudged, positive_from=positive_from)
     label, positive_weight, negative_weight = (
-        _labelled(array, name, dim)
+        _labelled(array, name, dims)
         for name, array in (
             ("label", label),
             ("positive_weight", positive_weight),
@@ -187,11 +188,15 @@ def unachievable_precision(recall: Any, prevalence: float) -> Any:
     return prevalence * recall / (1 - prevalence + prevalence * recall)
 
 
-def _labelled(array: Any, name: str, dim: str) -> Any:
-    """Return a plain array as a DataArray whose last dimension is that of the items."""
+def _labelled(array: Any, name: str, dims: tuple[str, ...]) -> Any:
+    """Return an array as a DataArray with one dimension of items: the last one of a plain array."""
     if array is None:
         return None
-    if not isinstance(array, xr.DataArray):
+    dim = joined(dims)
+    if isinstance(array, xr.DataArray) and len(dims) > 1 and set(dims) <= set(array.dims):
+        array = array.stack({dim: dims}, create_index=False)
+    elif not isinstance(array, xr.DataArray):
+        dim = one_dimension(dims)
         (values,) = (np.asarray(values) for values in numeric(**{name: array}))
         array = xr.DataArray(values, dims=[*(f"dim_{axis}" for axis in range(values.ndim - 1)), dim][: values.ndim])
     if dim not in array.dims or array.dtype.kind not in "iufb":

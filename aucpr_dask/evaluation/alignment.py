@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, InvalidInputError, brief, few
+from aucpr_dask.errors import AlignmentError, InvalidInputError, bad_argument, brief, few
 from aucpr_dask.evaluation.rankings import lead_of
-from aucpr_dask.schema.checks import REAL, check_counts
+from aucpr_dask.schema.checks import REAL, check_counts, names_of, text
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.terms import GRADE, ITEM, ITEM_ROLES, RANKING_DIMS
 from aucpr_dask.scores.validate import check_same_labels, check_unique, float_scores, refuse_lazy
@@ -90,12 +90,26 @@ def score_inputs(dataset: xr.Dataset, positive_from: int | None, path: str) -> d
     total = inputs.get("n_positive")
     if total is not None and GRADE in total.dims:
         grade, known = positive_from or 1, list(total.indexes.get(GRADE, ()))
+        _refuse_former_grades(dataset, total, path)
         if grade not in known:
             where = where_of(path) or "variable 'n_positive'"
             what, received = "n_positive is not known at this grade", f"positive_from={grade}"
             raise InvalidInputError(what, where, received, f"grades {known}")
         inputs["n_positive"] = total.sel({GRADE: grade}, drop=True)
     return {name: array.drop_vars([c for c in array.coords if c not in array.dims]) for name, array in inputs.items()}
+
+
+def _refuse_former_grades(dataset: xr.Dataset, total: xr.DataArray, path: str) -> None:
+    """Raise if positives are counted at grades that no label has any more: labels were changed, and counts were not."""
+    label = dataset.get("label")
+    higher = total.sel({GRADE: [grade for grade in total[GRADE].values if grade > 1]})
+    if label is None or not isinstance(label.data, np.ndarray) or (label.data > 1).any() or not (higher > 0).any():
+        return
+    what, where = "n_positive counts labels of several grades, and all labels are 0 or 1", where_of(path)
+    remedy = "keep the grades and pass positive_from=; or say which of them are 1 now: "
+    remedy += "scores.assign(n_positive=scores['n_positive'].sel(grade=..., drop=True))"
+    received = f"grades {few(total[GRADE].values.tolist())} of 'n_positive'"
+    raise InvalidInputError(what, where, received, "labels of these grades, or one number for each query", remedy)
 
 
 def clusters_of(dataset: xr.Dataset, path: str) -> xr.DataArray:
@@ -120,8 +134,8 @@ def _wrong(name: str, what: str, received: object, allowed: str, remedy: str) ->
     return InvalidInputError(what, f"argument {name!r}", received, allowed, remedy)
 
 
-def labelled_inputs(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]:
-    """Return DataArrays with scores of a float type; raise unless all are labelled."""
+def labelled_inputs(inputs: dict[str, Any], dims: tuple[str, ...]) -> dict[str, xr.DataArray]:
+    """Return DataArrays with scores of a float type, their items along one dimension; raise unless all are labelled."""
     for name, array in inputs.items():
         is_number = isinstance(array, REAL) or (getattr(array, "ndim", None) == 0 and array.dtype.kind in "fiu")
         if not isinstance(array, xr.DataArray) and not (name == "n_positive" and is_number):
@@ -132,27 +146,70 @@ def labelled_inputs(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]
     labelled = {name: xr.DataArray(array) for name, array in inputs.items()}
     for name, array in labelled.items():
         refuse_lazy(array.data, f"argument {name!r}")
-    for name in ITEM_ROLES & labelled.keys():
-        if dim not in labelled[name].dims:
-            received = f"({', '.join(map(str, labelled[name].dims))})"
-            allowed = f"the dimension {dim!r}, and others of 'score'"
-            remedy = f"name that of the items: dim={[ITEM, *labelled[name].dims][-1]!r}"
-            raise _wrong(
-                name,
-                f"{name!r} has no dimension {dim!r}",
-                received,
-                allowed,
-                remedy,
+        received = f"({', '.join(map(str, array.dims))})"
+        found = [dim for dim in dims if dim in array.dims]
+        if name in ITEM_ROLES and not (found if name != "score" else len(found) == len(dims)):
+            absent = " and ".join(repr(dim) for dim in dims if dim not in found)
+            what, allowed = f"{name!r} has no dimension {absent}", f"the dimension {absent}, and others of 'score'"
+            remedy = f"name that of the items: dim={[ITEM, *array.dims][-1]!r}"
+            raise _wrong(name, what, received, allowed, remedy)
+        if name == "n_positive" and found:
+            what, allowed = (
+                "n_positive counts the positives of a ranking",
+                f"dimensions of 'score' other than {', '.join(map(repr, dims))}",
             )
-    if "n_positive" in labelled and dim in labelled["n_positive"].dims:
-        received = f"({', '.join(map(str, labelled['n_positive'].dims))})"
-        what, allowed = "n_positive counts the positives of a ranking", f"dimensions of 'score' other than {dim!r}"
-        raise _wrong("n_positive", what, received, allowed, f"sum it over the items: n_positive.sum({dim!r})")
+            remedy = f"sum it over the items: n_positive.sum({found[0] if len(dims) == 1 else found!r})"
+            raise _wrong(name, what, received, allowed, remedy)
+    if len(dims) > 1:
+        labelled = with_one_dimension(labelled, dims)
     for name, index in labelled["score"].indexes.items():
         check_unique(index, str(name), "variable 'score'")
     for name, data in _converted({name: array.data for name, array in labelled.items()}).items():
         labelled[name] = labelled[name].copy(data=data)
     return labelled
+
+
+def named_dimensions(dim: Any) -> tuple[str, ...]:
+    """Return the names of the dimensions that hold the items."""
+    if isinstance(dim, int):
+        what, allowed = "arrays have their items on the last axis", "the name of a dimension of xarray, or several"
+        raise bad_argument(what, "dim", dim, allowed, "pass scores.T, or numpy.moveaxis(scores, dim, -1)")
+    dims = tuple(text(one, "dim") for one in names_of(dim, "dim"))
+    if len(set(dims)) == len(dims) > 0:
+        return dims
+    raise bad_argument(
+        "dim names the dimensions of the items", "dim", dim, "one name or several, each once", "name them"
+    )
+
+
+def one_dimension(dim: Any) -> str:
+    """Return the name for the items of arrays without names of dimensions, which have them on the last axis."""
+    dims = named_dimensions(dim)
+    if len(dims) == 1:
+        return dims[0]
+    what, allowed = "arrays have their items on the last axis", "one name, or DataArrays, whose dimensions have names"
+    raise bad_argument(what, "dim", dim, allowed, "reshape the arrays: scores.reshape(n_models, -1)")
+
+
+def joined(dims: tuple[str, ...]) -> str:
+    """Return what the dimension is called that holds the items of several."""
+    return ", ".join(dims)
+
+
+def with_one_dimension(arrays: dict[str, xr.DataArray], dims: tuple[str, ...]) -> dict[str, xr.DataArray]:
+    """Return arrays whose items lie along one dimension; what lacks some of the several is repeated along them."""
+    score = arrays["score"]
+    for name, array in arrays.items():
+        check_same_labels(score, array, ("score", name))
+    lengths = {dim: score.sizes[dim] for dim in dims}
+    return {
+        name: array.expand_dims({dim: n for dim, n in lengths.items() if dim not in array.dims}).stack(
+            {joined(dims): dims}, create_index=False
+        )
+        if name in ITEM_ROLES
+        else array
+        for name, array in arrays.items()
+    }
 
 
 def plain_inputs(inputs: dict[str, Any]) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def estimate(
     nothing_ranked: str | None = None,
     no_positives: str | None = None,
     convention: str | None = None,
-    dim: str = ITEM,
+    dim: str | Sequence[str] = ITEM,
 ) -> Any:
     """Estimate areas under precision-recall curves.
 
@@ -104,8 +104,9 @@ def estimate(
         of each; ``"trec_eval"`` is ``missing="unretrieved", ties="trec_eval", positive_from=1, no_positives="zero"``,
         the numbers of ``trec_eval -c``. With ``nothing_ranked="drop"``, means are those of ``trec_eval`` without -c
         and of pytrec_eval.
-    dim : str
-        The item dimension of xarray input; the last axis of others.
+    dim : str or sequence of str
+        The item dimension of xarray input, or several, such as ``["time", "lat"]``, whose items are ranked together;
+        the last axis of others.
 
     Returns
     -------
@@ -143,7 +144,7 @@ def estimate(
     options = EvaluationOptions.among(locals(), estimators=estimator)
     prepared = prepare(locals(), options, dim)
     output = Output({ESTIMATOR: len(options.estimators)})
-    estimates = map_evaluation(estimates_of, prepared.arrays, [output], dim, options=options)
+    estimates = map_evaluation(estimates_of, prepared.arrays, [output], prepared.dim, options=options)
     if isinstance(score, xr.DataArray):
         estimates = estimates.rename("estimate").assign_coords({ESTIMATOR: list(options.estimators)})
     chosen = prepared.unwrapped(estimates.isel({ESTIMATOR: 0}) if isinstance(estimator, str) else estimates)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Unpack
 
@@ -34,7 +35,7 @@ def area_bounds(
     tolerance: float = 1e-6,
     *,
     n_positive: Any = None,
-    dim: str = ITEM,
+    dim: str | Sequence[str] = ITEM,
     **reading: Unpack[Reading],
 ) -> Any:
     """Bound average precision to any tolerance, in memory that does not grow with the ranking unless it must.

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, bad_argument
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation import alignment
 from aucpr_dask.evaluation.rankings import facts_known, is_weighted, missing_scores
-from aucpr_dask.schema.checks import NAME_A_GRADE, refuse_other_lengths, text
+from aucpr_dask.schema.checks import NAME_A_GRADE, refuse_other_lengths
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import EvaluationOptions
@@ -61,15 +61,13 @@ class PreparedDataset(Prepared):
 
 def prepare(arguments: Mapping[str, Any], options: EvaluationOptions, dim: Any = ITEM) -> Prepared:
     """Prepare the arrays among the arguments of a call, all labelled or all plain; None stands for one not given."""
-    if isinstance(dim, int):
-        what, allowed = "arrays have their items on the last axis", "the name of a dimension of xarray"
-        raise bad_argument(what, "dim", dim, allowed, "pass scores.T, or numpy.moveaxis(scores, dim, -1)")
-    text(dim, "dim")
     inputs = {role: arguments[role] for role in ROLES if arguments.get(role) is not None}
     if "score" not in inputs:
         raise alignment.without_scores()
     if isinstance(inputs["score"], xr.DataArray):
-        return prepare_labelled(alignment.labelled_inputs(inputs, dim), options, dim)
+        dims = alignment.named_dimensions(dim)
+        return prepare_labelled(alignment.labelled_inputs(inputs, dims), options, alignment.joined(dims))
+    dim = alignment.one_dimension(dim)
     _refuse_misfits(inputs, options)
     arrays = alignment.plain_inputs(inputs)
     refuse_other_lengths({name: array.shape[-1] for name, array in arrays.items() if name in ITEM_ROLES})

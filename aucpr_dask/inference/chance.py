@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -60,7 +61,7 @@ def chance(
     n_positive: Any = None,
     tie_order: Any = None,
     over: str | None = None,
-    dim: str = ITEM,
+    dim: str | Sequence[str] = ITEM,
     **reading: Unpack[Reading],
 ) -> Any:
     """Bound the p-value of average precision against a random order, with certainty.
@@ -120,7 +121,7 @@ def chance(
     if over is not None:
         raise _without_queries("arrays without names of dimensions")
     sizes = {QUANTITY: len(COLUMNS)}
-    columns = map_rankings(chance_of_rankings, prepared.arrays, sizes, dim, options=options)
+    columns = map_rankings(chance_of_rankings, prepared.arrays, sizes, prepared.dim, options=options)
     area, lower, upper = (prepared.unwrapped(columns.isel({QUANTITY: i})) for i in range(len(COLUMNS)))
     return Chance(area, lower, upper, _adjusted(upper))
 

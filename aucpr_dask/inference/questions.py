@@ -28,7 +28,7 @@ from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
 from aucpr_dask.schema.options import MISSING, ComparisonOptions, EvaluationOptions
 from aucpr_dask.schema.terms import ITEM, MODEL, QUERY, Scores, map_nodes, nodes_of
-from aucpr_dask.scores.validate import validated_scores
+from aucpr_dask.scores.validate import shared_by_models, validated_scores
 
 SET_HERE = ("estimators", "intervals", "keep_replicates")  # options of an evaluation that a comparison sets
 
@@ -85,6 +85,8 @@ def results_for(
     """Return results with all that the question needs; data sets are stacked if they are the units."""
     refuse_unknown_options(options, ComparisonOptions, without=(*SET_HERE, *without))
     is_scores = check(data, question, options)
+    if is_scores:
+        data = map_nodes(data, shared_by_models)
     if question.method == "rank_swap":
         return _with_ranks(data, question, options, is_scores=is_scores)
     if question.method == "influence":

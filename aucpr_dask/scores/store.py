@@ -434,7 +434,8 @@ def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
     for dim, index in dataset.indexes.items():
         if index.dtype.kind not in "iufbM":
             terms.check_names(index, f"labels of {dim!r}")
-            dataset = dataset.assign_coords({dim: (dim, np.array([str(x) for x in index], dtype=object))})
+            labels = np.array([str(label) for label in index], dtype=object)
+            dataset = dataset.assign_coords({dim: (dim, labels, dataset[dim].attrs)})
     if "label" in dataset:
         dataset["label"] = dataset["label"].astype("int8")
     dims = [dim for dim in terms.RANKING_DIMS if dim in dataset["score"].dims]

@@ -37,7 +37,7 @@ def validated_scores(scores: terms.Scores, *, positive_from: int | None = None) 
 def validated_nodes(scores: terms.Scores, *, positive_from: int | None = None) -> Iterator[tuple[str, xr.Dataset]]:
     """Yield (path, data set) for each data set, as :func:`validated_scores` returns it."""
     for path, given in checked_nodes(scores):
-        dataset = _with_label_of_each_class(path, in_usual_order(given))
+        dataset = _with_label_of_each_class(path, in_usual_order(shared_by_models(path, given)))
         validate_dataset(dataset, path, positive_from)
         yield path, dataset
 
@@ -87,6 +87,35 @@ def _refuse_near_names(dataset: xr.Dataset, path: str) -> None:
                 what, received = f"unknown variable {name!r}, which would be ignored", f"{name!r}"
                 remedy = f"dataset.rename({{{name!r}: {ours!r}}}), or dataset.drop_vars({name!r})"
                 raise InvalidInputError(what, where_of(path), received, repr(ours), remedy)
+
+
+def shared_by_models(path: str, dataset: xr.Dataset) -> xr.Dataset:
+    """Return scores with one copy of what all models have alike: `xarray.concat` over models repeats every variable."""
+    repeated = {
+        str(name): array
+        for name, array in dataset.data_vars.items()
+        if name in terms.SCORE_VARIABLES.keys() - {"score", "n_missing", "digest"} and terms.MODEL in array.dims
+    }
+    are_equal = {name: _is_repeated(array) for name, array in repeated.items()}
+    own = [name for name, is_equal in are_equal.items() if not is_equal]
+    for name in own:
+        if not any(terms.MODEL in dims for dims in terms.SCORE_VARIABLES[name].dims):
+            what, received = f"{name!r} must be the same for all models", f"{name!r} over {repeated[name].dims}"
+            remedy = f"keep that of one model: dataset.assign({name}=dataset[{name!r}].isel(model=0, drop=True)), or "
+            remedy += "evaluate the models apart, each as a data set of a DataTree"
+            raise InvalidInputError(what, where_of(path, name), received, _layouts(terms.SCORE_VARIABLES[name]), remedy)
+    is_per_run = any(terms.ITEM in repeated[name].dims for name in own)  # then each model has its own list of items
+    taken = [name for name in repeated if are_equal[name] and not (is_per_run and name not in ("cluster", "fold"))]
+    return dataset.assign({name: repeated[name].isel(model=0, drop=True) for name in taken}) if taken else dataset
+
+
+def _is_repeated(array: xr.DataArray) -> bool:
+    """Whether all models have the same values; unknown, and therefore not, where they are lazy."""
+    if not (array.variable._in_memory and isinstance(array.data, np.ndarray) and array.sizes[terms.MODEL]):
+        return False
+    values = np.moveaxis(array.data, array.get_axis_num(terms.MODEL), 0)
+    is_nan = values[0] != values[0]  # equal_nan does not know objects
+    return all(bool(((one == values[0]) | (is_nan & (one != one))).all()) for one in values[1:])
 
 
 def in_usual_order(dataset: xr.Dataset) -> xr.Dataset:
@@ -161,10 +190,16 @@ def _validate_variable(variable: xr.DataArray, spec: terms.VariableSpec, path: s
         allowed = f"{' or '.join(KINDS[kind] for kind in spec.kinds)} ({spec.description})"
         what = f"{spec.name!r} has an unsupported type"
         remedy = f"convert it, for example dataset[{spec.name!r}].astype(...)"
+        if spec.name == "label" and variable.dtype.kind == "f":  # as outer joins leave it
+            remedy = "dataset['label'].fillna(-2).astype('int8'), with -2 (padding) where there is no item"
         raise InvalidInputError(what, where, f"dtype {variable.dtype}", allowed, remedy)
     if tuple(variable.dims) not in spec.dims:
         usual = _usual_dims(variable, spec)
         received, how = f"({', '.join(map(str, variable.dims))})", f"dataset.transpose{usual}" if usual else None
+        others = tuple(str(dim) for dim in variable.dims if dim not in terms.RANKING_DIMS)
+        if spec.name == "score" and others and terms.ITEM not in others:
+            how = f"dataset.rename({{{others[0]!r}: 'item'}})"
+            how = how if len(others) == 1 else f"dataset.stack(item={others}, create_index=False)"
         raise InvalidInputError(f"{spec.name!r} has unsupported dimensions", where, received, _layouts(spec), how)
 
 

@@ -222,6 +222,7 @@ def laid_out(template: Scores, kind: str, url: str, *, has_checksums: bool = Tru
     documents: dict[str, Buffer] = {}
     memory = MemoryStore(documents)
     tree = template.copy(deep=False) if isinstance(template, xr.DataTree) else xr.DataTree(template)
+    _refuse_attributes(tree)
     tree.attrs = dict(template.attrs) | _identity(kind)
     described = _taken_out(tree)
     encoding = _encoding_with_checksums(tree) if has_checksums else None
@@ -327,6 +328,28 @@ async def _describe_all(
     await asyncio.gather(*distinct)
     for first, *others in paths.values():
         documents |= {f"{path}/{ROOT_DOCUMENT}": documents[f"{first}/{ROOT_DOCUMENT}"] for path in others}
+
+
+def _refuse_attributes(tree: xr.DataTree) -> None:
+    """Raise if an attribute of a data set or a variable is of a type that a store cannot hold."""
+    for node in tree.subtree:
+        where = f"data set {node.path.strip('/')!r}" if node.path.strip("/") else "the data set"
+        holders = {"dataset": (where, node.attrs)}
+        holders |= {f"dataset[{n!r}]": (f"{where}, variable {n!r}", one.attrs) for n, one in node.variables.items()}
+        for holder, (place, attrs) in holders.items():
+            for name, value in attrs.items():
+                try:
+                    json.dumps(_plain(value))
+                    is_held = isinstance(name, str)
+                except (TypeError, ValueError):  # of an unknown type, or in a circle
+                    is_held = False
+                if not is_held:
+                    what, allowed = (
+                        f"the attribute {name!r} cannot be stored",
+                        "text, numbers, and lists and mappings of these",
+                    )
+                    remedy = f"write it as text, {holder}.attrs[{name!r}] = str(...); or remove it"
+                    raise InvalidInputError(what, place, f"{type(value).__name__}: {brief(value)}", allowed, remedy)
 
 
 def _plain(value: Any) -> Any:
