@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import shutil
 from contextlib import nullcontext
 from pathlib import Path
@@ -408,3 +409,48 @@ def test_a_result_that_is_removed_during_a_run_is_not_said_to_be_another_runs(cl
     ap.save_scores(pooled(40), source, models_per_chunk=1)
     with pytest.raises(OtherRunError, match="has been removed"):
         ap.run(source, target, cluster=client, on_progress=lambda _: shutil.rmtree(target, ignore_errors=True))
+
+
+def fail_once() -> None:
+    """Let a worker lose its storage in the middle of its next task."""
+    from aucpr_dask.runs import tasks
+
+    evaluated = tasks._evaluated
+
+    def lost(*arguments: Any) -> Any:
+        tasks._evaluated = evaluated
+        raise OSError("lost")
+
+    tasks._evaluated = lost
+
+
+def test_a_record_says_what_each_task_took(client: Client, tmp_path: Path) -> None:
+    source, result, record = (tmp_path / name for name in ("scores.zarr", "result.zarr", "run.json"))
+    ap.save_scores(pooled(n_models=8), source, models_per_chunk=2)
+    client.run(fail_once)
+    ap.run(source, result, cluster=client, record=record)
+    found = json.loads(record.read_text())
+    assert found["outcome"] == "finished"
+    assert found["client"]["numpy"] == np.__version__
+    assert {frozenset(one) for one in found["workers"]} == {frozenset({"worker", *found["client"]})}
+    tasks = found["tasks"]
+    assert [task["what"] for task in tasks] == [f"model {i} to {i + 1}" for i in range(0, 8, 2)]
+    assert 1 <= sum(task["retries"] for task in tasks) <= 2  # of two workers
+    assert all(task["is_done"] and 0 < task["seconds"] < found["seconds"] for task in tasks)
+    assert {task["worker"] for task in tasks} <= {worker["worker"] for worker in found["workers"]}
+
+    ap.run(source, result, cluster=client, record=record)  # nothing was left to do
+    assert json.loads(record.read_text())["tasks"] == []
+    with pytest.raises(StoreError, match="record of the run cannot be written"):
+        ap.run(source, result, cluster=client, record=tmp_path / "no such folder" / "run.json")
+
+
+def test_a_record_says_why_a_run_ended(client: Client, tmp_path: Path) -> None:
+    source = tmp_path / "scores.zarr"
+    ap.save_scores(pooled(n_models=4), source, models_per_chunk=1)
+    (source / "score" / "c" / "3" / "0").write_bytes(b"damaged")
+    with pytest.raises(RunError, match="model 3 to 3"):
+        ap.run(source, tmp_path / "result.zarr", cluster=client, record=tmp_path / "run.json")
+    found = json.loads((tmp_path / "run.json").read_text())
+    assert found["outcome"].startswith("RunError: ")
+    assert [task["is_done"] for task in found["tasks"]] == [True, True, True, False]

@@ -130,6 +130,12 @@ def plan(output: cli.Output, source: str, memory: str | None, estimators: tuple[
 @cli.data_sets_option
 @_evaluation_options
 @cli.cluster_option
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write versions, time and retries of every task to this JSON file.",
+)
 @cli.top_option
 @cli.overwrite_option
 @cli.output_option

@@ -23,14 +23,16 @@ def facts() -> dict[str, str]:
     import aucpr_dask
     from aucpr_dask._version import __version__
 
-    folder, code = Path(str(aucpr_dask.__file__)).parent, hashlib.sha256()
+    folder, code, kernels = Path(str(aucpr_dask.__file__)).parent, hashlib.sha256(), hashlib.sha256()
     for path in sorted(folder.rglob("*.py"), key=lambda path: path.relative_to(folder).parts):
-        content = path.read_bytes().replace(b"\r\n", b"\n")
-        code.update(f"{path.relative_to(folder).as_posix()} {len(content)};".encode() + content)
+        content, name = path.read_bytes().replace(b"\r\n", b"\n"), path.relative_to(folder).as_posix()
+        for digest in (code, kernels) if name.startswith("kernels/") else (code,):
+            digest.update(f"{name} {len(content)};".encode() + content)
     return {
         "Python": "{}.{}".format(*sys.version_info),
         "aucpr-dask": __version__,
         "sources of aucpr-dask": code.hexdigest()[:12],
+        "kernels of aucpr-dask": kernels.hexdigest()[:12],
         "numpy": version("numpy"),
         "numba": version("numba"),
     }

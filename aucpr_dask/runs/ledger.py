@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from zarr.core.buffer import Buffer
+from zarr.core.buffer import Buffer, default_buffer_prototype
+from zarr.core.common import concurrent_map
 from zarr.core.sync import sync
 
 from aucpr_dask.errors import OtherRunError, StoreError
@@ -138,10 +139,23 @@ class Ledger(Claim):
         """Return the numbers of the tasks that are done."""
         return self._tasks(DONE)
 
+    def records_of_done(self) -> dict[int, dict[str, Any]]:
+        """Return the records of the tasks that are done."""
+        return self._records(DONE, self.done())
+
     def failures(self) -> dict[int, dict[str, Any]]:
         """Return the records of the tasks that have failed and were not done since."""
-        records = {n: self._read(self._key(FAILED, n)) for n in sorted(self._tasks(FAILED) - self.done())}
-        return {number: json.loads(record.to_bytes()) for number, record in records.items() if record is not None}
+        return self._records(FAILED, self._tasks(FAILED) - self.done())
+
+    def _records(self, folder: str, tasks: set[int]) -> dict[int, dict[str, Any]]:
+        async def read(number: int, key: str) -> tuple[int, Buffer | None]:
+            with suppress(FileNotFoundError):
+                return number, await self._notes.get(key, default_buffer_prototype())
+            return number, None
+
+        keys = [(number, self._key(folder, number)) for number in sorted(tasks)]
+        found = sync(concurrent_map(keys, read, limit=64))  # at once: on object storage each takes milliseconds
+        return {number: json.loads(one.to_bytes()) for number, one in found if one is not None}
 
     def _record(self, folder: str, task: int, facts: Mapping[str, Any]) -> None:
         key, content = self._key(folder, task), as_buffer(json.dumps(facts).encode())

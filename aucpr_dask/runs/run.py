@@ -30,6 +30,7 @@ from aucpr_dask.progress import Progress, Tracker
 from aucpr_dask.runs import growing
 from aucpr_dask.runs.ledger import Ledger, differing, identity_of
 from aucpr_dask.runs.planning import Plan, plan_run
+from aucpr_dask.runs.recording import Record
 from aucpr_dask.runs.steps import Step
 from aucpr_dask.runs.submitting import as_they_finish
 from aucpr_dask.runs.tasks import Assignment, evaluate_task
@@ -66,6 +67,7 @@ def run(
     patience: str | float | None = None,
     progress: bool | Report | None = None,
     on_progress: Callable[[Progress], None] | None = None,
+    record: str | Path | None = None,
     **options: Any,
 ) -> Scores:
     """Evaluate a score store into a result store, task by task, on a cluster.
@@ -97,6 +99,9 @@ def run(
         `on_progress`.
     on_progress : callable, optional
         Called with a :class:`~aucpr_dask.progress.Progress` after each task.
+    record : str or Path, optional
+        A JSON file to write: how the run ended, the versions of every worker, and seconds, processor seconds and
+        retries of every task.
     **options
         The options of :func:`aucpr_dask.evaluate`: estimators, intervals, level, missing, ties, ...
 
@@ -134,9 +139,15 @@ def run(
     begun = None if overwrite else ledger.state().plan
     plan = asked if begun is None else asked.continuing(begun)
     step = _next_step(plan, target, ledger, overwrite=overwrite)
+    recorded = Record(record, plan, target)
     if step is None:
-        return _as_asked(open_result(target), asked)
-    with watching(progress, on_progress) as watcher, _client(cluster, source, target, patience, watcher) as client:
+        with recorded.kept():
+            return _as_asked(open_result(target), asked)
+    with (
+        recorded.kept(),
+        watching(progress, on_progress) as watcher,
+        _client(cluster, source, target, patience, watcher) as client,
+    ):
         watcher.started(client.dashboard_link)
         _check_workers(client, step.plan, watcher)
         try:
@@ -144,8 +155,11 @@ def run(
                 has_begun = step.begin(target, ledger)
             if has_begun:
                 watcher.note("a run of this call has begun here: continuing it, next to any that is under way")
-            assignment = Assignment(source, target, uuid4().hex, ledger.join(), watched.identity, plan.options)
-            _evaluate(client, step.plan, assignment, ledger, watcher)
+            topic, token = uuid4().hex, ledger.join()
+            counts = record is not None
+            assignment = Assignment(source, target, topic, token, watched.identity, plan.options, counts)
+            with recorded.of_tasks(client, step.plan, ledger, topic):
+                _evaluate(client, step.plan, assignment, ledger, watcher)
             watched.check()
             with _explaining_storage(target, ledger):
                 step.finish(ledger)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 import zarr
+from distributed import get_worker
 from zarr.core.sync import sync
 
 from aucpr_dask.errors import AucprError, OtherRunError, SourceChangedError, UnreachableError
@@ -42,6 +43,8 @@ class Assignment:
     identity : str
         Of the source, which must stay the same.
     options : EvaluationOptions
+    counts : bool
+        Whether each attempt at a task is an event of the topic `run_id`.
     """
 
     source: str
@@ -50,6 +53,7 @@ class Assignment:
     token: str
     identity: str
     options: EvaluationOptions
+    counts: bool = False
 
 
 def evaluate_task(number: int, task: Task, assignment: Assignment) -> AucprError | None:
@@ -58,7 +62,12 @@ def evaluate_task(number: int, task: Task, assignment: Assignment) -> AucprError
     Errors that another try would not fix are returned, not raised: bad data, a source that is no longer the same, or a
     place that now belongs to another run.
     """
-    started = time.monotonic()
+    started, processor = time.monotonic(), time.process_time()
+    worker = None
+    with suppress(ValueError):  # there is none where a program calls this itself
+        worker = get_worker()
+    if worker is not None and assignment.counts:
+        worker.log_event(assignment.run_id, number)
     target, run_id = assignment.target, assignment.run_id
     ledger, source = _ledger(target, assignment.token), _watch_of(assignment.source, assignment.identity, run_id)
     try:
@@ -66,7 +75,9 @@ def evaluate_task(number: int, task: Task, assignment: Assignment) -> AucprError
         source.check()  # everything has been read
         ledger.check()  # at the last moment
         sync(_write_all(_target_arrays(target, task.path, tuple(result), run_id), task, result))
-        ledger.record_done(number, {"seconds": round(time.monotonic() - started, 3)})
+        took = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - processor}
+        who = {"worker": getattr(worker, "name", None), "versions": getattr(worker, "aucpr_dask_facts", None)}
+        ledger.record_done(number, {name: round(value, 3) for name, value in took.items()} | who)
     except (OtherRunError, SourceChangedError, UnreachableError) as error:
         if isinstance(error, UnreachableError):
             raise
