@@ -294,7 +294,9 @@ def test_columns_that_rank_or_average_are_no_tasks() -> None:
     frame = mteb()
     made = ap.audit(frame)
     assert made.findings.sizes["query"] == 20
-    assert dict(made.verdict)["Columns"] == "Not taken as tasks because of their names: 'Rank (Borda)', 'Mean (Task)'."
+    said = dict(made.verdict)["Columns"]
+    assert said.startswith("Taken as tasks: Task00, Task01,")
+    assert "Not taken: Rank (Borda) (a rank, by its name), Mean (Task) (a mean or total, by its name)." in said
     renamed = frame.rename(columns={"Task00": "averages of nothing", "Mean (Task)": "Average"})
     assert ap.audit(renamed).findings.sizes["query"] == 20
     assert ap.audit(frame, exclude="Task01").findings.sizes["query"] == 19

@@ -290,6 +290,24 @@ auxiliary_option = click.option(
     help="Store of the same models, evaluated with machine labels on these queries and on others that people did not "
     "label.",
 )
+columns_of_values = with_options(
+    click.option("--model", metavar="COLUMN", help="The column of models [default: model, run, system, ...]."),
+    click.option(
+        "--query",
+        metavar="COLUMN",
+        help="The column of queries, topics, tasks or data sets [default: query_id, topic, task, dataset, ...].",
+    ),
+    click.option("--value", metavar="COLUMN", help="The column of values of a tidy table [default: value, score]."),
+    click.option("--exclude", multiple=True, metavar="NAME", help="A column that does not hold values (repeat)."),
+    click.option("--include", multiple=True, metavar="NAME", help="Take in a column that would be left out (repeat)."),
+    click.option(
+        "--lower-is-better",
+        multiple=True,
+        metavar="all|none|NAME",
+        callback=lambda ctx, param, names: {(): None, ("all",): True, ("none",): False}.get(names, names),
+        help="Of which measures or columns less is better (repeat).",
+    ),
+)
 top_option = click.option(
     "--top",
     type=click.IntRange(min=1),

@@ -142,9 +142,8 @@ def _models(
 )
 @click.argument("table")
 @click.option("--output", "page", type=click.Path(path_type=Path), metavar="FILE", help="Also write the page FILE.")
-@click.option("--model", metavar="COLUMN", help="Of a table: its models.")
+@cli.columns_of_values
 @click.option("--unit-name", metavar="NOUN", help="What one column of the table is.  [default: task, or as stored]")
-@click.option("--exclude", multiple=True, metavar="NAME", help="Leave out this column of the table (repeat).")
 @cli.data_sets_option
 @cli.option_of(ComparisonOptions, "estimator")
 @cli.option_of(ComparisonOptions, "over", type=cli.Choice(["query", "dataset"]))
@@ -165,8 +164,8 @@ def audit(
 ) -> None:
     """Say which places of the leaderboard TABLE are more than chance, and which tasks decide them.
 
-    TABLE is a CSV, TSV or Parquet file with a column of models and a column for each task, or a store of results.
-    Columns of ranks or averages are not taken as tasks. Empty cells are never filled in.
+    TABLE is a file (CSV, TSV, Parquet, JSON, Markdown or HTML) with a column of models and a column for each task, or a
+    store of results. Means, ranks, sizes and text are not taken as tasks. Empty cells are never filled in.
     """
     from aucpr_dask.view.report.auditing import audit_view
 

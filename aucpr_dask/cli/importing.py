@@ -196,25 +196,18 @@ def xarray_file(output: cli.Output, file: str, store: str, **options: Any) -> No
     context_settings=cli.old_flags(unit="unit-name"),
 )
 @files_and_store
-@click.option("--model", metavar="COLUMN", help="The column of models [default: model, run, system, ...].")
-@click.option(
-    "--query",
-    metavar="COLUMN",
-    help="The column of queries, topics, tasks or data sets [default: query_id, topic, task, dataset, ...].",
-)
-@click.option("--value", metavar="COLUMN", help="The column of values of a tidy table [default: value, score].")
+@cli.columns_of_values
 @click.option("--measure", metavar="COLUMN|NAME", help="The column of measures, or the name of the one measure.")
 @click.option("--unit-name", metavar="NOUN", help="What one query is called [default: as its column].")
-@click.option("--exclude", multiple=True, metavar="COLUMN", help="A column that does not hold values (repeat).")
 @click.option("--separator", metavar="CHAR", help="What separates cells [default: tab in .tsv, else guessed].")
 @cli.overwrite_option
 @cli.output_option
 def values(output: cli.Output, files: tuple[str, ...], store: str, **options: Any) -> None:
     """Import values of any measure per model and query to a result store.
 
-    A tidy table (CSV, TSV or Parquet) has columns of models, queries and values; in a wide one, models or queries head
-    the columns. Or the output of trec_eval -q or ir_measures -q, a file for each model. The commands aggregate,
-    compare, rank, report and export take the store.
+    FILES are CSV, TSV, Parquet, JSON, Markdown or HTML. A tidy table has columns of models, queries and values; in a
+    wide one, models or queries head the columns. Or the output of trec_eval -q or ir_measures -q, a file for each
+    model. The commands aggregate, compare, rank, report and export take the store.
     """
     from aucpr_dask.interplay.values import from_values, save_values
 

@@ -123,7 +123,7 @@ def _labelled_axis(name: str, labels: Sequence[Any]) -> tuple[xr.Variable, Any]:
 
 def provenance(source: xr.Dataset, *facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes of a result: sources, measure and unit of its source, facts that are not None, versions."""
-    own = ("measure", "unit") if "estimate" in source else ()  # of values of any measure
+    own = terms.OF_VALUES if "estimate" in source else ()
     attrs = {str(name): value for name, value in source.attrs.items()}
     kept = {name: value for name, value in attrs.items() if name.startswith("source") or name in own}
     known = {name: value for part in facts for name, value in part.items() if value is not None}

@@ -116,7 +116,7 @@ def _ranked(
     n_resamples = question.n_resamples or max(FEWEST_RESAMPLES, min(UNIT_RESAMPLES, affordable))
     question = replace(question, over=QUERY, estimator=None, method=method, n_resamples=n_resamples)
     coords = {MODEL: estimates.names, QUERY: list(estimates.units)}
-    table = xr.Dataset({"estimate": ((MODEL, QUERY), estimates.values)}, coords, node.attrs)
+    table = xr.Dataset({"estimate": ((MODEL, QUERY), estimates.direction * estimates.values)}, coords, node.attrs)
     sample = paired_sample(table, QUERY, question)
     return estimates, sample.method, ranks_of(sample)
 
@@ -196,7 +196,7 @@ def _units(estimates: Estimates) -> tuple[dict[str, Any], dict[str, Any]]:
 def _models_left_out(estimate: xr.DataArray, estimates: Estimates) -> dict[str, Any]:
     """Return what the models that are left out lack, and where they stand on what they share with the others."""
     models, units = (list(map(str, labels_of(estimate, str(dim)))) for dim in estimate.dims)
-    frame = pd.DataFrame(np.asarray(estimate.values, np.float64), models, units)
+    frame = pd.DataFrame(estimates.direction * np.asarray(estimate.values, np.float64), models, units)
     rows = frame.loc[list(estimates.models_left_out), list(estimates.units)].to_numpy()
     places = np.full(len(rows), np.nan)
     for i, row in enumerate(rows):

@@ -184,7 +184,7 @@ def _comparison(sample: PairedSample) -> xr.Dataset:
         {name: ((MODEL, other, BOUND)[: np.ndim(array)], array) for name, array in arrays.items()},
         coords={MODEL: sample.labels, other: sample.labels if columns is None else sample.labels[columns]},
     )
-    comparison["estimate"] = (MODEL, sample.mean)
+    comparison["estimate"] = (MODEL, sample.shown)
     comparison = annotate(comparison, sample, family_size=family_size)
     if has_margin:
         flags = {"flag_values": list(range(len(grids.DECISIONS))), "flag_meanings": " ".join(grids.DECISIONS)}

@@ -16,7 +16,7 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.results import laid_out
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import ADJUSTMENTS, SAMPLES
-from aucpr_dask.schema.terms import ESTIMATOR, MEASURE, METHOD, QUERY, UNIT, in_words, plural
+from aucpr_dask.schema.terms import ESTIMATOR, LOWER, MEASURE, METHOD, QUERY, UNIT, in_words, plural
 
 UNITS, ITEMS, BOTH = SAMPLES
 BY_P_VALUE = ("holm", "benjamini_hochberg", "none")  # adjustments without joint replicates
@@ -72,6 +72,11 @@ def unit_names(dim: str, attrs: Mapping[Any, Any]) -> tuple[str, str]:
 def are_values(node: xr.Dataset) -> bool:
     """Return whether a result holds values of any measure, and not areas of rankings."""
     return UNIT in node.attrs
+
+
+def direction(attrs: Mapping[Any, Any], measure: str | None = None) -> float:
+    """Return 1, or -1 if less is better, of the named measure or the one that the attributes name."""
+    return -1.0 if (measure or attrs.get(MEASURE)) in attrs.get(LOWER, ()) else 1.0
 
 
 def estimators_of(node: xr.Dataset) -> list[str]:

@@ -61,6 +61,8 @@ class Gate:
         What was sampled, and what is fixed.
     caveat : str
         What may be wrong with a pass over few units, in words; empty from 30 on.
+    lower_is_better : bool
+        Whether less of the measure is better; then the difference is by how much the candidate is lower.
     """
 
     verdict: str
@@ -78,6 +80,7 @@ class Gate:
     limits: str
     design: str
     caveat: str = ""
+    lower_is_better: bool = False
 
     @property
     def passed(self) -> bool:
@@ -94,8 +97,9 @@ class Gate:
             CANNOT_TELL: f"cannot tell whether {new} is worse than {old}{more}",
         }[self.verdict]
         (candidate, baseline), (lower, upper) = self.estimates, self.interval
+        by = "better by" if self.lower_is_better else "difference"
         said = (
-            f"{claim}: {in_words(self.measure)} {candidate:.4f} against {baseline:.4f}, difference "
+            f"{claim}: {in_words(self.measure)} {candidate:.4f} against {baseline:.4f}, {by} "
             f"{self.difference:+.4f}, {percent(self.level)} interval {lower:+.4f} to {upper:+.4f}, "
             f"{p_value_in_words(self.p_value)}"
         )
@@ -265,7 +269,7 @@ def _gates(sample: PairedSample, given: Sequence[str | int], margin: float, powe
                 detectable=own.detectable(power).item(),
                 candidate=names[row],
                 baseline=names[baseline],
-                estimates=(float(sample.mean[row]), float(sample.mean[baseline])),
+                estimates=(float(sample.shown[row]), float(sample.shown[baseline])),
                 margin=margin,
                 level=question.level,
                 power=power,
@@ -273,6 +277,7 @@ def _gates(sample: PairedSample, given: Sequence[str | int], margin: float, powe
                 limits=own.floor(power),
                 design=design,
                 caveat=caveat,
+                lower_is_better=sample.estimates.direction < 0,
             )
         )
     return found

@@ -89,6 +89,11 @@ class PairedSample:
         return self.method.mean if isinstance(self.method, PredictionPowered) else self.estimates.mean
 
     @property
+    def shown(self) -> Floats:
+        """The mean of each model as it was given, whether more or less is better."""
+        return self.estimates.direction * self.mean
+
+    @property
     def labels(self) -> NDArray[Any]:
         """The models' labels; strings as objects, which every store can hold."""
         labels = self.estimates.models
@@ -327,6 +332,8 @@ def annotate(dataset: xr.Dataset, sample: PairedSample, **more: Any) -> xr.Datas
         dataset["n_units"] = ((), np.int64(len(estimates.units)))
     if sample.n_machine:
         dataset["n_machine_units"] = ((), np.int64(sample.n_machine))
+    if estimates.direction < 0 and "difference" in dataset:
+        dataset["difference"].attrs["direction"] = "less is better"
     for name, variable in dataset.data_vars.items():
         variable.attrs |= {"description": DESCRIPTIONS[str(name)], "units": "1"}
         if "interval" in str(name):

@@ -1,6 +1,6 @@
 """Ranks of models with their uncertainty: confidence sets, probability of being best, groups.
 
-A larger estimate is better; the best model has rank 1.
+A larger estimate is better, unless less of the measure is; the best model has rank 1.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def ranks_of(sample: PairedSample) -> xr.Dataset:
     place[sets.order] = np.arange(len(sets.order))
     ranks = xr.Dataset(
         {
-            "estimate": (MODEL, sample.estimates.mean),
+            "estimate": (MODEL, sample.shown),
             "rank": (MODEL, rankdata(-sample.estimates.mean)),
             "rank_interval": ((MODEL, BOUND), sets.marginal),
             "simultaneous_rank_interval": ((MODEL, BOUND), sets.simultaneous),

@@ -12,7 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import MOST_SHOWN, AlignmentError, InvalidInputError, brief, few
-from aucpr_dask.inference.designs import estimator_dim, estimators_of, unit_names
+from aucpr_dask.inference.designs import direction, estimator_dim, estimators_of, unit_names
 from aucpr_dask.inference.units import Floats, draw_units_and_items, mean_of_units, means_of_replicates
 from aucpr_dask.schema.terms import ESTIMATOR, MEASURE, MODEL, QUANTITY, QUERY, RESAMPLE, Scores, nodes_of
 from aucpr_dask.scores.validate import check_unique
@@ -30,9 +30,10 @@ class Estimates:
     models: pd.Index  # labels, or numbers if there are none
     dim: str | None  # "query" or "dataset"; None for a single data set without units
     units: tuple[str, ...]
-    values: Floats  # (M, Q), without NaN
+    values: Floats  # (M, Q), without NaN; negated where less is better, so that a larger one always is
     left_out: tuple[str, ...]  # units (or, without units, models) without an estimate
     models_left_out: tuple[str, ...] = ()
+    direction: float = 1.0  # -1 where less is better
 
     @property
     def mean(self) -> Floats:
@@ -70,7 +71,8 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
             check_unique(estimate.indexes[name], name, "variable 'estimate'")
     models = labels_of(estimate, MODEL)
     names = unit_names(dim or "", result.attrs)
-    values, units = _values_of_units(estimate, dim)
+    way = direction(result.attrs, estimator or next(iter(estimators_of(result)), None))
+    values, units = _values_of_units(way * estimate, dim)
     known = ~np.isnan(values)
     nowhere: NDArray[np.bool_] = np.logical_not(known.any(axis=0))
     partly: NDArray[np.bool_] = np.logical_not(known.all(axis=0)) & ~nowhere
@@ -99,7 +101,7 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
         infinite = [str(model) for model in models[np.flatnonzero(np.isinf(values).any(axis=1))]]
         what, remedy = "some estimates are not finite", "leave these models out of the comparison"
         raise InvalidInputError(what, "variable 'estimate'", few(map(repr, infinite)), "finite numbers, or NaN", remedy)
-    return Estimates(models, dim, units, np.ascontiguousarray(values), left_out, models_left_out)
+    return Estimates(models, dim, units, np.ascontiguousarray(values), left_out, models_left_out, way)
 
 
 def _values_of_units(estimate: xr.DataArray, dim: str | None) -> tuple[Floats, tuple[str, ...]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,14 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, brief, few
 from aucpr_dask.interplay.frames import FRAME, arrow_table
+from aucpr_dask.interplay.value_files import parsed
 from aucpr_dask.schema.checks import is_list, real
 from aucpr_dask.schema.terms import ESTIMATOR, LONGEST_NAME, MEASURE, MODEL
 from aucpr_dask.scores.importing.files import bad_line, bare_name, find_files, lines_of, reading, reading_text
 from aucpr_dask.scores.importing.table_files import MISSING_CELLS, TextTable, open_table
 
 TOPICS = ("query_id", "qid", "topic", "query", "q_id", "topic_id")
+REPEATS = ("seed", "epoch", "repeat", "trial", "repetition")  # columns over which values are averaged
 MODELS = ("run_id", "model", "run", "tag", "name", "system", "method", "agent")
 VALUE = "value"
 SUFFIXES = (".txt", ".eval", ".tsv", ".csv", ".res", ".trec")
@@ -29,6 +32,8 @@ COUNTS = ("num_", "Num")  # of documents
 NO_MEANS = (*COUNTS, "gm_")  # the starts of measures whose value for all topics is no mean
 KINDS = "a data frame, a Dataset or DataArray, a mapping of models to their values, or paths of files"
 REMEDY = "make it one of these; arrays need labels: xarray.DataArray(values, coords, dims)"
+EMPTY = MISSING_CELLS | {"N/A", "n/a", "null", "NULL", "None", "none", "-", "--", "\N{EN DASH}", "\N{EM DASH}"}
+THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]*)?%?")
 ROUNDED = 1e-4  # at most, of means of values that are printed with four decimals
 
 
@@ -63,11 +68,26 @@ class Table:
             raise InvalidInputError("a name is missing", where, "an empty cell", "a name in every row", remedy)
         return [str(cell) for cell in cells]
 
+    @property
+    def has_unnamed_names(self) -> bool:
+        """Whether the first column has no name, and holds text, where no other is of models."""
+        first = self.columns[0] if self.columns else None
+        is_bare = first is not None and (first == "" or first.startswith("Unnamed: "))
+        return is_bare and not {*map(str.lower, self.columns)} & {*MODELS} and self.is_text(str(first))
+
+    def is_text(self, column: str) -> bool:
+        """Return whether a column has cells, and none is a number."""
+        cells = self.frame[column]
+        if isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "biuf":
+            return False
+        numbers = np.array(_numbers(cells), np.float64)
+        return bool(np.isinf(numbers).any() and not np.isfinite(numbers).any())
+
     def numbers(self, column: str) -> np.ndarray:
         """Return the cells of a column of values, NaN where missing."""
         cells = self.frame[column]
         is_number = isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "biuf"
-        numbers = np.array(cells if is_number else [_number(cell) for cell in cells], dtype=np.float64)
+        numbers = np.array(cells if is_number else _numbers(cells), dtype=np.float64)
         if np.isinf(numbers).any():
             place = int(np.isinf(numbers).argmax())
             where, allowed = self.where(place, column), "a finite number; empty, NA or NaN for a missing one"
@@ -78,11 +98,26 @@ class Table:
         return numbers
 
 
+def _numbers(cells: Iterable[Any]) -> list[float]:
+    """Return cells as numbers: NaN if missing, infinite if not a number.
+
+    A percent sign or a comma is read only where all cells of the column agree in what it means.
+    """
+    cells = [cell.strip() if isinstance(cell, str) else cell for cell in cells]
+    known = [cell for cell in cells if isinstance(cell, str) and cell not in EMPTY]
+    if known and all(cell.endswith("%") for cell in known):
+        cells = [cell.removesuffix("%") if isinstance(cell, str) else cell for cell in cells]
+    if any("," in cell for cell in known) and all("," not in cell or THOUSANDS.fullmatch(cell) for cell in known):
+        cells = [cell.replace(",", "") if isinstance(cell, str) else cell for cell in cells]
+    return [_number(cell) for cell in cells]
+
+
 def _number(cell: Any) -> float:
-    """Return a cell as a number: NaN if it is missing, infinite if it is not a number."""
     if isinstance(cell, str):
-        if cell.strip() in MISSING_CELLS:
+        if cell.strip() in EMPTY:
             return np.nan
+        if cell.lower() in ("true", "false"):
+            return float(cell.lower() == "true")
         try:
             return np.inf if "_" in cell else float(cell)  # Python reads "1_000" as a number
         except ValueError:
@@ -105,9 +140,13 @@ def tables_of(values: Any, separator: str | None) -> list[Table]:
     if isinstance(values, str | PathLike) or _are_paths(values):
         return [_of_file(file, separator) for file in find_files(values, "file of values")]
     if isinstance(values, Mapping):
-        frames = [_frame_of_model(values[name]).assign(**{MODEL: str(name)}) for name in values]
-        return [_of_frame(pd.concat(frames) if frames else pd.DataFrame())]
+        return [_of_mapping(values)]
     return [_of_frame(frame_of(values, "the values", REMEDY, KINDS))]
+
+
+def _of_mapping(values: Mapping[Any, Any]) -> Table:
+    frames = [_frame_of_model(values[name]).assign(**{MODEL: str(name)}) for name in values]
+    return _of_frame(pd.concat(frames) if frames else pd.DataFrame())
 
 
 def frame_of(
@@ -170,18 +209,23 @@ def _frame_of_model(values: Any) -> pd.DataFrame:
 
 
 def _of_file(path: Path, separator: str | None) -> Table:
+    if (found := parsed(path)) is not None:
+        table = _of_mapping(found) if isinstance(found, dict) else _of_frame(found)
+        return replace(table, name=str(path))
     with reading(path) as stream:
         first = stream.readline(LONGEST_NAME).decode("utf-8", "replace").split("\t")
     # The third cell of a line of an evaluation is a number, that of a header is a name.
     if len(first) == 3 and (first[0].strip() == RUN_ID or np.isfinite(_number(first[2]))):  # no header of a table
         return _of_evaluation(path)
-    table = open_table(path, separator)
-    if isinstance(table, TextTable):
-        texts = list(table.batches(table.columns))
+    opened = open_table(path, separator)
+    if isinstance(opened, TextTable):
+        texts = list(opened.batches(opened.columns))
         cells = [row for batch in texts for row in zip(*batch.cells, strict=True)]
-        return Table(pd.DataFrame(cells, index=[*table.line_numbers()], columns=table.columns), str(path), "line")
-    frames = [batch.batch.to_pandas(ignore_metadata=True) for batch in table.batches(table.columns)]
-    frame = pd.concat(frames) if frames else pd.DataFrame(columns=table.columns)
+        frame = pd.DataFrame(cells, index=[*opened.line_numbers()], columns=opened.columns)
+        is_blank = (frame == "").all(axis=1)  # separators without cells, as spreadsheets write below a table
+        return Table(frame[~is_blank], str(path), "line")
+    frames = [batch.batch.to_pandas(ignore_metadata=True) for batch in opened.batches(opened.columns)]
+    frame = pd.concat(frames) if frames else pd.DataFrame(columns=opened.columns)
     return Table(frame.set_axis(range(1, len(frame) + 1), axis=0), str(path), "row")
 
 

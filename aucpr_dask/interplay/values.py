@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,24 +16,20 @@ import xarray as xr
 from aucpr_dask.errors import AlignmentError, InvalidInputError, few
 from aucpr_dask.evaluation.results import KIND, provenance
 from aucpr_dask.inference.designs import estimators_of
-from aucpr_dask.interplay.value_tables import MODELS, TOPICS, VALUE, Table, tables_of
+from aucpr_dask.interplay.value_columns import asks_for_direction, is_no_value, no_values_by_number
+from aucpr_dask.interplay.value_tables import MODELS, REPEATS, TOPICS, VALUE, Table, tables_of
 from aucpr_dask.schema import checks, options
-from aucpr_dask.schema.terms import MEASURE, MODEL, QUERY, UNIT, check_names, in_words, plural
+from aucpr_dask.schema.terms import LOWER, MEASURE, MODEL, QUERY, UNIT, check_names, in_words, plural
 from aucpr_dask.scores.importing.files import count, unknown_column
 from aucpr_dask.scores.importing.tables import PANDAS_INDEX
 from aucpr_dask.storage.stores import create_store
 
 ROLES = (MODEL, QUERY, MEASURE)
-UNITS = dict.fromkeys(TOPICS, "query") | {
-    "topic": "topic",
-    "topic_id": "topic",
-    "task": "task",
-    "task_name": "task",
-    "dataset": "data set",
-    "dataset_name": "data set",
-    "data_set": "data set",
-    "data set": "data set",
-}
+REPEAT = "repeat"
+UNITS = dict.fromkeys(TOPICS, "query") | {"topic": "topic", "topic_id": "topic"}
+UNITS |= {f"{noun}{end}": noun for noun in ("task", "instance", "question", "problem", "user") for end in ("", "_id")}
+UNITS |= {"task_name": "task", "doc_id": "document"}
+UNITS |= dict.fromkeys(("dataset", "dataset_name", "data_set", "data set"), "data set")
 COLUMNS = {
     MODEL: MODELS,
     QUERY: tuple(UNITS),
@@ -51,6 +49,8 @@ def from_values(
     measure: str | None = None,
     unit_name: str | None = None,
     exclude: str | Sequence[str] = (),
+    include: str | Sequence[str] = (),
+    lower_is_better: bool | str | Sequence[str] | None = None,
     separator: str | None = None,
 ) -> xr.Dataset:
     """Return values of any measure per model and query, topic, task or data set, as a result.
@@ -60,7 +60,8 @@ def from_values(
 
     A *tidy* table has a column of values, and one each of models and of queries. Any other table is *wide*: its columns
     of values are headed by what has no column of its own: models, queries, or, if both have one, measures. A null, NaN
-    or empty cell is a missing value; so is an absent row of a tidy table.
+    or empty cell, ``N/A`` or a dash is a missing value; so is an absent row of a tidy table. A percent sign is left
+    out where all cells of a column have one; ``True`` is 1.
 
     Parameters
     ----------
@@ -68,9 +69,9 @@ def from_values(
         A data frame of pandas, polars, or another with the Arrow interface. An array; of a Dataset the variable
         ``estimate``, or each variable as a measure. ``{model: values}``, of each model ``{query: value}``,
         ``{query: {measure: value}}`` (as pytrec_eval returns), a data frame, or what ``ir_measures.iter_calc`` yields.
-        Files, folders or glob patterns: CSV or TSV, Parquet, or what ``trec_eval -q`` or ``ir_measures -q`` prints for
-        one model, which is named by the line ``runid`` or else like the file. There, counts (``num_...``) are left
-        out, and the means over all topics must be those of the values.
+        Files, folders or glob patterns: CSV or TSV, Parquet, JSON, JSONL, Markdown, HTML, or what ``trec_eval -q`` or
+        ``ir_measures -q`` prints for one model, which is named by the line ``runid`` or else like the file. There,
+        counts (``num_...``) are left out, and the means over all topics must be those of the values.
     model, query : str, optional
         The columns of models and of queries (or topics, tasks, data sets); by default found by their usual names, such
         as ``model``, ``run``, ``system``, and ``query_id``, ``topic``, ``task``, ``dataset``. A pandas index counts as
@@ -85,6 +86,15 @@ def from_values(
         the name of the column.
     exclude : str or sequence of str
         Columns that are not values.
+    include : str or sequence of str
+        Columns of tasks that would be left out. In a table with a column for each task, those are left out that hold
+        text, or are by their names ranks, means, counts, sizes, costs or identifiers; that are the mean or the sum of
+        all others; or whose values are of another size. The attribute ``columns_left_out`` says which and why.
+    lower_is_better : bool, str or sequence of str, optional
+        Whether less is better; or of which measures, or tasks. Values stay as they are, and :func:`aucpr_dask.compare`,
+        :func:`aucpr_dask.rank` and the rest put the lowest first; the values of single *tasks* are negated, because
+        they are averaged with others. Names such as WER, loss or perplexity need an answer, ``False`` if more is
+        better.
     separator : str, optional
         Of CSV files; by default a tab for ``.tsv``, otherwise the most frequent candidate in the first line.
 
@@ -92,7 +102,8 @@ def from_values(
     -------
     xarray.Dataset
         ``estimate(model, query)``, or with several measures ``estimate(model, query, measure)``; NaN where a value is
-        missing. The attributes `measure` and `unit` are the name of the one measure and the word for one query.
+        missing. The attributes `measure` and `unit` are the name of the one measure and the word for one query. Columns
+        ``seed``, ``epoch``, ``repeat`` and ``trial`` number repeats, whose values are averaged: ``averaged_over``.
 
     Raises
     ------
@@ -116,47 +127,133 @@ def from_values(
     given = {MODEL: model, QUERY: query, MEASURE: measure, VALUE: value}
     named = {role: None if name is None else checks.text(name, role) for role, name in given.items()}
     check_names([name for name in named.values() if name is not None], "the names of columns")
-    excluded = options.columns(exclude, "exclude")
-    parts, words = zip(*(_cells(one, named, excluded) for one in tables_of(table, separator)), strict=True)
-    if not sum(map(len, parts)):
+    chosen = _Chosen(named, options.columns(exclude, "exclude"), options.columns(include, "include"))
+    lower = lower_is_better
+    if lower is not None:
+        lower = options.columns_or_truth(lower, "lower_is_better")
+    parts = [_cells(one, chosen) for one in tables_of(table, separator)]
+    if not sum(len(part.cells) for part in parts):
         where = f"the table of values{f', {table}' if isinstance(table, str | Path) else ''}"
         raise InvalidInputError("there are no values", where, "no rows", "a row or more", "check what wrote the table")
-    own = str(getattr(table, "attrs", {}).get(UNIT, words[0]))
-    return _result(pd.concat(parts), own if unit_name is None else checks.text(unit_name, "unit_name"))
+    cells, averaged = _averaged(pd.concat([part.cells for part in parts]))
+    own = str(getattr(table, "attrs", {}).get(UNIT, parts[0].word))
+    left_out = [f"{name} ({why})" for name, why in {k: v for part in parts for k, v in part.left_out.items()}.items()]
+    facts = {"columns_left_out": left_out or None, "averaged_over": averaged}
+    result = _result(cells, own if unit_name is None else checks.text(unit_name, "unit_name"), facts)
+    return _directed(result, lower, {name for part in parts for name in part.tasks})
 
 
-def _cells(table: Table, named: Mapping[str, str | None], exclude: Sequence[str]) -> tuple[pd.DataFrame, str]:
-    """Return a row for each cell of values, with its model, query, measure and place; and the word for a query."""
-    for name in exclude:
+class _Chosen(NamedTuple):
+    """What the caller says of columns."""
+
+    named: Mapping[str, str | None]
+    exclude: tuple[str, ...]
+    include: tuple[str, ...]
+
+
+class _Part(NamedTuple):
+    """The values of one table."""
+
+    cells: pd.DataFrame  # a row for each value, with its model, query, measure, repeat and place
+    word: str  # for a query
+    tasks: list[str]  # columns
+    left_out: dict[str, str]  # columns, and why
+
+
+def _cells(table: Table, chosen: _Chosen) -> _Part:
+    """Return the values of a table, and what was not taken for values."""
+    named = chosen.named
+    for name in (*chosen.exclude, *chosen.include):
         if name not in table.columns:
             raise unknown_column(name, table.columns, table.name)
-    columns = [name for name in table.columns if name not in exclude]
+    columns = [name for name in table.columns if name not in chosen.exclude]
     of = {role: found for role, name in named.items() if (found := _column(columns, role, name, table)) is not None}
-    free = (
-        [of[VALUE]]
-        if VALUE in of
-        else [name for name in columns if name not in (*of.values(), "") and not name.startswith(PANDAS_INDEX)]
-    )
+    if twice := [name for name, number in Counter(of.values()).items() if number > 1]:
+        received = ", ".join(f"{role}={name!r}" for role, name in of.items() if name in twice)
+        raise InvalidInputError("one column cannot be two things", table.name, received, "a column each")
+    repeats = [name for name in columns if name.lower() in REPEATS and name not in (*of.values(), *chosen.include)]
+    free = [of[VALUE]] if VALUE in of else [name for name in columns if name not in (*of.values(), *repeats, "")]
+    free = [name for name in free if not name.startswith(PANDAS_INDEX)]
     without = [role for role in ROLES if role not in of]
     heading = None if VALUE in of else next(iter(without), None)
     unknown = [role for role in without if role not in (heading, MEASURE)]
     if unknown or not free or (heading is None and VALUE not in of):
         raise _unclear(unknown or [VALUE], columns, table, are_headed=heading is not None)
+    left_out = _no_tasks(table, free, chosen.include) if heading == QUERY else {}
+    free = [name for name in free if name not in left_out]
     known: dict[str, Any] = {role: table.names(of[role]) for role in ROLES if role in of}
     if MEASURE in without and heading != MEASURE:
         known[MEASURE] = named[MEASURE] or _measure_of(of.get(VALUE, VALUE))
+    known[REPEAT] = list(zip(*(table.names(name) for name in repeats), strict=True)) if repeats else ()
     parts = []
     for name in free:
         headed = {} if heading is None else {heading: name}
         cells = known | headed | {VALUE: table.numbers(name), "column": name, "row": table.row}
+        cells[REPEAT] = [" ".join(map(str, one)) for one in known[REPEAT]] if repeats else ""
         parts.append(pd.DataFrame(cells, index=table.frame.index))
     given = of.get(QUERY, QUERY)
     word = UNITS.get(given.lower(), in_words(given) if named[QUERY] else QUERY)
-    all_cells = pd.concat(parts)
-    if named[MEASURE] in (None, of.get(MEASURE)):
-        return all_cells, word
-    measure = checks.choose(tuple(all_cells[MEASURE].unique()), named[MEASURE], MEASURE)
-    return all_cells[all_cells[MEASURE] == measure], word
+    all_cells = pd.concat(parts).assign(repeats=", ".join(repeats))
+    if named[MEASURE] not in (None, of.get(MEASURE)):
+        measure = checks.choose(tuple(all_cells[MEASURE].unique()), named[MEASURE], MEASURE)
+        all_cells = all_cells[all_cells[MEASURE] == measure]
+    return _Part(all_cells, word, free if heading == QUERY else [], left_out)
+
+
+def _no_tasks(table: Table, columns: Sequence[str], include: Sequence[str]) -> dict[str, str]:
+    """Return which columns of a leaderboard are no tasks, and why."""
+    found, numbers = {}, {}
+    for name in (name for name in columns if name not in include):
+        if why := is_no_value(name):
+            found[name] = f"{why}, by its name"
+        elif table.is_text(name):
+            found[name] = "text"
+        else:
+            numbers[name] = table.numbers(name)
+            if np.isnan(numbers[name]).all():
+                found[name] = "empty"
+                del numbers[name]
+    found |= no_values_by_number(numbers)
+    if len(found) == len(columns):
+        received, remedy = few([f"{name!r} ({why})" for name, why in found.items()]), "take them in: include=[...]"
+        raise InvalidInputError("no column is one of values", table.name, received, remedy=f"{remedy} (--include)")
+    return found
+
+
+def _averaged(cells: pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
+    """Return the values averaged over repeats, and what the repeats are, in words."""
+    repeats = ", ".join(sorted({name for name in cells.pop("repeats").unique() if name}))
+    _refuse_repeated(cells, [*ROLES, REPEAT])
+    keys = cells[list(ROLES)]
+    if not repeats or not keys.duplicated().any():
+        return cells.drop(columns=REPEAT), None
+    groups = cells.groupby(list(ROLES), sort=False)[VALUE]
+    mean = groups.agg(lambda values: math.fsum(values) / len(values))  # a missing repeat leaves the mean missing
+    sizes = sorted({*groups.size()})
+    return mean.reset_index(), f"{repeats} ({' to '.join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))} values each)"
+
+
+def _directed(result: xr.Dataset, lower: bool | tuple[str, ...] | None, tasks: Set[str]) -> xr.Dataset:
+    """Record of which measures less is better, and negate tasks of which less is better."""
+    measures = estimators_of(result)
+    if lower is None:
+        if asked := [name for name in (*measures, *sorted(tasks)) if asks_for_direction(name)]:
+            what, remedy = (
+                "of such a measure less is usually better",
+                "lower_is_better=True (--lower-is-better all)",
+            )
+            allowed = "lower_is_better=True, the names of measures or tasks, or False if more is better"
+            raise InvalidInputError(what, "option 'lower_is_better'", few(map(repr, asked)), allowed, remedy)
+        return result
+    if isinstance(lower, bool):
+        return result.assign_attrs({LOWER: measures}) if lower else result
+    if unknown := [name for name in lower if name not in (*measures, *map(str, result[QUERY].values))]:
+        raise unknown_column(unknown[0], [*measures, *map(str, result[QUERY].values)], "option 'lower_is_better'")
+    negated = [name for name in lower if name not in measures]
+    sign = xr.where(result[QUERY].isin(negated), -1.0, 1.0)
+    facts = {LOWER: [name for name in lower if name in measures], "negated": negated}
+    oriented = result.assign(estimate=(result["estimate"] * sign).assign_attrs(result["estimate"].attrs))
+    return oriented.assign_attrs({name: names for name, names in facts.items() if names})
 
 
 def _column(columns: Sequence[str], role: str, name: str | None, table: Table) -> str | None:
@@ -189,9 +286,8 @@ def _unclear(
     return InvalidInputError(what, table.name, received, allowed, remedy)
 
 
-def _result(cells: pd.DataFrame, unit: str) -> xr.Dataset:
+def _result(cells: pd.DataFrame, unit: str, more: Mapping[str, Any]) -> xr.Dataset:
     """Return the values of cells as a result."""
-    _refuse_repeated(cells)
     labels = {role: pd.Index(cells[role].unique(), dtype=object) for role in ROLES}
     values = np.full([len(index) for index in labels.values()], np.nan)
     values[tuple(index.get_indexer(cells[role]) for role, index in labels.items())] = cells[VALUE]
@@ -201,20 +297,21 @@ def _result(cells: pd.DataFrame, unit: str) -> xr.Dataset:
     if len(labels[MEASURE]) == 1:
         facts = {MEASURE: labels[MEASURE][0]} | facts
         result = result.isel({MEASURE: 0}, drop=True)
-    return result.assign_attrs(provenance(result, facts))
+    return result.assign_attrs(provenance(result, facts, more))
 
 
-def _refuse_repeated(cells: pd.DataFrame) -> None:
+def _refuse_repeated(cells: pd.DataFrame, names: list[str]) -> None:
     """Raise if a model has two values of a measure on the same query."""
-    keys = cells[list(ROLES)]
+    keys = cells[names]
     if not (twice := keys.duplicated().to_numpy()).any():
         return
     second = int(twice.argmax())
     first = int((keys == keys.iloc[second]).all(axis=1).to_numpy().argmax())
     places = [f"{row} {cells.index[at]}" for at, row in ((i, cells["row"].iloc[i]) for i in (first, second))]
     what = "a model has two values of a measure on the same query"
-    received = ", ".join(f"{role} {name!r}" for role, name in keys.iloc[second].items())
-    raise AlignmentError(what, " and ".join(places), received, remedy="keep one of them")
+    received = ", ".join(f"{role} {name!r}" for role, name in keys.iloc[second].items() if name)
+    remedy = f"keep one of them; a column called {', '.join(REPEATS[:-1])} or {REPEATS[-1]} numbers repeats"
+    raise AlignmentError(what, " and ".join(places), received, remedy=remedy)
 
 
 @dataclass(frozen=True)
@@ -226,11 +323,29 @@ class ValuesSummary:
     unit: str
     measures: list[str]
     missing: int
+    model_names: list[str] = field(default_factory=list)
+    unit_names: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        units = count(self.units, self.unit, plural(self.unit))
-        missing = f"\n  note: {count(self.missing, 'value')} missing" if self.missing else ""
-        return f"{count(self.models, 'model')}, {units}, {', '.join(self.measures)}{missing}"
+        units = plural(self.unit)
+        said = f"{count(self.models, 'model')}, {count(self.units, self.unit, units)}, {', '.join(self.measures)}"
+        taken = [f"  models: {few(self.model_names, 8)}", f"  {units}: {few(self.unit_names, 8)}"]
+        missing = [f"{count(self.missing, 'value')} missing"] if self.missing else []
+        return "\n".join([said, *taken, *(f"  note: {note}" for note in [*missing, *self.notes])])
+
+
+def notes_of(values: xr.Dataset) -> list[str]:
+    """Say what became of the columns of a table that are not values as they stand."""
+    attrs, unit = values.attrs, plural(str(values.attrs.get(UNIT, QUERY)))
+    said = {
+        "columns_left_out": f"not taken as {unit}: {{}}; include= (--include) takes one in",
+        "averaged_over": "averaged over {}",
+        LOWER: "less is better: {}",
+        "negated": "negated, because less is better: {}",
+    }
+    listed = {name: attrs[name] for name in said if name in attrs}
+    return [said[name].format(few(one, 8) if isinstance(one, list) else one) for name, one in listed.items()]
 
 
 def save_values(values: xr.Dataset, url: str | Path, *, overwrite: bool = False) -> ValuesSummary:
@@ -239,4 +354,6 @@ def save_values(values: xr.Dataset, url: str | Path, *, overwrite: bool = False)
     with pending.writing():
         pending.commit()
     sizes, missing = values.sizes, int(values["estimate"].isnull().sum())
-    return ValuesSummary(sizes[MODEL], sizes[QUERY], str(values.attrs[UNIT]), estimators_of(values), missing)
+    models, units = ([str(name) for name in values[dim].values] for dim in (MODEL, QUERY))
+    unit, measures = str(values.attrs[UNIT]), estimators_of(values)
+    return ValuesSummary(sizes[MODEL], sizes[QUERY], unit, measures, missing, models, units, notes_of(values))

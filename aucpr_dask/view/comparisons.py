@@ -15,7 +15,7 @@ from rich.text import Text
 
 from aucpr_dask.errors import printable
 from aucpr_dask.inference.comparing import BASELINE
-from aucpr_dask.inference.designs import measured, noun, unit_names
+from aucpr_dask.inference.designs import direction, measured, noun, unit_names
 from aucpr_dask.schema.terms import MEASURE, MODEL, Scores, in_words, nodes_of, percent
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.view.rankings import Document
@@ -43,7 +43,7 @@ def _summarize(path: str, node: xr.Dataset) -> Document:
         node = node.drop_vars(BASELINE).assign({name: node[name].expand_dims(BASELINE, 1) for name in of_pairs})
     names = [str(name) for name in node[MODEL].values]
     estimate = node["estimate"].values
-    order = _best_first(estimate)
+    order = _best_first(estimate, node)
     is_separable = node["p_adjusted"].values <= 1 - float(node.attrs["level"])
     others, baselines, n_neighbours, n_hidden = names, None, None, 0
     if BASELINE in node.dims:
@@ -90,12 +90,12 @@ def _summarize_ranks(path: str, node: xr.Dataset) -> Document:
     columns = {name: list(node[name].transpose(MODEL, ...).values) for name in _OF_RANKS}
     columns["groups"] = list(zip(node["first_group"].values, node["last_group"].values, strict=True))
     models = pd.DataFrame({"model": [str(name) for name in node[MODEL].values]} | columns)
-    models = models.iloc[_best_first(node["estimate"].values)]
+    models = models.iloc[_best_first(node["estimate"].values, node)]
     return {"data_set": path, "facts": dict(node.attrs), "n_units": _n_units(node), "models": models}
 
 
-def _best_first(estimate: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return np.argsort(-estimate, kind="stable")
+def _best_first(estimate: np.ndarray[Any, Any], node: xr.Dataset) -> np.ndarray[Any, Any]:
+    return np.argsort(-direction(node.attrs) * estimate, kind="stable")
 
 
 def _n_units(node: xr.Dataset) -> int | None:
@@ -162,7 +162,7 @@ def _against(comparison: Document, baseline: str, width: int, top: int | None) -
     columns = [
         Column("model", list(shown["model"]), name=True),
         Column(noun(comparison["facts"]), [number(areas[name]) for name in shown["model"]], right=True),
-        *_columns(shown, "difference", len(shown)),
+        *_columns(shown, "difference" if direction(comparison["facts"]) > 0 else "better by", len(shown)),
     ]
     title = (f"baseline {shorten(baseline, width - 20)}", number(areas[baseline]))
     return Sheet(title, columns, *_bars(shown), len(pairs) - len(shown))

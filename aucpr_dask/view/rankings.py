@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.inference.designs import are_values, measured, noun, reading_of, unit_names, with_estimators
+from aucpr_dask.inference.designs import are_values, direction, measured, noun, reading_of, unit_names, with_estimators
 from aucpr_dask.inference.samples import REPLICATE
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.estimators import ESTIMATORS
@@ -123,7 +123,8 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, method: str | Non
     means = means.sel({terms.ESTIMATOR: name})
     estimate = np.atleast_1d(means["estimate"].values)
     ends = np.atleast_2d(means["interval"].values) if "interval" in means else np.full((estimate.size, 2), np.nan)
-    order = np.argsort(-np.where(np.isfinite(estimate), estimate, -np.inf), kind="stable")
+    oriented = direction(means.attrs, name) * estimate
+    order = np.argsort(-np.where(np.isfinite(estimate), oriented, -np.inf), kind="stable")
     counts = np.broadcast_to(means["n_queries"].values if has_queries else 0, estimate.shape).astype(int)
     ratios = np.atleast_1d(means["width_ratio"].values)[order].astype(object) if "width_ratio" in means else None
     models = {

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from aucpr_dask.errors import InvalidInputError, bad_argument
-from aucpr_dask.inference.designs import measured, unit_names
+from aucpr_dask.inference.designs import direction, measured, unit_names
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.terms import BOUND, BOUNDS, CLASS, METHOD, MODEL, QUERY, RESAMPLE, Scores, in_words, percent
 from aucpr_dask.view.plots import style, subjects
@@ -33,6 +33,12 @@ class _Estimates(NamedTuple):
     estimate: xr.DataArray
     interval: xr.DataArray | None
     label: str
+    direction: float  # -1 where less is better
+
+    @property
+    def best_first(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Positions of the models, the best first."""
+        return subjects.best_first(self.direction * self.estimate)
 
 
 def _estimates(
@@ -74,7 +80,9 @@ def _estimates(
     if interval is not None:
         label = f"{label}, {percent(level_of(node))}{of} interval"
     node = node[["estimate", *(["replicate"] if plot == "replicates" else [])]].compute()
-    return _Estimates(node, node["estimate"], None if interval is None else interval.compute(), label)
+    return _Estimates(
+        node, node["estimate"], None if interval is None else interval.compute(), label, direction(result.attrs, name)
+    )
 
 
 def _queries(result: xr.Dataset, mean: xr.Dataset) -> str:
@@ -169,7 +177,7 @@ def forest(
     """
     path, node = subjects.one_node(result, subjects.RESULT, "forest", dataset)
     drawn = _estimates(node, estimator, method, query, "forest", is_mean=True)
-    order = subjects.best_first(drawn.estimate)
+    order = drawn.best_first
     rows = _rows(ax, drawn.node, order, models, top, subjects.title_of(result, path), _query_name(query))
     if drawn.interval is not None:
         rows.draw_intervals(drawn.interval, color=style.BLUE, linewidth=1.6)
@@ -238,7 +246,7 @@ def caterpillar(
     """
     path, node = subjects.one_node(result, subjects.RESULT, "caterpillar", dataset)
     drawn = _estimates(node, estimator, method, query, "caterpillar", is_mean=True)
-    order = subjects.best_first(drawn.estimate)
+    order = drawn.best_first
     order = order[drawn.estimate.notnull().values[order]]
     ax = style.axes_of(ax)
     place = np.arange(1, order.size + 1)
@@ -461,7 +469,7 @@ def replicates(
     if method is None and METHOD in node.coords and "bootstrap" in subjects.names_of(node, METHOD):
         method = "bootstrap"  # the interval that comes from these replicates
     drawn = _estimates(node, estimator, method, query, "replicates", is_mean=False)
-    order, title = subjects.best_first(drawn.estimate), (subjects.title_of(result, path), _query_name(query))
+    order, title = drawn.best_first, (subjects.title_of(result, path), _query_name(query))
     rows = _rows(ax, drawn.node, order, models, top, *title, height=0.2, row_height=0.12)
     ax, shown = rows
     samples = drawn.node["replicate"].transpose(MODEL, RESAMPLE).values[shown]

@@ -14,7 +14,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference.comparing import Baseline
-from aucpr_dask.inference.designs import measured, unit_names
+from aucpr_dask.inference.designs import direction, measured, unit_names
 from aucpr_dask.inference.powering import POWER, pair_reaches
 from aucpr_dask.inference.questions import unit_dim
 from aucpr_dask.schema.checks import choose, fraction, margin
@@ -98,17 +98,19 @@ def heatmap(
             mean = node["estimate"].mean([dim for dim in (QUERY, CLASS) if dim in node["estimate"].dims])
             columns[path] = pd.Series(mean.to_numpy(), subjects.names_of(node))
         table, title = pd.concat(columns, axis=1), ""
-    return _draw_matrix(table, measured(node.attrs, name), title, across, top, ax)
+    return _draw_matrix(table, measured(node.attrs, name), title, across, top, ax, direction(node.attrs, name))
 
 
-def _draw_matrix(table: pd.DataFrame, label: str, title: str, across: str, top: int, ax: Axes | None) -> Axes:
+def _draw_matrix(
+    table: pd.DataFrame, label: str, title: str, across: str, top: int, ax: Axes | None, way: float
+) -> Axes:
     n_models, n_columns = table.shape
     top = subjects.checked_top(top, 1)
     # Plain means would favour a model that was only evaluated on easy data sets; deviations do not.
     deviation = (table - table.mean()).mean(axis=1)
-    order = subjects.best_first(deviation.to_xarray())
+    order = subjects.best_first(way * deviation.to_xarray())
     telling = subjects.best_first(table.std(ddof=0).to_xarray())[:MOST_COLUMNS]
-    easiest = [at for at in subjects.best_first(table.mean().to_xarray()) if at in telling]
+    easiest = [at for at in subjects.best_first(way * table.mean().to_xarray()) if at in telling]
     shown = order[: style.rows_of(ax, n_models, top)]
     values = table.iloc[shown, easiest].to_numpy(dtype=np.float64)
     ax = style.axes_of(ax, style.height_of(len(shown)) + 0.55)

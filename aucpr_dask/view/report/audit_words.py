@@ -61,8 +61,15 @@ def verdict(findings: xr.Dataset) -> list[tuple[str, str]]:
     ]
     if findings.attrs["n_empty"]:
         said.append(("Empty cells", _empty_cells(findings)))
-    if columns := findings.attrs.get("columns_left_out"):
-        said.append(("Columns", f"Not taken as {many} because of their names: {few(list(map(repr, columns)))}."))
+    return [*said, ("Columns", _columns(findings))]
+
+
+def _columns(findings: xr.Dataset) -> str:
+    """Return what was taken as the tasks, and what was not."""
+    many = unit_names(QUERY, findings.attrs)[1]
+    said = f"Taken as {many}: {few(sorted(names_of(findings, QUERY)), 8)}."
+    if columns := list(findings.attrs.get("columns_left_out", ())):
+        said += f" Not taken: {few(list(map(printable, columns)), 8)}."
     return said
 
 
@@ -136,6 +143,8 @@ def _deciding(findings: xr.Dataset) -> str:
         changes = f"Another model leads if {left_out} is left out: {led}."
     if shares.isna().all():
         return f"The means of the models do not differ, so no {one} decides."
+    if len(shares) > 3 and largest.iloc[0] > 0.5:
+        changes += f" One {one} decides more than all others together: check that it is one, and on their scale."
     if largest.sum() > 1:
         return f"{listed} of the spread between models; others lessen it, and all add up to 100 %. {changes}"
     return (

@@ -20,6 +20,7 @@ from aucpr_dask.errors import InvalidInputError, printable
 from aucpr_dask.inference.auditing import MODEL_LEFT_OUT, audit_findings
 from aucpr_dask.inference.designs import unit_names
 from aucpr_dask.inference.samples import DATASET, labels_of
+from aucpr_dask.interplay.value_columns import MEAN, RANK, is_no_value
 from aucpr_dask.interplay.value_tables import tables_of
 from aucpr_dask.interplay.values import from_values
 from aucpr_dask.schema import checks
@@ -32,7 +33,6 @@ from aucpr_dask.view.reprs import WIDTH, plain_text
 from aucpr_dask.view.tables import Column, Sheet
 
 METHODS = ("sign_flip", "bootstrap_t", "bootstrap")
-SUMMARY = re.compile(r"\s*(?i:rank|average|avg|mean|overall|total)(?![a-z])")  # columns that are not tasks
 TOP = 15  # models at a prompt
 MOST_NEEDED = 1_000_000  # units: more are only many
 MOST_SHOWN = 50  # rows of a table on the page; the others are folded away
@@ -93,8 +93,12 @@ def audit(
     path: str | Path | None = None,
     *,
     model: str | None = None,
+    query: str | None = None,
+    value: str | None = None,
     unit_name: str | None = None,
     exclude: str | Sequence[str] = (),
+    include: str | Sequence[str] = (),
+    lower_is_better: bool | str | Sequence[str] | None = None,
     estimator: str | None = None,
     over: str = QUERY,
     method: str | None = None,
@@ -115,14 +119,13 @@ def audit(
     Parameters
     ----------
     data : data frame, str, Path, xarray.Dataset or xarray.DataTree
-        A value of any measure of each model on each task, larger = better: a table or its file, as
-        :func:`from_values` takes it, usually with a column ``Model`` and a column for each task; what that returns, or
-        a result of :func:`evaluate`; or a tree of results with ``over="dataset"``. Columns or rows of a table whose
-        names begin with rank, average, avg, mean, overall or total are not tasks; the audit lists them.
+        A value of any measure of each model on each task: a table or its file, as :func:`from_values` takes it,
+        usually with a column ``Model`` and a column for each task; what that returns, or a result of :func:`evaluate`;
+        or a tree of results with ``over="dataset"``. Means, ranks, sizes and text are not tasks; the audit lists them.
     path : str or Path, optional
         Also write the audit as a page, as :meth:`Audit.save` does.
-    model : str, optional
-        The column of models in a table, if it has none of the usual names; see :func:`from_values`.
+    model, query, value, include, lower_is_better
+        Of a table, see :func:`from_values`; a first column of text without a name holds its models.
     unit_name : str, optional
         What one column of a table is: a topic, an instance; by default a task, or what the values or the result say.
     exclude : str or sequence of str
@@ -193,38 +196,46 @@ def audit(
     checks.choose((QUERY, DATASET), over, "over")
     if path is not None:
         checked_target(path, overwrite=overwrite)
-    table, summaries = _values_of(data, model, unit_name, checks.names_of(exclude, "exclude"))
-    made = Audit(audit_findings(table, question, incomplete).assign_attrs(columns_left_out=summaries))
+    of_table = {"model": model, "query": query, "value": value, "include": include, "lower_is_better": lower_is_better}
+    table = _values_of(data, of_table, unit_name, checks.names_of(exclude, "exclude"))
+    made = Audit(audit_findings(table, question, incomplete))
     if path is not None:
         made.save(path, title=title, overwrite=overwrite)
     return made
 
 
-def _values_of(data: Any, model: str | None, unit_name: str | None, exclude: tuple[str, ...]) -> tuple[Any, list[str]]:
-    """Return a table as values of tasks, and what is no task by its name."""
-    if isinstance(data, xr.DataTree):
-        given = {"model": model, "unit_name": unit_name, "exclude": exclude or None}
-        _refuse_given("a DataTree, whose data sets are the tasks", **given)
-        return data, []
-    if isinstance(data, xr.Dataset):
-        _refuse_given("a Dataset, which names its models", model=model)
-        table = data if unit_name is None else data.assign_attrs({UNIT: checks.text(unit_name, "unit_name")})
-        return _without(table, exclude), []
-    columns = tables_of(data, None)[0].columns
-    of_columns = [name for name in columns if SUMMARY.match(name) and name not in (*exclude, model)]
-    left_out = [*(name for name in exclude if name in columns), *of_columns]
-    table = from_values(data, model=model, unit_name="task" if unit_name is None else unit_name, exclude=left_out)
-    tasks = [str(name) for name in table[QUERY].values]
-    of_rows = [name for name in tasks if SUMMARY.match(name) and name not in exclude]
-    return _without(table, [*of_rows, *(name for name in exclude if name not in columns)]), [*of_columns, *of_rows]
-
-
-def _refuse_given(received: str, **options: Any) -> None:
-    """Raise if an option is given that only a table can have."""
-    for name, option in options.items():
-        if option is not None:
+def _values_of(data: Any, of_table: dict[str, Any], unit_name: str | None, exclude: tuple[str, ...]) -> Any:
+    """Return a table as values of tasks, without what is no task."""
+    kind = next((kind for kind in (xr.DataTree, xr.Dataset) if isinstance(data, kind)), None)
+    if kind is not None:
+        given = {
+            name for name, value in of_table.items() if not (value is None or (isinstance(value, tuple) and not value))
+        }
+        if kind is xr.DataTree:
+            given |= {name for name, value in {"unit_name": unit_name, "exclude": exclude}.items() if value}
+        for name in sorted(given):
             what, where = f"{name} is an option for tables", f"option {name!r}"
-            raise InvalidInputError(what, where, received, "a table", "leave it out")
+            raise InvalidInputError(what, where, f"a {kind.__name__}", "a table", "leave it out")
+    if kind is xr.DataTree:
+        return data
+    if kind is xr.Dataset:
+        return _without(
+            data if unit_name is None else data.assign_attrs({UNIT: checks.text(unit_name, "unit_name")}), exclude
+        )
+    (first, *_) = tables_of(data, None)
+    if of_table["model"] is None and first.has_unnamed_names:
+        of_table |= {"model": first.columns[0]}
+    columns = [name for name in exclude if name in first.columns]
+    table = from_values(data, unit_name="task" if unit_name is None else unit_name, exclude=columns, **of_table)
+    include = checks.names_of(of_table["include"], "include")
+    rows = {str(name): is_no_value(str(name)) for name in table[QUERY].values if str(name) not in (*include, *exclude)}
+    rows = {name: why for name, why in rows.items() if why in (MEAN, RANK)}
+    left_out = [
+        *table.attrs.get("columns_left_out", []),
+        *(f"{name} ({why}, by its name)" for name, why in rows.items()),
+    ]
+    table = _without(table, [*rows, *(name for name in exclude if name not in columns)])
+    return table.assign_attrs(columns_left_out=left_out) if left_out else table
 
 
 def _without(table: xr.Dataset, names: Sequence[str]) -> xr.Dataset:

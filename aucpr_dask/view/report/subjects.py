@@ -20,7 +20,7 @@ from aucpr_dask.errors import AlignmentError, FewPositivesWarning, InvalidInputE
 from aucpr_dask.inference import designs, families, samples, units
 from aucpr_dask.inference.aggregating import aggregate
 from aucpr_dask.inference.comparing import compare
-from aucpr_dask.inference.designs import measured, unit_names, with_estimators
+from aucpr_dask.inference.designs import direction, measured, unit_names, with_estimators
 from aucpr_dask.inference.requirements import has_classes, require_results
 from aucpr_dask.inference.samples import DATASET, REPLICATE, Estimates, labels_of, stack_data_sets
 from aucpr_dask.schema.checks import choose
@@ -93,7 +93,7 @@ class Subject:
         estimate = means["estimate"].transpose(MODEL).values
         if np.isnan(estimate).all():
             return None
-        best = int(np.nanargmax(estimate))
+        best = int(np.nanargmax(direction(self.node.attrs, self.estimators[0]) * estimate))
         ends = means["interval"].transpose(MODEL, BOUND).values[best] if "interval" in means else (np.nan, np.nan)
         return self.models[best], estimate[best], tuple(ends) if np.isfinite(ends[0]) else None
 

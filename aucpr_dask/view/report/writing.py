@@ -12,7 +12,7 @@ import xarray as xr
 from aucpr_dask._version import __version__
 from aucpr_dask.errors import InvalidInputError, brief, printable
 from aucpr_dask.inference.aggregating import COUNTS
-from aucpr_dask.inference.designs import are_values, unit_names
+from aucpr_dask.inference.designs import are_values, direction, unit_names
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS
@@ -202,6 +202,7 @@ def _estimator(
     return {
         "name": printable(name),
         "words": title,
+        "direction": direction(subject.node.attrs, name),
         "title": title if are_values(subject.node) else title[:1].upper() + title[1:],
         "mean": mean,
         "single": single,
@@ -305,7 +306,7 @@ def _units(subject: Subject) -> list[dict[str, str]]:
         if np.isnan(column).all():
             facts.append("no estimate")
         else:
-            best = int(np.nanargmax(column))
+            best = int(np.nanargmax(direction(node.attrs, subject.estimators[0]) * column))
             facts.append(f"best {models[best]} {column[best]:.4f}, median {np.nanmedian(column):.4f}")
         units.append({"name": name, "facts": "; ".join(facts)})
     return units

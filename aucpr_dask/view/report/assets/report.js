@@ -81,10 +81,10 @@
   }
 
   // Draw a table of models: `data` has one value a model for estimate, lower, upper, count and mask.
-  function leaderboard(host, { caption, file, models, data, countName, intervalName, flagText, compare, mark }) {
+  function leaderboard(host, { caption, file, models, data, countName, intervalName, flagText, compare, mark, direction }) {
     const { estimate, lower, upper, count, mask } = data;
     const order = Array.from(models, (_, i) => i).filter((i) => !Number.isNaN(estimate[i]));
-    order.sort((a, b) => estimate[b] - estimate[a] || a - b);
+    order.sort((a, b) => direction * (estimate[b] - estimate[a]) || a - b); // less may be better
     const rank = new Array(models.length);
     order.forEach((i, place) => { rank[i] = place + 1; });
     const [low, high] = extent(estimate, lower, upper);
@@ -93,7 +93,7 @@
     const columns = [
       column("rank", "Rank", (i) => rank[i]),
       column("model", "Model", (i) => models[i]),
-      column("estimate", "Estimate", (i) => known(estimate[i]), true),
+      column("estimate", "Estimate", (i) => known(estimate[i]), direction > 0),
       lower && column("interval", intervalName),
       lower && column("lower", "Lower", (i) => known(lower[i]), true),
       upper && column("upper", "Upper", (i) => known(upper[i]), true),
@@ -528,7 +528,7 @@
       const choose = choosers[section.id] = comparison(part("comparison"), section, models, estimator);
       const host = part("leaderboard");
       const table = h("div");
-      boards[0] = leaderboard(table, { models,
+      boards[0] = leaderboard(table, { models, direction: estimator.direction,
         intervalName: section.unit_names ? section.intervals.mean : other?.header ?? section.intervals.mean,
         data, compare: choose, mark: (i) => highlight(i),
         countName: section.unit_names ? capital(section.unit_names[1]) : "", flagText: section.unit_names && any && warnings,
@@ -562,7 +562,7 @@
       }
     }
 
-    async function drawUnit(element, { name, title, single }, other) {
+    async function drawUnit(element, { name, title, single, direction }, other) {
       const source = { ...single, ...other, name };
       const unit = Number(element.dataset.unit), data = {};
       for (const key of ["estimate", "lower", "upper"]) {
@@ -571,7 +571,7 @@
         data[key] = Float64Array.from(models, (_, i) => values[i * width + unit]);
       }
       if (masks) data.mask = Uint16Array.from(models, (_, i) => masks[i * width + unit]);
-      leaderboard(element.querySelector(".unit-board"), { models, data, mark: (i) => highlight(i),
+      leaderboard(element.querySelector(".unit-board"), { models, data, direction, mark: (i) => highlight(i),
         intervalName: other?.header ?? section.intervals.single,
         caption: `${title}${of}, ${section.unit_names[0]} ${section.units[unit]}`,
         file: `${section.name || "leaderboard"}_${section.units[unit]}_${name}` });

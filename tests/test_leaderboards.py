@@ -1,0 +1,247 @@
+"""Tables as leaderboards publish them: which columns are tasks, what cells hold, and which direction is better."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from click.testing import CliRunner
+
+import aucpr_dask as ap
+from aucpr_dask.cli import main
+from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError
+from aucpr_dask.interplay.value_columns import is_no_value
+
+random = np.random.default_rng(7)
+MODELS = [f"org/m{i}" for i in range(6)]
+TASKS = [f"task {i}" for i in range(5)]
+SCORES = pd.DataFrame((60 + random.normal(0, 9, (6, 5))).round(2), MODELS, TASKS).rename_axis("model")
+PLAIN = SCORES.reset_index()
+WER = {f"{name} WER": PLAIN[task] / 5 for name, task in zip(("AMI", "SPGI", "Vox"), TASKS, strict=False)}
+TIDY = PLAIN.melt("model", var_name="task", value_name="score")
+SHAPES: dict[str, tuple[Any, dict[str, Any], list[str]]] = {  # made up, with the oddities of public leaderboards
+    "embeddings": (
+        PLAIN.assign(**{"Max Tokens": 512 * 2 ** np.arange(6), "Embedding Dimensions": 384, "Memory Usage (MB)": "90"}),
+        {},
+        TASKS,
+    ),
+    "open models": (
+        PLAIN.assign(**{"Average ⬆️": SCORES.mean(axis=1).to_numpy().round(2), "#Params (B)": 7, "Hub License": "mit"}),
+        {},
+        TASKS,
+    ),
+    "unnamed mean": (PLAIN.assign(all=SCORES.mean(axis=1).to_numpy().round(1)), {}, TASKS),
+    "sum": (PLAIN.assign(points=SCORES.sum(axis=1).to_numpy().round(2)), {}, TASKS),
+    "speech": (
+        PLAIN[["model"]].assign(**WER, **{"Avg. WER": 11.1, "RTFx": [2000.0, 9, 11, 400, 30, 2]}),
+        {"lower_is_better": True},
+        [*WER],
+    ),
+    "arena": (
+        PLAIN.assign(**{"rank": range(1, 7), "votes": 1_000_000, "Arena Elo": 1200 + np.arange(6) * 900}),
+        {},
+        TASKS,
+    ),
+    "agents": (PLAIN.assign(**{"total_cost": 3.5, "Submission Date": "2026-01-01", "url": "http://x"}), {}, TASKS),
+    "tool calls": (PLAIN.assign(**{"Overall Acc": 50.5, "Latency Mean (s)": 1.5, "Organization": "org"}), {}, TASKS),
+    "helm": (PLAIN.assign(**{"Mean win rate": 0.5, "Instances": None, "n_parameters": 7}), {}, TASKS),
+    "tidy": (TIDY, {}, TASKS),
+    "instances": (TIDY.rename(columns={"task": "instance_id", "score": "resolved"}), {}, TASKS),
+    "seeds": (pd.concat([TIDY.assign(seed=seed) for seed in range(3)]), {}, TASKS),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_no_task_is_left_out_and_named(shape: str) -> None:
+    table, options, tasks = SHAPES[shape]
+    made = ap.audit(table, **options)
+    assert sorted(made.findings["query"].values) == sorted(tasks)
+    said = dict(made.verdict)["Columns"]
+    assert "Taken as " in said
+    known = {"model", "task", "instance_id", "score", "resolved", "seed"}
+    for name in {*table.columns} - {*tasks} - known:
+        assert name in said
+
+
+def test_the_best_leads_whatever_stands_beside_the_tasks() -> None:
+    best = SCORES.mean(axis=1).idxmax()
+    for shape in ("embeddings", "open models", "unnamed mean", "sum", "arena", "agents", "tool calls", "seeds"):
+        table, options, _ = SHAPES[shape]
+        findings = ap.audit(table, **options).findings
+        assert findings["model"].values[0] == best
+        np.testing.assert_allclose(findings["estimate"][0], SCORES.loc[best].mean())
+
+
+@pytest.mark.parametrize(
+    "name", ["date_understanding", "TokenClassification", "MMLU", "Sizewise", "precision@k", "ARC"]
+)
+def test_names_of_tasks_stay_tasks(name: str) -> None:
+    assert is_no_value(name) is None
+    assert name in ap.audit(PLAIN.rename(columns={"task 0": name})).findings["query"].values
+
+
+def test_a_column_left_out_can_be_taken_in() -> None:
+    table = PLAIN.rename(columns={"task 0": "Mean IoU"})
+    assert ap.from_values(table).sizes["query"] == 4
+    values = ap.from_values(table, include="Mean IoU")
+    assert values.sizes["query"] == 5
+    assert "columns_left_out" not in values.attrs
+    with pytest.raises(InvalidInputError, match="no such column"):
+        ap.from_values(table, include="mean iou?")
+    with pytest.raises(InvalidInputError, match=r"no column is one of values[\s\S]*--include"):
+        ap.from_values(pd.DataFrame({"model": ["a", "b"], "rank": [1, 2], "size": [3, 4]}))
+
+
+CELLS = {
+    ("84.6%", "7%", "-"): [84.6, 7, np.nan],
+    ("N/A", "\N{EN DASH}", "1,234.5"): [np.nan, np.nan, 1234.5],
+    ("True", "false", "null"): [1, 0, np.nan],
+    ("12,345", "1", "999"): [12345, 1, 999],
+}
+
+
+@pytest.mark.parametrize(("cells", "numbers"), CELLS.items())
+def test_cells_are_read_as_people_write_them(cells: tuple[str, ...], numbers: list[float], tmp_path: Path) -> None:
+    frame = pd.DataFrame({"model": ["a", "b", "c"], "task": "t", "value": cells})
+    np.testing.assert_array_equal(ap.from_values(frame)["estimate"].values[:, 0], numbers)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    np.testing.assert_array_equal(ap.from_values(tmp_path / "t.csv")["estimate"].values[:, 0], numbers)
+
+
+@pytest.mark.parametrize("cells", [("84.6%", "0.85"), ("0,846", "0,9"), ("1,2345", "2"), ("1_0", "2"), ("a", "2")])
+def test_cells_that_may_mean_two_things_are_refused(cells: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidInputError, match="row 1, column 'value'"):
+        ap.from_values(pd.DataFrame({"model": ["a", "b"], "task": "t", "value": cells}))
+
+
+def _markdown(frame: pd.DataFrame) -> str:
+    rows = [frame.columns, ["---"] * frame.shape[1], *frame.astype(str).to_numpy()]
+    return "# A board\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n\n- more\n"
+
+
+@pytest.mark.needs("lxml")
+def test_files_of_every_format_have_the_same_values(tmp_path: Path) -> None:
+    expected = ap.from_values(PLAIN)
+    texts = {
+        "a.json": PLAIN.to_json(orient="records"),
+        "split.json": PLAIN.to_json(orient="split", index=False),
+        "models.json": SCORES.to_json(orient="index"),
+        "a.jsonl": PLAIN.to_json(orient="records", lines=True),
+        "a.md": _markdown(PLAIN.assign(model="**" + PLAIN["model"] + "**")),
+        "a.html": f"<h1>Board</h1>{PLAIN.to_html(index=False)}",
+        "a.csv": f"\n\n{PLAIN.to_csv(index=False)},,,,,\n\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+        xr.testing.assert_equal(ap.from_values(tmp_path / name).sel(expected.coords), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.json", "{", "not a table in JSON"),
+        ("a.json", "[" * 10**5, "not a table in JSON"),
+        ("a.jsonl", '{"model": "a"}\nx\n', "not a table in JSON"),
+        ("a.md", "# nothing", "not one table"),
+        ("a.md", f"{_markdown(PLAIN)}\n{_markdown(PLAIN)}", "not one table"),
+    ],
+)
+def test_files_without_one_table_are_refused_by_name(tmp_path: Path, name: str, text: str, words: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(FileFormatError, match=f"{words}[\\s\\S]*{name}"):
+        ap.from_values(tmp_path / name)
+
+
+def test_an_unnamed_first_column_holds_the_models_of_a_leaderboard(tmp_path: Path) -> None:
+    SCORES.rename_axis(None).to_csv(tmp_path / "t.csv")
+    assert sorted(ap.audit(tmp_path / "t.csv").findings["model"].values) == MODELS
+    with pytest.raises(InvalidInputError, match=r"say what a row is"):
+        ap.from_values(tmp_path / "t.csv")
+    assert sorted(ap.from_values(tmp_path / "t.csv", model="")["model"].values) == MODELS
+
+
+def test_repeats_are_averaged_and_counted() -> None:
+    noise = {seed: TIDY.assign(seed=seed, score=TIDY["score"] + seed) for seed in (0, 1, 5)}
+    values = ap.from_values(pd.concat(noise.values()))
+    np.testing.assert_allclose(values["estimate"], SCORES + 2)
+    assert values.attrs["averaged_over"] == "seed (3 values each)"
+    gone = pd.concat(noise.values()).assign(score=lambda t: t["score"].where((t.seed < 5) | (t.model != MODELS[0])))
+    assert ap.from_values(gone)["estimate"].sel(model=MODELS[0]).isnull().all()
+    with pytest.raises(AlignmentError, match="two values of a measure"):
+        ap.from_values(pd.concat([noise[0], noise[0]]))
+    with pytest.raises(AlignmentError, match="numbers repeats"):
+        ap.from_values(pd.concat(noise.values()).drop(columns="seed"))
+
+
+def test_one_column_is_one_thing() -> None:
+    with pytest.raises(InvalidInputError, match="cannot be two things"):
+        ap.from_values(TIDY, value="score", measure="score")
+
+
+# --- direction -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{"measure": "WER"}, {"measure": "val_loss"}, {"measure": "Perplexity"}])
+def test_measures_of_which_less_is_better_ask(options: dict[str, str]) -> None:
+    with pytest.raises(InvalidInputError, match="lower_is_better"):
+        ap.from_values(PLAIN, **options)
+    assert "lower_is_better" not in ap.from_values(PLAIN, **options, lower_is_better=False).attrs
+
+
+def test_lower_is_better_is_higher_of_the_negated_values_in_every_answer() -> None:
+    low = ap.from_values(PLAIN, measure="WER", lower_is_better=True)
+    high = ap.from_values(pd.concat([PLAIN[["model"]], -PLAIN[TASKS]], axis=1), measure="accuracy")
+    np.testing.assert_array_equal(low["estimate"], SCORES)
+    answers = [
+        lambda values: ap.compare(values, MODELS[0]),
+        ap.compare,
+        ap.rank,
+        lambda values: ap.power(values, difference=1.0),
+        lambda values: ap.audit(values).findings,
+    ]
+    for answer in answers:
+        found, expected = answer(low), answer(high)
+        for name in expected.data_vars:
+            sign = -1 if name == "estimate" else 1
+            np.testing.assert_array_equal(found[name], sign * expected[name] if sign < 0 else expected[name], str(name))
+    gate = ap.gate(low, MODELS[1], MODELS[0])
+    assert gate.interval == ap.gate(high, MODELS[1], MODELS[0]).interval
+    assert gate.lower_is_better
+    assert "better by" in repr(gate)
+    assert "better by" in repr(ap.compare(low, MODELS[0]).aucpr)
+    leader = SCORES.mean(axis=1).idxmin()
+    assert low.aucpr.plot.forest().get_yticklabels()[0].get_text() == leader
+    assert repr(low.aucpr).split("\n")[4].split()[1] == leader
+
+
+def test_one_task_of_which_less_is_better_is_negated() -> None:
+    values = ap.from_values(PLAIN, lower_is_better="task 3")
+    np.testing.assert_array_equal(values["estimate"].sel(query="task 3"), -SCORES["task 3"])
+    np.testing.assert_array_equal(values["estimate"].sel(query="task 2"), SCORES["task 2"])
+    assert values.attrs["negated"] == ["task 3"]
+    with pytest.raises(InvalidInputError, match="no such column"):
+        ap.from_values(PLAIN, lower_is_better=["task 9"])
+
+
+def test_the_commands_take_the_direction_and_keep_it(tmp_path: Path) -> None:
+    PLAIN.to_csv(tmp_path / "t.csv", index=False)
+    words = ["import", "values", "t.csv", "v.zarr", "--measure", "WER", "--lower-is-better", "all"]
+    leader = SCORES.mean(axis=1).idxmin()
+
+    def call(*arguments: str) -> str:
+        done = CliRunner().invoke(main, [word if "." not in word else str(tmp_path / word) for word in arguments])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    said = call(*words)
+    assert "task 0, task 1" in said
+    assert "less is better: WER" in said
+    assert json.loads(call("rank", "v.zarr", "--json"))["ranks"][0]["models"][0]["model"] == leader
+    assert f"{leader} leads" in " ".join(call("audit", "v.zarr").split())
+    call("report", "v.zarr", "page.html")
+    assert f"{leader} leads (WER " in (tmp_path / "page.html").read_text()
