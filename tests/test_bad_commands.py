@@ -52,7 +52,7 @@ PLACES = {  # arguments with which commands work
     **{("info",): ["scores.zarr"], ("verify",): ["result.zarr"], ("plan",): ["scores.zarr"]},
     **{("evaluate",): ["scores.zarr", "new.zarr"], ("show",): ["result.zarr"], ("compare",): ["result.zarr"]},
     **{("gate",): ["result.zarr", "--candidate", "b", "--baseline", "a"]},
-    **{("rank",): ["result.zarr"], ("report",): ["result.zarr", "new.html"]},
+    **{("power",): ["result.zarr"], ("rank",): ["result.zarr"], ("report",): ["result.zarr", "new.html"]},
     **{("export",): ["result.zarr", "new.csv"], ("import", "csv"): ["table.csv", "new.zarr"]},
     **{("import", "parquet"): ["table.parquet", "new.zarr"], ("import", "npz"): ["scores.npz", "new.zarr"]},
     **{("import", "xarray"): ["scores.zarr", "new.zarr"], ("import", "trec"): ["run.txt", "new.zarr"]},

@@ -15,6 +15,7 @@ for command in (
     comparison.aggregate,
     comparison.compare,
     comparison.rank,
+    comparison.power,
     gating.audit,
     gating.gate,
     inspection.export,

@@ -67,16 +67,22 @@ def aggregate(
     output.data({"store": store, "designs": list(designs), "rankings": [best(ranking, top) for ranking in rankings]})
 
 
-_question_options = cli.with_options(
+_asking_options = cli.with_options(
     click.argument("store"),
     cli.options_of(ComparisonOptions, "estimator", "over", "sample", "level", "n_resamples", "seed", "incomplete"),
     cli.data_sets_option,
     *cli.reading_options(note="score stores only"),
     *cli.design_options(note="score stores only"),
     click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Models to show."),
+)
+_question_options = cli.with_options(
+    _asking_options,
     click.option("--output", "target", metavar="STORE", help="Also write the answer to this store."),
     cli.overwrite_option,
     cli.output_option,
+)
+_baseline_option = click.option(
+    "--baseline", "baselines", multiple=True, metavar="NAME", help="Compare with this model (repeat)."
 )
 
 
@@ -85,7 +91,7 @@ _question_options = cli.with_options(
     short_help="Compare models with each other or with baselines.",
     context_settings=cli.old_flags(machine="auxiliary"),
 )
-@click.option("--baseline", "baselines", multiple=True, metavar="NAME", help="Compare with this model (repeat).")
+@_baseline_option
 @cli.method_option(
     "sign_flip bootstrap_t bootstrap t wilcoxon influence rank_swap",
     "Of units: sign_flip (default), bootstrap_t, bootstrap, t or wilcoxon; of items: influence (default, where the "
@@ -149,6 +155,35 @@ def rank(
     answer, left_out = _answer(ap.rank, store, target, overwrite, data_sets, options)
     _finish(output, store, target, {"ranks": summarize_ranks(answer)}, left_out, top)
     output.suggest(*(["report", store] if cli.is_result(store) else ["evaluate", store, "result.zarr"]))
+
+
+@cli.command(
+    "aucpr-dask power aucpr-demo/result.zarr --data-set clef-tar --baseline AMC --difference 0.05",
+    short_help="Show which differences the data can show, and how much data smaller ones need.",
+)
+@_baseline_option
+@click.option("--difference", type=float, metavar="D", help="A difference that matters: how many data does it need?")
+@click.option("--power", type=float, default=0.8, show_default=True, help="Probability with which it is to be shown.")
+@cli.method_option(
+    "sign_flip bootstrap_t bootstrap t influence",
+    "Of units: sign_flip (default), bootstrap_t, bootstrap or t; of items: influence (default, where the estimator or "
+    "an option has influences) or bootstrap.",
+)
+@_asking_options
+@cli.output_option
+def power(
+    output: cli.Output, store: str, baselines: tuple[str, ...], top: int, data_sets: tuple[str, ...], **options: Any
+) -> None:
+    """Say which differences the queries, data sets or items of STORE can show.
+
+    Read it before "not significant" is taken for "equal". Without a baseline, each model is shown with the next. A
+    score store is evaluated first.
+    """
+    from aucpr_dask.view.comparisons import summarize_power
+
+    options["baseline"] = baselines or None
+    found, left_out = _answer(ap.power, store, None, False, data_sets, options)
+    _finish(output, store, None, {"power": summarize_power(found)}, left_out, top)
 
 
 def _answer(

@@ -249,7 +249,8 @@ def power(
     Returns
     -------
     xarray.Dataset or xarray.DataTree
-        Over (model, other_model), (model, baseline) or, with one baseline, (model): ``detectable``, by the interval of
+        ``estimate(model)``, and over (model, other_model), (model, baseline) or, with one baseline, (model):
+        ``detectable``, by the interval of
         each pair on its own, and ``detectable_family``, by the simultaneous intervals; they are infinite where no
         interval is finite. Among all pairs, ``detectable_rank(model)`` is the difference from the next model with which
         the two would be told apart by the simultaneous sets of :func:`rank`. With a difference ``power``, ``n_needed``,
@@ -311,6 +312,7 @@ def _power(sample: PairedSample, power: float, difference: float | None) -> xr.D
         from_next = np.full(len(everyone), math.nan)
         from_next[order[:-1]] = found["detectable_family"].values[order[:-1], order[1:]]
         found["detectable_rank"] = (MODEL, from_next)
+    found["estimate"] = (MODEL, sample.shown)
     found = annotate(found, sample, family_size=single.error.size, wanted_power=power)
     found.attrs["summary"] = _in_words(single, values, found, power, difference)
     return with_one_baseline(found, baseline)

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from aucpr_dask.errors import printable
 from aucpr_dask.inference.comparing import BASELINE
+from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.designs import direction, measured, noun, unit_names
 from aucpr_dask.schema.terms import MEASURE, MODEL, Scores, in_words, nodes_of, percent
 from aucpr_dask.scores.importing.files import count
@@ -25,6 +26,7 @@ MOST_PAIRS = 20_000  # in a document; a store holds all
 TOP = 10
 _OF_PAIRS = ("difference", "standard_error", "interval", "simultaneous_interval", "p_value", "p_adjusted")
 _OF_SOME_PAIRS = ("p_equivalence", "decision", "tuning", "width_ratio")
+_OF_POWER = ("detectable", "detectable_family", "power", "power_family", "n_needed", "n_needed_family")
 _OF_RANKS = ("estimate", "rank", "rank_interval", "simultaneous_rank_interval", "probability_best", "expected_rank")
 
 
@@ -81,6 +83,25 @@ def _pairs(node: xr.Dataset, cells: Sequence[tuple[int, int]], names: list[str],
     return pairs
 
 
+def summarize_power(found: Scores) -> list[Document]:
+    """Return what can be shown in each data set: of each model and its next, or of each and the baselines."""
+    return [_summarize_power(path, node.load()) for path, node in nodes_of(found)]
+
+
+def _summarize_power(path: str, node: xr.Dataset) -> Document:
+    names, estimate = [str(name) for name in node[MODEL].values], node["estimate"].values
+    order = _best_first(estimate, node)
+    others = [str(name) for name in np.atleast_1d(node[BASELINE if BASELINE in node.coords else OTHER_MODEL].values)]
+    cells = [(i, j) for j, name in enumerate(others) for i in order if names[i] != name]
+    if BASELINE not in node.coords:
+        cells = list(pairwise(order))
+    columns = {"model": [names[i] for i, _ in cells], "other": [others[j] for _, j in cells]}
+    columns["estimate"] = [float(estimate[i]) for i, _ in cells]
+    for name in (name for name in _OF_POWER if name in node):
+        columns[name] = [float(np.reshape(node[name].values, (len(names), -1))[cell]) for cell in cells]
+    return {"data_set": path, "facts": dict(node.attrs), "models": pd.DataFrame(columns)}
+
+
 def summarize_ranks(ranks: Scores) -> list[Document]:
     """Return the ranks of the models of each data set, best first."""
     return [_summarize_ranks(path, node.load()) for path, node in nodes_of(ranks)]
@@ -130,6 +151,8 @@ def answer_of(document: Document, width: int = LONGEST_TITLE, *, top: int | None
     about = [measured(facts)] if {"estimator", MEASURE} & set(facts) else []
     about += [in_words(str(facts["method"]))] if "method" in facts else []
     title = (shorten(document["data_set"], WIDEST_NAME) or "all models", ", ".join(about))
+    if "detectable" in document.get("models", ()):
+        return Answer(title, [_detectable(document["models"], top)], [facts["summary"], facts["design"]])
     if "pairs" not in document:
         return Answer(title, [_ranks(document, top)], _notes_of_ranks(document))
     if document["baselines"] is None:
@@ -166,6 +189,22 @@ def _against(comparison: Document, baseline: str, width: int, top: int | None) -
     ]
     title = (f"baseline {shorten(baseline, width - 20)}", number(areas[baseline]))
     return Sheet(title, columns, *_bars(shown), len(pairs) - len(shown))
+
+
+def _detectable(models: pd.DataFrame, top: int | None) -> Sheet:
+    """Return the differences that can be shown, from the next model or from a baseline."""
+    shown = models[:top]
+    columns = [Column("model", list(shown["model"]), name=True), Column("with", list(shown["other"]), name=True)]
+    looks: dict[str, tuple[str, Callable[[float], str]]] = {
+        "detectable": ("detectable", "{:.2g}".format),
+        "detectable_family": ("all at once", "{:.2g}".format),
+        "power": ("power", lambda value: percent(value, ".0f")),
+        "n_needed": ("needed", "{:,.0f}".format),
+    }
+    for name, (header, look) in looks.items():
+        if name in shown:
+            columns.append(Column(header, list(map(look, shown[name])), right=True))
+    return Sheet(("", ""), columns, n_more=len(models) - len(shown))
 
 
 def _bars(pairs: pd.DataFrame) -> tuple[list[tuple[float, float, float]], tuple[float, float]]:
