@@ -381,19 +381,30 @@ def test_scores_that_are_replaced_during_a_run_are_never_mixed(
         assert_same_bits(result, ap.evaluate(pooled(40, 60, seed=1)))
 
 
-def test_a_run_whose_workers_stay_paused_ends_with_the_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submitting, "SECONDS_PAUSED", 0.2)
+@pytest.mark.parametrize("from_the_start", [False, True])
+def test_a_run_ends_if_its_workers_stay_paused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, from_the_start: bool
+) -> None:
     monkeypatch.setattr(submitting, "MILLISECONDS_BETWEEN_LOOKS", 100)
     ap.save_scores(pooled(200), tmp_path / "scores.zarr", models_per_chunk=1)
     with LocalCluster(n_workers=1, processes=False, memory_limit="2GiB", dashboard_address=":0") as cluster:
         (worker,) = cluster.workers.values()
 
-        def fill(event: Progress) -> None:
+        def fill(event: Progress | None = None) -> None:
             worker.memory_manager.memory_pause_fraction = 1e-6
 
-        message = r"(?s)paused for .*worker 0: [\d,]+ of 2,048 MiB"
-        with Client(cluster) as client, pytest.raises(ClusterError, match=message):
-            ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client, on_progress=fill)
+        if from_the_start:
+            fill()
+        call = {"cluster": cluster, "on_progress": fill, "patience": "200 ms"}
+        with pytest.raises(ClusterError, match=r"(?s)paused for 0\.2 s.*worker 0: [\d,]+ of 2,048 MiB"):
+            ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", **call)
+
+
+def test_threads_without_work_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ap.save_scores(pooled(6), tmp_path / "scores.zarr", models_per_chunk=2)
+    with LocalCluster(n_workers=1, threads_per_worker=5, processes=False, dashboard_address=":0") as cluster:
+        ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=cluster, progress=True)
+    assert "only 3 of 5 threads have work" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("held", "fits"), [(0, True), (300 << 20, False)])

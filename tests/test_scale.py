@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import os
 import time
@@ -240,3 +241,25 @@ def test_the_scheduler_never_knows_more_tasks_than_the_window_holds(client: Clie
     assert sorted(finished) == list(range(len(calls)))
     # Tasks that are done may still be known for a moment.
     assert window // 2 <= max(seen) <= window + 10
+
+
+SHAPES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "few large rankings": (lambda: pooled(8, 300_000), {}),
+    "many small data sets": (lambda: xr.DataTree.from_dict({f"set{i}": pooled(5, 300) for i in range(30)}), {}),
+    "bootstrap": (lambda: pooled(20, 20_000), {"intervals": "bootstrap", "n_resamples": 3000}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_planned_time_is_near_the_actual_one(client: Client, tmp_path: Path, name: str) -> None:
+    make, options = SHAPES[name]
+    source, record = tmp_path / "scores.zarr", tmp_path / "run.json"
+    ap.save_scores(make(), source)
+    ap.run(source, tmp_path / "warm.zarr", cluster=client, **options)  # loads kernels
+    planned = float(describe(plan_run(source, **options))["time"].split()[1])
+    started = time.process_time()
+    ap.run(source, tmp_path / "result.zarr", cluster=client, record=record, **options)
+    tasks = json.loads(record.read_text())["tasks"]
+    taken = time.process_time() - started + sum(task["cpu_seconds"] for task in tasks)
+    assert taken / 3 < planned < 3 * taken  # a factor of two on a machine that does nothing else

@@ -103,19 +103,21 @@ def _bytes_of(size: str) -> float:
 @click.argument("source")
 @cli.data_sets_option
 @_evaluation_options
-@click.option("--memory", metavar="SIZE", help="Check that a task fits the memory of a worker thread, such as 4GiB.")
+@click.option(
+    "--memory", metavar="SIZE", help="Check that a task fits a worker of one thread with this memory, such as 4GiB."
+)
 @cli.output_option
 def plan(output: cli.Output, source: str, memory: str | None, estimators: tuple[str, ...], **options: Any) -> None:
     """Plan the evaluation of the score store SOURCE: number of tasks, bytes and estimated time.
 
     Some rankings are evaluated to estimate the time; nothing is written.
     """
-    from aucpr_dask.runs.planning import describe, plan_run
+    from aucpr_dask.runs.planning import HELD_BY_A_WORKER, describe, plan_run
     from aucpr_dask.view.tables import attributes_view
 
     planned = plan_run(source, estimators=_expand(estimators, source), **options)
     if memory is not None:
-        planned.check_memory(_bytes_of(memory))
+        planned.check_memory(_bytes_of(memory), HELD_BY_A_WORKER)
     facts = describe(planned)
     output.show(attributes_view(facts))
     output.data({"source": source} | facts)

@@ -30,6 +30,9 @@ SHARE_BEFORE_PAUSE = 0.8  # of the limit, with what a worker holds before any ta
 MOST_TASKS = 50_000  # each writes some ten files: with several times as many, schedulers and disks get slow
 SMALL_CHUNK = 1 << 14  # bytes; smaller chunks are not compressed, because any file takes up 4 KiB of a disk
 FLAT = {"name": "default", "separator": "."}  # one folder for the chunks of an array: each costs up to 0.8 ms
+HELD_BY_A_WORKER = 300 * 2**20  # bytes that a worker process takes with all it has imported, before any task
+# Besides evaluating: records and checks of a task, metadata of a data set, what any run does, the start of processes.
+SECONDS_OF_A_TASK, SECONDS_OF_A_DATA_SET, SECONDS_OF_A_RUN, SECONDS_TO_START = 0.025, 0.075, 0.15, 4
 SECONDS_OF_TRIAL, GROWTH = 2.0, 4  # the last of growing trials takes no longer, as far as one can tell
 MOST_LABELS = 1 << 20  # items whose labels are read to see whether they are graded
 DATE_ENCODING = {"units": "nanoseconds since 1970-01-01", "calendar": "proleptic_gregorian", "dtype": "int64"}
@@ -169,13 +172,18 @@ class Plan:
         """Bytes of the largest task."""
         return max(self.task_bytes, default=0)
 
+    def memory_needed(self, held: float) -> float:
+        """Return the least memory of a worker thread that holds some before any task."""
+        return max(self.largest / SHARE_OF_MEMORY, (self.largest + held) / SHARE_BEFORE_PAUSE)
+
     def check_memory(self, limit: float | None, held: float = 0.0) -> None:
         """Raise if a worker thread with `limit` bytes, of which some are held before any task, cannot hold a task."""
         if limit is None or not limit > 0 or not self.tasks:
             return
-        room = min(SHARE_OF_MEMORY * limit, SHARE_BEFORE_PAUSE * limit - held)
-        if self.largest <= room:
+        needed = self.memory_needed(held)
+        if limit >= needed:
             return
+        room = min(SHARE_OF_MEMORY * limit, SHARE_BEFORE_PAUSE * limit - held)
         worst = self.tasks[int(np.argmax(self.task_bytes))]
         fitting = self._models_that_fit(worst.parts()[0], room) if room > 0 else 0
         what, received = "a task would not fit the memory of a worker", f"{_size(self.largest)} for a task, "
@@ -185,7 +193,7 @@ class Plan:
         if fitting:
             remedy = f"write the scores in chunks of {fitting} models: "
             remedy += f"save_scores(scores, ..., models_per_chunk={fitting})"
-        raise ChunkError(what, worst.describe(), received, f"tasks up to {_size(max(0.0, room))}", remedy)
+        raise ChunkError(what, worst.describe(), received, f"from {_size(needed)} for each thread", remedy)
 
     def _models_that_fit(self, task: Task, n_bytes: float) -> int:
         """Return how many models a task like this one may have."""
@@ -277,16 +285,19 @@ def describe(plan: Plan) -> dict[str, Any]:
     if isinstance(scores, xr.DataTree):
         scores = terms.select_data_sets(scores, [path for path, _ in terms.nodes_of(plan.scores)])
     seconds = _seconds_on_one_core(plan, scores) if plan.tasks else 0.0
+    n_data_sets = len({task.path for task in plan.tasks})
+    seconds += SECONDS_OF_A_RUN + SECONDS_OF_A_DATA_SET * n_data_sets + SECONDS_OF_A_TASK * len(plan.tasks)
     return {
         "tasks": f"{len(plan.tasks):,}",
         "rankings": f"{plan.n_rankings:,}",
         "scores": _size(plan.source_bytes),
         "result": _size(plan.result_bytes),
         "memory_per_task": f"up to {_size(plan.largest)}",
-        "memory_per_thread": f"from {_size(plan.largest / SHARE_OF_MEMORY)}",
+        "memory_per_worker": f"from {_size(plan.memory_needed(HELD_BY_A_WORKER))} with one thread: "
+        f"{_size(HELD_BY_A_WORKER)} before any task",
         "padding": f"{terms.percent(padding_share(scores), '.1f')} of the places of items",
         "workers": f"at most {len(plan.tasks):,} threads have work: tasks are whole chunks of the scores",
-        "time": f"about {seconds:.3g} s on one core, by some rankings; starting workers takes seconds more",
+        "time": f"about {seconds:.2g} s on one core, by some rankings; workers start in {SECONDS_TO_START} s more",
     }
 
 

@@ -15,6 +15,7 @@ from uuid import uuid4
 from distributed import Client
 
 from aucpr_dask.clusters.connecting import Cluster, connect_for, current_client
+from aucpr_dask.clusters.descriptions import read_patience
 from aucpr_dask.clusters.workers import IN_PROCESS, address_of
 from aucpr_dask.errors import (
     AucprError,
@@ -29,7 +30,7 @@ from aucpr_dask.evaluation.results import laid_out, open_result
 from aucpr_dask.progress import Progress, Tracker
 from aucpr_dask.runs import growing
 from aucpr_dask.runs.ledger import Ledger, differing, identity_of
-from aucpr_dask.runs.planning import Plan, plan_run
+from aucpr_dask.runs.planning import HELD_BY_A_WORKER, Plan, plan_run
 from aucpr_dask.runs.recording import Record
 from aucpr_dask.runs.steps import Step
 from aucpr_dask.runs.submitting import as_they_finish
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 MAY_DIFFER = frozenset({"source", "source_digest", "blocks", "blocks_digest"})  # of a result that is extended
 TAKING_OVER = (0.0, 0.1, 0.5)  # seconds between attempts to open a result whose place another run may be taking
 RETRIES = 2  # of a task whose storage or worker fails; bad data is not tried again
-HELD_BY_A_WORKER = 300 * 2**20  # bytes that a worker process takes with all it has imported, before any task
 MANY_THREADS = 4  # with fewer, one that has no work is no loss to speak of
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # a full disk, a quota or a limit: no other task will fare better
 
@@ -92,7 +92,8 @@ def run(
         single-threaded process per core. Or what :func:`aucpr_dask.connect` takes. Only a cluster started here is
         closed again.
     patience : str or float, optional
-        How long to wait for the first worker, such as ``"30 minutes"``; by default 10 minutes.
+        How long to wait for the first worker, such as ``"30 minutes"``, by default 10 minutes; and for workers that are
+        all paused because their memory is nearly full, by default a minute.
     progress : bool or Report, optional
         Whether to show progress: moving bars in a terminal, below the cell in a notebook, otherwise a plain line every
         few seconds. None: in terminals and notebooks, if the run takes more than two seconds and there is no
@@ -133,6 +134,7 @@ def run(
     if overlap(source, target):
         what, received = "the result and the scores would overlap", f"scores at {source}"
         raise StoreError(what, target, received, None, "name another place for the result")
+    seconds = None if patience is None else read_patience(patience, "argument 'patience'")
     watched = Watched(source)
     asked = plan_run(source, data_sets=data_sets, **options)
     ledger = Ledger(target)
@@ -159,7 +161,7 @@ def run(
             counts = record is not None
             assignment = Assignment(source, target, topic, token, watched.identity, plan.options, counts)
             with recorded.of_tasks(client, step.plan, ledger, topic):
-                _evaluate(client, step.plan, assignment, ledger, watcher)
+                _evaluate(client, step.plan, assignment, ledger, watcher, seconds)
             watched.check()
             with _explaining_storage(target, ledger):
                 step.finish(ledger)
@@ -300,7 +302,12 @@ def _check_workers(client: Client, plan: Plan, watcher: Any) -> None:
 
 
 def _evaluate(
-    client: Client, plan: Plan, assignment: Assignment, ledger: Ledger, on_progress: Callable[[Progress], None]
+    client: Client,
+    plan: Plan,
+    assignment: Assignment,
+    ledger: Ledger,
+    on_progress: Callable[[Progress], None],
+    patience: float | None,
 ) -> None:
     """Evaluate the tasks of a plan that are not done yet, and raise an error if some failed for good."""
     done = _still_done(plan, assignment, ledger.done())
@@ -308,7 +315,8 @@ def _evaluate(
     calls = [(number, plan.tasks[number], assignment) for number in waiting]
     tracker = Tracker([task.n_rankings for task in plan.tasks], plan.task_bytes, done, client.dashboard_link)
     failures: dict[int, BaseException] = {}
-    for call, outcome in as_they_finish(client, evaluate_task, calls, retries=RETRIES, keep_going=True):
+    outcomes = as_they_finish(client, evaluate_task, calls, retries=RETRIES, keep_going=True, patience=patience)
+    for call, outcome in outcomes:
         number = waiting[call]
         if isinstance(outcome, (OtherRunError, SourceChangedError)):
             raise outcome

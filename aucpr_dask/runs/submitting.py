@@ -33,13 +33,15 @@ def as_they_finish(
     *,
     retries: int = 0,
     keep_going: bool = False,
+    patience: float | None = None,
 ) -> Iterator[tuple[int, Any]]:
     """Run calls of a function on the workers, and yield the number of each call and its result as it finishes.
 
     A call that raises is tried again up to `retries` times. Then its error is raised, or yielded in place of a result
-    if `keep_going`.
+    if `keep_going`. It ends if all workers stay paused for `patience`, in seconds.
     """
-    window = _Window(client, function, calls, retries=retries, keep_going=keep_going)
+    patience = SECONDS_PAUSED if patience is None else patience
+    window = _Window(client, function, calls, retries=retries, keep_going=keep_going, patience=patience)
     try:
         yield from window.outcomes()
     finally:
@@ -61,6 +63,7 @@ class _Window:
         *,
         retries: int,
         keep_going: bool,
+        patience: float,
     ) -> None:
         self._client, self._function, self._retries, self._keep_going = client, function, retries, keep_going
         self._waiting: Iterator[Call] = enumerate(calls)
@@ -68,7 +71,7 @@ class _Window:
         self._suspects: list[Call] = []
         self._finished = as_completed([], client.loop)
         self._n_threads, self._counted = 0, -math.inf
-        self._paused_since, self._paused = math.inf, ""
+        self._patience, self._paused_since, self._paused = patience, math.inf, ""
         self._looking = PeriodicCallback(self._look, MILLISECONDS_BETWEEN_LOOKS)
         self._loop = client.loop
         self._loop.add_callback(self._looking.start)  # type: ignore[union-attr]
@@ -81,7 +84,7 @@ class _Window:
             self._paused_since = math.inf
             return
         self._paused_since = min(self._paused_since, time.monotonic())
-        if time.monotonic() > self._paused_since + SECONDS_PAUSED:
+        if time.monotonic() > self._paused_since + self._patience:
             sizes = ((one["name"], one["metrics"]["memory"] >> 20, one["memory_limit"] >> 20) for one in workers)
             self._paused = few(f"worker {name}: {memory:,} of {limit:,} MiB" for name, memory, limit in sizes)
             await self._client._cancel(list(self._in_flight))
@@ -137,7 +140,7 @@ class _Window:
             except CancelledError as error:
                 if not self._paused:
                     raise
-                what = f"all workers have been paused for {SECONDS_PAUSED:.0f} s, because their memory is nearly full"
+                what = f"all workers have been paused for {self._patience:.3g} s, because their memory is nearly full"
                 remedy = "finished tasks are kept: give workers more memory, or fewer threads, and run it again"
                 raise ClusterError(what, None, self._paused, None, remedy) from error
             except Exception as error:
