@@ -1,5 +1,7 @@
 """Scores and results are at home in xarray: what people do with any Dataset works with these, too."""
 
+import warnings
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,43 @@ def test_coordinates_travel_and_xarray_goes_on(client: Client, tmp_path: Path) -
     both = xr.concat([ap.evaluate(scores(), name) for name in ("average_precision", "haldane")], "estimator")
     np.testing.assert_array_equal(both["estimate"].sel(estimator="average_precision"), in_memory["estimate"])
     assert ap.aggregate(both)["estimate"].sizes == {"model": 4, "estimator": 2}
+
+
+@pytest.mark.parametrize("estimators", ["average_precision", ["average_precision", "haldane"]])
+@pytest.mark.parametrize("source", ["memory", "store", "lazy"])
+def test_what_people_do_next(source: str, estimators: Any, client: Client, tmp_path: Path) -> None:
+    given, intervals = scores(), "logit" if isinstance(estimators, str) else ["logit", "wilson"]
+    if source == "store":
+        ap.save_scores(given, tmp_path / "s.zarr")
+        options: Any = {"estimators": estimators, "intervals": intervals, "cluster": client}
+        result = ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", **options)
+    else:
+        result = ap.evaluate(given.chunk(model=2) if source == "lazy" else given, estimators, intervals)
+        lazy_result, result = result, result.compute(scheduler="threads")
+        assert lazy_result.groupby("family").mean().equals(result.groupby("family").mean())
+    estimate = result["estimate"]
+    with warnings.catch_warnings():  # of xarray and Zarr, with any data
+        warnings.filterwarnings(
+            "ignore", "(?s).*(In a future version|FixedLengthUTF32|Consolidated metadata|cell centers)"
+        )
+        assert xr.merge([result[["estimate"]], result[["interval"]]], compat="override")["estimate"].equals(estimate)
+        parts = [result.isel(model=[0, 1]), result.isel(model=[2, 3])]
+        assert xr.concat(parts, "model", data_vars="minimal").equals(result)
+        for version in (2, 3):
+            result.to_zarr(tmp_path / f"{version}.zarr", zarr_format=version)
+            assert xr.open_zarr(tmp_path / f"{version}.zarr").equals(result)
+        estimate.plot()
+        estimate.isel(query=0).plot() if estimate.ndim > 2 else estimate.plot.line(x="query")
+    result.to_netcdf(tmp_path / "r.nc", engine="scipy")
+    assert xr.load_dataset(tmp_path / "r.nc", engine="scipy").equals(result)
+    assert result.groupby("family").mean()["estimate"].sizes["family"] == 2
+    assert estimate.groupby("when.year").mean().sizes["year"] == 1
+    best = estimate.max("model")
+    assert (estimate.sel(model=estimate.idxmax("model")) == best).all()
+    assert len(result.to_dataframe()) == result["interval"].size
+    assert estimate.to_series().sum() == pytest.approx(float(estimate.sum()))
+    assert result.sortby("model", ascending=False)["model"].values.tolist() == list("dcba")
+    assert (result - result.sel(model="a"))["estimate"].sel(model="a").isin(0).all()
 
 
 @pytest.mark.parametrize(
@@ -183,3 +222,24 @@ def test_plot_picks_the_usual_picture() -> None:
     for data, plot in ((result, "forest"), (ap.compare(result, "a"), "differences"), (ap.rank(result), "ranks")):
         chosen, named = data.aucpr.plot(), getattr(data.aucpr.plot, plot)()
         assert (chosen.get_xlabel(), chosen.get_title("left")) == (named.get_xlabel(), named.get_title("left"))
+
+
+def test_everything_with_a_text_has_one_in_notebooks() -> None:
+    given = scores().isel(query=0, drop=True).assign_coords(model=["<b>a", "b", "c", "d"])
+    labels, (first, second) = given["label"].values, given["score"].values[:2]
+    bounds = ap.Accumulator()
+    bounds.update(first, labels)
+    shown: list[Any] = [
+        ap.gate(given, "<b>a", "b"),
+        ap.gate(given, ["<b>a", "c"], "b"),
+        ap.metrics.average_precision_difference(labels, first, second),
+        ap.chance(first, labels),
+        ap.chance(given["score"], given["label"]).aucpr,
+        ap.power(given).aucpr,
+        bounds,
+        bounds.compute(),
+    ]
+    for one in shown:
+        page = one._repr_html_()
+        assert "<b>" not in page
+        assert [" ".join(line.split()) in page for line in escape(repr(one)).splitlines()].count(False) <= 1, page

@@ -98,7 +98,7 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
     labels = {name: variable.copy(deep=False) for name, (variable, _) in labelled.items()}
     for name, coordinate in source.coords.items():  # all others travel with their dimensions
         if name not in {*labels, *axes, *variables, "level"} and set(coordinate.dims) <= kept:
-            labels[str(name)] = coordinate.variable.copy(deep=False)
+            labels[str(name)] = coordinate.compute(scheduler="threads").variable  # to group by
     indexes = {name: index for name, (_, index) in labelled.items()}
     coordinates = xr.Coordinates(labels | scalars | {"level": xr.Variable((), resampling.level)}, indexes)
     for name, variable in variables.items():
@@ -117,7 +117,7 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
 @lru_cache
 def _labelled_axis(name: str, labels: Sequence[Any]) -> tuple[xr.Variable, Any]:
     """Return the coordinate along one axis and its index: most of the time of a small evaluation went into these."""
-    axis = xr.Coordinates({name: np.array(labels, dtype=np.int64 if isinstance(labels, range) else object)})
+    axis = xr.Coordinates({name: np.array(labels, dtype=np.int64 if isinstance(labels, range) else str)})
     return axis.variables[name], axis.xindexes[name]
 
 

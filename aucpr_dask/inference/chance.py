@@ -21,7 +21,7 @@ from aucpr_dask.evaluation.request import Prepared, prepare
 from aucpr_dask.inference.pairs import benjamini_hochberg
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import CONVENTION, READINGS, EvaluationOptions, Reading, takes
-from aucpr_dask.schema.terms import ITEM, ITEM_ROLES, QUANTITY, QUERY
+from aucpr_dask.schema.terms import ITEM, ITEM_ROLES, QUANTITY, QUERY, Sentences
 
 if TYPE_CHECKING:
     from aucpr_dask.kernels.chance_bounds import Orders
@@ -34,7 +34,7 @@ COLUMNS = ("area", "p_value_lower", "p_value_upper")
 
 
 @dataclass(frozen=True, eq=False)
-class Chance:
+class Chance(Sentences):
     """Areas, and how likely a random order has one as large.
 
     Attributes

@@ -21,7 +21,16 @@ from aucpr_dask.inference.pairs import against, all_pairs
 from aucpr_dask.inference.questions import answer
 from aucpr_dask.schema.checks import is_list
 from aucpr_dask.schema.options import ComparisonOptions, renamed
-from aucpr_dask.schema.terms import BOUND, MODEL, QUERY, Scores, map_nodes, nodes_of, with_plain_names
+from aucpr_dask.schema.terms import (
+    BOUND,
+    MODEL,
+    QUERY,
+    Scores,
+    map_nodes,
+    nodes_of,
+    with_plain_names,
+    with_stored_names,
+)
 
 BASELINE = "baseline"
 Baseline = str | int | Sequence[str | int]
@@ -234,7 +243,7 @@ def save_comparison(comparison: Scores, url: str | Path, *, overwrite: bool = Fa
     from aucpr_dask.storage.stores import create_store  # with Zarr, which comparisons in memory do without
 
     def with_chunks(path: str, node: Any) -> Any:
-        node = node.drop_encoding()
+        node = with_stored_names(node.drop_encoding())
         for name in node.data_vars:
             if node[name].chunks is not None:
                 node[name].encoding["chunks"] = tuple(sizes[0] for sizes in node[name].chunks)

@@ -24,13 +24,13 @@ from aucpr_dask.inference.requirements import check
 from aucpr_dask.inference.samples import DATASET, labels_of
 from aucpr_dask.inference.units import Floats, mean_of_units
 from aucpr_dask.schema.checks import fraction, tolerance
-from aucpr_dask.schema.terms import MODEL, Scores, in_words, map_nodes, nodes_of, p_value_in_words, percent
+from aucpr_dask.schema.terms import MODEL, Scores, Sentences, in_words, map_nodes, nodes_of, p_value_in_words, percent
 
 BETTER, NOT_WORSE, WORSE, CANNOT_TELL = "better", "not worse", "worse", "cannot tell"
 
 
 @dataclass(frozen=True, repr=False)
-class Gate:
+class Gate(Sentences):
     """Whether a candidate may replace a baseline; its ``repr`` is a sentence.
 
     Attributes
@@ -107,7 +107,7 @@ class Gate:
         return f"{said}; {more}" if more else said
 
 
-class Gates(tuple[Gate, ...]):
+class Gates(Sentences, tuple[Gate, ...]):
     """The gates of several candidates, in the order given; its ``repr`` has a sentence for each."""
 
     __slots__ = ()

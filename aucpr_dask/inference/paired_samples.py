@@ -20,7 +20,7 @@ from aucpr_dask.inference.requirements import require_replicates
 from aucpr_dask.inference.samples import REPLICATE, Estimates
 from aucpr_dask.inference.units import Floats, mean_of_units
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.terms import BOUND, BOUNDS, MEASURE, MODEL, RESAMPLE
+from aucpr_dask.schema.terms import BOUND, BOUNDS, MEASURE, MODEL, RESAMPLE, with_plain_names
 
 # With this many units, a bootstrap at the level 0.05 finds a false difference in 0.06 of simulated samples of 2 or 10
 # models, and in 0.08 of those of 40.
@@ -95,9 +95,8 @@ class PairedSample:
 
     @property
     def labels(self) -> NDArray[Any]:
-        """The models' labels; strings as objects, which every store can hold."""
-        labels = self.estimates.models
-        return np.array(labels, dtype=object if labels.dtype.kind in "OUT" else None)
+        """The models' labels."""
+        return np.asarray(self.estimates.models)
 
     @property
     def estimator(self) -> str | None:
@@ -353,4 +352,4 @@ def annotate(dataset: xr.Dataset, sample: PairedSample, **more: Any) -> xr.Datas
         "left_out": list(estimates.left_out) or None,
         "models_left_out": list(estimates.models_left_out) or None,
     }
-    return dataset.assign_attrs({"design": sample.design()} | provenance(node, facts, more))
+    return with_plain_names(dataset).assign_attrs({"design": sample.design()} | provenance(node, facts, more))

@@ -19,7 +19,19 @@ from aucpr_dask.inference.designs import estimators_of
 from aucpr_dask.interplay.value_columns import asks_for_direction, is_no_value, no_values_by_number
 from aucpr_dask.interplay.value_tables import MODELS, REPEATS, TOPICS, VALUE, Table, tables_of
 from aucpr_dask.schema import checks, options
-from aucpr_dask.schema.terms import LOWER, MEASURE, MODEL, QUERY, UNIT, check_names, in_words, plural
+from aucpr_dask.schema.terms import (
+    LOWER,
+    MEASURE,
+    MODEL,
+    QUERY,
+    UNIT,
+    Sentences,
+    check_names,
+    in_words,
+    plural,
+    with_plain_names,
+    with_stored_names,
+)
 from aucpr_dask.scores.importing.files import count, unknown_column
 from aucpr_dask.scores.importing.tables import PANDAS_INDEX
 from aucpr_dask.storage.stores import create_store
@@ -291,7 +303,8 @@ def _result(cells: pd.DataFrame, unit: str, more: Mapping[str, Any]) -> xr.Datas
     labels = {role: pd.Index(cells[role].unique(), dtype=object) for role in ROLES}
     values = np.full([len(index) for index in labels.values()], np.nan)
     values[tuple(index.get_indexer(cells[role]) for role, index in labels.items())] = cells[VALUE]
-    result = xr.Dataset({"estimate": (ROLES, values)}, {role: index.to_numpy() for role, index in labels.items()})
+    names = {role: index.to_numpy() for role, index in labels.items()}
+    result = with_plain_names(xr.Dataset({"estimate": (ROLES, values)}, names))
     result["estimate"].attrs |= {"description": "Value of a measure.", "units": "1"}
     facts: dict[str, Any] = {UNIT: checks.text(unit, "unit")}
     if len(labels[MEASURE]) == 1:
@@ -315,7 +328,7 @@ def _refuse_repeated(cells: pd.DataFrame, names: list[str]) -> None:
 
 
 @dataclass(frozen=True)
-class ValuesSummary:
+class ValuesSummary(Sentences):
     """The counts of an import of values."""
 
     models: int
@@ -350,7 +363,7 @@ def notes_of(values: xr.Dataset) -> list[str]:
 
 def save_values(values: xr.Dataset, url: str | Path, *, overwrite: bool = False) -> ValuesSummary:
     """Write what :func:`from_values` returns to a store that :func:`aucpr_dask.open_result` opens."""
-    pending = create_store(url, values, KIND, overwrite=overwrite)
+    pending = create_store(url, with_stored_names(values), KIND, overwrite=overwrite)
     with pending.writing():
         pending.commit()
     sizes, missing = values.sizes, int(values["estimate"].isnull().sum())

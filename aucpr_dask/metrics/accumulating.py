@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import InvalidInputError, MissingScoresError, brief
 from aucpr_dask.metrics import targets
 from aucpr_dask.schema.checks import are_rounded, check_labels, choose
-from aucpr_dask.schema.terms import PADDING
+from aucpr_dask.schema.terms import PADDING, Sentences
 
 BINS = ("adaptive", "fixed")
 SHOWN_DIGITS = 6
 
 
 @dataclass(frozen=True, repr=False)
-class AreaBounds:
+class AreaBounds(Sentences):
     """Bounds of average precision; without positives, they are NaN.
 
     Attributes
@@ -47,7 +47,7 @@ class AreaBounds:
         return f"average precision {lower:.{SHOWN_DIGITS}f} to {upper:.{SHOWN_DIGITS}f} ({counted})"
 
 
-class Accumulator:
+class Accumulator(Sentences):
     """Average precision of items that arrive in parts: one pass, bounded memory, certified bounds.
 
     Positives and negatives are counted in bins of scores. The bounds are the lowest and the highest area for any order

@@ -13,7 +13,7 @@ from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.inference.comparing import compare
 from aucpr_dask.metrics import targets
 from aucpr_dask.schema.checks import text
-from aucpr_dask.schema.terms import ITEM, MODEL, p_value_in_words, percent
+from aucpr_dask.schema.terms import ITEM, MODEL, Sentences, p_value_in_words, percent
 
 
 def average_precision_interval(
@@ -78,7 +78,7 @@ def average_precision_interval(
 
 
 @dataclass(frozen=True, repr=False)
-class Difference:
+class Difference(Sentences):
     """The difference between the average precision of two models, b minus a, on the same samples.
 
     Attributes

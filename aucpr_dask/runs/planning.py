@@ -434,7 +434,7 @@ def _template(result: xr.Dataset, lengths: Mapping[str, int], source: str, diges
 
 
 def _encoded(result: xr.Dataset, lengths: Mapping[str, int]) -> xr.Dataset:
-    template = terms.with_plain_names(result.drop_encoding(), "TU")  # Zarr has no lasting type of a fixed width
+    template = terms.with_stored_names(result.drop_encoding())
     for variable in template.data_vars.values():
         variable.encoding = _encoding(variable.variable, lengths)
     for coordinate in template.coords.values():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aucpr_dask.errors import InvalidInputError, did_you_mean, few
@@ -154,6 +155,7 @@ ITEM_ROLES = frozenset(
 )
 
 
+WIDEST_NAMES = 2**24  # characters of the names along a dimension, of four bytes each
 LONGEST_NAME = 255  # bytes: what file systems allow
 RESERVED_NAMES = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata", "ledger"})
 
@@ -215,6 +217,15 @@ def p_value_in_words(p_value: float) -> str:
     return "p < 0.0001" if p_value < 0.0001 else f"p = {p_value:.2g}"
 
 
+class Sentences:
+    """What shows its text in notebooks, too. Names in it are data: none is read as markup."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return f'<div class="aucpr-dask">{"".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines())}</div>'
+
+
 def check_node_name(name: str, where: object) -> str:
     """Return `name` if it is the name of one folder inside a store, and not reserved by Zarr or by this package."""
     is_inside = bool(name.strip(".")) and not any(char in "/\\" for char in name) and is_text(name)
@@ -255,16 +266,36 @@ def shortened_name(name: str, most: int = 100) -> str:
 Scores: TypeAlias = "xr.Dataset | xr.DataTree"
 
 
-def with_plain_names(dataset: xr.Dataset, kinds: str = "T") -> xr.Dataset:
-    """Return a data set whose names are objects: with NumPy's strings, `idxmax` and `to_netcdf` of xarray fail."""
-    names = {
-        str(name): (variable.dims, variable.values.astype(object), variable.attrs)
-        for name, variable in dataset.coords.items()
-        if variable.dtype.kind in kinds
-    }
-    for name, (_, labels, _) in names.items():
-        check_names(labels.ravel(), f"coordinate {name!r}")
+def with_plain_names(dataset: xr.Dataset) -> xr.Dataset:
+    """Return a result whose names all methods of xarray take.
+
+    With NumPy's strings of variable length, `idxmax` and `to_netcdf` fail; with objects along dimensions, plots do.
+    """
+    names = {}
+    for name, variable in dataset.coords.items():
+        if ITEM in variable.dims:
+            continue  # no result has items, and those of scores may be many
+        if variable.dtype.kind == "T" or (variable.dtype.kind == "O" and name in dataset.dims):
+            values = variable.values.astype(object)
+            check_names(values.ravel(), f"coordinate {name!r}")
+            names[name] = variable.dims, _of_fixed_width(values) if name in dataset.dims else values, variable.attrs
     return dataset.assign_coords(names) if names else dataset
+
+
+def _of_fixed_width(names: Any) -> Any:
+    """Return names as text of a fixed width, unless that would change them or take much memory."""
+    if not all(isinstance(name, str) for name in names) or len(names) * max(map(len, names), default=0) > WIDEST_NAMES:
+        return names
+    text = names.astype(str)
+    return text if (text == names).all() else names  # trailing zeros are lost
+
+
+def with_stored_names(dataset: xr.Dataset) -> xr.Dataset:
+    """Return a data set whose text is of objects: Zarr has no lasting type of a fixed width."""
+    text = {name: one for name, one in dataset.variables.items() if one.dtype.kind in "TU" and one.chunks is None}
+    for name, variable in text.items():
+        check_names(variable.values.ravel(), f"coordinate {name!r}")
+    return dataset.assign({name: one.copy(data=one.values.astype(object)) for name, one in text.items()})
 
 
 def nodes_of(scores: Scores) -> Iterator[tuple[str, xr.Dataset]]:

@@ -65,7 +65,7 @@ def open_scores(url: str | Path | Store, *, chunks: Any = "auto") -> terms.Score
     """
     url = concealed(url)
     scores = open_store(url, KIND, chunks={} if isinstance(chunks, str) else chunks, remedy_if_unchecked=SAVE_AGAIN)
-    scores = terms.map_nodes(scores, lambda path, dataset: _remember_source(_opened(dataset), url))
+    scores = terms.map_nodes(scores, lambda _, node: _remember_source(terms.with_plain_names(_opened(node)), url))
     validate_scores(scores, positive_from=0)
     return scores
 
@@ -164,7 +164,8 @@ def _load_small(dataset: xr.Dataset) -> xr.Dataset:
     dataset = dataset.drop_vars("digest", errors="ignore")  # of the stored scores, not of those derived from them
     large = _unloaded(dataset)
     here = {"scheduler": "threads"}  # not on the workers of a client, which may have none yet
-    return dataset.assign({name: array.load(**here) for name, array in dataset.data_vars.items() if name not in large})
+    small = dataset.drop_vars(large).compute(**here)
+    return dataset.assign({name: one for name, one in small.variables.items() if name not in dataset.indexes})
 
 
 def _unloaded(dataset: xr.Dataset) -> list[str]:
@@ -352,7 +353,7 @@ class ScoreWriter:
         template = terms.map_nodes(template, lambda path, dataset: _load_small(dataset))
         validate_scores(template, positive_from=0)
         prepared = terms.map_nodes(
-            template, lambda path, dataset: _prepare(terms.with_plain_names(dataset, "U"), models_per_chunk)
+            template, lambda path, dataset: _prepare(terms.with_stored_names(dataset), models_per_chunk)
         )
         self._nodes = dict(terms.nodes_of(prepared))
         self._facts = {

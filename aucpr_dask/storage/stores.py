@@ -434,8 +434,9 @@ def open_store(url: Any, kind: str, *, chunks: Any = None, remedy_if_unchecked: 
     try:
         store: Scores = opened(backend, engine="zarr", chunks=chunks, consolidated=True, zarr_format=3)
         for _, node in nodes_of(store):
-            for variable in node.variables.values():  # they are undone by the backend
-                variable.encoding.pop("compressors", None)
+            for variable in node.variables.values():  # the backend undoes them, and version 2 of Zarr lacks the second
+                for name in ("compressors", "serializer"):
+                    variable.encoding.pop(name, None)
     except (AucprError, PermissionError, MemoryError):
         raise
     except Exception as error:  # Zarr and xarray expect sound metadata, and raise anything

@@ -20,7 +20,14 @@ from aucpr_dask.view.stores import flags_in_words
 
 WIDTH = 80
 # What shows the kind of data, in this order: ranks have estimates, too.
-KINDS = {"rank": "ranks", "difference": "comparison", "detectable": "power", "estimate": "result", "score": "scores"}
+KINDS = {
+    "rank": "ranks",
+    "difference": "comparison",
+    "detectable": "power",
+    "estimate": "result",
+    "p_adjusted": "chance",
+    "score": "scores",
+}
 
 
 def as_text(data: Scores) -> str:
@@ -102,6 +109,12 @@ def _remarks(data: Scores) -> Iterator[str]:
         yield from filter(None, [flags_in_words(data) if all("flags" in node for node in nodes) else ""])
     elif any("estimate" in node and node["estimate"].chunks is not None for node in nodes):
         yield "not computed yet: .compute(), or evaluate store to store by aucpr_dask.run"
+    elif _kind(data) == "chance":
+        p_values = [node["p_adjusted"] for node in nodes]
+        if all(one.chunks is None for one in p_values):
+            n_better = sum(int((p_value <= 0.05).sum()) for p_value in p_values)
+            n = sum(int(p_value.notnull().sum()) for p_value in p_values)
+            yield f"better than chance at 5 %, adjusted for all: {n_better:,} of {count(n, 'ranking')}"
     elif nodes and all("detectable" in node for node in nodes):
         yield from (str(node.attrs.get("summary", "")) for node in nodes)
     elif nodes and all("score" in node for node in nodes):

@@ -26,7 +26,7 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, brief, few, printable
 from aucpr_dask.schema.checks import require
-from aucpr_dask.schema.terms import ITEM, MODEL, PADDING, QUERY, Scores, nodes_of
+from aucpr_dask.schema.terms import ITEM, MODEL, PADDING, QUERY, Scores, Sentences, nodes_of
 from aucpr_dask.scores.chunks import Region
 from aucpr_dask.storage.urls import concealed, is_remote
 
@@ -46,7 +46,7 @@ MOST_SUGGESTIONS = 3
 
 
 @dataclass(frozen=True)
-class ImportSummary:
+class ImportSummary(Sentences):
     """The counts of an import, and notes on what was left out, repeated or missing.
 
     `queries` are summed over the data sets, and `items`, without padding, over data sets and queries; if models have
