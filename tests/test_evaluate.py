@@ -45,7 +45,8 @@ def test_signatures_repeat_the_options(function: Callable[..., Any]) -> None:
             else:
                 given_as = [received] if isinstance(default, list) and isinstance(received, str) else received
                 assert (list(given_as) if isinstance(given_as, tuple) else given_as) == default, name
-    assert function is not ap.evaluate or set(given) == {"scores", "groups", "weight", "convention", *options}
+    also = {"scores", "groups", "weight", "by", "convention"}
+    assert function is not ap.evaluate or set(given) == {*also, *options}
 
 
 def test_parameters_give_the_options_again() -> None:

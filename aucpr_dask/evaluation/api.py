@@ -18,6 +18,7 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.alignment import chunked_alike, real_array, with_named_axes
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.block_results import results_of
+from aucpr_dask.evaluation.groups import groups_of_arrays, with_labels
 from aucpr_dask.evaluation.in_chunks import Output, refuse_whole_only
 from aucpr_dask.evaluation.mapping import map_evaluation
 from aucpr_dask.evaluation.rankings import estimates_of, evaluate_intervals
@@ -36,6 +37,7 @@ def estimate(
     label: Any,
     estimator: str | Sequence[str] = "average_precision",
     *,
+    by: Any = None,
     weight: Any = None,
     positive_weight: Any = None,
     negative_weight: Any = None,
@@ -104,6 +106,8 @@ def estimate(
         of each; ``"trec_eval"`` is ``missing="unretrieved", ties="trec_eval", positive_from=1, no_positives="zero"``,
         the numbers of ``trec_eval -c``. With ``nothing_ranked="drop"``, means are those of ``trec_eval`` without -c
         and of pytrec_eval.
+    by : str, array, mapping or sequence, optional
+        Evaluate within groups of items: see :func:`evaluate`. Arrays get an axis for each grouping array.
     dim : str or sequence of str
         The item dimension of xarray input, or several, such as ``["time", "lat"]``, whose items are ranked together;
         the last axis of others.
@@ -141,12 +145,18 @@ def estimate(
     if isinstance(score, Mapping):
         others = {name: value for name, value in locals().items() if name not in ("score", "label", "estimator")}
         return {name: estimate(one, label, estimator, **others) for name, one in score.items()}
+    groups = None if by is None else groups_of_arrays(score, label, by, dim)
+    by = None if groups is None else list(groups.sizes)
     options = EvaluationOptions.among(locals(), estimators=estimator)
     prepared = prepare(locals(), options, dim)
-    output = Output({ESTIMATOR: len(options.estimators)})
-    estimates = map_evaluation(estimates_of, prepared.arrays, [output], prepared.dim, options=options)
+    arrays, sizes, kwargs = prepared.arrays, {ESTIMATOR: len(options.estimators)}, {}
+    if groups is not None:
+        arrays = groups.beside(arrays, prepared.dim, with_names=options.missing == "raise")
+        sizes, kwargs = groups.sizes | sizes, groups.arguments("estimate")
+    estimates = map_evaluation(estimates_of, arrays, [Output(sizes)], prepared.dim, options=options, **kwargs)
     if isinstance(score, xr.DataArray):
         estimates = estimates.rename("estimate").assign_coords({ESTIMATOR: list(options.estimators)})
+        estimates = estimates if groups is None else estimates.assign_coords(groups.coordinates())
     chosen = prepared.unwrapped(estimates.isel({ESTIMATOR: 0}) if isinstance(estimator, str) else estimates)
     return float(chosen) if isinstance(chosen, np.ndarray) and chosen.ndim == 0 else chosen
 
@@ -238,6 +248,7 @@ def evaluate(
     intervals: str | Sequence[str] | None = None,
     level: float = 0.95,
     *,
+    by: Any = None,
     prevalence: float | None = None,
     recall_range: tuple[float, float] = (0.0, 1.0),
     missing: str | None = None,
@@ -275,6 +286,12 @@ def evaluate(
         interval is NaN, and the flag ``no_interval`` is set.
     level : float
         Confidence level of the intervals.
+    by : str, array, mapping or sequence, optional
+        Evaluate every model within groups of items: by the name of a coordinate along them (or of a variable, such as
+        ``"fold"``), an array of labels, or several in a list; a mapping gives names to arrays, or groupers of xarray to
+        coordinates, such as ``{"age": BinGrouper([0, 50, 100])}``. The result has one dimension of each name, in sorted
+        order of the labels. Every group is evaluated as if it stood alone, as the data set of a tree that has its name
+        (several names are joined by slashes); a group without items is NaN and flagged.
     prevalence, recall_range, missing, ties, unjudged, positive_from, nothing_ranked, no_positives, convention
         See :func:`estimate`.
     n_resamples : int
@@ -319,6 +336,8 @@ def evaluate(
     >>> str(result["estimate"].idxmax("model").item())
     'good'
     """
+    if by is not None:
+        scores, by = with_labels(scores, by)
     return evaluate_scores(scores, EvaluationOptions.among(locals()))
 
 
@@ -352,7 +371,7 @@ def describe_scores(scores: Scores, options: EvaluationOptions) -> Scores:
 
     def described(path: str, dataset: xr.Dataset) -> xr.Dataset:
         refuse_known_missing(dataset, options, path)
-        in_chunks = item_chunk(dataset) is not None
+        in_chunks = item_chunk(dataset) is not None and not options.by
         prepared = prepare_dataset(dataset, path, options, in_chunks=in_chunks)
         if in_chunks:
             refuse_whole_only(prepared.arrays, options)
@@ -371,7 +390,7 @@ def _describe_variables(prepared: PreparedDataset) -> dict[str, xr.Variable]:
 def evaluate_part(dataset: xr.Dataset, path: str, options: EvaluationOptions) -> dict[str, xr.Variable]:
     """Read and evaluate a part of an open store, chunk by chunk if its items are stored in several chunks."""
     chunk = item_chunk(dataset)
-    if chunk is None:
+    if chunk is None or options.by:
         return evaluate_variables(prepare_dataset(dataset.load(), path, options))
     variables = evaluate_variables(prepare_dataset(dataset.chunk({ITEM: chunk}), path, options))
     return dask.compute(variables, scheduler="synchronous")[0]  # type: ignore[no-any-return]
@@ -384,8 +403,11 @@ def outputs_of(prepared: PreparedDataset) -> dict[str, Output]:
     sizes |= {RESAMPLE: resampling.n_resamples}
     dtypes: dict[str, Any] = {"n_missing": np.int64, "flags": np.int32}
     sizes = {dim: size for dim, size in sizes.items() if dim not in options.single}
+    of_groups = prepared.groups.sizes if prepared.groups else {}
     return {
-        name: Output({dim: sizes[dim] for dim in spec.dims[0] if dim in sizes}, dtypes.get(name, np.float64))
+        name: Output(
+            of_groups | {dim: sizes[dim] for dim in spec.dims[0] if dim in sizes}, dtypes.get(name, np.float64)
+        )
         for name, spec in RESULT_VARIABLES.items()
         if {"replicate": resampling.keep_replicates, "extrapolated": name in resampling.intervals}.get(name, True)
     }
@@ -396,6 +418,8 @@ def evaluate_variables(prepared: PreparedDataset) -> dict[str, xr.Variable]:
     outputs, sampling = outputs_of(prepared), prepared.sampling
     kwargs: dict[str, Any] = {"options": prepared.options, "sampling": sampling, "facts": prepared.facts}
     kwargs["is_fixed"] = sampling.is_stratified
+    if prepared.groups is not None:
+        kwargs |= prepared.groups.arguments(*outputs)
     found = map_evaluation(results_of, prepared.arrays, list(outputs.values()), **kwargs)
     return dict(zip(outputs, found, strict=True))
 

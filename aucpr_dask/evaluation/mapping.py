@@ -9,8 +9,9 @@ import xarray as xr
 
 from aucpr_dask.evaluation.alignment import Labelled
 from aucpr_dask.evaluation.block_results import evaluate_block
+from aucpr_dask.evaluation.grouped_blocks import evaluate_groups
 from aucpr_dask.evaluation.in_chunks import Output, evaluate_in_chunks, has_chunked_items, needs_whole_rankings
-from aucpr_dask.schema.terms import ITEM, ITEM_ROLES
+from aucpr_dask.schema.terms import GROUPS, ITEM
 
 
 def map_rankings(
@@ -43,6 +44,8 @@ def map_evaluation(
     `finish` makes the outputs: a tuple, or one array.
     """
     kwargs |= {"finish": finish}
+    if GROUPS in arrays:  # which are in one chunk each
+        return _apply(evaluate_groups, arrays, outputs, dim, None, "parallelized", kwargs)
     if _are_in_chunks(arrays, dim):
         return _apply(evaluate_in_chunks, arrays, outputs, dim, None, "allowed", kwargs | {"outputs": outputs})
     return _apply(evaluate_block, arrays, outputs, dim, None, "parallelized", kwargs)
@@ -76,9 +79,6 @@ def _apply(
 
 
 def core_dims(arrays: Mapping[str, Labelled], dim: str, over: str | None = None) -> list[list[str]]:
-    """Return which arrays have an item axis, and an axis `over`, as `xarray.apply_ufunc` takes it."""
-    axes: list[list[str]] = []
-    for role, array in arrays.items():
-        own: list[str] = [dim] if role in ITEM_ROLES else []
-        axes.append([over, *own] if over is not None and over in array.dims else own)
-    return axes
+    """Return which arrays have axes for items and groups, and an axis `over`, as `xarray.apply_ufunc` takes it."""
+    core = [one for one in (over, GROUPS, dim) if one is not None]
+    return [[one for one in core if one in array.dims] for array in arrays.values()]

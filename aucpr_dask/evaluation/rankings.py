@@ -17,7 +17,7 @@ from aucpr_dask.evaluation.tied_items import untied
 from aucpr_dask.schema import checks
 from aucpr_dask.schema.estimators import parse_estimator
 from aucpr_dask.schema.options import MISSING, EvaluationOptions
-from aucpr_dask.schema.terms import FLAG_BITS, ITEM_ROLES, RANKING_DIMS
+from aucpr_dask.schema.terms import FLAG_BITS, GROUP, ITEM_ROLES, RANKING_DIMS
 
 if TYPE_CHECKING:
     from aucpr_dask.kernels import Options, Targets
@@ -242,7 +242,7 @@ class Rows:
         sizes = {name: array.shape[-1] for name, array in item_arrays.items()}
         checks.refuse_other_lengths(sizes)
         self.lead = lead_of(named)
-        self.names = {name: named[name] for name in RANKING_DIMS if name in named}
+        self.names = {name: named[name] for name in (*RANKING_DIMS, GROUP) if name in named}
 
     def full(self, array: Array) -> Array:
         """Return (rows, items), C-contiguous."""

@@ -13,12 +13,13 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation import alignment
+from aucpr_dask.evaluation.groups import Groups, groups_of
 from aucpr_dask.evaluation.rankings import facts_known, is_weighted, missing_scores
 from aucpr_dask.schema.checks import NAME_A_GRADE, refuse_other_lengths
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.terms import CLASS, GRADE, ITEM, ITEM_ROLES, MODEL, QUERY
+from aucpr_dask.schema.terms import CLASS, GRADE, GROUPS, ITEM, ITEM_ROLES, MODEL, QUERY
 
 ROLES = ("score", "label", "tie_order", "weight", "positive_weight", "negative_weight", "n_positive")  # of arguments
 
@@ -52,6 +53,7 @@ class PreparedDataset(Prepared):
 
     arrays: dict[str, xr.Variable]
     sampling: Sampling
+    groups: Groups | None = None
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -98,6 +100,7 @@ def prepare_dataset(
     _refuse_known_grades(dataset, options, path)
     _refuse_misfits(inputs, options)
     _refuse_impossible(inputs, dataset, options, path)
+    groups = groups_of(dataset, options.by, path) if options.by else None
     arrays = {name: array.variable for name, array in alignment.aligned(inputs, options, ITEM).items()}
     n_folds, has_own_folds = resampling.n_folds, resampling.uses_folds and "fold" in dataset
     if resampling.unit == "clusters":
@@ -106,18 +109,21 @@ def prepare_dataset(
         names, numbers = np.unique(dataset["fold"].values, return_inverse=True)
         arrays["fold"], n_folds = dataset["fold"].variable.copy(data=numbers.reshape(dataset["fold"].shape)), names.size
     elif resampling.uses_folds:
-        _refuse_more_folds_than_items(dataset.sizes[ITEM], n_folds, path)
+        _refuse_more_folds_than_items(dataset.sizes[ITEM] if groups is None else groups.least, n_folds, path)
+    in_chunks = False if groups else in_chunks
     in_chunks = len(arrays["score"].chunksizes.get(ITEM, ())) > 1 if in_chunks is None else in_chunks
     lacks = in_chunks or _is_per_run(inputs) or (is_weighted(inputs) and _need_items(options))
     if (resampling.draws and not (lacks and is_default(options))) or (resampling.uses_folds and not has_own_folds):
-        arrays["key"] = stream_keys(dataset["score"], resampling.seed, path)
+        arrays["key"] = stream_keys(dataset["score"], resampling.seed, path, groups)
     # If clusters, items that are positive and negative, or items of several classes are drawn, the numbers of positives
     # and negatives cannot be fixed.
     has_classes = CLASS in inputs["score"].dims
     is_together = resampling.unit == "clusters" or "positive_weight" in inputs or has_classes
     is_stratified = resampling.prevalence_design == "fixed" and not is_together
     sampling = Sampling(is_stratified, has_classes, n_folds if resampling.uses_folds else 0)
-    return PreparedDataset(arrays=alignment.chunked_alike(arrays), options=options, sampling=sampling)
+    if groups is not None:
+        arrays = groups.beside(arrays, ITEM, with_names=options.missing == "raise")
+    return PreparedDataset(arrays=alignment.chunked_alike(arrays), options=options, sampling=sampling, groups=groups)
 
 
 def drawn_unit(unit: str | None, dataset: xr.Dataset) -> str:
@@ -151,12 +157,17 @@ def stream_key(seed: int, dataset: str, query: str) -> int:
     return int.from_bytes(hashlib.blake2b(names.encode(), digest_size=8).digest(), "little")
 
 
-def stream_keys(score: xr.DataArray, seed: int, path: str) -> xr.Variable:
-    """Return the key of each query of a data set; queries without names are numbered. All classes share one key."""
-    if QUERY not in score.dims:
-        return xr.Variable((), np.uint64(stream_key(seed, path, "")))
-    names = score.indexes.get(QUERY, range(score.sizes[QUERY]))
-    return xr.Variable(QUERY, np.array([stream_key(seed, path, str(name)) for name in names], dtype=np.uint64))
+def stream_keys(score: xr.DataArray, seed: int, path: str, groups: Groups | None = None) -> xr.Variable:
+    """Return the key of each query of a data set, and of each group; queries without names are numbered.
+
+    All classes share one key.
+    """
+    names = map(str, score.indexes.get(QUERY, range(score.sizes[QUERY]))) if QUERY in score.dims else [""]
+    streams = [(path, None)] if groups is None else groups.streams(path)
+    keys = [[stream_key(seed, of, query or name) for of, query in streams] for name in names]
+    found = xr.Variable((QUERY, GROUPS), np.array(keys, dtype=np.uint64).reshape(-1, len(streams)))
+    alone = ([] if QUERY in score.dims else [QUERY]) + ([] if groups else [GROUPS])
+    return found.isel(dict.fromkeys(alone, 0))
 
 
 # Refusals
@@ -189,6 +200,8 @@ def _misfit(given: Mapping[str, Any], options: EvaluationOptions) -> tuple[str, 
         return "give either a label, or positive_weight and negative_weight", "label=None with soft labels, only then"
     if n_soft and "weight" in given:
         return "weight and soft labels exclude each other: multiply them", "positive_weight=weight * positive_weight"
+    if options.by and "n_positive" in given:
+        return "n_positive counts the positives of a whole ranking, not those of groups", "leave out n_positive, or by"
     if not is_weighted(given):
         return None
     if options.ties != "group":

@@ -95,6 +95,9 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
     of_source = [name for name in map(str, source.indexes) if name in kept]
     labelled = {name: (source[name].variable, source.xindexes[name]) for name in of_source}
     labelled |= {name: _labelled_axis(name, along) for name, along in axes.items() if name not in scalars}
+    if prepared.groups is not None:
+        along = prepared.groups.coordinates({name: source[name].attrs for name in prepared.groups.indexes})
+        labelled |= {str(name): (along.variables[name], along.xindexes[name]) for name in along}
     labels = {name: variable.copy(deep=False) for name, (variable, _) in labelled.items()}
     for name, coordinate in source.coords.items():  # all others travel with their dimensions
         if name not in {*labels, *axes, *variables, "level"} and set(coordinate.dims) <= kept:
@@ -109,6 +112,7 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
         "flag_meanings": " ".join(flag.name for flag in terms.FLAGS),
     }
     given = {one.name: getattr(options, one.name) for one in fields(options) if one.name != "resampling"}
+    given |= {"by": options.groups_in_words and ", ".join(options.groups_in_words)}
     given |= {"estimators": ", ".join(options.estimators), "level": resampling.level}
     made = xr.Dataset(variables, coordinates, provenance(source, given, _sampling(prepared)))
     return terms.with_plain_names(made)

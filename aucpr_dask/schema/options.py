@@ -136,6 +136,19 @@ class ResamplingOptions(Options):
         return any("folds" in INTERVALS[name].needs for name in self.intervals)
 
 
+def groupings(value: Any, name: str) -> tuple[tuple[str, Any], ...]:
+    """Return the names of coordinates along the items, each with its grouper, if it has one."""
+    listed = [(value, None)] if isinstance(value, str) else value
+    pairs = list(listed.items() if isinstance(listed, Mapping) else listed) if checks.is_list(listed) else []
+    pairs = [(one, None) if isinstance(one, str) else one for one in pairs]
+    are_named = all(isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str) for one in pairs)
+    if pairs and are_named and all(one is None or hasattr(one, "factorize") for _, one in pairs):
+        return tuple(pairs)
+    allowed = 'the name of a coordinate along the items, a list of names, or {"name": grouper}'
+    remedy = "add labels to the scores: scores.assign_coords(site=('item', labels)), and pass by='site'"
+    raise bad_argument("groups are named by coordinates", name, value, allowed, remedy)
+
+
 @dataclass(frozen=True, kw_only=True)
 class EvaluationOptions(Options):
     """Which estimates, and how labels, missing scores and ties are read."""
@@ -158,6 +171,11 @@ class EvaluationOptions(Options):
     prevalence: float | None = option(None, "Reweight to this share of positives.", check=checks.share_of_positives)
     recall_range: tuple[float, float] = option(
         ALL_RECALLS, "Take the area between two recalls only.", check=checks.recall_range
+    )
+    by: tuple[tuple[str, Any], ...] | None = option(
+        None,
+        "Evaluate within groups of items, by a coordinate along them or several; each is a dimension of the result.",
+        check=groupings,
     )
     resampling: ResamplingOptions = field(
         default=ResamplingOptions(), metadata={"check": lambda options, _: options.checked()}
@@ -198,6 +216,8 @@ class EvaluationOptions(Options):
         """Return all options in one flat dict, as JSON keeps them."""
         named = asdict(self)
         named |= named.pop("resampling")
+        if named.pop("by"):
+            named["by"] = self.groups_in_words
         return {name: list(value) if isinstance(value, tuple) else value for name, value in named.items()}
 
     def checked(self) -> Self:
@@ -224,6 +244,11 @@ class EvaluationOptions(Options):
         if self.prevalence is not None and self.ties == "expectation":
             return "ties in expectation have no other prevalence"
         return None
+
+    @property
+    def groups_in_words(self) -> list[str] | None:
+        """The grouping coordinates, each with its grouper if it has one."""
+        return [name if one is None else f"{name}: {one}" for name, one in self.by] if self.by else None
 
     @property
     def default_intervals(self) -> tuple[str, ...]:

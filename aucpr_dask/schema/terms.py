@@ -24,6 +24,7 @@ LOWER = "lower_is_better"  # the attribute that names the measures of which less
 OF_VALUES = ("measure", "unit", LOWER, "negated", "columns_left_out", "averaged_over")  # attributes
 MEASURE, UNIT = "measure", "unit"  # of values of any measure: a dimension or an attribute, and the word for a query
 RESAMPLE, FOLD = "resample", "fold"
+GROUP, GROUPS = "group", "groups of items"  # the name of labels without one; an axis for all groups, in blocks only
 BOUNDS = ("lower", "upper")
 OF_INTERVALS = ("level", METHOD)  # coordinates of a result that say nothing of its estimates
 
@@ -151,7 +152,7 @@ FLAG_BITS = {flag.name: flag.bit for flag in FLAGS}
 QUANTITY = "quantity"
 
 ITEM_ROLES = frozenset(
-    {"score", "label", "tie_order", "weight", "positive_weight", "negative_weight", "cluster", "fold"}
+    {"score", "label", "tie_order", "weight", "positive_weight", "negative_weight", "cluster", "fold", GROUPS}
 )
 
 

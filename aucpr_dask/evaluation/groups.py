@@ -1,0 +1,257 @@
+"""Groups of items: which coordinates name them, their labels, and the number of each item's group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from aucpr_dask.errors import InvalidInputError, bad_argument, brief, did_you_mean, few
+from aucpr_dask.evaluation.alignment import chunked_alike, named_dimensions
+from aucpr_dask.schema.terms import GROUP, GROUPS, ITEM, QUERY, SCORE_VARIABLES, Scores, map_nodes
+from aucpr_dask.scores.validate import check_same_labels, where_of
+
+By = tuple[tuple[str, Any], ...]  # names of coordinates, each with a grouper of xarray or None
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The groups of the items of a data set: one for each combination of labels, in sorted order."""
+
+    indexes: dict[str, pd.Index]  # the labels of each grouping coordinate
+    code: NDArray[Any]  # the number of each item's group, -1 of none
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The length of each dimension of groups."""
+        return {name: len(index) for name, index in self.indexes.items()}
+
+    @property
+    def n_groups(self) -> int:
+        """The number of combinations, empty ones included."""
+        return math.prod(self.sizes.values())
+
+    @property
+    def names(self) -> list[tuple[str, ...]]:
+        """The labels of each group, as text."""
+        words = [[str(label) for label in index] for index in self.indexes.values()]
+        return [tuple(of[i] for of, i in zip(words, at, strict=True)) for at in np.ndindex(*self.sizes.values())]
+
+    @property
+    def least(self) -> int:
+        """The items of the smallest group that has some."""
+        counts = np.bincount(self.code[self.code >= 0])
+        return int(counts[counts > 0].min(initial=len(self.code)))
+
+    def streams(self, path: str) -> list[tuple[str, str | None]]:
+        """Return the names of data set and query by which each group is resampled, as if it were one of a tree."""
+        found = []
+        for labels in self.names:
+            named = dict(zip(self.indexes, labels, strict=True))
+            query = named.pop(QUERY, None)
+            found.append(("/".join(filter(None, [path, *named.values()])), query))
+        return found
+
+    def coordinates(self, attrs: Mapping[str, Any] = {}) -> xr.Coordinates:
+        """Return the labels along each dimension; names are objects, as those of models."""
+        labels = {
+            name: np.asarray(index, object) if pd.api.types.is_string_dtype(index.dtype) else index
+            for name, index in self.indexes.items()
+        }
+        return xr.Coordinates({name: (name, along, attrs.get(name)) for name, along in labels.items()})
+
+    def arguments(self, *outputs: str) -> dict[str, Any]:
+        """Return what a block function needs to know, next to arrays, to lay out outputs of these names."""
+        return {"shape": tuple(self.sizes.values()), "names": outputs}
+
+    def beside(self, arrays: dict[str, Any], dim: str, *, with_names: bool) -> dict[str, Any]:
+        """Return arrays with those of the number of each item's group and, for error messages, of the groups' names.
+
+        Items are in one chunk, with so many models that a chunk stays as large as Dask cuts it.
+        """
+        split = [array for array in arrays.values() if len(array.chunksizes.get(dim, ())) > 1]
+        lengths: dict[Any, Any] = {one: "auto" for array in split for one in array.dims} | {dim: -1}
+        found = {
+            role: array.chunk({one: n for one, n in lengths.items() if one in array.dims}) if split else array
+            for role, array in arrays.items()
+        }
+        found[GROUPS] = xr.Variable(dim, self.code)
+        if with_names:
+            found[GROUP] = xr.Variable(GROUPS, np.array([", ".join(labels) for labels in self.names], object))
+        return chunked_alike(found)
+
+
+# Which groups
+
+
+def parted(by: Any, n_items: int, known: Sequence[str] = ()) -> list[tuple[str, Any, Any]]:
+    """Return the name, the labels (None: those of the coordinate) and the grouper, or None, of each coordinate."""
+    listed: list[tuple[Any, Any]]
+    if isinstance(by, str):
+        listed = [(by, None)]
+    elif isinstance(by, Mapping):
+        listed = list(by.items())
+    elif isinstance(by, list | tuple) and by and not _are_labels(by, n_items, known):
+        listed = [(one, None) if isinstance(one, str) else one if _is_pair(one) else (None, one) for one in by]
+    else:
+        listed = [(None, by)]
+    found: list[tuple[str, Any, Any]] = []
+    for name, value in listed:
+        if name is None:
+            name = getattr(value, "name", None) or GROUP
+        if not isinstance(name, str) or name in {one for one, *_ in found}:
+            remedy = 'name them: by={"site": labels, "sex": other_labels}'
+            raise bad_argument("groups need names, each once", "by", name, "names of dimensions of the result", remedy)
+        is_grouper = hasattr(value, "factorize") and not isinstance(value, pd.Series | pd.Index | pd.Categorical)
+        found.append((name, None, value) if value is None or is_grouper else (name, value, None))
+    return found
+
+
+def _is_pair(one: Any) -> bool:
+    return isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str) and not isinstance(one[1], str)
+
+
+def _are_labels(by: Sequence[Any], n_items: int, known: Sequence[str]) -> bool:
+    """Whether a list holds the labels of the items, not names of coordinates or arrays."""
+    if len(by) != n_items or any(np.ndim(one) or _is_pair(one) for one in by):
+        return False
+    return not all(isinstance(one, str) and one in known for one in by)
+
+
+def with_labels(scores: Scores, by: Any) -> tuple[Scores, By]:
+    """Return scores whose coordinates hold the labels of all groups, and the names of these, with their groupers."""
+    names: By = ()
+
+    def assigned(path: str, dataset: xr.Dataset) -> xr.Dataset:
+        nonlocal names
+        given = parted(by, dataset.sizes.get(ITEM, 0), [str(name) for name in dataset.variables])
+        names = tuple((name, grouper) for name, _, grouper in given)
+        labels = {name: _along_items(value, name, dataset, path) for name, value, _ in given if value is not None}
+        return dataset.assign_coords({name: (ITEM, values) for name, values in labels.items()}) if labels else dataset
+
+    return map_nodes(scores, assigned), names
+
+
+def _along_items(labels: Any, name: str, dataset: xr.Dataset, path: str) -> NDArray[Any]:
+    """Return labels of items that lie beside the scores."""
+    values = _one_label_each(labels, name, dataset.sizes.get(ITEM, 0))
+    if isinstance(labels, xr.DataArray):
+        check_same_labels(dataset["score"], labels.rename({labels.dims[0]: ITEM}), ("score", name))
+    own = dataset.get(name)
+    if own is not None and name in SCORE_VARIABLES and not (own.dims == (ITEM,) and bool((own == values).all())):
+        what, remedy = f"the scores have another variable {name!r}", f'by={{"another name": labels}}, or by={name!r}'
+        raise InvalidInputError(what, f"{where_of(path)}, argument 'by'", brief(labels), "a name of its own", remedy)
+    return values
+
+
+def _one_label_each(labels: Any, name: str, n_items: int) -> NDArray[Any]:
+    values = np.asarray(labels)
+    if values.shape == (n_items,):
+        return values
+    what, allowed = f"groups by {name!r} need one label for each item", f"{n_items} labels"
+    remedy = "pass an array of labels along the items, or the name of a coordinate"
+    raise bad_argument(what, "by", f"shape {values.shape}" if values.ndim else labels, allowed, remedy)
+
+
+def groups_of(dataset: xr.Dataset, by: By, path: str = "", dim: str = ITEM) -> Groups:
+    """Return the groups of the items of a data set by the labels of its coordinates."""
+    found = {}
+    for name, grouper in by:
+        if name not in dataset.variables or dataset[name].dims != (dim,):
+            raise _no_coordinate(dataset, name, path, dim)
+        if name == dim or name in dataset["score"].dims:
+            raise _twice(name, path)
+        found[name] = factorized(dataset[name].values, name, grouper, where_of(path))
+    return combined(found)
+
+
+def _twice(name: str, path: str) -> InvalidInputError:
+    what, remedy = f"the result would have two dimensions {name!r}", 'by={"another name": labels}'
+    return InvalidInputError(what, f"{where_of(path)}, argument 'by'", repr(name), "another name", remedy)
+
+
+def _no_coordinate(dataset: xr.Dataset, name: str, path: str, dim: str) -> InvalidInputError:
+    beside = {"label", "weight", "tie_order", "positive_weight", "negative_weight", dim}
+    along = [str(one) for one in dataset.variables if dataset[one].dims == (dim,) and one not in beside]
+    is_other = name in dataset.variables
+    what = f"{name!r} does not lie along the items" if is_other else f"there is no coordinate {name!r} of the items"
+    received = f"{name!r} over ({', '.join(map(str, dataset[name].dims))})" if is_other else repr(name)
+    remedy = did_you_mean(name, along, "add it: scores.assign_coords(site=('item', labels))")
+    if is_other and name in dataset["score"].dims:
+        remedy = f"leave it out: each {name} is evaluated alone already"
+    allowed = few(map(repr, along)) or "a coordinate along the items; these scores have none"
+    return InvalidInputError(what, f"{where_of(path)}, argument 'by'", received, allowed, remedy)
+
+
+def factorized(labels: Any, name: str, grouper: Any, where: str | None = None) -> tuple[pd.Index, NDArray[np.int64]]:
+    """Return the sorted labels of groups, and the place among them of each item's label."""
+    where = f"{where}, argument 'by'" if where else "argument 'by'"
+    if grouper is None:
+        codes, index = pd.factorize(pd.Index(np.asarray(labels)), sort=True)
+        what, remedy = f"some items have no label of {name!r}", "name their group, for example 'unknown', or drop them"
+    else:
+        try:
+            encoded = grouper.reset().factorize(xr.DataArray(np.asarray(labels), dims=ITEM, name=name))
+        except (ValueError, TypeError) as error:
+            what, allowed = f"items cannot be grouped by {name!r}", "groups that hold items"
+            raise InvalidInputError(
+                f"{what}: {error}", where, brief(grouper), allowed, "see xarray.groupers"
+            ) from error
+        codes, index = encoded.codes.values, encoded.full_index
+        what, remedy = f"some items are in no bin of {name!r}", "add bins up to -inf and inf, or drop these items"
+    if (codes < 0).any() and getattr(grouper, "labels", None) is None:  # groups that are listed are those to evaluate
+        received = f"{int((codes < 0).sum())} of {len(codes)} items"
+        raise InvalidInputError(what, where, received, "one group for each item", remedy)
+    if isinstance(index, pd.CategoricalIndex):
+        index = pd.Index(index.categories[index.codes])
+    return pd.Index(index, name=name), np.asarray(codes, np.int64)
+
+
+def combined(found: Mapping[str, tuple[pd.Index, NDArray[np.int64]]]) -> Groups:
+    """Return the groups of all combinations of labels."""
+    indexes = {name: index for name, (index, _) in found.items()}
+    codes = [code for _, code in found.values()]
+    shape = tuple(map(len, indexes.values()))
+    code = np.ravel_multi_index([np.maximum(one, 0) for one in codes], shape) if codes[0].size else codes[0]
+    code = np.where(np.any([one < 0 for one in codes], axis=0), -1, code)
+    small = np.min_scalar_type(-max(1, math.prod(shape)))  # NumPy sorts 16 bits several times as fast as 64
+    return Groups(indexes, code.astype(small))
+
+
+def groups_of_arrays(score: Any, label: Any, by: Any, dim: Any) -> Groups:
+    """Return the groups of items of the arrays of a call: DataArrays, whose coordinates may name them, or others."""
+    if not isinstance(score, xr.DataArray):
+        n_items = np.shape(score)[-1] if np.ndim(score) else 0
+        given = {name: (_plain_labels(labels, name), grouper) for name, labels, grouper in parted(by, n_items)}
+        labelled = {
+            name: (_one_label_each(labels, name, n_items), grouper) for name, (labels, grouper) in given.items()
+        }
+        return combined({name: factorized(labels, name, grouper) for name, (labels, grouper) in labelled.items()})
+    dims = named_dimensions(dim)
+    items = score.isel({one: 0 for one in score.dims if one not in dims}, drop=True).transpose(*dims)
+    coords = {**getattr(label, "coords", {}), **score.coords}
+    found = {}
+    for name, labels, grouper in parted(by, items.size, list(map(str, coords))):
+        labels = coords.get(name) if labels is None else labels
+        if labels is None or (isinstance(labels, xr.DataArray) and not set(labels.dims) <= set(dims)):
+            raise _no_coordinate(xr.Dataset({"score": items}, coords), name, "", dims[0])
+        if name in score.dims:
+            raise _twice(name, "")
+        if isinstance(labels, xr.DataArray):
+            check_same_labels(items, labels, ("score", name))
+            labels = labels.broadcast_like(items).transpose(*dims).values.reshape(-1)
+        found[name] = factorized(_one_label_each(labels, name, items.size), name, grouper)
+    return combined(found)
+
+
+def _plain_labels(labels: Any, name: str) -> Any:
+    if labels is not None:
+        return labels
+    what, remedy = "scores without labels have no coordinates", "pass the labels of the groups, one for each item"
+    raise bad_argument(what, "by", name, "an array of labels", remedy)

@@ -1,0 +1,201 @@
+"""Evaluation within groups of items: every group as if it stood alone."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xarray.groupers import BinGrouper, UniqueGrouper
+
+import aucpr_dask as ap
+from aucpr_dask.errors import AlignmentError, InvalidInputError, MissingScoresError
+from aucpr_dask.evaluation.results import flagged
+from aucpr_dask.schema.estimators import ESTIMATORS
+
+N = 240
+PLAIN = [spec.name for spec in ESTIMATORS.values() if spec.parameter is None]
+WEIGHTED = [spec.name for spec in ESTIMATORS.values() if spec.parameter is None and spec.weights]
+
+
+def scores(seed: int = 0, n: int = N, layout: tuple[str, ...] = (), **others: Any) -> xr.Dataset:
+    random = np.random.default_rng(seed)
+    lengths = dict.fromkeys(layout, 2)
+    return xr.Dataset(
+        {
+            "score": (("model", *layout, "item"), np.round(random.normal(size=(2, *lengths.values(), n)), 1)),
+            "label": ((*layout, "item"), (random.random((*lengths.values(), n)) < 0.3).astype("int8")),
+            **{name: ("item", of(random, n)) for name, of in others.items()},
+        },
+        coords={
+            "model": ["x", "y"],
+            **{dim: ["p", "q"] for dim in layout},
+            "item": [f"d{number}" for number in random.permutation(n)],
+            "site": ("item", random.choice(list("dacb"), n, p=[0.5, 0.3, 0.15, 0.05])),
+            "sex": ("item", random.choice(["f", "m"], n)),
+            "age": ("item", random.uniform(0, 90, n)),
+        },
+    )
+
+
+def alone(data: xr.Dataset, *names: str, **options: Any) -> dict[tuple[str, ...], xr.Dataset]:
+    """Evaluate every group as a data set of a tree."""
+    labels = list(zip(*(data[name].values.tolist() for name in names), strict=True))
+    places = {one: [at for at, label in enumerate(labels) if label == one] for one in labels}
+    found = ap.evaluate(xr.DataTree.from_dict({"/".join(k): data.isel(item=v) for k, v in places.items()}), **options)
+    return {key: found["/".join(key)].to_dataset() for key in places}
+
+
+def assert_as_alone(data: xr.Dataset, *names: str, **options: Any) -> xr.Dataset:
+    result: xr.Dataset = ap.evaluate(data, by=list(names), **options)
+    for labels, expected in alone(data, *names, **options).items():
+        found = result.sel(dict(zip(names, labels, strict=True)), drop=True)
+        xr.testing.assert_identical(found.drop_attrs(), expected.drop_attrs())
+    return result
+
+
+def clusters(random: np.random.Generator, n: int) -> Any:
+    return random.integers(0, 40, n)
+
+
+def folds(random: np.random.Generator, n: int) -> Any:
+    return random.integers(0, 4, n)
+
+
+def weights(random: np.random.Generator, n: int) -> Any:
+    return random.uniform(0.1, 2, n)
+
+
+DRAWN = {"keep_replicates": True, "n_resamples": 10, "intervals": ["bootstrap", "influence_beta"]}
+
+
+@pytest.mark.parametrize(
+    ("data", "options"),
+    [
+        (scores(), {"estimators": PLAIN}),
+        (scores(), {"ties": "trec_eval", "prevalence": 0.1}),
+        (scores(), {"missing": "unretrieved", "no_positives": "zero", "nothing_ranked": "drop"}),
+        (scores(), {"intervals": ["bca", "bootstrap_t", "bayesian"], "n_resamples": 10}),
+        (scores(cluster=clusters), DRAWN),
+        (scores(cluster=clusters), {}),
+        (scores(weight=weights), {"estimators": WEIGHTED}),
+        (scores(weight=weights, cluster=clusters), {}),
+        (scores(fold=folds), {"intervals": ["cross_validation"]}),
+        (scores(), {"intervals": ["cross_validation"], "n_folds": 3}),
+        (scores(layout=("query",)), DRAWN),
+        (scores(layout=("class",)), DRAWN),
+    ],
+)
+def test_a_group_is_evaluated_as_if_it_stood_alone(data: xr.Dataset, options: dict[str, Any]) -> None:
+    assert_as_alone(data, "site", **options)
+
+
+@pytest.mark.hypothesis
+@settings(max_examples=5)
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 60), n_labels=st.integers(1, 8), lazy=st.booleans())
+def test_any_groups_are_evaluated_as_if_they_stood_alone(seed: int, n: int, n_labels: int, lazy: bool) -> None:
+    random = np.random.default_rng(seed)
+    data = scores(seed, n).assign_coords(site=("item", random.integers(0, n_labels, n).astype(str)))
+    data = data.assign(score=data["score"].where(random.random((2, n)) > 0.2))
+    options = {"missing": "drop", "keep_replicates": True, "n_resamples": 3, "intervals": ["bootstrap"]}
+    result = assert_as_alone(data, "site", "sex", **options)
+    if lazy:
+        chunked = ap.evaluate(data.chunk(model=1, item=1 + n // 3), by=["site", "sex"], **options)
+        assert chunked["estimate"].chunks is not None
+        xr.testing.assert_identical(chunked.compute(), result)
+    other = data.isel(item=data["site"] != data["site"][0])
+    for label in np.unique(other["site"]):  # another group changes nothing
+        kept = ap.evaluate(other, by=["site", "sex"], **options).sel(site=label)
+        xr.testing.assert_identical(result.sel(site=label, sex=kept["sex"]), kept)
+
+
+def test_groups_are_named_in_every_way() -> None:
+    data = scores()
+    expected = ap.evaluate(data, by="site")["estimate"]
+    assert expected.dims == ("model", "site")
+    assert expected["site"].values.tolist() == list("abcd")
+    ways = [["site"], data["site"], data["site"].values, list(data["site"].values), {"site": data["site"].values}]
+    ways += [pd.Series(data["site"].values, name="site"), {"site": UniqueGrouper()}, [data["site"]]]
+    for by in ways:
+        found = ap.evaluate(data, by=by)["estimate"]
+        np.testing.assert_array_equal(found, expected)
+        assert found.dims[1] == (
+            getattr(by, "name", "site") if not isinstance(by, np.ndarray | list) else found.dims[1]
+        )
+        np.testing.assert_array_equal(ap.estimate(data["score"], data["label"], by=by), expected)
+    both = ap.evaluate(data, by=["site", "sex"])["estimate"]
+    assert both.sizes == {"model": 2, "site": 4, "sex": 2}
+    named = {"site": data["site"], "sex": data["sex"].values}
+    xr.testing.assert_identical(ap.evaluate(data, by=named)["estimate"], both)
+
+
+def test_arrays_without_labels_get_an_axis_for_groups() -> None:
+    data = scores()
+    found = ap.estimate(
+        data["score"].values, data["label"].values, ["average_precision", "roc_area"], by=data["site"].values
+    )
+    assert found.shape == (2, 4, 2)
+    for place, label in enumerate("abcd"):
+        part = data.isel(item=np.flatnonzero(data["site"] == label))
+        np.testing.assert_array_equal(found[:, place, 0], ap.estimate(part["score"].values, part["label"].values))
+    assert ap.estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 0, 1], by=["b", "a", "b", "b"]).tolist()[1] == 0.8333333333333333
+
+
+def test_bins_are_intervals_and_groups_without_items_are_flagged() -> None:
+    data = scores()
+    result = ap.evaluate(data, by={"age": BinGrouper([0, 30, 90, 120])})
+    assert result.indexes["age"].tolist() == [pd.Interval(0, 30), pd.Interval(30, 90), pd.Interval(90, 120)]
+    assert np.isnan(result["estimate"].isel(age=2)).all()
+    assert np.isnan(result["interval"].isel(age=2)).all()
+    assert result["n_positive"].isel(age=2).values.tolist() == [0, 0]
+    assert flagged(result, "no_positives")["no_positives"].isel(model=0).values.tolist() == [False, False, True]
+    young = data.isel(item=np.flatnonzero(data["age"] <= 30))
+    np.testing.assert_array_equal(result["estimate"].sel(age=12), ap.evaluate(young)["estimate"])
+    zero = ap.evaluate(data, by={"age": BinGrouper([0, 30, 90, 120])}, no_positives="zero")
+    assert np.isnan(zero["estimate"].isel(age=2)).all()
+
+
+@pytest.mark.parametrize(
+    ("by", "error", "says"),
+    [
+        ("sit", InvalidInputError, "did you mean 'site'"),
+        ("model", InvalidInputError, "each model is evaluated alone already"),
+        (["site", "site"], InvalidInputError, "each once"),
+        (np.arange(3), InvalidInputError, "one label for each item"),
+        ([None] * N, InvalidInputError, "some items have no label"),
+        ({"age": BinGrouper([0, 30])}, InvalidInputError, "in no bin"),
+        ({"age": BinGrouper([100, 130])}, InvalidInputError, "None of the data"),
+        (scores()["site"][::-1], AlignmentError, "another order"),
+        (scores()["age"].rename("label"), InvalidInputError, "another variable 'label'"),
+    ],
+)
+def test_groups_that_mean_nothing_are_refused(by: Any, error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        ap.evaluate(scores(), by=by)
+
+
+def test_errors_name_the_group() -> None:
+    data = scores()
+    data["score"][1, int(np.flatnonzero(data["site"] == "b")[0])] = np.nan
+    with pytest.raises(MissingScoresError, match="model 'y', group 'b': 1"):
+        ap.evaluate(data, by="site")
+    with pytest.raises(InvalidInputError, match="leave out n_positive, or by"):
+        ap.evaluate(scores().assign(n_positive=200), by="site")
+    with pytest.raises(InvalidInputError, match="no coordinates"):
+        ap.estimate(scores()["score"].values, scores()["label"].values, by="site")
+
+
+def test_small_groups_by_the_thousand() -> None:
+    random = np.random.default_rng(0)
+    data = xr.Dataset(
+        {
+            "score": (("model", "item"), random.random((2, 20_000)).astype("float32")),
+            "label": ("item", (random.random(20_000) < 0.2).astype("int8")),
+        },
+        coords={"dataset": ("item", random.integers(0, 5000, 20_000))},
+    )
+    result = ap.evaluate(data, by="dataset")
+    first = data.isel(item=np.flatnonzero(data["dataset"] == 17))
+    np.testing.assert_array_equal(result["estimate"].sel(dataset=17), ap.evaluate(first)["estimate"])
