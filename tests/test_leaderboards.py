@@ -245,3 +245,16 @@ def test_the_commands_take_the_direction_and_keep_it(tmp_path: Path) -> None:
     assert f"{leader} leads" in " ".join(call("audit", "v.zarr").split())
     call("report", "v.zarr", "page.html")
     assert f"{leader} leads (WER " in (tmp_path / "page.html").read_text()
+
+
+def test_a_resubmission_is_named_and_hides_nobody_elses_places() -> None:
+    base = 0.5 + random.normal(0, 0.15, 50) + np.linspace(0, 0.12, 20)[:, None] + random.normal(0, 0.06, (20, 50))
+    board = pd.DataFrame(base, [f"m{i}" for i in range(20)], [f"t{j}" for j in range(50)]).rename_axis("model")
+    again = board.copy()
+    again.loc["twin"] = again.loc["m19"] + np.r_[0.05, 0.01, 0.002, np.zeros(47)]
+    before, after = (ap.audit(table.reset_index(), n_resamples=2000) for table in (board, again))
+    assert "Twins" not in dict(before.verdict)
+    assert "twin and m19" in dict(after.verdict)["Twins"] or "m19 and twin" in dict(after.verdict)["Twins"]
+    rank_sets = (made.findings["simultaneous_rank_interval"].sel(model=board.index) for made in (before, after))
+    sizes = [int(sets.diff("ci_bound").sum()) for sets in rank_sets]
+    assert sizes[1] <= sizes[0] + 20  # the twin itself, in the set of each

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,29 @@ def test_runs_in_memory_are_those_of_files(tmp_path: Path, layout: str) -> None:
 
 GRADES = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(-1, 2), min_size=1)
 LISTS = st.dictionaries(st.sampled_from("abcdefghij"), st.sampled_from([0.5, 1.0, 2.0, 3.5]), min_size=1)
+
+
+def test_one_run_needs_no_name() -> None:
+    (run,) = list(RUNS.values())[:1]
+    expected = ap.evaluate_runs(QRELS, {"run": run})
+    rows = [(topic, document, score) for topic, listed in run.items() for document, score in listed.items()]
+    for one in (run, pd.DataFrame(rows, columns=["qid", "docno", "score"])):
+        xr.testing.assert_identical(ap.evaluate_runs(QRELS, one), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("ranx") is None, reason="ranx, which brings much along, is not here")
+@pytest.mark.filterwarnings("ignore:unsafe cast from uint64 to int64")  # in the code that ranx compiles
+def test_objects_of_ranx_are_runs_and_judgments() -> None:
+    import ranx
+
+    runs = [ranx.Run(run, name=name) for name, run in RUNS.items()]
+    expected = ap.evaluate_runs(QRELS, RUNS)
+    xr.testing.assert_identical(ap.evaluate_runs(ranx.Qrels(QRELS), runs), expected)
+    one = ap.evaluate_runs(ranx.Qrels(QRELS), runs[0])
+    xr.testing.assert_equal(one["estimate"], expected["estimate"].isel(model=[0]))
+    with pytest.raises(AlignmentError, match="same name"):
+        ap.evaluate_runs(QRELS, [runs[0], runs[0]])
 
 
 @pytest.mark.needs("pytrec_eval")
@@ -124,7 +148,7 @@ def test_another_convention_and_options_are_passed_on() -> None:
         ({"q1": {"d": None}}, RUNS, InvalidInputError, "not a whole number in range"),
         (QRELS, {"a": {"q1": {"d1": "high"}}}, InvalidInputError, r"not a number[\s\S]*run 'a', line 1"),
         (QRELS, {"a": {"q1": {"d1": np.nan}}}, InvalidInputError, "not a number"),
-        (QRELS, {"a": {"q1": [("d1", 1)]}}, InvalidInputError, r"not a mapping[\s\S]*topic 'q1'"),
+        (QRELS, {"a": {"q1": [("d1", 1)], "q2": {"d1": 1}}}, InvalidInputError, r"not a mapping[\s\S]*topic 'q1'"),
         (QRELS, "bm25.run", InvalidInputError, "import trec"),
         (QRELS, 3, InvalidInputError, "neither mappings nor a data frame"),
         (QRELS, {1: RUNS["bm25"], "1": RUNS["dense"]}, AlignmentError, "same name"),
@@ -132,7 +156,6 @@ def test_another_convention_and_options_are_passed_on() -> None:
         (QRELS, {"a": {None: {"d1": 1}}}, InvalidInputError, "no name"),
         (QRELS, {"a": {"q1": {"\udce9": 1}}}, InvalidInputError, "not Unicode"),
         (pd.DataFrame({"qid": ["q1"], "grade": [1]}), RUNS, InvalidInputError, r"no column 'doc_id'[\s\S]*'docno'"),
-        (QRELS, pd.DataFrame({"qid": ["q1"], "docno": ["d"], "score": [1]}), InvalidInputError, "no column 'run_id'"),
     ],
 )
 def test_what_is_wrong_is_named(qrels: Any, runs: Any, error: type[AucprError], message: str) -> None:

@@ -13,7 +13,7 @@ from aucpr_dask.errors import AlignmentError, InvalidInputError, bad_argument, b
 from aucpr_dask.evaluation.rankings import lead_of
 from aucpr_dask.schema.checks import REAL, check_counts, names_of, text
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.terms import GRADE, ITEM, ITEM_ROLES, RANKING_DIMS
+from aucpr_dask.schema.terms import GRADE, ITEM, ITEM_ROLES, QUERY, RANKING_DIMS
 from aucpr_dask.scores.validate import check_same_labels, check_unique, float_scores, refuse_lazy
 
 Labelled = TypeVar("Labelled", xr.DataArray, xr.Variable)
@@ -100,15 +100,20 @@ def score_inputs(dataset: xr.Dataset, positive_from: int | None, path: str) -> d
 
 
 def _refuse_former_grades(dataset: xr.Dataset, total: xr.DataArray, path: str) -> None:
-    """Raise if positives are counted at grades that no label has any more: labels were changed, and counts were not."""
+    """Raise if no label has a higher grade than 1, against the counts: labels were changed since."""
     label = dataset.get("label")
-    higher = total.sel({GRADE: [grade for grade in total[GRADE].values if grade > 1]})
-    if label is None or not isinstance(label.data, np.ndarray) or (label.data > 1).any() or not (higher > 0).any():
+    grades = total[GRADE].values.tolist()
+    if label is None or not isinstance(label.data, np.ndarray) or (label.data > 1).any() or not {1, 2} <= {*grades}:
+        return
+    higher = total.sel({GRADE: 2}) / total.sel({GRADE: 1})
+    # Higher grades may stand at items that no model ranked, but hardly where many others were.
+    chance = (1 - higher.fillna(0.0)) ** (label == 1).sum(ITEM)
+    if float(chance.min([dim for dim in chance.dims if dim != QUERY]).prod()) > 0.001:
         return
     what, where = "n_positive counts labels of several grades, and all labels are 0 or 1", where_of(path)
     remedy = "keep the grades and pass positive_from=; or say which of them are 1 now: "
     remedy += "scores.assign(n_positive=scores['n_positive'].sel(grade=..., drop=True))"
-    received = f"grades {few(total[GRADE].values.tolist())} of 'n_positive'"
+    received = f"grades {few(grades)} of 'n_positive'"
     raise InvalidInputError(what, where, received, "labels of these grades, or one number for each query", remedy)
 
 

@@ -69,6 +69,7 @@ def audit_findings(data: Scores, question: ComparisonOptions, incomplete: str | 
         "n_cells": int(estimate.size),
         "n_empty": int(estimate.isnull().sum()),
         "n_may_be_first": _n_may_be_first(ranks),
+        "twins": _twins(estimates),
         "left_out": list(estimates.left_out),
         "models_left_out": list(estimates.models_left_out),
     }
@@ -174,6 +175,15 @@ def _neighbours(
         "resolution_of_neighbours": float(np.median(of_neighbours.detectable(POWER))),
     }
     return {name: np.append(column, np.nan) for name, column in found.items()}, facts
+
+
+def _twins(estimates: Estimates) -> list[str]:
+    """Return the pairs of models that differ on some units, but on too few to tell."""
+    first, second = pairs.all_pairs(len(estimates.models))
+    is_twin = families.undecided(estimates.values, first, second)
+    return [
+        f"{estimates.names[i]} and {estimates.names[j]}" for i, j in zip(first[is_twin], second[is_twin], strict=True)
+    ]
 
 
 def _units(estimates: Estimates) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -24,6 +24,7 @@ from aucpr_dask.scores.store import open_scores
 DOCUMENT = ("doc_id", "docno", "docid", "document", "doc")
 GRADE = ("relevance", "label", "grade", "rel", "judgment")
 SCORE = ("score", "sim")
+ONE_RUN = "run"  # the name of a run without one
 _AS_MAPPING = "{topic: {document: number}}, for each run, or a data frame with a column of each"
 AGREEMENT = 1e-6  # of average precision by ir_measures
 
@@ -85,13 +86,14 @@ def from_runs(
 
     Parameters
     ----------
-    qrels : mapping or data frame
+    qrels : mapping, data frame or ranx.Qrels
         Judgments: ``{topic: {document: grade}}``, as pytrec_eval and ranx take them, or a frame with a column of
         topics (``query_id``, ``qid``, ``topic``), of documents (``doc_id``, ``docno``) and of grades (``relevance``,
         ``label``), as ir_measures and PyTerrier name them. Grade -1 is unjudged; other negative grades count as 0.
-    runs : mapping or data frame
+    runs : mapping, data frame, ranx.Run or list of them
         ``{run: {topic: {document: score}}}``; or a mapping of names to data frames with columns of topics, documents
-        and scores; or one frame with also a column of runs (``run_id``, ``model``, ``name``).
+        and scores; or one frame with also a column of runs (``run_id``, ``model``, ``name``). One run needs no name:
+        ``{topic: {document: score}}``, or a frame without that column. Or ranx's ``Run``, one or several.
     layout : {"per-run", "pooled"}
         Whether each run keeps its own lists, or all share the pool of documents.
     dtype : {"float32", "float64"}
@@ -124,10 +126,21 @@ def from_runs(
 
 def _runs(runs: Any) -> dict[str, Columns]:
     """Return the columns of every run, by name."""
-    if not isinstance(runs, Mapping):
+    several = runs if isinstance(runs, list | tuple) and not hasattr(runs, "_fields") else [runs]
+    if several and all(map(_is_of_ranx, several)):
+        named = [(str(run.name or ONE_RUN), run.to_dict()) for run in several]
+        if len(dict(named)) < len(named):
+            raise AlignmentError("two runs have the same name", "runs", few(name for name, _ in named))
+        runs = dict(named)
+    elif not isinstance(runs, Mapping):
         frame = frame_of(runs, "runs")
-        column = _column(frame, MODELS, "runs")
-        runs = {str(name): part for name, part in frame.groupby(column, sort=False)}
+        if not {*MODELS} & {*frame.columns}:
+            runs = {ONE_RUN: frame}
+        else:
+            column = _column(frame, MODELS, "runs")
+            runs = {str(name): part for name, part in frame.groupby(column, sort=False)}
+    elif runs and all(map(_is_list_of_one_run, runs.values())):
+        runs = {ONE_RUN: runs}
     if not runs:
         raise InvalidInputError("there is no run", "runs", brief(runs), "at least one run", f"give {_AS_MAPPING}")
     names = [str(name) for name in runs]
@@ -136,8 +149,19 @@ def _runs(runs: Any) -> dict[str, Columns]:
     return {str(name): _columns(run, f"run {str(name)!r}", SCORE, _scores) for name, run in runs.items()}
 
 
+def _is_of_ranx(table: Any) -> bool:
+    return type(table).__module__.startswith("ranx.")
+
+
+def _is_list_of_one_run(listed: Any) -> bool:
+    """Return whether this maps documents to numbers, and not topics to mappings."""
+    return isinstance(listed, Mapping) and bool(listed) and not any(isinstance(one, Mapping) for one in listed.values())
+
+
 def _columns(table: Any, what: str, values: Sequence[str], checked: Any) -> Columns:
     """Return the columns of judgments or of one run."""
+    if _is_of_ranx(table):
+        table = table.to_dict()
     if isinstance(table, Mapping):
         topics, documents, numbers = _flat(table, what)
     else:

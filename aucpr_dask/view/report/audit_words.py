@@ -10,6 +10,7 @@ import xarray as xr
 from aucpr_dask.errors import few, printable
 from aucpr_dask.inference.auditing import EXPECTED, TOP
 from aucpr_dask.inference.designs import measured, unit_names
+from aucpr_dask.inference.families import LEAST_UNITS
 from aucpr_dask.inference.powering import POWER, missed_in_words, power_in_words
 from aucpr_dask.schema.terms import MODEL, QUERY, in_words, rounded_percent
 from aucpr_dask.scores.importing.files import count
@@ -59,6 +60,10 @@ def verdict(findings: xr.Dataset) -> list[tuple[str, str]]:
         (f"{many.capitalize()} that decide", _deciding(findings)),
         ("Stability", _stability(findings)),
     ]
+    if twins := list(findings.attrs["twins"]):
+        differ = f"{count(len(twins), 'pair')} of models {'differs' if len(twins) == 1 else 'differ'}"
+        why = f"on fewer than {LEAST_UNITS} {many}, too few to tell which is better"
+        said.append(("Twins", f"{differ} {why}: {few(list(map(printable, twins)))}."))
     if findings.attrs["n_empty"]:
         said.append(("Empty cells", _empty_cells(findings)))
     return [*said, ("Columns", _columns(findings))]
