@@ -592,31 +592,27 @@ def test_pairs_leave_out_what_some_model_lacks(reader: Reader, tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:method='bootstrap' over")  # few positives
-def test_pairs_on_items_and_queries_of_a_tree(reader: Reader, pages: Path) -> None:
-    reader.open(pages / "tree.html")
+@pytest.mark.filterwarnings("ignore:method=.* over")  # few positives
+@pytest.mark.parametrize("has_scores", [True, False])
+def test_pairs_on_items_and_queries_of_a_tree(reader: Reader, pages: Path, tmp_path: Path, has_scores: bool) -> None:
+    """With scores by their influences, as `compare` does with scores; otherwise by the replicates of the result."""
     scores = xr.DataTree.from_dict({"first": pooled(8, 120, seed=1), "topics": queried(12, 6)})
-    result = ap.evaluate(
-        scores,
-        ["average_precision", "roc_area"],
-        missing="drop",
-        keep_replicates=True,
-        n_resamples=200,
-        prevalence_design="fixed",  # queries of few positives have resamples without any otherwise
-    )
-    found = reader.compare("data-set-0", "m1", "m4")
-    same_numbers(found, ap.compare(result["first"].to_dataset()), "m1", "m4")
-    topics = result["topics"].to_dataset()
-    same_numbers(reader.compare("data-set-2", "m7", "m2"), ap.compare(topics), "m7", "m2")
-    same_numbers(reader.compare("data-set-2", "m7", "m2", how=1), ap.compare(topics, sample="items"), "m7", "m2")
+    how: dict[str, Any] = {"missing": "drop", "prevalence_design": "fixed"}
+    result = ap.evaluate(scores, ["average_precision", "roc_area"], keep_replicates=True, n_resamples=200, **how)
+    page = pages / "tree.html" if has_scores else ap.report(result, tmp_path / "page.html")
+    first, topics = (node.to_dataset() for node in ((scores if has_scores else result)[name] for name in result))
+    how = how if has_scores else {}
+    reader.open(page)
+    place = "data-set-2" if has_scores else "data-set-1"
+    same_numbers(reader.compare("data-set-0", "m1", "m4"), ap.compare(first, **how), "m1", "m4")
+    same_numbers(reader.compare(place, "m7", "m2"), ap.compare(result["topics"].to_dataset()), "m7", "m2")
+    expected = ap.compare(topics, sample="items", **how)
+    same_numbers(reader.compare(place, "m7", "m2", how=1), expected, "m7", "m2")
+    assert f"{expected.attrs['design'][1:]}." in reader.find(f"#{place} .answer").text
     reader.enter(reader.find("#data-set-0 .leaderboard > .tools select"), "1")
     reader.wait(lambda: "Roc area" in reader.find("#data-set-0 caption").text)
-    same_numbers(
-        reader.compare("data-set-0", "m1", "m4"),
-        ap.compare(result["first"].to_dataset(), estimator="roc_area"),
-        "m1",
-        "m4",
-    )
+    expected = ap.compare(first, estimator="roc_area", **how)
+    same_numbers(reader.compare("data-set-0", "m1", "m4"), expected, "m1", "m4")
 
 
 @pytest.mark.slow

@@ -149,7 +149,7 @@ def export(output: cli.Output, store: str, path: str, data_sets: tuple[str, ...]
 )
 @click.argument("result")
 @click.argument("page", type=click.Path(path_type=Path), required=False)
-@click.option("--scores", metavar="STORE", help="The scores that were evaluated: adds curves of the best models.")
+@click.option("--scores", metavar="STORE", help="The scores that were evaluated: adds curves and comparisons.")
 @cli.data_sets_option
 @cli.options_of(ReportOptions, *ReportOptions.__dataclass_fields__)
 @cli.overwrite_option
@@ -162,8 +162,8 @@ def report(
     By default PAGE is in this folder and named like the store: result.html for result.zarr.
 
     It holds leaderboards to sort, filter and search, the comparison of any two models, an explanation of the numbers
-    and their provenance, and the tables as CSV. Models on data sets without queries can be compared if the result
-    keeps its replicates (evaluate --keep-replicates).
+    and their provenance, and the tables as CSV. Models on data sets without queries can be compared with --scores, or
+    if the result keeps its replicates (evaluate --keep-replicates).
     """
     from aucpr_dask.schema.terms import select_data_sets
 

@@ -15,6 +15,7 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.results import laid_out
 from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.estimators import WITH_INFLUENCE
 from aucpr_dask.schema.options import ADJUSTMENTS, SAMPLES
 from aucpr_dask.schema.terms import ESTIMATOR, LOWER, MEASURE, METHOD, QUERY, UNIT, in_words, plural
 
@@ -23,6 +24,7 @@ BY_P_VALUE = ("holm", "benjamini_hochberg", "none")  # adjustments without joint
 POWERED = "prediction_powered"
 UNIT_RESAMPLES, ITEM_RESAMPLES = 10_000, 1000
 COMPARED, SCORED = "items_compared", "items_scored"  # attributes of results whose models lack items
+HAS_SCORES = "has_scores"  # attribute of results that were just made from scores
 
 METHODS = {
     UNITS: ("sign_flip", "bootstrap_t", "bootstrap", "t", "wilcoxon"),
@@ -216,9 +218,18 @@ def describe(
         sentence = f"signs flipped: the differences on {whole}, {how}; fixed: {models}"
     else:
         sentence = f"sample: {whole}; fixed: {models}"
+    if condition and sampling.sample == ITEMS and drawn == "clusters":
+        condition = condition.replace("positives", "clusters with positives")
     sentence = "; ".join([sentence, *([condition] if condition else []), *reading_of(attrs)])
     compared, scored = attrs.get(COMPARED, 0), attrs.get(SCORED, 0)
     return sentence if compared == scored else f"{sentence}; on the {compared:,} of {scored:,} items that all scored"
+
+
+def why_bootstrap(estimator: str | None, *, has_scores: bool) -> str:
+    """Say why items are compared by the bootstrap, and not by influences, though nobody asked for it."""
+    is_known = estimator in (None, *WITH_INFLUENCE) and not has_scores
+    why = "the result keeps no influences; its scores do" if is_known else "no influences are known here"
+    return f"; by the bootstrap, because {why}"
 
 
 def _models_in_words(n_models: int, attrs: dict[Any, Any]) -> str:

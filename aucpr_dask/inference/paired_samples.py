@@ -127,6 +127,8 @@ class PairedSample:
             n_machine=self.n_machine,
             condition=designs.CONDITIONS[self.sampling.sample, self.sampling.method],
         )
+        if self.question.method is None and (self.sampling.sample, self.sampling.method) == (ITEMS, "bootstrap"):
+            sentence += designs.why_bootstrap(self.estimator, has_scores=designs.HAS_SCORES in self.node.attrs)
         if estimates.models_left_out:
             sentence += f"; left out, without an estimate: {few(map(repr, estimates.models_left_out))}"
         return sentence

@@ -13,7 +13,7 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.api import evaluate_dataset
 from aucpr_dask.inference.classes import means_over_classes
 from aucpr_dask.inference.covarying import COMPARED_BY, COVARIANCE_OPTIONS, covariance
-from aucpr_dask.inference.designs import BOTH, COMPARED, ITEM_RESAMPLES, ITEMS, SCORED
+from aucpr_dask.inference.designs import BOTH, COMPARED, HAS_SCORES, ITEM_RESAMPLES, ITEMS, SCORED
 from aucpr_dask.inference.machine_labels import machine_nodes, of_machine, refuse_other_samples
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
 from aucpr_dask.inference.requirements import (
@@ -132,7 +132,7 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
             result = covariance(node, plain["estimators"][0], **options)
         else:
             result = evaluate_dataset(node, path, over_items if are_sampled else over_units)
-        return result.assign_attrs(_counts_of_items(node))
+        return result.assign_attrs(_counts_of_items(node) | {HAS_SCORES: True})
 
     return map_nodes(on_common_items(scores, over_units.missing), evaluate_node)
 

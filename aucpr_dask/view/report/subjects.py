@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,16 @@ from aucpr_dask.errors import AlignmentError, FewPositivesWarning, InvalidInputE
 from aucpr_dask.inference import designs, families, samples, units
 from aucpr_dask.inference.aggregating import aggregate
 from aucpr_dask.inference.comparing import compare
+from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.designs import direction, measured, unit_names, with_estimators
+from aucpr_dask.inference.questions import results_for
 from aucpr_dask.inference.requirements import has_classes, require_results
 from aucpr_dask.inference.samples import DATASET, REPLICATE, Estimates, labels_of, stack_data_sets
 from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.options import in_words_of_today
+from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions, in_words_of_today
 from aucpr_dask.schema.terms import (
     BOUND,
+    BOUNDS,
     CLASS,
     ESTIMATOR,
     METHOD,
@@ -44,16 +47,17 @@ ALL = "All data sets"
 STEPS = 200  # of the grid of a curve
 CURVE_OPTIONS = ("missing", "unjudged", "prevalence")
 MOST_ADJUSTED = 100  # models whose p-values are adjusted for all pairs
+MOST_BY_INFLUENCE = 200  # models whose pairs are compared by influences, the best
 MOST_REPLICATE_BYTES = 24 * 2**20  # of a page; beyond that, only those of the best models are kept
 
 NO_REPLICATES = (
-    "Models cannot be compared here: there are no queries, and the result keeps no replicates of its items. Evaluate "
-    "with keep_replicates=True (on the command line: --keep-replicates)."
+    "Models cannot be compared here: there are no queries, and the result keeps no replicates of its items. Give the "
+    "scores to the report (scores=, --scores), or evaluate with keep_replicates=True (--keep-replicates)."
 )
 NO_OTHER_UNIT = "Models cannot be compared here: there is only one {}."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Subject:
     """What one section shows: estimates and their means, with `compare` of its models and options as `compared`."""
 
@@ -64,7 +68,25 @@ class Subject:
     method: str | None  # the interval of single rankings
     others: dict[str, xr.DataArray]  # other intervals of single rankings, which the page can show in its place
     level: float
-    compared: Callable[..., xr.Dataset]
+    of_result: Callable[..., xr.Dataset]  # compares models by what the result holds
+    scores: xr.Dataset | None = None  # of the same models and queries
+    found: dict[str, xr.Dataset | None] = field(default_factory=dict)  # what `by_influence` has computed
+
+    def by_influence(self, estimator: str) -> xr.Dataset | None:
+        """Return what compares the best models by the influences of their items; None where these are unknown."""
+        if estimator not in self.found:
+            self.found[estimator] = None if self.scores is None else _covariances(self, self.scores, estimator)
+        return self.found[estimator]
+
+    def compared(self, models: NDArray[np.intp], *, estimator: str, **options: Any) -> xr.Dataset:
+        """Compare models as :func:`aucpr_dask.compare` does: without queries by their scores, if these are given."""
+        node = self.by_influence(estimator) if self.dim is None else None
+        if node is None:
+            return self.of_result(models, estimator=estimator, **options)
+        rows = labels_of(node["estimate"], MODEL).get_indexer(labels_of(self.node["estimate"], MODEL)[models])
+        if (rows < 0).any():
+            raise InvalidInputError("only the best models are compared by their scores")
+        return _by_scores(node.isel({MODEL: rows, OTHER_MODEL: rows}), self.level, estimator=estimator, **options)
 
     @property
     def models(self) -> list[str]:
@@ -145,10 +167,7 @@ def _data_set(path: str, node: xr.Dataset, interval: str | None) -> Subject:
     level = level_of(node)
 
     def compared(models: np.ndarray[Any, Any], **options: Any) -> xr.Dataset:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FewPositivesWarning)  # the page says how many there are, and the condition
-            compared = compare(node.isel({MODEL: models}), level=level, incomplete="drop", **options)
-        return compared  # type: ignore[return-value]
+        return _by_scores(node.isel({MODEL: models}), level, **options)
 
     means: xr.Dataset = aggregate(node, level=level)  # type: ignore[assignment]
     return Subject(path, node, dim, means, method, others, level, compared)
@@ -194,6 +213,35 @@ def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
 # Comparisons
 
 
+def _by_scores(node: xr.Dataset, level: float, **options: Any) -> xr.Dataset:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FewPositivesWarning)  # the page says how many there are, and the condition
+        compared = compare(node, level=level, incomplete="drop", **options)
+    return compared  # type: ignore[return-value]
+
+
+def _covariances(subject: Subject, scores: xr.Dataset, estimator: str) -> xr.Dataset | None:
+    """Return the covariances of the best models, evaluated as the result was; None without influences."""
+    attrs, mean = in_words_of_today(subject.node.attrs), subject.means["estimate"].sel({ESTIMATOR: estimator})
+    defaults = EvaluationOptions().as_parameters()
+    options = {
+        name: value
+        for name, value in attrs.items()
+        if name in defaults and name not in {"level", "estimators", "seed", "n_resamples", "n_folds"}
+        if (list(value) if np.iterable(value) and not isinstance(value, str) else value) != defaults[name]
+    }
+    options |= {"unit": attrs.get("sampled", "items"), "prevalence_design": attrs.get("prevalence_design", "fixed")}
+    best = np.sort(np.argsort(-mean.transpose(MODEL).values, kind="stable")[:MOST_BY_INFLUENCE])
+    names = shown_labels(scores, MODEL)
+    rows = [names.index(subject.models[place]) for place in best]
+    question = ComparisonOptions(estimator=estimator, sample=designs.ITEMS, method="influence")
+    try:
+        found: xr.Dataset = results_for(scores.isel({MODEL: rows}), question, options).compute()
+    except InvalidInputError:  # of the estimator, or of how scores were read, no influences are known
+        return None
+    return found.assign_coords({dim: labels_of(subject.node["estimate"], MODEL)[best] for dim in (MODEL, OTHER_MODEL)})
+
+
 def comparisons(
     subject: Subject, estimator: str, payload: Payload, seed: int, share: float = 1.0
 ) -> tuple[list[dict[str, Any]], str | None]:
@@ -205,7 +253,10 @@ def comparisons(
         found = []
         if len(estimates.units) > 1:
             found.append(_by_units(subject, estimates, estimator, payload, seed))
-        if REPLICATE in subject.node:
+        node = subject.by_influence(estimator)
+        if node is not None:
+            found.append(_by_influence(subject, node, estimates, payload))
+        elif REPLICATE in subject.node:
             found.append(_by_items(subject, estimates, estimator, payload, share))
     except InvalidInputError as error:
         return [], f"Models cannot be compared here: {str(error).splitlines()[0]}."
@@ -242,7 +293,9 @@ def _by_items(subject: Subject, estimates: Estimates, estimator: str, payload: P
     replicates = samples.read_replicates(subject.node[[REPLICATE]], kept, estimator)
     if not np.isfinite(replicates).all():
         raise InvalidInputError("some resamples have no estimate")
-    return _record(subject, kept, design, n_resamples, False) | {
+    record = _record(subject, kept, design, n_resamples, False)
+    return record | {
+        "design": record["design"] + designs.why_bootstrap(estimator, has_scores=subject.scores is not None),
         "n_without": n_models - len(places),
         "estimate": payload.add(kept.mean),
         "values": payload.add(replicates),
@@ -250,6 +303,31 @@ def _by_items(subject: Subject, estimates: Estimates, estimator: str, payload: P
         "adjusted": _adjusted(subject, kept, payload, estimator=estimator, design=design),
         "seed": subject.node.attrs.get("seed"),
     }
+
+
+def _by_influence(subject: Subject, node: xr.Dataset, estimates: Estimates, payload: Payload) -> dict[str, Any]:
+    design = designs.settle(subject.dim, designs.ITEMS, "influence")
+    compared = _by_scores(node, subject.level, sample=designs.ITEMS)
+    kept = replace(estimates, models=labels_of(compared["estimate"], MODEL))
+    n_models = len(estimates.models)
+    is_whole = len(kept.models) == n_models <= MOST_ADJUSTED
+    columns = {"errors": "standard_error", "p_values": "p_value", "adjusted": "p_adjusted"}
+    return (
+        _record(subject, kept, design, 0, False)
+        | {
+            "design": compared.attrs["design"],
+            "n_without": n_models - len(kept.models),
+            "estimate": payload.add(compared["estimate"].values),
+            "lower": payload.add(compared["interval"].sel({BOUND: BOUNDS[0]}).values),
+            "possible": True,
+            "seed": compared.attrs["seed"],
+        }
+        | {
+            name: payload.add(compared[column].values)
+            for name, column in columns.items()
+            if is_whole or name != "adjusted"
+        }
+    )
 
 
 def _places(subject: Subject, estimates: Estimates) -> NDArray[np.intp]:
@@ -277,7 +355,7 @@ def _record(
         "models": _places(subject, estimates).tolist(),
         "n_resamples": n_resamples,
         "complete": complete,
-        "place": families.order_statistic(n_resamples, subject.level, complete),
+        "place": families.order_statistic(n_resamples, subject.level, complete) if n_resamples else None,
         "level": subject.level,
         "left_out": [printable(name) for name in estimates.left_out],
         "n_pairs": n_models * (n_models - 1) // 2,
@@ -298,11 +376,11 @@ def _adjusted(
 # Curves
 
 
-def curves_of(subject: Subject, scores: dict[str, xr.Dataset], payload: Payload, top: int) -> dict[str, Any] | None:
+def curves_of(subject: Subject, payload: Payload, top: int) -> dict[str, Any] | None:
     """Return the curves of the best models of one data set, of each of its queries; None for means over data sets."""
-    if subject.dim not in (None, QUERY) or top < 1:
+    node = subject.scores
+    if node is None or top < 1:
         return None
-    node = _matched(subject, scores)
     mean = subject.means["estimate"].transpose(MODEL, ...).values[:, 0]
     best = [int(i) for i in np.argsort(-mean, kind="stable")[:top] if np.isfinite(mean[i])]
     if not best:
@@ -338,8 +416,10 @@ def _prevalence(subject: Subject, attrs: dict[Any, Any]) -> list[float]:
     return [float(np.median(known)) if (known := column[~np.isnan(column)]).size else np.nan for column in table.T]
 
 
-def _matched(subject: Subject, scores: dict[str, xr.Dataset]) -> xr.Dataset:
-    """Return the scores of a section, in the order of its queries."""
+def matched(subject: Subject, scores: dict[str, xr.Dataset]) -> xr.Dataset | None:
+    """Return the scores of a section, in the order of its queries; None for means over data sets."""
+    if subject.dim == DATASET:
+        return None
     remedy = "pass the scores that were evaluated"
     if subject.name not in scores:
         has = ", ".join(map(repr, scores))

@@ -158,13 +158,14 @@ def _limits(subject: Subject, options: ReportOptions) -> str:
     if len(subject.models) > MOST_RANKED:
         return ""
     baseline = _label_of_baseline(subject, options)
+    node = subject.by_influence(subject.estimators[0]) if subject.dim is None else None
     question = ComparisonOptions(
         estimator=subject.estimators[0], level=subject.level, incomplete="drop", baseline=baseline, seed=options.seed
     )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FewPositivesWarning)  # the page says how many there are, and the condition
-            _, _, reach, _ = pair_reaches(subject.node, subject.dim, question)
+            _, _, reach, _ = pair_reaches(subject.node if node is None else node, subject.dim, question)
     except InvalidInputError:  # too few models or units, or no replicates
         return ""
     return f" {sentence(reach.floor(POWER))}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS
 from aucpr_dask.schema.options import ReportOptions, renamed
 from aucpr_dask.scores.importing.files import closest, count
 from aucpr_dask.view.report import pages, words
-from aucpr_dask.view.report.subjects import Subject, comparisons, curves_of, shown_labels, subjects_of
+from aucpr_dask.view.report.subjects import Subject, comparisons, curves_of, matched, shown_labels, subjects_of
 from aucpr_dask.view.tables import distinct
 
 UNKNOWN = "\N{EN DASH}"
@@ -49,11 +50,12 @@ def report(
     result : xarray.Dataset or xarray.DataTree
         What :func:`aucpr_dask.evaluate`, :func:`aucpr_dask.run`, :func:`aucpr_dask.from_values` or
         :func:`aucpr_dask.open_result` returns. Models on data sets without queries can be compared if it keeps their
-        replicates.
+        replicates, or with `scores`.
     path : str or Path
         The page to write.
     scores : xarray.Dataset or xarray.DataTree, optional
-        The scores that were evaluated, for the curves.
+        The scores that were evaluated: for the curves, and to compare the best 200 models over items as
+        :func:`aucpr_dask.compare` does with scores, by their influences in place of replicates.
     title : str
         The page's heading.
     interval_method : str, optional
@@ -107,21 +109,22 @@ def report(
 
 def _render(result: terms.Scores, scores: terms.Scores | None, options: ReportOptions) -> str:
     subjects = subjects_of(result, options.interval_method)
+    if scores is not None:
+        of_scores = dict(terms.nodes_of(scores))
+        subjects = [replace(subject, scores=matched(subject, of_scores)) for subject in subjects]
     models = dict.fromkeys(name for subject in subjects for name in subject.models)
     if options.baseline is not None and options.baseline not in models:
         received, allowed = brief(options.baseline), closest(options.baseline, models)
         raise InvalidInputError("no data set has this baseline", "option 'baseline'", received, allowed)
     payload = pages.Payload()
     names: list[list[str]] = []
-    kept = {} if scores is None else dict(terms.nodes_of(scores))
     intervals = words.interval_terms(subjects)
     firsts = list(dict.fromkeys(subject.measured[0] for subject in subjects))
     share = 1 / sum(len(subject.estimators) for subject in subjects)
     data = {
         "flags": [{"name": flag.name, "bit": flag.bit} for flag in terms.FLAGS],
         "sections": [
-            _data(place, subject, payload, names, options, share)
-            | {"curves": curves_of(subject, kept, payload, options.top) if kept else None}
+            _data(place, subject, payload, names, options, share) | {"curves": curves_of(subject, payload, options.top)}
             for place, subject in enumerate(subjects)
         ],
         "names": names,

@@ -279,7 +279,7 @@
         const row = plan.models.indexOf(places.get(name));
         if (row < 0) {
           message.textContent = `${name} cannot be compared: ` + (plan.n_without
-            ? "this page keeps the replicates of the best models only." : "it has no estimate.");
+            ? "this page compares the best models only." : "it has no estimate.");
           return;
         }
         rows.push(row);
@@ -324,6 +324,15 @@
   }
 
   async function compare(plan, [one, other]) {
+    if (plan.method === "influence") {
+      const [estimate, errors, p, lower] = await Promise.all(
+        [plan.estimate, plan.errors, plan.p_values, plan.lower].map(numbers));
+      const n = plan.models.length, at = one * n + other;
+      const found = { difference: estimate[one] - estimate[other], error: errors[at], p: p[at], lower: lower[at],
+        upper: 0 - lower[other * n + one] };
+      if (plan.adjusted) found.adjusted = (await numbers(plan.adjusted))[at];
+      return found;
+    }
     const values = await numbers(plan.values);
     const width = plan.values.shape[1];
     let rows, found;
@@ -344,7 +353,8 @@
   const WIDTH = 640, HEIGHT = 180, LEFT = 76, BOTTOM = 22;
 
   function chart(plan, section, found) {
-    return found.units ? unitChart(plan, section, found.units) : replicateChart(found.replicates);
+    if (found.units) return unitChart(plan, section, found.units);
+    return found.replicates ? replicateChart(found.replicates) : "";
   }
 
   function unitChart(plan, section, differences) {

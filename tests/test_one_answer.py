@@ -1,0 +1,120 @@
+"""One question has one answer, in whatever way it is asked."""
+
+import base64
+import gzip
+import json
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from click.testing import CliRunner
+
+import aucpr_dask as ap
+from aucpr_dask.cli import main
+from aucpr_dask.view.report.pages import Payload
+from aucpr_dask.view.report.subjects import comparisons, subjects_of
+
+Answer = tuple[float | None, Any, str | None]  # p-value, interval and design; None of what a way does not say
+
+
+def clustered() -> xr.Dataset:
+    """Scores of two models on items in clusters of both classes."""
+    random = np.random.default_rng(1)
+    cluster = np.repeat(np.arange(30), 12)
+    label = (random.random(cluster.size) < 0.3).astype(np.int8)
+    score = random.normal(label * np.array([[1.3], [1.8]])) + random.normal(0, 0.5, (2, 30))[:, cluster]
+    return xr.Dataset(
+        {"score": (("model", "item"), score), "label": ("item", label), "cluster": ("item", cluster)},
+        coords={"model": ["new", "old"]},
+    )
+
+
+def of_compare(data: Any, *label: Any, **options: Any) -> Answer:
+    found = ap.compare(data, *label, baseline="old", **options).sel(model="new")
+    return float(found["p_value"]), found["interval"].values, found.attrs["design"]
+
+
+def by_mapping(scores: xr.Dataset, unit: dict[str, str]) -> Answer:
+    models = dict(zip(["new", "old"], scores["score"].values, strict=True))
+    return of_compare(models, scores["label"].values, groups=scores["cluster"].values, **unit)
+
+
+def by_gate(scores: xr.Dataset, unit: dict[str, str]) -> Answer:
+    gate = ap.gate(scores, "new", "old", **unit)
+    return gate.p_value, gate.interval, gate.design
+
+
+def by_metrics(scores: xr.Dataset, unit: dict[str, str]) -> Answer:
+    groups = None if unit else scores["cluster"].values
+    new, old = scores["score"].values
+    found = ap.metrics.average_precision_difference(scores["label"].values, old, new, groups=groups)
+    return found.p_value, found.interval, None
+
+
+def by_report(scores: xr.Dataset, unit: dict[str, str]) -> Answer:
+    """The numbers that the page of a result shows next to its scores."""
+    (subject,) = subjects_of(ap.evaluate(scores, **unit), None)
+    payload = Payload()
+    (plan,), _ = comparisons(replace(subject, scores=scores), "average_precision", payload, 0)
+    p_value, lower = (
+        np.frombuffer(gzip.decompress(base64.b64decode(payload.texts[plan[name]["payload"]]))).reshape(2, 2)
+        for name in ("p_values", "lower")
+    )
+    return p_value[0, 1], (lower[0, 1], -lower[1, 0]), plan["design"]
+
+
+def by_command(scores: xr.Dataset, unit: dict[str, str], folder: Path) -> Answer:
+    ap.save_scores(scores, folder / "scores.zarr")
+    call = ["compare", str(folder / "scores.zarr"), "--baseline", "old", "--json"]
+    done = CliRunner().invoke(main, call + [word for name, value in unit.items() for word in (f"--{name}", value)])
+    (answer,) = json.loads(done.stdout)["comparisons"]
+    return answer["pairs"][0]["p_value"], answer["pairs"][0]["interval"], answer["facts"]["design"]
+
+
+WAYS: dict[str, Callable[..., Answer]] = {
+    "scores": lambda scores, unit: of_compare(scores, **unit),
+    "covariance": lambda scores, unit: of_compare(ap.covariance(scores, **unit)),
+    "mapping": by_mapping,
+    "rank": lambda scores, unit: (None, None, ap.rank(scores, **unit).attrs["design"]),
+    "power": lambda scores, unit: (None, None, ap.power(scores, **unit).attrs["design"]),
+    "gate": by_gate,
+    "metrics": by_metrics,
+    "report": by_report,
+    "command": by_command,
+}
+
+
+@pytest.mark.parametrize("unit", [{}, {"unit": "items"}], ids=["clusters", "items"])
+@pytest.mark.parametrize("way", WAYS)
+def test_one_question_has_one_answer(way: str, unit: dict[str, str], tmp_path: Path) -> None:
+    scores = clustered()
+    p_expected, interval_expected, design_expected = of_compare(scores, **unit)
+    drawn, ten = ("items with their labels", "positives") if unit else ("clusters", "clusters with positives")
+    assert design_expected == f"sample: the {drawn}; fixed: the 2 models; approximate, from 10 {ten} on"
+    p_value, interval, design = WAYS[way](scores, unit, *([tmp_path] if way == "command" else []))
+    assert p_value in (None, p_expected)
+    assert design in (None, design_expected)
+    if interval is not None:
+        np.testing.assert_allclose(interval, interval_expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("estimator", ["average_precision", "binormal"])
+def test_an_answer_by_the_bootstrap_says_why(estimator: str) -> None:
+    """A result keeps replicates of its clusters, which show less than influences; some estimators have no others."""
+    scores = clustered()
+    result = ap.evaluate(scores, estimator, keep_replicates=True, n_resamples=200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ap.errors.FewPositivesWarning)
+        by_result = ap.compare(result).attrs["design"]
+        by_scores = ap.compare(scores, estimator=estimator, n_resamples=200).attrs["design"]
+    kept = "the result keeps no influences; its scores do"
+    unknown = "no influences are known here"
+    has_influence = estimator == "average_precision"
+    assert by_result.startswith("resampled: the clusters, 200 times; ")
+    assert by_result.endswith(f"; by the bootstrap, because {kept if has_influence else unknown}")
+    assert by_scores.endswith(f"; by the bootstrap, because {unknown}") != has_influence
