@@ -405,3 +405,10 @@ def test_a_folder_that_cannot_be_read_as_a_whole_is_refused(tmp_path, monkeypatc
     monkeypatch.setattr(os, "scandir", scandir)
     with pytest.raises(InvalidInputError, match=r"cannot be read as a whole\n  where: .*closed"):
         import_arrays(tmp_path, tmp_path / "scores.zarr")
+
+
+def test_a_refusal_of_what_is_in_a_netcdf_file_names_the_file(tmp_path):
+    scores = xr.Dataset({"score": (("model", "item"), [[0.5, 0.1]]), "label": ("item", np.array([1, -55], "i1"))})
+    scores.to_netcdf(tmp_path / "a.nc", engine="scipy")
+    with pytest.raises(InvalidInputError, match=r"(?s)labels outside their domain.*file: .*a\.nc"):
+        import_xarray(tmp_path / "a.nc", tmp_path / "s.zarr")

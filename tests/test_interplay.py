@@ -282,6 +282,27 @@ def test_no_cell_is_a_formula(hostile: xr.Dataset, tmp_path: Path) -> None:
     assert cell(" =1") == "' =1"
 
 
+@pytest.mark.parametrize("format", ["csv", "json", "trec_eval", "trec_run"])
+def test_exports_hold_no_characters_that_terminals_obey(tmp_path: Path, format: str) -> None:
+    name = "\x1b[31mred\x1b]0;t\x07\x9b2J\u202e\nline"
+    scores = pooled(2).assign_coords(model=[name, "模型"])
+    ap.export(scores if format == "trec_run" else ap.evaluate(scores), tmp_path / "out", format=format)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    texts = [path.read_bytes().decode() for path in files] + [path.name for path in files]
+    assert any("模型" in text for text in texts)
+    assert not any(char in text for text in texts for char in "\x1b\x07\x9b\u202e")
+    if format == "csv":
+        assert r"\x1b[31mred\x1b]0;t\x07\x9b2J\u202e\nline" in texts[0]
+    if format == "json":
+        assert json.loads(texts[0])[0]["model"] == name
+
+
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    for write in (ap.export, ap.report):
+        with pytest.raises(InvalidInputError, match="not the path of a file"):
+            write(ap.evaluate(pooled(2)), tmp_path / ("x" * 5000 + ".csv"))
+
+
 INVISIBLE = ["\ufeff", "\u200b", "\u00a0", "\u2060", "\0", "\x1b", "\x0b", "\u3000", "\ufeff \u200e"]
 
 

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from aucpr_dask.errors import InvalidInputError, StoreError, lacks
+from aucpr_dask.errors import InvalidInputError, StoreError, bad_argument, lacks
 from aucpr_dask.interplay.frames import KEYS, tidy_table, wide_table
-from aucpr_dask.interplay.trec_files import distinct, write_evaluations, write_runs
+from aucpr_dask.interplay.trec_files import CONTROLS, distinct, write_evaluations, write_runs
 from aucpr_dask.schema.checks import choose, require
 from aucpr_dask.schema.terms import QUERY, Scores, nodes_of
 from aucpr_dask.scores.importing.files import FilePath
@@ -31,6 +31,7 @@ FORMATS = ("parquet", "csv", "json", "mlflow", "trec_eval", "trec_run")
 FOLDERS = ("trec_eval", "trec_run")
 _BY_SUFFIX = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".json": "json"}
 _STARTS_OF_FORMULAS = tuple("=+-@|")
+_CONTROLS = re.compile(f"[{CONTROLS}]")
 _MARK = ".aucpr-dask-export"  # in the folders that were written here, and may be replaced
 
 
@@ -84,7 +85,7 @@ def export(
     if is_remote(os.fspath(path)):
         remedy = "name a local path, and copy the output"
         raise InvalidInputError("exports are written to this machine", None, concealed(os.fspath(path)), remedy=remedy)
-    place = Path(path)
+    place = named_file(path)
     kind = _format_of(place, format)
     write = {
         "parquet": lambda file: _write_parquet(_table(data, tidy), file),
@@ -116,6 +117,23 @@ def _refuse_wrong_kind(data: Scores, kind: str) -> None:
     if not all(needed in node for _, node in nodes_of(data)):
         remedy = "name a score store" if needs_scores else "evaluate the scores first"
         raise lacks(f"the format {kind} needs {noun}", "the first argument", [f"no variable {needed!r}"], remedy)
+
+
+def named_file(path: FilePath) -> Path:
+    """Return a path, or raise if no file can have it."""
+    try:
+        place = Path(path)
+        is_path = b"\0" not in os.fsencode(place)
+        if is_path:
+            os.stat(place)
+    except (TypeError, UnicodeEncodeError):
+        is_path = False
+    except OSError as error:
+        is_path = error.errno != errno.ENAMETOOLONG
+    if not is_path:
+        allowed, remedy = "a string or a Path, whose names file systems allow", "name the file to write"
+        raise bad_argument("this is not the path of a file", "path", path, allowed, remedy)
+    return place
 
 
 def _refuse_existing(place: Path, *, overwrite: bool) -> None:
@@ -173,11 +191,14 @@ def _table(data: Scores, tidy: bool) -> pd.DataFrame:
 
 
 def _write_csv(table: pd.DataFrame, file: Path) -> None:
+    def shown(text: str) -> str:
+        return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), cell(text))
+
     text = {
-        str(name): values.map(cell, na_action="ignore")
+        str(name): values.map(shown, na_action="ignore")
         for name, values in table.select_dtypes(exclude="number").items()
     }
-    table.assign(**text).rename(columns=cell).to_csv(file, index=False, lineterminator="\r\n")
+    table.assign(**text).rename(columns=shown).to_csv(file, index=False, lineterminator="\r\n")
 
 
 def cell(text: str) -> str:
@@ -208,8 +229,8 @@ def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _write_json(document: Any, file: Path) -> None:
     with file.open("w", encoding="utf-8") as stream:
-        json.dump(document, stream, allow_nan=False, ensure_ascii=False, indent=1)
-        stream.write("\n")
+        text = json.dumps(document, allow_nan=False, ensure_ascii=False, indent=1)
+        stream.write(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}" if found[0] != "\n" else "\n", text) + "\n")
 
 
 # --- what version 0.1 offered for MLflow, to be removed in version 0.3 -------------------------------------------

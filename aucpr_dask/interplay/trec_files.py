@@ -21,6 +21,8 @@ from aucpr_dask.schema import terms
 MEASURES = {"average_precision": "map"}
 ALL = "all"
 ONLY_QUERY = "1"  # of a data set without queries
+# What terminals obey, and what changes the direction of text: both may show another text than there is.
+CONTROLS = r"\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069"
 MISSED = "not-retrieved"
 SHORTEST_DIGEST = 8
 _LONGEST_WORD = 10_000
@@ -223,10 +225,11 @@ def _with_digest(new: str, name: str, longest: int) -> str:
 
 def file_name(name: str) -> str:
     """Return a name for one file or folder that is allowed on every system and stays inside its parent."""
-    name = re.sub(r'[<>:"/\\|?*\x00-\x1f\x7f]', "_", name).strip()
+    name = re.sub(rf'[<>:"/\\|?*{CONTROLS}]', "_", name).strip()
+    name = re.sub(r"(?i)^(con|prn|aux|nul|com\d|lpt\d)(?=\.|$)", r"_\1", name)  # devices on Windows
     return re.sub(r"^\.+|[. ]+$", "_", name) or "_"
 
 
 def word(name: str) -> str:
-    """Return a name without blanks, for lines of columns separated by blanks."""
-    return re.sub(r"[\s\x00-\x1f\x7f]+", "_", name) or "_"
+    """Return a name without blanks and control characters, for lines of columns separated by blanks."""
+    return re.sub(rf"[\s{CONTROLS}]+", "_", name) or "_"

@@ -383,8 +383,12 @@ def _opened(path: FilePath, engine: str | None) -> Iterator[xr.DataTree]:
     try:
         with tree:
             yield tree
-    except (AucprError, MemoryError):
+    except MemoryError:
         raise
+    except AucprError as error:
+        if (name := concealed(os.fspath(path))) in str(error):
+            raise
+        raise error.with_part("file", name) from error.__cause__
     except Exception as error:  # chunks are read late
         if isinstance(error, OSError) and error.errno is not None:  # of the system, perhaps while the store is written
             raise

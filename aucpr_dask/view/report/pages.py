@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 import hashlib
 import json
-import os
 from base64 import b64encode
 from collections.abc import Sequence
 from importlib.resources import files
@@ -16,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from aucpr_dask.errors import StoreError, bad_argument
-from aucpr_dask.interplay.exporting import written_whole
+from aucpr_dask.errors import StoreError
+from aucpr_dask.interplay.exporting import named_file, written_whole
 from aucpr_dask.schema.checks import require
 from aucpr_dask.view.tables import plain
 
@@ -113,18 +111,7 @@ def write_page(text: str, target: Path) -> Path:
 
 def checked_target(path: str | Path, *, overwrite: bool) -> Path:
     """Return the path of a page, or raise unless one can be written there."""
-    try:
-        target = Path(path)
-        is_path = b"\0" not in os.fsencode(target)
-        if is_path:
-            os.stat(target)
-    except (TypeError, UnicodeEncodeError):
-        is_path = False
-    except OSError as error:
-        is_path = error.errno != errno.ENAMETOOLONG
-    if not is_path:
-        allowed, remedy = "a string or a Path", "name the page to write"
-        raise bad_argument("this is not the path of a file", "path", path, allowed, remedy)
+    target = named_file(path)
     if target.is_dir() or (target.exists() and not overwrite):
         received = "a folder" if target.is_dir() else "a file"
         remedy = "choose another name" if target.is_dir() else "overwrite=True (--overwrite) replaces it"
