@@ -209,6 +209,33 @@ class TestSmall:
             assert scores["score"].chunks != expected["score"].chunks
             assert scores.load().identical(expected)
 
+    @pytest.mark.parametrize("end", ["\n", "\r\n"])
+    @pytest.mark.parametrize("blank", [" ", "\t", "  "])
+    def test_a_reader_of_tables_and_one_of_lines_give_the_same(self, tmp_path, monkeypatch, blank, end):
+        rng = np.random.default_rng(0)
+        values = [
+            *map(repr, rng.normal(size=500).tolist()),
+            *["1e-400", "-inf", "Infinity", ".5", "1.", "5e-324", "-0"],
+        ]
+        values += [repr(x) for x in rng.integers(0, 2**64, 200, dtype=np.uint64).view(float).tolist() if x == x]
+        documents = ["é" * 9, '"', "'a", "NA", "null", "\ufeff", "\x7f", "a" * 128, "-1", *map(str, range(len(values)))]
+        run = [(f"q{n % 3}", "Q0", documents[n], str(n), value, "t") for n, value in enumerate(values)]
+        qrels = [(f"q{n % 3}", "0", document, str(n % 5 - 2)) for n, document in enumerate(documents)]
+        for name, lines in (("run", run), ("qrels", qrels)):
+            text = "".join(blank.join(line) + end for line in lines)
+            (tmp_path / name).write_text(text, encoding="utf-8", newline="")
+        import_trec(tmp_path / "run", tmp_path / "qrels", tmp_path / "s.zarr", dtype="float64")
+        monkeypatch.setattr(trec, "_regular", lambda *_: None)
+        import_trec(tmp_path / "run", tmp_path / "qrels", tmp_path / "t.zarr", dtype="float64")
+        assert open_scores(tmp_path / "s.zarr").load().identical(open_scores(tmp_path / "t.zarr").load())
+
+    def test_regular_lines_are_read_as_a_table(self, small, monkeypatch):
+        monkeypatch.setattr(trec, "_irregular", None)
+        import_trec(small / "runs", small / "qrels", small / "s.zarr")
+        (small / "runs" / "a.txt").write_text(RUN_A.replace(" ", "\t"), newline="\r\n")
+        import_trec(small / "runs", small / "qrels", small / "t.zarr")
+        assert open_scores(small / "s.zarr").identical(open_scores(small / "t.zarr"))
+
     def test_progress(self, small):
         seen = []
         import_trec(small / "runs", small / "qrels", small / "s.zarr", on_progress=lambda *event: seen.append(event))
