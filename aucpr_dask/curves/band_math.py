@@ -75,7 +75,7 @@ def band_rankings(
 ) -> Floats:
     """Compute the curve of every ranking of a block on a grid, with bands: ``(item), ..., () -> (grid, column)``.
 
-    Roles are those of :func:`aucpr_dask.evaluation.resampled_rankings.replicate_rankings`.
+    Roles are those of :func:`aucpr_dask.evaluation.resampled_rankings.replicate_rankings`, ``cluster`` among them.
     """
     named = dict(zip(roles, arrays, strict=True))
     from aucpr_dask.kernels.resampling import rows_sharing_draws
@@ -89,8 +89,9 @@ def band_rankings(
             panel = group[start : start + PANEL]
             points = [_points(items, row, options.missing) for row in panel]
             replicates = _replicate_rates(items, panel, keys[panel[0]], places, options.missing, n_resamples)
+            n_clusters = _least_clusters(items, panel[0])
             for row, of_sample, of_resamples in zip(panel, points, replicates, strict=True):
-                out[row] = _columns(of_sample, of_resamples, places, level, options.prevalence)
+                out[row] = _columns(of_sample, of_resamples, places, level, options.prevalence, n_clusters)
     return out.reshape(*rows.lead, grid.size, N_COLUMNS)
 
 
@@ -98,6 +99,14 @@ def _points(items: Items, row: int, missing: str) -> Points:
     classes = items.positive[items.class_row[row]], items.negative[items.class_row[row]]
     n_given = classes[0].sum() + items.unseen[row]
     return operating_points(items.score[row], *classes, missing, n_given)
+
+
+def _least_clusters(items: Items, row: int) -> int | None:
+    """Return how many clusters hold positives, or negatives if these are fewer; None if items are drawn."""
+    if items.cluster is None:
+        return None
+    weights = (weights[items.class_row[row]] for weights in (items.positive, items.negative))
+    return min(np.unique(items.cluster[weight > 0]).size for weight in weights)
 
 
 def _replicate_rates(
@@ -108,7 +117,7 @@ def _replicate_rates(
     from aucpr_dask.kernels.resampling import units_of
 
     positive, negative = (weights[items.class_row[panel[0]]] for weights in (items.positive, items.negative))
-    units = units_of(positive, negative, None, int(items.unseen[panel[0]]))
+    units = units_of(positive, negative, items.cluster, int(items.unseen[panel[0]]))
     ladders = [Ladder.of(items.score[row], positive > 0, negative > 0, missing) for row in panel]
     out = np.empty((panel.size, n_resamples, places.grid.size))
     count = np.empty((int(units.size.sum()), LANES), np.uint8)
@@ -185,13 +194,22 @@ def _running(count: NDArray[np.uint8], until: NDArray[np.int64]) -> NDArray[np.i
     return np.cumsum(gained, axis=0)
 
 
-def _columns(points: Points, replicates: Floats, places: Places, level: float, prevalence: float | None) -> Floats:
+def _columns(
+    points: Points,
+    replicates: Floats,
+    places: Places,
+    level: float,
+    prevalence: float | None,
+    n_clusters: int | None,
+) -> Floats:
     out = np.full((places.grid.size, N_COLUMNS), np.nan)
     along, across = places.classes(points)
     if not (along > 0 and across > 0):
         return out
     rates = places.rates(points)
-    pointwise, simultaneous = rate_bands(rates, replicates, along * places.grid, along, across, level)
+    replicates = replicates[~np.isnan(replicates).all(axis=1)]  # some draws of clusters lack a class
+    passed = along * places.grid
+    pointwise, simultaneous = rate_bands(rates, replicates, passed, along, across, level, n_clusters)
     if places.kind == ROC:
         curve = recall_on(points, places.grid)
     else:
@@ -213,23 +231,31 @@ def _precision(found: Floats, wrong: Floats) -> Floats:
 
 
 def rate_bands(
-    rates: Floats, replicates: Floats, passed: Floats, along: float, across: float, level: float
+    rates: Floats,
+    replicates: Floats,
+    passed: Floats,
+    along: float,
+    across: float,
+    level: float,
+    n_clusters: int | None = None,
 ) -> tuple[Floats, Floats]:
     """Return pointwise and simultaneous bands of rates, shape (grid, 2) each.
 
     `rates` are those of a class of `across` items, increasing along the grid; `replicates` has the shape (resamples,
     grid); `passed` is how many of the `along` items of the other class are above each place. Where rates are unknown,
-    the bands follow from those further in.
+    the bands follow from those further in. With `n_clusters`, these were drawn in place of items.
     """
+    n_drawn = along if n_clusters is None else n_clusters
+    stretch = 1.0 if n_clusters is None else np.sqrt(n_clusters / max(n_clusters - 1, 1))
     inner = (passed >= TOP_OR_BOTTOM) & (along - passed >= TOP_OR_BOTTOM)
-    inner &= ~np.isnan(rates) & ~np.isnan(replicates).any(axis=0)
+    inner &= ~np.isnan(rates) & ~np.isnan(replicates).any(axis=0) & (n_drawn > 1)
     pointwise, simultaneous = np.full((2, rates.size, 2), np.nan)
     if inner.any():
         centre = log_odds(rates[inner], across)
         deviations = log_odds(replicates[:, inner], across) - centre
-        error = np.maximum(deviations.std(axis=0, ddof=1), _binomial_error(rates[inner], across))
+        error = np.maximum(stretch * deviations.std(axis=0, ddof=1), _binomial_error(rates[inner], across))
         largest = np.abs(deviations / error).max(axis=1)
-        alone = float(stdtrit(along - 1, 0.5 + level / 2))
+        alone = float(stdtrit(n_drawn - 1, 0.5 + level / 2))
         together = max(alone, float(np.quantile(largest, level, method="higher")))
         for band, quantile in ((pointwise, alone), (simultaneous, together)):
             reach = quantile * error

@@ -6,18 +6,20 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from aucpr_dask.curves.api import checked_grid, prepare_curves
 from aucpr_dask.curves.band_math import CURVE, N_COLUMNS, POINTWISE, SIMULTANEOUS, band_rankings
 from aucpr_dask.curves.points import PRECISION_RECALL, ROC
-from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.errors import InvalidInputError, bad_argument
 from aucpr_dask.evaluation.alignment import chunked_alike
 from aucpr_dask.evaluation.mapping import map_rankings
 from aucpr_dask.evaluation.request import SCHEME, stream_keys
 from aucpr_dask.schema.checks import choose, text
 from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
 from aucpr_dask.schema.terms import BOUND, BOUNDS, ITEM, MODEL
+from aucpr_dask.scores.validate import check_same_labels
 
 KINDS = (PRECISION_RECALL, ROC)
 METHOD = "studentised bootstrap of log odds, simultaneous by the largest deviation"
@@ -35,6 +37,7 @@ def curve_bands(
     n_resamples: int = 1000,
     seed: int = 0,
     dataset: str = "",
+    groups: Any = None,
     n_positive: Any = None,
     dim: str | Sequence[str] = ITEM,
     **reading: Unpack[Reading],
@@ -42,8 +45,8 @@ def curve_bands(
     """Compute curves on a grid with pointwise and simultaneous confidence bands.
 
     A pointwise band contains the true curve at any single place with the given probability; a simultaneous band
-    contains the whole curve. Both use the resamples of :func:`aucpr_dask.evaluate`: positives and negatives are drawn
-    separately, and are the same for every model. Let z be the log odds of the false positive rate F at a recall (for
+    contains the whole curve. Both use resamples that all models share: positives and negatives are drawn separately,
+    or with `groups` whole groups of items together. Let z be the log odds of the false positive rate F at a recall (for
     ROC curves, of the recall at a false positive rate), with half an item added on each side, and s the standard
     deviation of z over the resamples, or that of a binomial share if it is larger. For F, the k-th of n positives
     counts where it is expected, at the recall ``k / (n + 1)``, with tied items in random order; a curve has it at
@@ -56,7 +59,8 @@ def curve_bands(
     precision in 0.92 to 0.94 at their worst recall, and in 0.91 to 0.92 where scores had about 15 distinct values;
     simultaneous bands held the whole curve in 0.94 to 0.98. The page on curves and plots has the table.
 
-    Items are drawn one by one, even if the data set has clusters: with dependent items, the bands are too narrow.
+    With groups, s is multiplied by ``sqrt(G / (G - 1))``, G being the number of groups that hold a positive, or a
+    negative if these are fewer, and Student's t has G - 1 degrees of freedom.
 
     Where fewer than five items of the class along the grid are above or below a place, resamples carry no information.
     There the bands follow from those further in, since the rates increase along a curve.
@@ -78,6 +82,8 @@ def curve_bands(
         Seed of the resamples, together with the names of the data set and of the queries.
     dataset : str
         Name of the data set: that of its node in a DataTree, for the same resamples as :func:`aucpr_dask.evaluate`.
+    groups : array, shape (item), optional
+        Items that depend on each other, such as those of one patient, carry the same value; groups are then drawn.
     n_positive, prevalence, missing, unjudged, positive_from, dim
         See :func:`aucpr_dask.curve`.
 
@@ -121,9 +127,10 @@ def curve_bands(
             what, "argument 'label'", "'label' has the dimension 'model'", "labels that all models share", remedy
         )
     key = xr.DataArray(stream_keys(arrays["score"], resampling.seed, dataset))
+    clusters = {} if groups is None else {"cluster": _codes(groups, score, prepared.dim)}
     columns: xr.DataArray = map_rankings(
         band_rankings,
-        chunked_alike(arrays | {"key": key}),
+        chunked_alike(arrays | clusters | {"key": key}),
         {over: places.size, _COLUMN: N_COLUMNS},
         prepared.dim,
         options=options,
@@ -151,9 +158,20 @@ def curve_bands(
         "kind": kind,
         "level": resampling.level,
         "method": METHOD,
-        "resampled": "items, positives and negatives apart",
+        "resampled": "items, positives and negatives apart" if groups is None else "clusters",
         "n_resamples": resampling.n_resamples,
         "seed": resampling.seed,
         "random_scheme": SCHEME,
     } | ({} if options.prevalence is None else {"prevalence": options.prevalence})
     return bands
+
+
+def _codes(groups: Any, score: Any, dim: str) -> xr.DataArray:
+    """Return the number of each item's group."""
+    if isinstance(groups, xr.DataArray):
+        check_same_labels(score, groups, ("score", "groups"))
+    values = np.asarray(groups)
+    if values.shape != np.shape(score)[-1:] and values.shape != (getattr(score, "sizes", {}).get(dim),):
+        allowed, remedy = "one group for each item", "give the group of each item, in the order of the scores"
+        raise bad_argument("groups do not fit the items", "groups", f"shape {values.shape}", allowed, remedy)
+    return xr.DataArray(pd.factorize(values, use_na_sentinel=False)[0].astype(np.int64), dims=dim)

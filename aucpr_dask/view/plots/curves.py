@@ -17,8 +17,11 @@ from aucpr_dask.curves.bands import curve_bands
 from aucpr_dask.curves.points import ACHIEVABLE, PRECISION_RECALL, ROC
 from aucpr_dask.curves.references import unachievable_precision
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.evaluation.alignment import clusters_of
 from aucpr_dask.evaluation.api import estimate
+from aucpr_dask.evaluation.request import drawn_unit
 from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.options import UNITS
 from aucpr_dask.schema.terms import BOUND, ITEM, MODEL, Scores, percent
 from aucpr_dask.view.plots import style, subjects
 from aucpr_dask.view.plots.leaderboards import Models
@@ -76,6 +79,7 @@ def precision_recall(
     level: float = 0.95,
     n_resamples: int = 1000,
     seed: int = 0,
+    unit: str | None = None,
     top: int = TOP,
     others: str = "quantiles",
     iso_f: bool = True,
@@ -101,6 +105,8 @@ def precision_recall(
         Confidence bands of :func:`aucpr_dask.curve_bands`, of up to two models.
     level, n_resamples, seed
         Of the bands.
+    unit : {"items", "clusters"}, optional
+        What the bands draw; by default clusters where the scores have the variable ``cluster``.
     top : int
         How many of the best to draw if no model is named.
     others : {"quantiles", "density", "none"}
@@ -129,7 +135,7 @@ def precision_recall(
     ax = style.axes_of(ax, 0.95 * style.COLUMN + style.ROW * len(subject.named))
     _draw_precision_recall_ground(ax, subject, iso_f=iso_f)
     _draw_others(ax, subject, PRECISION_RECALL, others)
-    _draw_bands(ax, subject, PRECISION_RECALL, bands, level=level, n_resamples=n_resamples, seed=seed)
+    _draw_bands(ax, subject, PRECISION_RECALL, bands, unit=unit, level=level, n_resamples=n_resamples, seed=seed)
     labels = subject.labels("average_precision", "AP")
     for line, position in enumerate(subject.named):
         arguments = subject.of([position])
@@ -202,6 +208,7 @@ def roc(
     level: float = 0.95,
     n_resamples: int = 1000,
     seed: int = 0,
+    unit: str | None = None,
     top: int = TOP,
     others: str = "quantiles",
     missing: str = "raise",
@@ -213,8 +220,10 @@ def roc(
 
     Parameters
     ----------
-    scores, model, dataset, query, bands, level, n_resamples, seed, top, others, missing, unjudged, positive_from, ax
+    scores, model, dataset, query, bands, level, n_resamples, seed, unit, top, others
         See :func:`precision_recall`; the best models have the largest ROC area.
+    missing, unjudged, positive_from, ax
+        See :func:`precision_recall`.
 
     Returns
     -------
@@ -232,7 +241,7 @@ def roc(
     ax = style.axes_of(ax, 0.95 * style.COLUMN + style.ROW * len(subject.named))
     ax.plot([0, 1], [0, 1], color=style.GREY, linestyle=":", linewidth=0.9, label="random ranking")
     _draw_others(ax, subject, ROC, others)
-    _draw_bands(ax, subject, ROC, bands, level=level, n_resamples=n_resamples, seed=seed)
+    _draw_bands(ax, subject, ROC, bands, unit=unit, level=level, n_resamples=n_resamples, seed=seed)
     labels = subject.labels("roc_area", "AUC")
     for line, position in enumerate(subject.named):
         points = curve(**subject.of([position]), kind=ROC).isel({MODEL: 0})
@@ -365,7 +374,9 @@ def _draw_density(ax: Axes, grid: Floats, values: Floats) -> None:
         bar.set_label("models through here")
 
 
-def _draw_bands(ax: Axes, subject: _Subject, kind: str, bands: str, *, level: float, **draws: Any) -> None:
+def _draw_bands(
+    ax: Axes, subject: _Subject, kind: str, bands: str, *, unit: str | None, level: float, **draws: Any
+) -> None:
     if bands == "none":
         return
     if len(subject.named) > MOST_BANDS:
@@ -377,6 +388,9 @@ def _draw_bands(ax: Axes, subject: _Subject, kind: str, bands: str, *, level: fl
     if subject.query is not None:  # the resamples depend on its name
         name = np.array([str(subject.query)], dtype=object)
         arguments["score"] = arguments["score"].expand_dims(query=name)
+    if drawn_unit(None if unit is None else choose(UNITS, unit, "unit"), subject.node) == "clusters":
+        draws["groups"] = clusters_of(subject.node, subject.path).values
+    of_clusters = " (clusters)" if "groups" in draws else ""
     drawn = curve_bands(**arguments, kind=kind, level=level, dataset=subject.path, **draws)
     over = "false_positive_rate" if kind == ROC else "recall"
     drawn = drawn.squeeze("query", drop=True) if "query" in drawn.dims else drawn
@@ -385,7 +399,7 @@ def _draw_bands(ax: Axes, subject: _Subject, kind: str, bands: str, *, level: fl
             if bands in (band, "both"):
                 ends = drawn[f"{band}_band"].isel({MODEL: line})
                 lower, upper = ends.sel({BOUND: "lower"}), ends.sel({BOUND: "upper"})
-                described = f"{percent(level)} {band} band" if line == 0 else None
+                described = f"{percent(level)} {band} band{of_clusters}" if line == 0 else None
                 look: Any = {"color": style.COLOURS[line], "alpha": alpha, "linewidth": 0, "zorder": 2}
                 ax.fill_between(drawn[over], lower, upper, label=described, **look)
 
