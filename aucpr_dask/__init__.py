@@ -54,6 +54,7 @@ _HOME = {
         "runs.run": "run",
         "scores.store": "open_scores save_scores",
         "storage.backends": "history",
+        "view.letters": "letters",
         "view.report": "audit report",
     }.items()
     for name in names.split()
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
     from aucpr_dask.scores.store import open_scores as open_scores
     from aucpr_dask.scores.store import save_scores as save_scores
     from aucpr_dask.storage.backends import history as history
+    from aucpr_dask.view.letters import letters as letters
     from aucpr_dask.view.report import audit as audit
     from aucpr_dask.view.report import report as report
 

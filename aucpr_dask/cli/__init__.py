@@ -16,6 +16,7 @@ for command in (
     comparison.compare,
     comparison.rank,
     comparison.power,
+    comparison.table,
     gating.audit,
     gating.gate,
     inspection.export,

@@ -186,6 +186,69 @@ def power(
     _finish(output, store, None, {"power": summarize_power(found)}, left_out, top)
 
 
+@cli.command(
+    "aucpr-dask table runs/*.txt.gz --qrels qrels.txt --measures 'AP nDCG@10 P@10 RR' --output table.tex",
+    short_help="Make the table of a paper, with letters of significance.",
+)
+@click.argument("sources", nargs=-1, required=True, metavar="STORE|RUNS...")
+@click.option("--qrels", metavar="FILE", help="The judgments of TREC runs.")
+@click.option("--measures", metavar="NAMES", help="What to compute of runs, by ir_measures.  [default: AP]")
+@cli.data_sets_option
+@cli.method_option("sign_flip bootstrap_t bootstrap t wilcoxon influence", "As in compare.")
+@cli.options_of(ComparisonOptions, "adjust", "level", "n_resamples", "seed", "incomplete")
+@click.option("--output", "path", metavar="FILE", help="Also write the table: FILE.tex or FILE.md.")
+@click.option("--label", default="tab:results", show_default=True, help="Of a LaTeX table.")
+@cli.overwrite_option
+@cli.output_option
+def table(
+    output: cli.Output,
+    sources: tuple[str, ...],
+    qrels: str | None,
+    measures: str | None,
+    data_sets: tuple[str, ...],
+    path: str | None,
+    label: str,
+    overwrite: bool,
+    **options: Any,
+) -> None:
+    """Show the mean of each model by each measure, with letters for the models that are significantly worse.
+
+    Of the result store STORE; or of TREC RUNS, one model each, and their judgments.
+    """
+    import tempfile
+
+    from rich.text import Text
+
+    from aucpr_dask.schema.terms import nodes_of
+
+    if qrels is None and (measures is not None or len(sources) > 1):
+        raise click.UsageError("Runs need their judgments: --qrels FILE.")
+    with tempfile.TemporaryDirectory(prefix="aucpr-dask-") as folder:
+        if qrels is None:
+            data = cli.open_any(sources[0], data_sets)
+        else:
+            from aucpr_dask.interplay.retrieval import import_measures
+            from aucpr_dask.scores.importing.trec import import_trec
+
+            scores, values = f"{folder}/scores.zarr", f"{folder}/values.zarr"
+            import_trec(list(sources), qrels, scores)
+            import_measures(list(sources), qrels, scores, values, measures or "AP")
+            data = ap.open_result(values)
+        nodes = list(nodes_of(data))
+        if len(nodes) != 1:
+            raise click.UsageError(f"A table is of one data set, and there are {len(nodes)}: --data-set NAME.")
+        made = ap.letters(nodes[0][1].load(), **cli.given(options))
+    if path is not None:
+        made.save(path, label=label, overwrite=overwrite)
+    written = f"; written to {path}" if path else ""
+    output.show(*made.sheet().as_text(output.width), Text(""), made.caption, f"{output.seconds:.1f} s{written}")
+    rows = [
+        {"letter": letter, "model": model, "means": dict(made.means.iloc[i]), "worse": dict(made.worse.iloc[i])}
+        for i, (letter, model) in enumerate(made.names.items())
+    ]
+    output.data({"source": list(sources), "caption": made.caption, "models": rows, "output": path})
+
+
 def _answer(
     ask: Any, store: str, target: str | None, overwrite: bool, data_sets: tuple[str, ...], options: dict[str, Any]
 ) -> tuple[Scores, dict[str, str]]:

@@ -98,7 +98,7 @@ def export(
         "trec_run": lambda folder: write_runs(data, folder),
     }[kind]
     _refuse_wrong_kind(data, kind)
-    _refuse_existing(place, overwrite=overwrite)
+    refuse_existing(place, overwrite=overwrite)
     written_whole(write, place, is_folder=kind in FOLDERS)
 
 
@@ -136,7 +136,8 @@ def named_file(path: FilePath) -> Path:
     return place
 
 
-def _refuse_existing(place: Path, *, overwrite: bool) -> None:
+def refuse_existing(place: Path, *, overwrite: bool) -> None:
+    """Raise if a file is there and may not be replaced, or a folder that no export wrote."""
     if not place.exists() or _is_stream(place):
         return
     if not overwrite:

@@ -1,0 +1,223 @@
+"""Tables for papers: means of several measures, with letters for the models that are significantly worse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from rich.console import Group
+from rich.text import Text
+
+from aucpr_dask.errors import InvalidInputError, printable
+from aucpr_dask.inference.comparing import compare
+from aucpr_dask.inference.designs import direction, estimators_of, measured, reading_of, unit_names
+from aucpr_dask.inference.questions import unit_dim
+from aucpr_dask.interplay.exporting import named_file, refuse_existing, written_whole
+from aucpr_dask.schema.terms import MODEL, in_words, percent
+from aucpr_dask.view.reprs import WIDTH, plain_text
+from aucpr_dask.view.tables import Column, Sheet
+
+_TEX = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"} | {"~": r"\textasciitilde{}", "^": r"\^{}", "\\": r"\textbackslash{}"}
+)
+_MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\|*_`<>[]"})
+
+
+@dataclass(frozen=True, repr=False)
+class Letters:
+    """A table of means; :func:`letters` makes it.
+
+    Attributes
+    ----------
+    means : pandas.DataFrame
+        A row for each model, the best by the first measure first, and a column for each measure.
+    worse : pandas.DataFrame
+        Of the same shape: the letters of the models that are significantly worse.
+    names : pandas.Series
+        The model of each letter.
+    caption : str
+        What was averaged and how it was tested.
+    """
+
+    means: pd.DataFrame
+    worse: pd.DataFrame
+    names: pd.Series
+    caption: str
+
+    def _rows(self, cell: Callable[[str, str], str], name: Callable[[str], str]) -> list[list[str]]:
+        """Return the letter, the name and the means of each model."""
+        rows = zip(self.names.items(), self.means.to_numpy(), self.worse.to_numpy(), strict=True)
+        return [
+            [str(letter), name(printable(str(model)))]
+            + [cell(f"{mean:.4f}", letters) for mean, letters in zip(means, worse, strict=True)]
+            for (letter, model), means, worse in rows
+        ]
+
+    def to_latex(self, label: str = "tab:results") -> str:
+        r"""Return a LaTeX table with a caption and a label, which needs the package booktabs."""
+
+        def escaped(text: str) -> str:
+            return text.translate(_TEX)
+
+        rows = self._rows(lambda mean, worse: f"${mean}^{{{worse}}}$" if worse else f"${mean}$", escaped)
+        heads = ["", "Model", *(escaped(printable(str(name))) for name in self.means)]
+        lines = [" & ".join(row) + r" \\" for row in [heads, *rows]]
+        return "\n".join(
+            [
+                r"\begin{table}",
+                r"\centering",
+                rf"\caption{{{escaped(self.caption)}}}",
+                rf"\label{{{label}}}",
+                rf"\begin{{tabular}}{{ll{'l' * self.means.shape[1]}}}",
+                r"\toprule",
+                lines[0],
+                r"\midrule",
+                *lines[1:],
+                r"\bottomrule",
+                r"\end{tabular}",
+                r"\end{table}",
+                "",
+            ]
+        )
+
+    def to_markdown(self) -> str:
+        """Return a Markdown table, with the caption below it."""
+
+        def escaped(text: str) -> str:
+            return text.translate(_MARKDOWN)
+
+        rows = self._rows(lambda mean, worse: f"{mean} <sup>{worse}</sup>" if worse else mean, escaped)
+        heads = ["", "model", *(escaped(printable(str(name))) for name in self.means)]
+        lines = [f"| {' | '.join(row)} |" for row in [heads, ["---"] * len(heads), *rows]]
+        return "\n".join([*lines, "", self.caption, ""])
+
+    def save(self, path: str | Path, *, label: str = "tab:results", overwrite: bool = False) -> Path:
+        """Write the table to a file, ``.tex`` or ``.md``.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        label : str
+            Of a LaTeX table.
+        overwrite : bool
+            Whether to replace a file at `path`.
+
+        Returns
+        -------
+        Path
+
+        Raises
+        ------
+        InvalidInputError
+            If the suffix is another.
+        StoreError
+            If there is a file at `path` already, or it cannot be written.
+        """
+        place = named_file(path)
+        texts = {".tex": lambda: self.to_latex(label), ".md": self.to_markdown}
+        if place.suffix not in texts:
+            what, remedy = "the format is not clear from the suffix", "name the file table.tex or table.md"
+            raise InvalidInputError(what, place, repr(place.suffix), ", ".join(texts), remedy)
+        refuse_existing(place, overwrite=overwrite)
+        written_whole(lambda file: file.write_text(texts[place.suffix](), encoding="utf-8"), place)
+        return place
+
+    def sheet(self) -> Sheet:
+        """Return the table for a terminal or a notebook."""
+        rows = self._rows(lambda mean, worse: f"{mean} {worse}".rstrip(), str)
+        heads = ["", "model", *map(str, self.means)]
+        cells = list(zip(*rows, strict=True))
+        return Sheet(
+            ("", ""),
+            [Column(head, list(column), name=head == "model") for head, column in zip(heads, cells, strict=True)],
+        )
+
+    def __repr__(self) -> str:
+        return plain_text(Group(*self.sheet().as_text(WIDTH), Text(""), Text(self.caption)))
+
+    def _repr_html_(self) -> str:
+        return self.sheet().as_html(self.caption)
+
+
+def letters(data: xr.Dataset, **options: Any) -> Letters:
+    """Make the table of a paper: the mean of each model by each measure, with letters for the models that are worse.
+
+    Each model has a letter. Behind a mean stand the letters of the models that are significantly worse by this
+    measure, over all pairs of models together; each measure is a family of its own.
+
+    Parameters
+    ----------
+    data : xarray.Dataset
+        A result of :func:`evaluate`, :func:`evaluate_runs` or :func:`from_values`, of one or several estimators or
+        measures.
+    **options
+        Of :func:`compare`: `over`, `sample`, `method`, `adjust`, `level`, `n_resamples`, `seed`, `incomplete`.
+
+    Returns
+    -------
+    Letters
+        Prints as a table; ``save("table.tex")`` and ``save("table.md")`` write it.
+
+    Raises
+    ------
+    InvalidInputError, AlignmentError
+        See :func:`compare`.
+
+    Examples
+    --------
+    >>> import aucpr_dask
+    >>> easy = np.linspace(0.2, 0.6, 12)
+    >>> wave = 0.02 * np.sin(np.arange(12.0))
+    >>> rows = {"topic": [f"q{i}" for i in range(12)], "bm25": easy, "dense": easy + 0.2 + wave, "hybrid": easy + 0.21}
+    >>> table = letters(aucpr_dask.from_values(pd.DataFrame(rows), measure="nDCG@10"))
+    >>> table.worse["nDCG@10"].to_dict()
+    {'hybrid': 'c', 'dense': 'c', 'bm25': ''}
+    """
+    if not isinstance(data, xr.Dataset) or "estimate" not in data or MODEL not in data["estimate"].dims:
+        what, remedy = (
+            "this is not a result of several models",
+            "pass one data set that evaluate or from_values returns",
+        )
+        raise InvalidInputError(what, "argument 'data'", type(data).__name__, "a Dataset with 'estimate'", remedy)
+    if unknown := {"baseline", "equivalence", "estimator", "chunk", "auxiliary"} & {*options}:
+        what = "a table compares all models by all measures"
+        raise InvalidInputError(what, "options", ", ".join(sorted(unknown)), remedy="leave them out")
+    found = {name: cast(xr.Dataset, compare(data, estimator=name, **options)) for name in estimators_of(data)}
+    (first, *_) = found.values()
+    way = {name: direction(data.attrs, name) for name in found}
+    means = pd.DataFrame({measured(data.attrs, name): one["estimate"].to_series() for name, one in found.items()})
+    order = np.argsort(-way[next(iter(found))] * first["estimate"].values, kind="stable")
+    means = means.iloc[order]
+    signs = list(ascii_lowercase) if len(means) <= len(ascii_lowercase) else [str(i + 1) for i in range(len(means))]
+    between = "" if len(means) <= len(ascii_lowercase) else ","
+    letter_of = dict(zip(means.index, signs, strict=False))
+    worse = {}
+    for name, one in found.items():
+        is_worse = (one["difference"] > 0) & (one["p_adjusted"] <= 1 - one.attrs["level"])
+        table = is_worse.transpose(MODEL, ...).to_pandas()
+        worse[measured(data.attrs, name)] = {
+            model: between.join(letter_of[other] for other in means.index if table.loc[model, other])
+            for model in means.index
+        }
+    names = pd.Series(means.index, list(letter_of.values()))
+    return Letters(means, pd.DataFrame(worse).reindex(means.index), names, _caption(data, first, len(means)))
+
+
+def _caption(data: xr.Dataset, one: xr.Dataset, n_models: int) -> str:
+    facts: Mapping[Any, Any] = one.attrs
+    dim = unit_dim(data)
+    what = "Estimates"
+    if dim is not None:
+        what = f"Means over {int(one['n_units'])} {unit_names(dim, data.attrs)[1]}"
+    rules = "".join(f", {rule}" for rule in reading_of(data.attrs))
+    of = f"the {n_models * (n_models - 1) // 2} pairs of each measure"
+    adjusted = "" if facts["adjust"] in (None, "none") else f", {in_words(str(facts['adjust']))} adjusted for {of}"
+    tested = f"{percent(1 - facts['level'])} level, {in_words(str(facts['method']))}{adjusted}"
+    return f"{what}{rules}. Letters name the models that are significantly worse ({tested})."

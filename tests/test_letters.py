@@ -1,0 +1,112 @@
+"""Tables with letters of significance: what compare says, in LaTeX, Markdown, a terminal and a notebook."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import aucpr_dask as ap
+from aucpr_dask.cli import main
+from aucpr_dask.demo import data_folder
+from aucpr_dask.errors import InvalidInputError, StoreError
+from aucpr_dask.interplay.values import save_values
+
+random = np.random.default_rng(5)
+HARD = random.normal(0.5, 0.1, 30)
+NAMES = ["a_b & 50 %", "x|y*", "<b>m</b>", "plain"]
+TIDY = pd.DataFrame(
+    [
+        {"model": name, "topic": f"t{i:02}", "measure": measure, "value": HARD[i] + gap * place + noise}
+        for place, name in enumerate(NAMES)
+        for measure, gap in (("nDCG@10", 0.05), ("P@10", 0.0))
+        for i, noise in enumerate(random.normal(0, 0.03, 30))
+    ]
+)
+VALUES = ap.from_values(TIDY)
+
+
+@pytest.mark.parametrize("method", ["sign_flip", "t", "wilcoxon"])
+def test_letters_are_the_models_that_compare_finds_worse(method: str) -> None:
+    table = ap.letters(VALUES, method=method, n_resamples=500)
+    model_of = table.names.to_dict()
+    for measure in ("nDCG@10", "P@10"):
+        found: Any = ap.compare(VALUES, estimator=measure, method=method, n_resamples=500)
+        np.testing.assert_array_equal(table.means[measure].sort_index(), found["estimate"].to_series().sort_index())
+        for model, worse in table.worse[measure].items():
+            one = found.sel(model=model)
+            is_worse = (one["difference"] > 0) & (one["p_adjusted"] <= 0.05)
+            assert {model_of[letter] for letter in worse} == {*one["other_model"].values[is_worse.values]}
+    assert list(table.means.index) == NAMES[::-1]
+    assert table.worse["nDCG@10"].iloc[0] == "bcd"
+    assert "Means over 30 topics." in table.caption
+    assert "6 pairs of each measure" in table.caption
+
+
+def test_less_is_better_turns_the_letters_round() -> None:
+    one = TIDY[TIDY["measure"] == "nDCG@10"]
+    low = ap.letters(ap.from_values(one, measure="nDCG@10", lower_is_better=True))
+    assert list(low.means.index) == NAMES
+    assert low.worse["nDCG@10"].iloc[0] == "bcd"
+
+
+def test_latex_and_markdown_escape_names(tmp_path: Path) -> None:
+    table = ap.letters(VALUES)
+    text = table.to_latex("tab:x")
+    assert r"a\_b \& 50 \%" in text
+    assert r"\label{tab:x}" in text
+    assert r"5 \% level" in text
+    assert "^{bcd}$" in text
+    assert text.count(r"\\") == 5
+    text = table.to_markdown()
+    assert r"x\|y\*" in text
+    assert "<b>" not in text
+    assert len({line.replace(r"\|", "").count("|") for line in text.splitlines()[:6]}) == 1
+    assert "<b>" not in table._repr_html_()
+    assert table.save(tmp_path / "t.tex").read_text().startswith(r"\begin{table}")
+    with pytest.raises(StoreError, match="already"):
+        table.save(tmp_path / "t.tex")
+    table.save(tmp_path / "t.tex", overwrite=True)
+    with pytest.raises(InvalidInputError, match=r"table\.tex or table\.md"):
+        table.save(tmp_path / "t.docx")
+
+
+def test_more_models_than_letters_have_numbers() -> None:
+    rows = {f"m{i:02}": HARD + i * 0.05 for i in range(30)}
+    table = ap.letters(ap.from_values(pd.DataFrame(rows).assign(topic=np.arange(30).astype(str)), measure="AP"))
+    assert table.names.index[29] == "30"
+    assert table.worse["AP"].iloc[28] == "30"
+    assert table.worse["AP"].iloc[27] == "29,30"
+
+
+@pytest.mark.parametrize("options", [{"baseline": "plain"}, {"estimator": "P@10"}, {"equivalence": 0.1}])
+def test_options_of_one_comparison_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError, match=next(iter(options))):
+        ap.letters(VALUES, **options)
+    with pytest.raises(InvalidInputError, match="not a result of several models"):
+        ap.letters(ap.compare(VALUES)[["difference"]])
+
+
+def test_the_command_makes_the_table_of_a_store(tmp_path: Path) -> None:
+    save_values(VALUES, tmp_path / "v.zarr")
+    words = ["table", str(tmp_path / "v.zarr"), "--output", str(tmp_path / "t.md")]
+    done = CliRunner().invoke(main, words, env={"COLUMNS": "80"})
+    assert done.exit_code == 0, done.output
+    assert "Means over 30 topics" in done.stdout
+    assert "bcd" in (tmp_path / "t.md").read_text()
+    assert CliRunner().invoke(main, ["table", "run.txt", "--measures", "AP"]).exit_code == 2
+
+
+@pytest.mark.needs("ir_measures")
+def test_one_command_leads_from_runs_to_a_table(tmp_path: Path) -> None:
+    with data_folder() as data:
+        clef = data / "clef-tar-2017-mini"
+        words = ["table", *map(str, sorted((clef / "runs").iterdir())), "--qrels", str(clef / "qrels.txt.xz")]
+        done = CliRunner().invoke(main, [*words, "--measures", "AP P@10", "--output", str(tmp_path / "t.tex")])
+    assert done.exit_code == 0, done.output
+    assert "0.4224" in (tmp_path / "t.tex").read_text()
+    assert "AP & P@10" in (tmp_path / "t.tex").read_text()
