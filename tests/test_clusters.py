@@ -40,7 +40,7 @@ from aucpr_dask.errors import ClusterError, InvalidInputError
 FOLDER = Path(__file__).parents[1] / "cluster"
 MANIFESTS = sorted((FOLDER / "kubernetes").glob("*.yaml"))
 DESCRIPTIONS = sorted(path for path in FOLDER.glob("*.yaml") if path.name != "compose.yaml")
-BATCH = ("slurm", "pbs", "sge")
+BATCH = [kind for kind in KINDS if KINDS[kind].is_batch_system]
 
 
 def written(folder: Path, **document: Any) -> Path:
@@ -69,7 +69,7 @@ def filled_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_every_file_in_the_folder_is_named_after_its_kind() -> None:
     kinds = {path.stem: yaml.safe_load(path.read_text())["kind"] for path in DESCRIPTIONS}
     assert kinds == {name: name for name in kinds}
-    assert set(KINDS) - set(kinds) == {"lsf", "htcondor"}
+    assert set(KINDS) == set(kinds)
 
 
 def parameters_of(function: Any) -> set[str]:
@@ -100,7 +100,8 @@ def test_a_description_names_parameters_of_the_class(path: Path, filled_in: Path
     constructor = description.class_of_kind()
     arguments = description.arguments()
     if description.kind != "ssh":  # its workers' options are checked by using them
-        assert set(arguments) <= parameters_of(constructor)
+        assert set(arguments) - {"n_workers"} <= parameters_of(constructor)
+        assert "n_workers" in parameters_of(constructor) or not KINDS[path.stem].takes_number or path.stem == "address"
 
 
 @pytest.mark.parametrize("path", DESCRIPTIONS, ids=lambda path: path.stem)
@@ -123,15 +124,17 @@ def test_the_script_of_a_job(kind: str, filled_in: Path) -> None:
     (command,) = [line for line in script.splitlines() if "dask_worker" in line]
     assert "--nthreads 1 --memory-limit" in command
     assert "--nworkers 8 --nanny" in command
-    assert re.search(r"--local-directory \$(TMPDIR|{TMPDIR:-/tmp}) ", command)  # the job's shell replaces it
+    assert re.search(
+        r"--local-directory \$(TMPDIR|{TMPDIR:-/tmp}) |--local-directory \. ", command
+    )  # the job's shell replaces it
     assert "something" in script  # the account
-    walltime = re.search(r"(?:-t|walltime=|h_rt=) ?(\d\d):(\d\d):(\d\d)", script)
-    assert walltime is not None
-    hours, minutes, _ = map(int, walltime.groups())
+    walltime = re.search(r"(?:-t|-W|walltime=|h_rt=) ?(\d\d):(\d\d)", script)
+    assert walltime is not None or kind == "htcondor"  # which has none
+    hours, minutes = map(int, walltime.groups()) if walltime else (1, 0)
     lifetime, stagger = (int(re.search(rf"--{name} (\d+)m", command)[1]) for name in ("lifetime", "lifetime-stagger"))
     assert 2 <= 60 * hours + minutes - lifetime - stagger <= 10
-    memory = {"slurm": "--mem=32G", "pbs": "mem=32GB", "sge": "h_vmem=8G"}[kind]
-    cores = {"slurm": "--cpus-per-task=8", "pbs": "ncpus=8", "sge": "-pe smp 8"}[kind]
+    memory = {"slurm": "--mem=32G", "pbs": "mem=32GB", "sge": "h_vmem=8G", "lsf": "-M 34360"}.get(kind, "34359738368")
+    cores = {"slurm": "--cpus-per-task=8", "pbs": "ncpus=8", "sge": "-pe smp 8", "lsf": "-n 8"}.get(kind, "Cores = 8")
     assert memory in script
     assert cores in script
 
@@ -144,10 +147,13 @@ def test_the_script_of_a_job(kind: str, filled_in: Path) -> None:
     [
         ({"kind": "cray"}, r"unknown kind of cluster[\s\S]*received: 'cray'[\s\S]*allowed: local, address, ssh"),
         ({"workers": 2}, r"unknown kind of cluster[\s\S]*received: None"),
+        ({"class": "LocalCluster"}, r"unknown kind of cluster[\s\S]*class: module.Name"),
+        ({"class": "a.B", "kind": "local"}, "unknown kind of cluster"),
+        ({"class": "distributed.LocalCluster", "tls": {}}, "brings its own certificates"),
         ({"kind": ["local"]}, "unknown kind of cluster"),
         (
             {"kind": "local", "worker": 2},
-            r"unknown keys in the description[\s\S]*'worker'[\s\S]*allowed: kind, options",
+            r"unknown keys in the description[\s\S]*'worker'[\s\S]*allowed: kind, class, options",
         ),
         ({"kind": "local", "options": [1]}, "options should map names to values"),
         ({"kind": "local", "workers": -1}, "is not a number"),
@@ -195,6 +201,17 @@ def test_files_that_are_not_descriptions(tmp_path: Path, text: str | None) -> No
     with pytest.raises(InvalidInputError, match="description of a cluster") as caught, ap.connect(path):
         pass
     assert str(path) in str(caught.value)
+
+
+def test_any_class_of_clusters(tmp_path: Path) -> None:
+    options = {"processes": False, "threads_per_worker": 1, "dashboard_address": ":0", "n_workers": 0}
+    path = written(tmp_path, **{"class": "distributed.deploy.local.LocalCluster"}, options=options, workers=2)
+    with ap.connect(path) as client:
+        client.wait_for_workers(2, timeout=30)
+        assert client.submit(sum, [1, 2]).result() == 3
+    for name, message in (("no_such.Cluster", "install what has 'no_such'"), ("distributed.NoSuch", "no such class")):
+        with pytest.raises(ClusterError, match=message), ap.connect(written(tmp_path, **{"class": name})):
+            pass
 
 
 def test_variables_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

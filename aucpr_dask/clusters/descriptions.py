@@ -37,6 +37,7 @@ class Kind:
     extra: str | None = None
     scales: bool = True  # to a number of workers; otherwise its hosts determine it
     takes_tls: bool = True  # otherwise it brings its own certificates
+    takes_number: bool = True  # of workers as an argument; otherwise it is scaled once it is there
 
     @property
     def is_batch_system(self) -> bool:
@@ -66,7 +67,21 @@ KINDS: Mapping[str, Kind] = {
     "aws": _cloud("aws", "EC2Cluster"),
     "azure": _cloud("azure", "AzureVMCluster"),
     "gcp": _cloud("gcp", "GCPCluster"),
+    "ecs": _cloud("aws", "ECSCluster"),
+    "fargate": _cloud("aws", "FargateCluster"),
+    "gateway": Kind("dask_gateway", "GatewayCluster", "dask_gateway", "gateway", takes_tls=False, takes_number=False),
 }
+
+
+def kind_of(name: str) -> Kind:
+    """Return a kind by its name, or that of a class by its full name."""
+    module, _, of_class = name.rpartition(".")
+    return (
+        KINDS[name]
+        if not module
+        else Kind(module, of_class, module.partition(".")[0], takes_tls=False, takes_number=False)
+    )
+
 
 TLS_KEYS = ("ca_file", "cert", "key")
 ADAPT_KEYS = ("minimum", "maximum", "interval", "wait_count")
@@ -92,30 +107,32 @@ class Description:
         >>> with read("cluster/slurm.yaml", workers=0).start() as cluster:  # doctest: +SKIP
         ...     print(cluster.job_script())
         """
-        kind = KINDS[self.kind]
+        kind = kind_of(self.kind)
         build, arguments = self.class_of_kind(), self.arguments()
         if self.kind == "local":
-            cluster: Any = start_processes(**arguments)
-        else:
-            try:
-                cluster = _start_jobs(build, arguments, self.adapt) if kind.is_batch_system else build(**arguments)
-            except Exception as error:  # other packages and systems may raise anything
-                what, received = f"the {self.kind} cluster could not be started", f"{type(error).__name__}: {error}"
-                raise ClusterError(what, self.where, received) from error
-        if self.adapt is not None and not kind.is_batch_system:
-            cluster.adapt(**self.adapt)
-        return cluster
+            return _scaled(start_processes(**arguments), None, self.adapt)
+        try:
+            if kind.is_batch_system:
+                return _start_jobs(build, arguments, self.adapt)
+            n_workers = None if kind.takes_number else arguments.pop("n_workers", None)
+            return _scaled(build(**arguments), n_workers, self.adapt)
+        except Exception as error:  # other packages and systems may raise anything
+            what, received = f"the {self.kind} cluster could not be started", f"{type(error).__name__}: {error}"
+            raise ClusterError(what, self.where, received) from error
 
     def class_of_kind(self) -> Callable[..., Any]:
         """Return the class that starts this kind of cluster."""
-        kind = KINDS[self.kind]
+        kind = kind_of(self.kind)
         try:
             if find_spec(kind.needs) is None:
                 raise ModuleNotFoundError(f"No module named {kind.needs!r}", name=kind.needs)
             found: Callable[..., Any] = getattr(importlib.import_module(kind.module), kind.name)
         except ImportError as error:
             what = f"a {self.kind} cluster needs a package that is not installed here"
-            raise ClusterError(what, self.where, error, None, f'pip install "aucpr-dask[{kind.extra}]"') from error
+            remedy = f'pip install "aucpr-dask[{kind.extra}]"' if kind.extra else f"install what has {kind.needs!r}"
+            raise ClusterError(what, self.where, error, None, remedy) from error
+        except AttributeError as error:
+            raise ClusterError("there is no such class", self.where, error, "class: module.Name") from error
         return found
 
     def arguments(self) -> dict[str, Any]:
@@ -138,6 +155,19 @@ class Description:
         tls = self.tls or {}
         roles = {f"tls_{role}_{part}": tls[part] for role in ("client", "scheduler", "worker") for part in TLS_KEYS[1:]}
         return Security(tls_ca_file=tls["ca_file"], require_encryption=True, **roles)
+
+
+def _scaled(cluster: Any, n_workers: int | None, adapt: Mapping[str, Any] | None) -> Any:
+    """Return a cluster once it is asked for its workers."""
+    try:
+        if adapt is not None:
+            cluster.adapt(**adapt)
+        elif n_workers is not None:
+            cluster.scale(n_workers)
+    except Exception:
+        cluster.close()
+        raise
+    return cluster
 
 
 def _start_jobs(build: Callable[..., Any], arguments: dict[str, Any], adapt: Mapping[str, Any] | None) -> Any:
@@ -164,7 +194,7 @@ def read(path: str | Path, *, workers: int | None = None) -> Description:
     Parameters
     ----------
     path : str or Path
-        A YAML file with the keys ``kind``, ``options``, ``workers`` or ``adapt``, ``tls`` and ``patience``.
+        A YAML file with the keys ``kind`` or ``class``, ``options``, ``workers`` or ``adapt``, ``tls``, ``patience``.
     workers : int, optional
         Replaces the number of workers in the file.
 
@@ -180,19 +210,21 @@ def read(path: str | Path, *, workers: int | None = None) -> Description:
     where = str(path)
     try:
         document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        allowed = ("kind", "options", "workers", "adapt", "tls", "patience")
+        allowed = ("kind", "class", "options", "workers", "adapt", "tls", "patience")
         document = _expanded(_mapping(document, "the description of a cluster", where, allowed), where)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise InvalidInputError("the description of a cluster cannot be read", where, error) from error
     except RecursionError as error:
         what, received = "the description of a cluster cannot be read", "a value that contains itself, by an alias"
         raise InvalidInputError(what, where, received, remedy="write the values out") from error
-    kind = document.get("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise InvalidInputError("unknown kind of cluster", where=where, received=repr(kind), allowed=", ".join(KINDS))
+    kind = document.get("class", document.get("kind"))
+    is_class = "class" in document and isinstance(kind, str) and re.fullmatch(r"\w+(\.\w+)+", kind)
+    if ("kind" in document and "class" in document) or not (is_class or (isinstance(kind, str) and kind in KINDS)):
+        known = f"{', '.join(KINDS)}; or any other class of clusters, class: module.Name"
+        raise InvalidInputError("unknown kind of cluster", where=where, received=repr(kind), allowed=known)
     if workers is not None:
         document = {key: value for key, value in document.items() if key != "adapt"} | {"workers": workers}
-    _check_scaling(document, KINDS[kind], where)
+    _check_scaling(document, kind_of(kind), where)
     return Description(
         kind,
         _mapping(document.get("options") or {}, "options", where),
@@ -252,7 +284,7 @@ def _check_scaling(document: Mapping[str, Any], kind: Kind, where: str) -> None:
 
 def _read_tls(value: Any, kind: str, where: str) -> dict[str, str]:
     """Return the paths of the certificates; raise if one is missing."""
-    if not KINDS[kind].takes_tls:
+    if not kind_of(kind).takes_tls:
         able = ", ".join(name for name, other in KINDS.items() if other.takes_tls)
         raise InvalidInputError("this kind of cluster brings its own certificates", where, "tls", able)
     given = _mapping(value, "tls", where, TLS_KEYS)
