@@ -83,6 +83,10 @@ class StoreError(AucprError, OSError):
     """A store that is absent, unfinished, of another kind, or must not be replaced."""
 
 
+class ForeignStoreError(StoreError):
+    """A Zarr store that another program wrote, where only one of this package can be used as it is."""
+
+
 class UnreachableError(StoreError):
     """A remote store that does not answer, or answers with an error: retrying may help."""
 

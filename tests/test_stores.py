@@ -14,14 +14,17 @@ import numpy as np
 import pytest
 import xarray as xr
 import zarr
+from click.testing import CliRunner
 from conftest import pooled, queried
 from distributed import Client
 from zarr.storage import MemoryStore
 
 import aucpr_dask as ap
-from aucpr_dask.errors import InvalidInputError, OtherRunError, StoreError
+from aucpr_dask.cli import main
+from aucpr_dask.errors import AlignmentError, InvalidInputError, OtherRunError, StoreError
 from aucpr_dask.schema.terms import nodes_of
 from aucpr_dask.scores import store as store_module
+from aucpr_dask.scores.importing.arrays import import_xarray
 from aucpr_dask.storage import stores
 from aucpr_dask.storage.backends import FolderStore
 from aucpr_dask.storage.stores import FORMAT_VERSION, laid_out
@@ -283,7 +286,7 @@ def a_torn_document(place: Path) -> None:
         (lambda place: None, r"there is no store at this place[\s\S]*scores\.zarr"),
         (Path.mkdir, "no store"),
         *((lambda place, text=text: place.write_text(text), None) for text in ("", "model,score\n", "{}")),
-        (another_kind, r"another kind[\s\S]*kind None"),
+        (another_kind, "another kind: another program wrote it"),
         (a_newer_version, r"newer version[\s\S]*99\.0[\s\S]*upgrade"),
         (a_torn_document, "not valid JSON"),
     ],
@@ -521,13 +524,75 @@ def test_stores_with_attributes_by_which_readers_change_values_are_refused(place
         ap.open_scores(place)
 
 
+@pytest.mark.filterwarnings("ignore:.*(FixedLengthUTF32|Consolidated metadata)")
 @pytest.mark.parametrize("version", [2, 3])
-def test_stores_of_others_are_named_with_the_command_that_imports_them(tmp_path: Path, version: int) -> None:
-    place = tmp_path / "theirs.zarr"
-    pooled().drop_vars(["model", "item"]).to_zarr(place, zarr_format=version, consolidated=False)
-    with pytest.raises(StoreError, match=r"did not write it[\s\S]*import xarray .*theirs\.zarr") as caught:
-        ap.open_scores(place)
-    assert "overwrite" not in str(caught.value)
+@pytest.mark.parametrize("consolidated", [False, True])
+def test_stores_of_others_are_opened_as_they_are(tmp_path: Path, version: int, consolidated: bool) -> None:
+    place, scores = tmp_path / "theirs.zarr", pooled().assign_coords(family=("model", list("xyyxz")))
+    scores.to_zarr(place, zarr_format=version, consolidated=consolidated)
+    before = {file: file.read_bytes() for file in place.rglob("*") if file.is_file()}
+    for chunks in ("auto", None, {"model": 5}):
+        opened = ap.open_scores(place, chunks=chunks)
+        assert ap.evaluate(opened).compute().equals(ap.evaluate(scores))
+    tree = xr.DataTree.from_dict({"one": scores, "two/three": scores})
+    tree.to_zarr(tmp_path / "tree.zarr", zarr_format=version, consolidated=consolidated)
+    assert ap.open_scores(tmp_path / "tree.zarr")["two/three"]["score"].equals(scores["score"])
     with pytest.raises(StoreError, match="something at this place") as caught:
         ap.save_scores(pooled(), place)
     assert "overwrite" not in str(caught.value)
+    assert before == {file: file.read_bytes() for file in place.rglob("*") if file.is_file()}
+
+
+@pytest.mark.filterwarnings("ignore:.*(FixedLengthUTF32|Consolidated metadata)")
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("kind", ["renamed", "raw", "raw and renamed"])
+def test_stores_of_others_are_named_with_the_command_that_imports_them(tmp_path: Path, version: int, kind: str) -> None:
+    place, scores = tmp_path / "theirs.zarr", pooled().drop_vars(["model", "item"], errors="ignore")
+    names = {"score": "y_score", "label": "y_true"} if "renamed" in kind else {}
+    if "raw" in kind:
+        group = zarr.open_group(place, mode="w", zarr_format=version)
+        for name, array in scores.data_vars.items():
+            group.create_array(names.get(name, name), data=array.values)
+        group.create_array("other", data=np.arange(3))
+    else:
+        scores.rename(names).to_zarr(place, zarr_format=version)
+    with pytest.raises(StoreError, match=r"another program wrote it[\s\S]*import xarray .*theirs\.zarr") as caught:
+        ap.open_scores(place)
+    assert "overwrite" not in str(caught.value)
+    command = str(caught.value).partition("aucpr-dask import")[2].replace("scores.zarr", str(tmp_path / "ours.zarr"))
+    done = CliRunner().invoke(main, ["import", *command.split()])
+    assert done.exit_code == 0, done.output
+    xr.testing.assert_equal(ap.evaluate(ap.open_scores(tmp_path / "ours.zarr")).compute(), ap.evaluate(scores))
+
+
+def test_what_is_no_store_is_named_as_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "notes.txt").write_text("mine")
+    for name in ("a.nc", "a.csv", "a.parquet", "a.npz", "a.what"):
+        (tmp_path / name).write_text("")
+    expected = {
+        "folder": "this is no store",
+        "a.nc": "import xarray",
+        "a.csv": "import csv",
+        "a.parquet": "import parquet",
+    }
+    for name, words in (expected | {"a.npz": "import npz", "a.what": "import --help"}).items():
+        with pytest.raises(StoreError, match=words) as caught:
+            ap.open_scores(tmp_path / name)
+        assert "overwrite" not in str(caught.value)
+    with pytest.raises(StoreError, match="did not write") as caught:
+        ap.save_scores(pooled(), tmp_path / "folder")
+    assert "overwrite" not in str(caught.value)
+
+
+def test_dims_name_only_axes_without_names(tmp_path: Path) -> None:
+    pooled().drop_vars(["model", "item"], errors="ignore").to_zarr(tmp_path / "named.zarr", consolidated=False)
+    with pytest.raises(InvalidInputError, match="have names"):
+        import_xarray(tmp_path / "named.zarr", tmp_path / "s.zarr", dims="model,item")
+    group = zarr.open_group(tmp_path / "raw.zarr", mode="w")
+    group.create_array("score", data=np.zeros((2, 9)))
+    group.create_array("label", data=np.zeros(9, np.int8))
+    with pytest.raises(AlignmentError, match="does not fit the scores"):
+        import_xarray(tmp_path / "raw.zarr", tmp_path / "s.zarr", dims=("item", "model"))
+    with pytest.raises(InvalidInputError, match="not names for the axes"):
+        import_xarray(tmp_path / "raw.zarr", tmp_path / "s.zarr", dims="model")

@@ -177,6 +177,7 @@ def npz(output: cli.Output, files: tuple[str, ...], store: str, **options: Any) 
     callback=lambda ctx, param, value: _pairs(value),
     help="Rename a variable or dimension of the file to our name (repeat).",
 )
+@click.option("--dims", metavar="NAMES", help="The axes of the scores in a Zarr store that names none: model,item.")
 @click.option("--engine", metavar="NAME", help="How xarray opens the file [default: detected from the file].")
 @place_options
 @cli.output_option

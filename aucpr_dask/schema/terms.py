@@ -79,6 +79,10 @@ SCORE_VARIABLES = {
     )
 }
 
+OTHER_NAMES = {"sample_weight": "weight", "sample_weights": "weight", "y_true": "label", "y_score": "score"}
+OTHER_NAMES |= {"group": "cluster", "groups": "cluster"}
+DEFAULT_DIMS = {1: (ITEM,), 2: (MODEL, ITEM), 3: (MODEL, QUERY, ITEM)}  # of scores without names of dimensions
+
 RESULT_VARIABLES = {
     spec.name: spec
     for spec in (

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from zarr.abc.store import Store
 from zarr.codecs import BloscCodec
 
-from aucpr_dask.errors import InvalidInputError, SourceChangedError, StoreError, UnreachableError
+from aucpr_dask.errors import ForeignStoreError, InvalidInputError, SourceChangedError, StoreError, UnreachableError
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.scores.chunks import Region, empty_variable, item_chunk, ranking_digests
 from aucpr_dask.scores.validate import validate_scores, validated_scores
@@ -27,6 +27,7 @@ from aucpr_dask.storage.stores import (
     ROOT_DOCUMENT,
     chunk_shape,
     create_store,
+    foreign,
     open_store,
     read_root_document,
 )
@@ -46,7 +47,8 @@ def open_scores(url: str | Path | Store, *, chunks: Any = "auto") -> terms.Score
     Parameters
     ----------
     url : str, Path or zarr.abc.store.Store
-        A path, URL or store that :func:`save_scores` or ``aucpr-dask import`` wrote.
+        A path, URL or store that :func:`save_scores` or ``aucpr-dask import`` wrote; or a Zarr store of another
+        program, version 2 or 3, whose variables and dimensions have the names of ours.
     chunks : "auto", None or mapping
         Dask chunks: ``"auto"`` takes the store's own, None opens without Dask.
 
@@ -64,10 +66,23 @@ def open_scores(url: str | Path | Store, *, chunks: Any = "auto") -> terms.Score
         If its contents are not valid.
     """
     url = concealed(url)
-    scores = open_store(url, KIND, chunks={} if isinstance(chunks, str) else chunks, remedy_if_unchecked=SAVE_AGAIN)
+    try:
+        scores = open_store(url, KIND, chunks={} if isinstance(chunks, str) else chunks, remedy_if_unchecked=SAVE_AGAIN)
+    except ForeignStoreError:
+        scores = _of_another_program(url, chunks)
     scores = terms.map_nodes(scores, lambda _, node: _remember_source(terms.with_plain_names(_opened(node)), url))
     validate_scores(scores, positive_from=0)
     return scores
+
+
+def _of_another_program(url: str, chunks: Any) -> terms.Scores:
+    """Open a Zarr store that another program wrote, if it holds scores in our terms."""
+    from aucpr_dask.scores.importing.arrays import open_zarr  # which saves scores
+
+    try:
+        return validated_scores(open_zarr(url, chunks), positive_from=0)
+    except InvalidInputError as error:
+        raise foreign(url, str(error).partition("\n")[0]) from error
 
 
 def changed_rankings(url: str | Path, on_progress: Callable[[int, int], None] | None = None) -> tuple[int, list[str]]:

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, brief, few
 from aucpr_dask.schema import checks, terms
 
-OTHER_NAMES = {"sample_weight": "weight", "sample_weights": "weight", "y_true": "label", "y_score": "score"}
-OTHER_NAMES |= {"group": "cluster", "groups": "cluster"}
 KINDS = {
     "f": "floats of up to 64 bits",
     "i": "integers",
@@ -83,7 +81,7 @@ def _refuse_near_names(dataset: xr.Dataset, path: str) -> None:
     for name in map(str, dataset.data_vars):
         if name not in terms.SCORE_VARIABLES:
             close = difflib.get_close_matches(name, terms.SCORE_VARIABLES, n=1, cutoff=0.85)
-            if ours := OTHER_NAMES.get(name) or next(iter(close), None):
+            if ours := terms.OTHER_NAMES.get(name) or next(iter(close), None):
                 what, received = f"unknown variable {name!r}, which would be ignored", f"{name!r}"
                 remedy = f"dataset.rename({{{name!r}: {ours!r}}}), or dataset.drop_vars({name!r})"
                 raise InvalidInputError(what, where_of(path), received, repr(ours), remedy)

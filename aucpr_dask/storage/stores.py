@@ -29,8 +29,8 @@ from zarr.core.metadata.v3 import ArrayV3Metadata
 from zarr.core.sync import sync
 from zarr.storage import MemoryStore, StorePath
 
-from aucpr_dask.errors import AucprError, DamageWarning, InvalidInputError, StoreError, brief
-from aucpr_dask.schema.terms import Scores, nodes_of
+from aucpr_dask.errors import AucprError, DamageWarning, ForeignStoreError, InvalidInputError, StoreError, brief
+from aucpr_dask.schema.terms import DEFAULT_DIMS, OTHER_NAMES, Scores, nodes_of
 from aucpr_dask.storage import documents as metadata_documents
 from aucpr_dask.storage.backends import get_value, has_values_at_once, open_backend, persist, set_value, sweep
 from aucpr_dask.storage.checksums import CheckedStore, check_document, have_checksums, with_checksum, with_list
@@ -372,8 +372,8 @@ def in_the_way(url: str | Path) -> StoreError:
         backend = open_backend(concealed(url), read_only=True)
         root = get_value(backend, ROOT_DOCUMENT)
         is_foreign = root is not None and "kind" not in _attributes_of(root.to_bytes())
-        if is_foreign or any(has(backend, name) for name in OF_VERSION_2):
-            remedy = "name another place: this is a store that another program wrote"
+        if is_foreign or any(has(backend, name) for name in OF_VERSION_2) or not _is_store(concealed(url), backend):
+            remedy = "name another place: this holds something that this package did not write"
     return StoreError("there is something at this place already", concealed(url), remedy=remedy)
 
 
@@ -467,8 +467,11 @@ def _check_kind(attrs: Mapping[str, Any], kind: str, url: str) -> None:
 
 
 def read_root_attrs(url: Any) -> dict[str, Any]:
-    """Return the root attributes of a finished store; raises :class:`StoreError` as :func:`read_root_document`."""
-    return dict(_read_root(url)[0].get("attributes", {}))
+    """Return the root attributes of a finished store, none of a foreign one; raise as :func:`read_root_document`."""
+    try:
+        return dict(_read_root(url)[0].get("attributes", {}))
+    except ForeignStoreError:  # of version 2
+        return {}
 
 
 def _read_root(url: Any) -> tuple[dict[str, Any], bytes]:
@@ -499,16 +502,29 @@ def read_root_document(url: Any) -> bytes:
         document, unfinished = None, False
     if document is not None:
         return document.to_bytes()
-    if unfinished and (any(has(backend, name) for name in OF_VERSION_2) or not _is_store(url, backend)):
+    if unfinished and any(has(backend, name) for name in OF_VERSION_2):
         raise foreign(url)
+    if unfinished and not _is_store(url, backend):
+        what, remedy = (
+            "this is no store",
+            "name the folder of a store; `aucpr-dask import` makes one of files of scores",
+        )
+        raise StoreError(what, url, "a folder that holds other things", "a finished store", remedy)
     if unfinished:
         remedy = "run the same command again; it resumes or starts over; add --overwrite if it is refused"
         raise StoreError("this store was never finished", url, "an unfinished store", "a finished store", remedy)
+    if not is_remote(url) and Path(url).is_file():
+        kind = IMPORTED.get(Path(url).suffix.lower(), "--help")
+        remedy = f"import it: aucpr-dask import {kind.replace('FILE', f'{url} scores.zarr')}"
+        raise StoreError("this is a file, not a store", url, None, "a finished store", remedy)
     remedy = "check the path; `aucpr-dask import` makes a score store"
     raise StoreError("there is no store at this place", url, "nothing", "a finished store", remedy)
 
 
 OF_VERSION_2 = (".zgroup", ".zarray", ".zattrs", ".zmetadata")
+IMPORTED = dict.fromkeys((".nc", ".nc4", ".cdf", ".h5", ".hdf5"), "xarray FILE")
+IMPORTED |= dict.fromkeys((".csv", ".tsv"), "csv FILE --label COLUMN") | {".parquet": "parquet FILE --label COLUMN"}
+IMPORTED |= dict.fromkeys((".npz", ".npy"), "npz FILE")
 
 
 def has(backend: Store, key: str) -> bool:
@@ -516,11 +532,37 @@ def has(backend: Store, key: str) -> bool:
     return get_value(backend, key) is not None
 
 
-def foreign(url: Any) -> StoreError:
-    """Return the error for a store, or something else, that this package did not write."""
-    what, received = "this store is of another kind: this package did not write it", "kind None"
-    remedy = f"import it, which leaves it as it is: aucpr-dask import xarray {public(url)} scores.zarr"
-    return StoreError(what, url, received, "a finished store of this package", remedy)
+def foreign(url: Any, received: str | None = None) -> ForeignStoreError:
+    """Return the error for a store that another program wrote, with the command that imports it."""
+    what, allowed = "this store is of another kind: another program wrote it", "a finished store of this package"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of types that Zarr may change; nothing is written here
+        try:
+            names, arrays = _root_arrays(url), unnamed_arrays(url)
+        except Exception:  # whatever is wrong with it is found when it is imported
+            names, arrays = {"score": None}, {}
+    ours = {name: OTHER_NAMES[name] for name in names if name in OTHER_NAMES}
+    ours |= {} if not names or "score" in {*names, *ours.values()} else {"THEIRS": "score"}
+    options = [f" --rename {name}={our}" for name, our in ours.items()]
+    scores = [len(one.shape) for name, one in arrays.items() if ours.get(name, name) == "score"]
+    options += [f" --dims {','.join(DEFAULT_DIMS.get(scores[0], DEFAULT_DIMS[2]))}"] if scores else []
+    command = f"aucpr-dask import xarray {public(url)} scores.zarr{''.join(options)}"
+    return ForeignStoreError(what, url, received, allowed, f"import it, which leaves it as it is: {command}")
+
+
+def _root_arrays(url: Any) -> dict[str, Any]:
+    root = zarr.open(open_backend(url, read_only=True), mode="r")
+    return dict(root.arrays()) if isinstance(root, zarr.Group) else {}
+
+
+def unnamed_arrays(url: Any) -> dict[str, Any]:
+    """Return the arrays in the root of a Zarr store if none of them names its axes, which xarray needs."""
+    arrays = _root_arrays(url)
+    is_named = (
+        "_ARRAY_DIMENSIONS" in one.attrs or any(getattr(one.metadata, "dimension_names", None) or ())
+        for one in arrays.values()
+    )
+    return {} if any(is_named) else arrays
 
 
 def chunk_shape(shape: tuple[int, ...], itemsize: int, whole: int) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few, lacks
-from aucpr_dask.schema.terms import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES, Scores, check_node_name
+from aucpr_dask.schema.terms import DEFAULT_DIMS, ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES, Scores, check_node_name
 from aucpr_dask.scores.appending import FILL, place_for
 from aucpr_dask.scores.chunks import Region
 from aucpr_dask.scores.importing import array_files, files
@@ -25,15 +25,10 @@ from aucpr_dask.scores.importing.array_files import Arrays, Npy, as_labels, as_s
 from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress
 from aucpr_dask.scores.store import save_scores
 from aucpr_dask.storage.backends import open_backend
+from aucpr_dask.storage.stores import unnamed_arrays
 from aucpr_dask.storage.urls import concealed, is_remote
 
-DEFAULT_DIMS = {1: (ITEM,), 2: (MODEL, ITEM), 3: (MODEL, QUERY, ITEM)}
 DEFAULT_MODELS = "models"
-NAME_DIMENSIONS = (
-    'name them in Python: g = zarr.open_group(path, mode="r"); ap.save_scores(xarray.Dataset({"score": (("model", '
-    '"item"), g["score"][:]), "label": ("item", g["label"][:])}), url)'
-)
-
 _SAMPLE_DIMENSION = "sample_dimension"
 
 
@@ -290,6 +285,7 @@ def import_xarray(
     url: str | Path,
     *,
     rename: Mapping[str, str] | None = None,
+    dims: str | Sequence[str] | None = None,
     engine: str | None = None,
     overwrite: bool = False,
     append: bool = False,
@@ -309,6 +305,9 @@ def import_xarray(
         Where to write.
     rename : mapping, optional
         From the names of variables and dimensions in the file to those of the contract.
+    dims : str or sequence of str, optional
+        The names of the axes of the scores, perhaps as one string with commas, in a Zarr store whose arrays have none:
+        ``"model, item"``. Those of the other variables follow from their lengths.
     engine : str, optional
         How xarray opens the file; by default zarr, h5netcdf or scipy (netCDF 3), depending on the file.
     overwrite : bool
@@ -342,7 +341,7 @@ def import_xarray(
     >>> print(import_xarray(folder / "scores.nc", folder / "scores.zarr", rename={"truth": "label"}))
     1 model, 2 items, 1 data set
     """
-    with place_for(url, overwrite=overwrite, append=append) as place, _opened(path, engine) as tree:
+    with place_for(url, overwrite=overwrite, append=append) as place, _opened(path, engine, dims, rename or {}) as tree:
         groups = {group.path.strip("/"): group.to_dataset() for group in tree.subtree if group.data_vars}
         _check_renamed(rename or {}, groups, path)
         renamed = {name: _rename(dataset, rename or {}) for name, dataset in groups.items()}
@@ -362,24 +361,10 @@ def import_xarray(
 
 
 @contextmanager
-def _opened(path: FilePath, engine: str | None) -> Iterator[xr.DataTree]:
-    with warnings.catch_warnings():
-        # Other people's Zarr stores may lack consolidated metadata, which only makes opening slower.
-        warnings.filterwarnings("ignore", message="Failed to open Zarr store with consolidated")
-        try:
-            engine = engine or array_files.engine_of(path)
-            array_files.check_source(path, engine)
-            tree = _open_tree(concealed(os.fspath(path)), engine)
-        except (AucprError, MemoryError):
-            raise
-        except Exception as error:  # of a damaged file, readers raise anything
-            received = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-            if isinstance(error, KeyError) and ("dimension_names" in received or "_ARRAY_DIMENSIONS" in received):
-                what, remedy = "the arrays of this Zarr store have no names of dimensions", NAME_DIMENSIONS
-                raise FileFormatError(what, path, None, "arrays that xarray opens", remedy) from error
-            remedy = "check the path, name the engine, or install what it needs, for example "
-            remedy += 'pip install "aucpr-dask[netcdf]"'
-            raise FileFormatError("xarray cannot open this", path, received, remedy=remedy) from error
+def _opened(
+    path: FilePath, engine: str | None, dims: str | Sequence[str] | None, rename: Mapping[str, str]
+) -> Iterator[xr.DataTree]:
+    tree = _open(path, engine, dims, rename)
     try:
         with tree:
             yield tree
@@ -396,14 +381,85 @@ def _opened(path: FilePath, engine: str | None) -> Iterator[xr.DataTree]:
         raise FileFormatError("xarray cannot read this", path, received, remedy=remedy) from error
 
 
-def _open_tree(path: str, engine: str) -> xr.DataTree:
+def _open(
+    path: FilePath,
+    engine: str | None = None,
+    dims: str | Sequence[str] | None = None,
+    rename: Mapping[str, str] | None = None,
+    chunks: Any = "auto",
+) -> xr.DataTree:
+    """Open a file lazily, as what xarray makes of it, or raw arrays of Zarr with names for their axes."""
+    with warnings.catch_warnings():
+        # Other people's Zarr stores may lack consolidated metadata, which only makes opening slower.
+        warnings.filterwarnings("ignore", message="Failed to open Zarr store with consolidated")
+        try:
+            engine = engine or array_files.engine_of(path)
+            array_files.check_source(path, engine)
+            if engine == "zarr" and (arrays := unnamed_arrays(os.fspath(path))):
+                return xr.DataTree(_with_dims(arrays, dims, rename or {}, path))
+            tree = _open_tree(concealed(os.fspath(path)), engine, {} if isinstance(chunks, str) else chunks)
+        except (AucprError, MemoryError):
+            raise
+        except Exception as error:  # of a damaged file, readers raise anything
+            received = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            remedy = "check the path, name the engine, or install what it needs, for example "
+            remedy += 'pip install "aucpr-dask[netcdf]"'
+            raise FileFormatError("xarray cannot open this", path, received, remedy=remedy) from error
+    if dims is None:
+        return tree
+    what, received = "the axes of these arrays have names", few({str(dim) for dim in tree.dims})
+    raise InvalidInputError(what, path, f"dims={dims!r}; {received}", None, "leave out dims (--dims), or rename them")
+
+
+def _with_dims(
+    arrays: Mapping[str, Any], dims: str | Sequence[str] | None, rename: Mapping[str, str], path: FilePath
+) -> xr.Dataset:
+    """Return arrays of Zarr whose axes have no names, with names for those of the scores, and of others by length."""
+    roles = {rename.get(name, name): name for name in arrays}
+    shape = arrays[roles["score"]].shape if "score" in roles else ()
+    if dims is None:
+        what, allowed = "the arrays of this Zarr store have no names of dimensions", "arrays that xarray opens"
+        usual = ",".join(DEFAULT_DIMS.get(len(shape), DEFAULT_DIMS[2]))
+        remedy = f"name the axes of the scores: dims={usual!r} (--dims {usual})"
+        raise FileFormatError(what, path, few(f"{name} {one.shape}" for name, one in arrays.items()), allowed, remedy)
+    sizes = dict(zip(_check_dims(dims, shape, Path(path)), shape, strict=True)) if shape else {}
+    variables = {}
+    for role, name in roles.items():
+        array = arrays[name]
+        own: list[tuple[str, ...]] = [tuple(sizes)] if role == "score" else [(role,)] if role in sizes else []
+        own += SCORE_VARIABLES[role].dims if role in SCORE_VARIABLES else []
+        fitting = [one for one in own if tuple(sizes.get(dim) for dim in one) == array.shape]
+        if fitting:
+            variables[name] = fitting[0], da.from_zarr(array) if len(array.shape) > 1 else array[...]
+        elif role in SCORE_VARIABLES:
+            what, received = f"{name!r} does not fit the scores", f"shape {array.shape}, next to scores {sizes}"
+            raise AlignmentError(
+                what, path, received, None, "name the axes of the scores in their order: dims (--dims)"
+            )
+    return xr.Dataset(variables)
+
+
+def open_zarr(url: str, chunks: Any) -> Scores:
+    """Open a Zarr store that another program wrote: its groups with scores, as they are."""
+    tree = _open(url, "zarr", chunks=chunks)
+    nodes = {group.path.strip("/"): group.to_dataset() for group in tree.subtree if "score" in group.data_vars}
+    if not nodes:
+        raise lacks(
+            "no variable is called 'score'", url, tree.data_vars, "rename={'NAME': 'score'} (--rename NAME=score)"
+        )
+    known = {name: one[[key for key in one.data_vars if key in SCORE_VARIABLES]] for name, one in nodes.items()}
+    return known[""] if set(known) == {""} else xr.DataTree.from_dict(known)
+
+
+def _open_tree(path: str, engine: str, chunks: Any) -> xr.DataTree:
     if is_remote(path):
-        return xr.open_datatree(open_backend(path, read_only=True), engine=engine, chunks={})  # type: ignore[arg-type]
+        backend: Any = open_backend(path, read_only=True)
+        return xr.open_datatree(backend, engine=engine, chunks=chunks)
     try:
-        return xr.open_datatree(path, engine=engine, chunks={})
+        return xr.open_datatree(path, engine=engine, chunks=chunks)
     except (NotImplementedError, ValueError):
         # A format without groups, such as netCDF 3, cannot be opened as a tree.
-        return xr.DataTree(xr.open_dataset(path, engine=engine, chunks={}))
+        return xr.DataTree(xr.open_dataset(path, engine=engine, chunks=chunks))
 
 
 def _check_renamed(rename: Mapping[str, str], groups: Mapping[str, xr.Dataset], path: FilePath) -> None:
@@ -423,7 +479,7 @@ def _tidy(dataset: xr.Dataset, path: FilePath) -> xr.Dataset:
     """Return the known variables of a data set in the contract's types and order of dimensions."""
     dataset = _from_ragged(dataset, path)
     known = [name for name in dataset.data_vars if name in SCORE_VARIABLES]
-    dataset = dataset[known].drop_vars([name for name in dataset.coords if name not in dataset.dims], errors="ignore")
+    dataset = dataset[known]
     if ITEM in dataset.dims and any(variable.chunks for variable in dataset.values()):
         dataset = dataset.chunk({ITEM: -1})
     dataset = dataset.transpose(*(dim for dim in (MODEL, QUERY, ITEM) if dim in dataset.dims), ...)
