@@ -93,8 +93,9 @@ _baseline_option = click.option(
 )
 @_baseline_option
 @cli.method_option(
-    "sign_flip bootstrap_t bootstrap t wilcoxon influence rank_swap",
-    "Of units: sign_flip (default), bootstrap_t, bootstrap, t or wilcoxon; of items: influence (default, where the "
+    "sign_flip bootstrap_t bootstrap t wilcoxon random_effects influence rank_swap",
+    "Of units: sign_flip (default), bootstrap_t, bootstrap, t or wilcoxon; random_effects (default over data sets "
+    "whose variances are known: scores, replicates, or ten queries each); of items: influence (default, where the "
     "estimator or an option has influences), bootstrap or rank_swap.",
 )
 @cli.option_of(ComparisonOptions, "adjust")

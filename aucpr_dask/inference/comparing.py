@@ -18,11 +18,10 @@ from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.methods import Wilcoxon
 from aucpr_dask.inference.paired_samples import PairedSample, annotate
 from aucpr_dask.inference.pairs import against, all_pairs
-from aucpr_dask.inference.questions import answer
+from aucpr_dask.inference.questions import answer, with_random_effects
 from aucpr_dask.schema.checks import is_list
 from aucpr_dask.schema.options import ComparisonOptions, renamed
 from aucpr_dask.schema.terms import (
-    BOUND,
     MODEL,
     QUERY,
     Scores,
@@ -88,14 +87,16 @@ def compare(
     method : str, optional
         For units ``"sign_flip"`` (default: tests that are exact if differences are symmetric, intervals that flip the
         residuals), ``"bootstrap_t"`` (each resample divided by its own error: for skewed differences), ``"bootstrap"``
-        (one error for all resamples: for many units), ``"t"`` or ``"wilcoxon"`` (p-values only); for items
+        (one error for all resamples: for many units), ``"t"``, ``"wilcoxon"`` (p-values only) or ``"random_effects"``
+        (default over data sets whose variances are known, see Notes); for items
         ``"influence"`` (default for scores: Student's t with a moderated variance of the difference, from about ten
         positives on), ``"bootstrap"`` (default for results, which need their `replicate`, and for estimators and
         options without influences) or ``"rank_swap"`` (swaps the two ranks of each item, or of all items of a cluster:
         exact if the models are exchangeable; average precision only); for both ``"bootstrap"``.
         :class:`FewUnitsWarning` and :class:`FewPositivesWarning` say where ``"bootstrap"`` finds too many differences.
     adjust : {"romano_wolf", "max_t", "holm", "benjamini_hochberg", "none"}, optional
-        Romano and Wolf's step-down is the default with joint replicates, Holm's with ``"t"`` and ``"wilcoxon"``.
+        Romano and Wolf's step-down is the default with joint replicates, Holm's with ``"t"``, ``"wilcoxon"`` and
+        ``"random_effects"``.
         All but the last two control the probability of any false claim in the family.
     level : float
         Confidence level of the intervals.
@@ -127,7 +128,9 @@ def compare(
         Over (model, other_model), (model, baseline) or, with one baseline, (model): ``difference``, ``standard_error``,
         ``interval`` and ``simultaneous_interval`` (with ci_bound), ``p_value``, ``p_adjusted``; with a margin
         ``p_equivalence``, ``share_inside`` and ``decision``; with machine labels ``tuning``, ``width_ratio`` and
-        ``n_machine_units``; also ``estimate(model)`` and ``n_units``. The attribute ``design`` describes what was
+        ``n_machine_units``; with random effects ``prediction_interval``, ``tau``, ``i_squared`` and, with a margin,
+        ``probability`` (of better, equivalent and worse, for the mean and for a new data set); also
+        ``estimate(model)`` and ``n_units``. The attribute ``design`` describes what was
         resampled and what is fixed.
 
     Raises
@@ -137,11 +140,30 @@ def compare(
     AlignmentError
         If some models lack units, or labels appear twice.
 
+    Notes
+    -----
+    Random effects take the difference on a data set as a draw around what many more items would show there, and that
+    as a draw around the mean, with the standard deviation ``tau`` (Paule and Mandel's, which is sometimes 0 where REML
+    is not, or the other way round). ``difference`` is the mean, in which large data sets weigh more, so it is not that
+    of the mean estimates. Its interval is Hartung and Knapp's; with fewer than five data sets their factor is at least
+    1. ``prediction_interval`` is for a new data set with many items, with two degrees of freedom less than there are
+    data sets; it is too narrow where `tau` is small and little known. ``i_squared`` is the share of ``tau**2`` in the
+    variance of a typical estimate (that of metafor, not Higgins's from Q).
+
+    Variances within data sets are those by influence (scores), between queries (ten or more each), or of the replicates
+    that a result keeps. They are averaged over the data sets in proportion to 1 / n, n the effective positives or the
+    queries: used one by one, they are small where areas are near 1 and so differ little, and pull the mean to 0. A
+    result with ``difference_variance(model, other_model)`` and nothing that it comes from has them used as they stand.
+
+    ``probability`` follows from a flat prior of the mean and half a Student distribution (4 degrees of freedom, scale
+    0.1) for ``tau``, on a grid. It needs no adjustment, and depends on the prior where there are few data sets.
+
     References
     ----------
     Romano & Wolf 2005, doi:10.1198/016214504000000539 (step-down, simultaneous). Smucker, Allan & Carterette 2007,
     doi:10.1145/1321440.1321528 (randomisation, bootstrap and t tests over queries). Schuirmann 1987,
-    doi:10.1007/BF01068419 (equivalence). Hall 1992, doi:10.1007/978-1-4612-4384-7 (bootstrap-t).
+    doi:10.1007/BF01068419 (equivalence). Hall 1992, doi:10.1007/978-1-4612-4384-7 (bootstrap-t). Hartung & Knapp
+    2001, doi:10.1002/sim.1009 (random effects).
 
     Examples
     --------
@@ -160,6 +182,8 @@ def compare(
     exact if differences are symmetric'
     """
     question = ComparisonOptions.among(locals())
+    if auxiliary is None:
+        question = with_random_effects(data, question, options)
     return answer(data, question, options, _comparison, auxiliary=auxiliary)
 
 
@@ -167,16 +191,16 @@ def _comparison(sample: PairedSample) -> xr.Dataset:
     """Return what :func:`compare` says of one sample."""
     method, question, adjust = sample.method, sample.question, sample.sampling.adjust
     baseline, chunk, n_models = question.baseline, question.chunk, len(sample.estimates.models)
-    has_intervals, has_margin = not isinstance(method, Wilcoxon), question.equivalence is not None
+    has_margin = question.equivalence is not None
     columns = None if baseline is None else positions(baseline, sample.estimates.names)
-    if has_margin and not has_intervals:
+    if has_margin and isinstance(method, Wilcoxon):
         what, remedy = (
             "method='wilcoxon' does not test equivalence",
             "give one of these methods, or leave out equivalence",
         )
         allowed = "any other method, such as 'sign_flip', 't' or 'bootstrap'"
         raise clash(what, remedy, allowed, equivalence=question.equivalence, method="wilcoxon")
-    names = grids.quantities_of(has_intervals=has_intervals, has_margin=has_margin, has_machine=sample.n_machine > 0)
+    names = grids.quantities_of(method, has_margin=has_margin)
     arrays: Mapping[str, Any]
     if columns is None and (chunk is not None or n_models > LAZY_FROM):
         arrays = grids.lazy_all_pairs(method, n_models, adjust, names, chunk or LAZY_CHUNK)
@@ -190,7 +214,7 @@ def _comparison(sample: PairedSample) -> xr.Dataset:
         family_size = first.size
     other = OTHER_MODEL if columns is None else BASELINE
     comparison = xr.Dataset(
-        {name: ((MODEL, other, BOUND)[: np.ndim(array)], array) for name, array in arrays.items()},
+        {name: ((MODEL, other, *grids.QUANTITIES[name].dims), array) for name, array in arrays.items()},
         coords={MODEL: sample.labels, other: sample.labels if columns is None else sample.labels[columns]},
     )
     comparison["estimate"] = (MODEL, sample.shown)

@@ -159,14 +159,15 @@ def standard_errors_of_differences(covariance: xr.DataArray) -> xr.DataArray:
 
     Not if their areas are 1 or their scores constant: then influences are 0, and do not tell a copy from another model.
     """
-    variance = _variances(covariance)
+    variance = variances_of_models(covariance)
     other = variance.rename({MODEL: OTHER_MODEL})
     squares = (variance + other) - 2.0 * covariance
     result: xr.DataArray = squares.clip(min=0.0) ** 0.5
     return result.transpose(*covariance.dims).rename("standard_error")
 
 
-def _variances(covariance: xr.DataArray) -> xr.DataArray:
+def variances_of_models(covariance: xr.DataArray) -> xr.DataArray:
+    """Return the variance of each model from the covariances of all."""
     variance: xr.DataArray = xr.apply_ufunc(
         _diagonal,
         covariance.drop_vars(OTHER_MODEL, errors="ignore"),
@@ -224,8 +225,8 @@ def _mean_of_classes(result: xr.Dataset) -> xr.Dataset:
 def _covariance(node: xr.Dataset) -> xr.Dataset:
     from aucpr_dask.kernels.intervals import degrees_of
 
-    between = _products(node["influence"])
-    within = _products(node["item_influence"]) if "item_influence" in node else None
+    between = products_of_models(node["influence"])
+    within = products_of_models(node["item_influence"]) if "item_influence" in node else None
     known = [between] if within is None else [within, between]
     of_models = [node[name] for name in ("proportion", "unseen_loss", "n_positive", "n_effective")]
     variance, outer = xr.apply_ufunc(
@@ -247,8 +248,8 @@ def _covariance(node: xr.Dataset) -> xr.Dataset:
     return result
 
 
-def _products(influence: xr.DataArray) -> xr.DataArray:
-    """Return the sums of the products of the influences on two models."""
+def products_of_models(influence: xr.DataArray) -> xr.DataArray:
+    """Return the sums of the products of the influences on two models, over ``unit``."""
     core = [str(dim) for dim in influence.dims if dim in (_UNIT, _ITEM_UNIT)]
     products: xr.DataArray = xr.apply_ufunc(
         products_of_pairs,

@@ -10,49 +10,56 @@ import numpy as np
 from dask import delayed
 from numpy.typing import NDArray
 
-from aucpr_dask.inference.methods import Method, Pairs, adjusted_p_values, join
+from aucpr_dask.inference.methods import Method, Pairs, Wilcoxon, adjusted_p_values, join
 from aucpr_dask.inference.pairs import intervals
 from aucpr_dask.inference.units import Floats, Indices
+from aucpr_dask.schema.terms import BOUND, BOUNDS
 
 DECISIONS = ("undecided", "different", "equivalent")
 EQUIVALENT = DECISIONS.index("equivalent")
+TARGET, OUTCOME = "target", "outcome"  # of posterior probabilities
+COORDINATES = {BOUND: BOUNDS, TARGET: ("mean", "new"), OUTCOME: ("better", "equivalent", "worse")}
 
 
 @dataclass(frozen=True)
 class Quantity:
     """One variable of a comparison: its value for a model and itself, and how to reverse its direction."""
 
-    itself: float
+    itself: float | tuple[float, ...]
     dtype: type = np.float64
-    turned: bool = False  # the other direction has the other sign (and the bounds swapped)
-    bounds: bool = False
+    turned: bool = False  # the other direction has the other sign
+    dims: tuple[str, ...] = ()  # after those of the models; the last one is reversed in the other direction
 
     def shape(self, rows: Indices, columns: Indices) -> tuple[int, ...]:
         """Return the shape over these models."""
-        return (rows.size, columns.size, 2) if self.bounds else (rows.size, columns.size)
+        return (rows.size, columns.size, *(len(COORDINATES[dim]) for dim in self.dims))
 
 
 QUANTITIES = {
     "difference": Quantity(0.0, turned=True),
     "standard_error": Quantity(0.0),
-    "interval": Quantity(0.0, turned=True, bounds=True),
-    "simultaneous_interval": Quantity(0.0, turned=True, bounds=True),
+    "interval": Quantity(0.0, turned=True, dims=(BOUND,)),
+    "simultaneous_interval": Quantity(0.0, turned=True, dims=(BOUND,)),
+    "prediction_interval": Quantity(0.0, turned=True, dims=(BOUND,)),
     "p_value": Quantity(1.0),
     "p_adjusted": Quantity(1.0),
     "p_equivalence": Quantity(0.0),
     "share_inside": Quantity(1.0),
     "decision": Quantity(EQUIVALENT, dtype=np.int8),
+    "tau": Quantity(0.0),
+    "i_squared": Quantity(0.0),
+    "probability": Quantity((0.0, 1.0, 0.0), dims=(TARGET, OUTCOME)),
     "tuning": Quantity(0.0),
     "width_ratio": Quantity(1.0),
 }
 
 
-def quantities_of(*, has_intervals: bool, has_margin: bool, has_machine: bool) -> list[str]:
+def quantities_of(method: Method, *, has_margin: bool) -> list[str]:
     """Return the names of the variables that a comparison has."""
-    without = set() if has_intervals else {"interval", "simultaneous_interval"}
-    without |= set() if has_margin else {"p_equivalence", "share_inside", "decision"}
-    without |= set() if has_machine else {"tuning", "width_ratio"}
-    return [name for name in QUANTITIES if name not in without]
+    names = {"difference", "standard_error", "p_value", "p_adjusted", *getattr(method, "more", ())}
+    names |= set() if isinstance(method, Wilcoxon) else {"interval", "simultaneous_interval"}
+    names |= {"p_equivalence", "share_inside", "decision"} if has_margin else set()
+    return [name for name in QUANTITIES if name in names]
 
 
 def compare_family(method: Method, first: Indices, second: Indices, adjust: str) -> tuple[Pairs, Floats, float]:
@@ -72,8 +79,7 @@ def lay_out(
         "simultaneous_interval": intervals(family.difference, family.error, quantile, family.outer),
         "p_value": family.p_value,
         "p_adjusted": adjusted,
-        "tuning": family.tuning,
-        "width_ratio": family.width_ratio,
+        **family.more,
     }
     if (verdict := family.equivalence) is not None:
         decision = np.select([verdict.decision == decision for decision in DECISIONS], range(len(DECISIONS)))
@@ -88,7 +94,7 @@ def placed(values: NDArray[Any], quantity: Quantity, family: Pairs, rows: Indice
     row_of, column_of = np.full((2, n_models), -1)
     row_of[rows], column_of[columns] = np.arange(rows.size), np.arange(columns.size)
     back = -values if quantity.turned else values
-    back = back[..., ::-1] if quantity.bounds else back
+    back = back[..., ::-1] if quantity.dims else back
     for one, other, directed in ((family.first, family.second, values), (family.second, family.first, back)):
         i, j = row_of[one], column_of[other]
         here = (i >= 0) & (j >= 0)

@@ -91,6 +91,8 @@ def powered_means(people: Floats, machine: Floats, labelled: NDArray[np.bool_]) 
 class PredictionPowered(Student):
     """Paired t test over units that people labelled, each difference adjusted by the machine's on all units."""
 
+    more = ("tuning", "width_ratio")
+
     def __init__(self, people: Floats, machine: Floats, labelled: NDArray[np.bool_], goal: Goal) -> None:
         super().__init__(people, goal)
         self.machine, self.labelled = machine, labelled
@@ -109,7 +111,7 @@ class PredictionPowered(Student):
         reach = pairs.parametric_quantile(self.goal.level, self.degrees) * error
         reach_alone = pairs.parametric_quantile(self.goal.level, self.values.shape[1] - 1) * alone
         found = student_pairs(first, second, difference, error, self.degrees, self.goal)
-        return replace(found, tuning=tuning, width_ratio=_width_ratio(reach, reach_alone))
+        return replace(found, more={"tuning": tuning, "width_ratio": _width_ratio(reach, reach_alone)})
 
 
 def _width_ratio(reach: Floats, reach_alone: Floats) -> Floats:

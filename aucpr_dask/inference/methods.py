@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -35,8 +35,7 @@ class Pairs:
     tests: PairStatistics | None = None  # adjusts the p-values for a family
     spread: PairStatistics | None = None  # makes the intervals of a family simultaneous
     equivalence: Equivalence | None = None
-    tuning: Floats | None = None  # with machine labels
-    width_ratio: Floats | None = None  # of the intervals, to those without machine labels
+    more: Mapping[str, Floats] = field(default_factory=dict)  # what only this method finds, by name
 
 
 @dataclass(frozen=True)
@@ -155,8 +154,7 @@ class Student:
 
     def simultaneous_quantile(self, family: Pairs) -> float:
         """Bonferroni: divide the error rate by the number of pairs."""
-        level = 1 - (1 - self.goal.level) / max(1, family.first.size)
-        return pairs.parametric_quantile(level, self.degrees)
+        return pairs.bonferroni_quantile(self.goal.level, family.first.size, self.degrees)
 
 
 class Wilcoxon:
@@ -267,8 +265,7 @@ class RankSwap:
 
     def simultaneous_quantile(self, family: Pairs) -> float:
         """Bonferroni: divide the error rate by the number of pairs."""
-        level = 1 - (1 - self.goal.level) / max(1, family.first.size)
-        return pairs.parametric_quantile(level, self.degrees)
+        return pairs.bonferroni_quantile(self.goal.level, family.first.size, self.degrees)
 
     def _test(self, first: int, second: int) -> tuple[float, float]:
         """Return the p-value, and how far the interval reaches."""

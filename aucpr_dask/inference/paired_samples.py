@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import FewPositivesWarning, FewUnitsWarning, InvalidInputError, few
 from aucpr_dask.evaluation.results import provenance
-from aucpr_dask.inference import designs, methods, samples
+from aucpr_dask.inference import designs, grids, methods, samples
 from aucpr_dask.inference.covarying import COMPARED_BY, OTHER_MODEL
 from aucpr_dask.inference.designs import BOTH, ITEMS, UNITS, Sampling, are_values, estimators_of, unit_names
 from aucpr_dask.inference.machine_labels import PredictionPowered, powered_method
+from aucpr_dask.inference.random_effects import RandomEffects
 from aucpr_dask.inference.requirements import require_replicates
-from aucpr_dask.inference.samples import REPLICATE, Estimates
+from aucpr_dask.inference.samples import DIFFERENCE_VARIANCE, REPLICATE, SIZE, Estimates
 from aucpr_dask.inference.units import Floats, mean_of_units
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.terms import BOUND, BOUNDS, MEASURE, MODEL, RESAMPLE, with_plain_names
+from aucpr_dask.schema.terms import BOUND, MEASURE, MODEL, RESAMPLE, with_plain_names
 
 # With this many units, a bootstrap at the level 0.05 finds a false difference in 0.06 of simulated samples of 2 or 10
 # models, and in 0.08 of those of 40.
@@ -34,6 +35,10 @@ DESCRIPTIONS = {
     "estimate": "Estimate of the model, the mean over units where there are any.",
     "difference": "Estimate of the model minus that of the other.",
     "standard_error": "Standard error of the difference.",
+    "prediction_interval": "Interval of the difference on a new data set, had it many items.",
+    "tau": "Standard deviation of the differences between data sets, that of their estimates left out.",
+    "i_squared": "Share of the variance between data sets that the variances of their estimates do not explain.",
+    "probability": "Posterior probability that the model is better by more than the margin, equivalent, or worse.",
     "interval": "Confidence interval of the difference, each at the level on its own.",
     "simultaneous_interval": "Confidence intervals of the differences, all of the family at the level together.",
     "p_value": "Two-sided p-value of the test that the difference is 0, each on its own.",
@@ -162,6 +167,8 @@ def paired_sample(
         method = methods.RankSwap(estimates.mean, node, rows, goal, n_swaps, question.seed)
     elif sampling.sample != UNITS:
         estimates, method = _by_items(node, estimates, sampling, question)
+    elif sampling.method == designs.RANDOM_EFFECTS:
+        method = _by_random_effects(node, estimates, question)
     else:
         method = _over_units(estimates, sampling.method, question)
     sample = PairedSample(node, question, sampling, estimates, method, n_machine)
@@ -201,6 +208,21 @@ def _over_units(estimates: Estimates, method: str, question: ComparisonOptions) 
     if method == "bootstrap":
         _warn_of_few_units(estimates)
     return methods.resample_units(values, units, goal, n_resamples, seed, own_errors=method == "bootstrap_t")
+
+
+def _by_random_effects(node: xr.Dataset, estimates: Estimates, question: ComparisonOptions) -> RandomEffects:
+    """Return the method that knows the variance of each difference within each data set."""
+    variance = node[DIFFERENCE_VARIANCE].transpose(..., MODEL, OTHER_MODEL)
+    rows = samples.labels_of(variance, MODEL).get_indexer(estimates.models)
+    variance = variance.isel({MODEL: rows, OTHER_MODEL: rows, str(estimates.dim): estimates.of_units(variance)})
+    values = np.asarray(variance.values)
+    if (unknown := np.isnan(values).any(axis=(1, 2))).any():
+        what = "the variance of a difference is not known in some data sets"
+        received = few([repr(unit) for unit, one in zip(estimates.units, unknown, strict=True) if one])
+        remedy = "leave these data sets out, or give method='sign_flip', which needs no variances"
+        raise InvalidInputError(what, None, received, "two positives and two negatives or more in each", remedy)
+    sizes = node[SIZE].values[estimates.of_units(node[SIZE])] if SIZE in node else None
+    return RandomEffects(estimates.values, values, sizes, methods.Goal(question.level, question.equivalence))
 
 
 def _by_items(
@@ -328,7 +350,9 @@ def annotate(dataset: xr.Dataset, sample: PairedSample, **more: Any) -> xr.Datas
     """Add coordinates, counts, descriptions, and attributes that record how the numbers were computed."""
     node, question, sampling, estimates = sample.node, sample.question, sample.sampling, sample.estimates
     if BOUND in dataset.dims:
-        dataset = dataset.assign_coords({BOUND: np.array(BOUNDS, dtype=object), "level": question.level})
+        dataset = dataset.assign_coords(level=question.level)
+    for dim in grids.COORDINATES.keys() & set(dataset.dims):
+        dataset = dataset.assign_coords({dim: np.array(grids.COORDINATES[dim], dtype=object)})
     if sampling.dim is not None:
         dataset["n_units"] = ((), np.int64(len(estimates.units)))
     if sample.n_machine:

@@ -96,6 +96,11 @@ def parametric_quantile(level: float, degrees: float | None = None) -> float:
     return -float(ndtri(tail) if degrees is None else stdtrit(degrees, tail))
 
 
+def bonferroni_quantile(level: float, n_pairs: int, degrees: float | None) -> float:
+    """Two-sided quantile for the intervals of a family: the error rate is divided by the number of pairs."""
+    return parametric_quantile(1 - (1 - level) / max(1, n_pairs), degrees)
+
+
 def parametric_p_values(difference: Floats, error: Floats, degrees: float | None = None) -> Floats:
     """Two-sided p-values of ``difference / error`` under the normal distribution, or Student's t."""
     return 2 * upper_tail(np.abs(difference), error, degrees)

@@ -4,32 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import dask
+import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.api import evaluate_dataset
 from aucpr_dask.inference.classes import means_over_classes
-from aucpr_dask.inference.covarying import COMPARED_BY, COVARIANCE_OPTIONS, covariance
-from aucpr_dask.inference.designs import BOTH, COMPARED, HAS_SCORES, ITEM_RESAMPLES, ITEMS, SCORED
+from aucpr_dask.inference.covarying import (
+    COMPARED_BY,
+    COVARIANCE_OPTIONS,
+    OTHER_MODEL,
+    covariance,
+    products_of_models,
+    variances_of_models,
+)
+from aucpr_dask.inference.designs import (
+    BOTH,
+    COMPARED,
+    HAS_SCORES,
+    ITEM_RESAMPLES,
+    ITEMS,
+    RANDOM_EFFECTS,
+    SCORED,
+    UNITS,
+    are_values,
+)
 from aucpr_dask.inference.machine_labels import machine_nodes, of_machine, refuse_other_samples
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
 from aucpr_dask.inference.requirements import (
     check,
     refuse_different_items,
     refuse_unknown_options,
+    require_replicates,
     warn_of_repeated_items,
 )
-from aucpr_dask.inference.samples import DATASET, stack_data_sets
+from aucpr_dask.inference.samples import (
+    DATASET,
+    DIFFERENCE_VARIANCE,
+    REPLICATE,
+    SIZE,
+    chosen,
+    complete_units,
+    stack_data_sets,
+)
 from aucpr_dask.inference.swapping import with_ranks
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
 from aucpr_dask.schema.options import MISSING, ComparisonOptions, EvaluationOptions
-from aucpr_dask.schema.terms import ITEM, MODEL, QUERY, Scores, map_nodes, nodes_of
+from aucpr_dask.schema.terms import ITEM, MODEL, QUERY, RESAMPLE, Scores, map_nodes, nodes_of
 from aucpr_dask.scores.validate import shared_by_models, validated_scores
 
+LEAST_QUERIES = 10  # of a data set, for the variance between them to be known
 SET_HERE = ("estimators", "intervals", "keep_replicates")  # options of an evaluation that a comparison sets
 
 
@@ -97,7 +126,62 @@ def results_for(
     results = means_over_classes(results, question.incomplete)
     if question.over != DATASET:
         return results
+    if question.method == RANDOM_EFFECTS:
+        results = map_nodes(results, lambda path, node: _with_variances(path, node, question))
     return stack_data_sets(results, question.incomplete).assign_attrs(_counts_of_items(results))
+
+
+def with_random_effects(data: Scores, question: ComparisonOptions, options: Mapping[str, Any]) -> ComparisonOptions:
+    """Return the question with random effects as its method, if it has none and the variances in data sets are known.
+
+    Values of a measure have none. In data sets with queries, they are those between the queries.
+    """
+    if question.over != DATASET or question.method is not None or question.sample not in (None, UNITS):
+        return question
+    nodes = [node for _, node in nodes_of(data)] if isinstance(data, xr.DataTree) else []
+    of_items = question.estimator in (None, *WITH_INFLUENCE) and set(options) <= set(COVARIANCE_OPTIONS)
+
+    def is_known(node: xr.Dataset) -> bool:
+        found = node.get("estimate", node.get("score"))
+        if found is None or are_values(node):
+            return False
+        if QUERY in found.dims:
+            return found.sizes[QUERY] >= LEAST_QUERIES
+        if "estimate" in node:
+            return bool({REPLICATE, DIFFERENCE_VARIANCE} & set(node))
+        return of_items and not ("label" in node and MODEL in node["label"].dims)
+
+    return replace(question, method=RANDOM_EFFECTS) if nodes and all(map(is_known, nodes)) else question
+
+
+def _with_variances(path: str, node: xr.Dataset, question: ComparisonOptions) -> xr.Dataset:
+    """Add the size of a data set, and the variances of differences by queries, or influences or replicates of items.
+
+    What has variances and nothing that they come from keeps them.
+    """
+    if "covariance" in node:
+        covariances, size = node["covariance"], node["n_effective"].min(MODEL)
+    elif DIFFERENCE_VARIANCE in node:
+        return node
+    elif QUERY in node["estimate"].dims:
+        drawn = chosen(complete_units(node, QUERY, question.incomplete, path)["estimate"], question.estimator)
+        drawn = drawn.isel({QUERY: np.flatnonzero(drawn.notnull().any(MODEL))})
+        size = xr.DataArray(float(drawn.sizes[QUERY]))
+        covariances = _covariances(drawn, QUERY) / size
+    else:
+        require_replicates(node, f"method={RANDOM_EFFECTS!r}")
+        covariances, size = _covariances(chosen(node[REPLICATE], question.estimator), RESAMPLE), node["n_positive"]
+        size = size.min(MODEL) if MODEL in size.dims else size
+    own = variances_of_models(covariances)
+    squares = own + own.rename({MODEL: OTHER_MODEL}) - 2 * covariances
+    return node.assign({DIFFERENCE_VARIANCE: squares.clip(min=0.0), SIZE: size.astype(np.float64)})
+
+
+def _covariances(drawn: xr.DataArray, dim: str) -> xr.DataArray:
+    """Return the covariances of models over `dim`."""
+    deviations = drawn.astype(np.float64) - drawn.mean(dim, skipna=False)
+    products = products_of_models(deviations.rename({dim: "unit"}).transpose(MODEL, "unit"))
+    return products / (drawn.sizes[dim] - 1)
 
 
 def parted_options(
@@ -124,10 +208,12 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
     def evaluate_node(path: str, node: xr.Dataset) -> xr.Dataset:
         # Replicates are many times as much work as estimates, so only where the items are the sample.
         has_units = question.over == DATASET or QUERY in node["score"].dims
-        are_sampled = question.sample in (ITEMS, BOTH) or (question.sample is None and not has_units)
+        within = question.method == RANDOM_EFFECTS and QUERY not in node["score"].dims
+        are_sampled = within or question.sample in (ITEMS, BOTH) or (question.sample is None and not has_units)
         if are_sampled:
             warn_of_repeated_items(path, node, options.get("unit"))
-        by_influence = of_items and question.method is None and question.sample != BOTH and question.over != DATASET
+        asks_items = question.method is None and question.sample != BOTH and question.over != DATASET
+        by_influence = of_items and (within or asks_items)
         if are_sampled and by_influence and not ("label" in node and MODEL in node["label"].dims):
             result = covariance(node, plain["estimators"][0], **options)
         else:

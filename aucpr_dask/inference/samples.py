@@ -21,6 +21,7 @@ DATASET = "dataset"
 REPLICATE = "replicate"
 SLAB_BYTES = 64 * 2**20  # of replicates read at a time
 AVERAGED = ("estimate", "standard_error", REPLICATE)  # what a result has for each unit
+DIFFERENCE_VARIANCE, SIZE = "difference_variance", "size"  # of a data set
 
 
 @dataclass(frozen=True)
@@ -295,7 +296,9 @@ def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
     models = _models_of_any(nodes)
     if incomplete == "drop":
         _refuse_no_complete_data_set(nodes, len(models))
-    averaged = [_mean_over_queries(node, path, incomplete).reindex({MODEL: models}) for path, node in nodes]
+    both = {MODEL: models, "other_model": models}
+    averaged = [_mean_over_queries(node, path, incomplete) for path, node in nodes]
+    averaged = [node.reindex({dim: both[dim] for dim in both if dim in node.dims}) for node in averaged]
     shared = set.intersection(*(set(map(str, node.data_vars)) for node in averaged))
     try:
         return xr.concat(
@@ -347,7 +350,7 @@ def _refuse_no_complete_data_set(nodes: list[tuple[str, xr.Dataset]], n_models: 
 
 def _mean_over_queries(node: xr.Dataset, path: str, incomplete: str) -> xr.Dataset:
     """Average the variables of a node over its queries; those without any estimate are left out."""
-    node = node[[name for name in AVERAGED if name in node]]
+    node = node[[name for name in (*AVERAGED, DIFFERENCE_VARIANCE, SIZE) if name in node]]
     if QUERY not in node.dims:
         return node
     node = complete_units(node, QUERY, incomplete, path)
@@ -355,6 +358,7 @@ def _mean_over_queries(node: xr.Dataset, path: str, incomplete: str) -> xr.Datas
     mean = xr.Dataset({"estimate": mean_of_known(node["estimate"], QUERY)})
     if REPLICATE in node:
         mean[REPLICATE] = mean_where_known(node[REPLICATE], known, QUERY)
+    mean = mean.assign({name: node[name] for name in (DIFFERENCE_VARIANCE, SIZE) if name in node})
     if "standard_error" in node:
         mean["standard_error"] = error_of_mean(node["standard_error"], known, QUERY)
     return mean.assign_attrs(node.attrs)

@@ -25,7 +25,10 @@ from aucpr_dask.view.tables import LONGEST_TITLE, WIDEST_NAME, Column, Sheet, bo
 MOST_PAIRS = 20_000  # in a document; a store holds all
 TOP = 10
 _OF_PAIRS = ("difference", "standard_error", "interval", "simultaneous_interval", "p_value", "p_adjusted")
-_OF_SOME_PAIRS = ("p_equivalence", "decision", "tuning", "width_ratio")
+_OF_SOME_PAIRS = (
+    *("p_equivalence", "decision", "tuning", "width_ratio"),
+    *("prediction_interval", "tau", "i_squared", "probability"),
+)
 _OF_POWER = ("detectable", "detectable_family", "power", "power_family", "n_needed", "n_needed_family")
 _OF_RANKS = ("estimate", "rank", "rank_interval", "simultaneous_rank_interval", "probability_best", "expected_rank")
 
@@ -230,7 +233,13 @@ def _columns(pairs: pd.DataFrame, header: str, n_rows: int) -> list[Column]:
     if _has(pairs, "simultaneous_interval"):
         columns.append(column("simultaneous", "simultaneous_interval", lambda ends: bounds(ends, "+.3f"), right=False))
     columns += [column("p", "p_value", _p_value), column("adjusted", "p_adjusted", _p_value)]
-    if _has(pairs, "decision"):
+    if _has(pairs, "probability"):
+        shares = column("better/same/worse", "probability", lambda of: "/".join(f"{100 * one:.0f}" for one in of[0]))
+        columns.append(shares)
+    elif _has(pairs, "prediction_interval"):
+        ends = "prediction_interval"
+        columns.append(column("new data set", ends, lambda ends: bounds(ends, "+.3f"), right=False))
+    elif _has(pairs, "decision"):
         columns.append(column("decision", "decision", str, right=False))
     return columns
 
@@ -257,6 +266,8 @@ def _notes_of_comparison(comparison: Document) -> list[str]:
     if "equivalence" in facts:
         margin = f"within {float(facts['equivalence']):g}"
         notes.append(f"equivalence ({margin}): each pair alone, not adjusted for the number of pairs")
+        if _has(pairs, "probability"):
+            notes[-1] = f"better, same, worse: chances (%) that the mean difference is above, {margin}, below"
     machine = widths(pairs["width_ratio"])
     if machine:
         machine.append("each difference weighs the machine labels in its own way, so it is not that of the two means")

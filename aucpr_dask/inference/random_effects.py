@@ -1,0 +1,162 @@
+"""Random effects over data sets: mean differences of models whose variances within each data set are known.
+
+With d_j the difference of two models on data set j, v_j its variance and delta_j what many more items would show,
+``d_j ~ N(delta_j, v_j)`` and ``delta_j ~ N(mu, tau^2)``. Results for a pair depend on that pair alone, and are
+bit-for-bit identical for any other models.
+
+Paule & Mandel 1982, doi:10.6028/jres.087.022 (tau). Hartung & Knapp 2001, doi:10.1002/sim.1009, Sidik & Jonkman 2002,
+doi:10.1002/sim.1262 (intervals). Higgins, Thompson & Spiegelhalter 2009, doi:10.1111/j.1467-985X.2008.00552.x
+(prediction). Röver 2020, doi:10.18637/jss.v093.i06 (posterior distributions on a grid).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import ndtr
+
+from aucpr_dask.inference.methods import Goal, Pairs, Student, student_pairs
+from aucpr_dask.inference.pairs import parametric_quantile, slices
+from aucpr_dask.inference.units import Floats, Indices
+
+MOST_STEPS = 200  # of Newton's method: from far too small, each doubles tau
+CONVERGED = 1e-15  # relative
+FEW_DATA_SETS = 5  # with fewer, differences that happen to agree do not narrow an interval
+LEAST_PREDICTED = 3  # data sets, to predict another
+PRIOR_SCALE, PRIOR_DEGREES = 0.1, 4  # of tau: half a Student distribution
+_COARSE = np.log(PRIOR_SCALE) + np.arange(-40.0, 12.0, 0.5)  # of log(tau)
+_FINE = np.linspace(0.0, 1.0, 201)
+_NEGLIGIBLE = 30.0  # e^-30 of the largest density
+LEAST_VARIANCE = 1e-24  # where models rank alike in all data sets
+_LEAST_PAIRS = 8  # of a panel
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What random effects say of P pairs."""
+
+    mean: Floats
+    error: Floats
+    tau: Floats
+    i_squared: Floats
+
+
+def random_effects(effect: Floats, variance: Floats) -> Effects:
+    """Return the mean, its Hartung-Knapp error, and the heterogeneity of effects (P, D) with known variances.
+
+    ``tau`` is Paule and Mandel's, ``i_squared`` its share ``tau^2 / (tau^2 + s^2)`` with s^2 the typical variance.
+    """
+    degrees = effect.shape[1] - 1
+    square = _paule_mandel(effect, variance)
+    weight, mean, spread = _weighted(effect, variance, square)
+    factor = spread / degrees
+    factor = np.where(square > 0, 1.0, factor if degrees + 1 >= FEW_DATA_SETS else np.maximum(factor, 1.0))
+    fixed = 1 / variance
+    total = fixed.sum(axis=1)
+    typical = degrees * total / (total**2 - (fixed**2).sum(axis=1))
+    return Effects(mean, np.sqrt(factor / weight.sum(axis=1)), np.sqrt(square), square / (square + typical))
+
+
+def _weighted(effect: Floats, variance: Floats, square: Floats) -> tuple[Floats, Floats, Floats]:
+    weight = 1 / (variance + square[:, None])
+    mean: Floats = (weight * effect).sum(axis=1) / weight.sum(axis=1)
+    spread: Floats = (weight * (effect - mean[:, None]) ** 2).sum(axis=1)
+    return weight, mean, spread
+
+
+def _paule_mandel(effect: Floats, variance: Floats) -> Floats:
+    """Return the tau^2 at which effects scatter as much as they should; 0 if they scatter less."""
+    square, rows = np.zeros(len(effect)), np.arange(len(effect))
+    for _ in range(MOST_STEPS):  # the excess falls and is convex, so steps from below never go too far
+        weight, mean, spread = _weighted(effect[rows], variance[rows], square[rows])
+        slope = (weight**2 * (effect[rows] - mean[:, None]) ** 2).sum(axis=1)
+        step = np.divide(spread - (effect.shape[1] - 1), slope, out=np.zeros(rows.size), where=slope > 0)
+        moves = step > CONVERGED * square[rows]
+        rows, step = rows[moves], step[moves]
+        if not rows.size:
+            break
+        square[rows] += step
+    return square
+
+
+def posterior(effect: Floats, variance: Floats, margin: float) -> Floats:
+    """Return P(better), P(equivalent), P(worse) for the mean and for a new data set: (P, 2, 3).
+
+    The prior of mu is flat, that of tau half a Student distribution. Given tau, mu is normal; tau is on a grid.
+    """
+    density, *_ = _given_tau(effect, variance, np.broadcast_to(_COARSE, (len(effect), _COARSE.size)))
+    likely = density > density.max(axis=1, keepdims=True) - _NEGLIGIBLE
+    last = _COARSE.size - 1
+    lowest = _COARSE[np.maximum(likely.argmax(axis=1) - 1, 0)][:, None]
+    highest = _COARSE[np.minimum(last - likely[:, ::-1].argmax(axis=1) + 1, last)][:, None]
+    log_tau = lowest + (highest - lowest) * _FINE
+    density, mean, square = _given_tau(effect, variance, log_tau)
+    weight = np.exp(density - density.max(axis=1, keepdims=True))
+    weight /= weight.sum(axis=1, keepdims=True)
+    shares = np.empty((len(effect), 2, 3))
+    for place, spread in enumerate((np.sqrt(square), np.sqrt(square + np.exp(2 * log_tau)))):
+        better = (weight * ndtr((mean - margin) / spread)).sum(axis=1)
+        worse = (weight * ndtr((-mean - margin) / spread)).sum(axis=1)
+        shares[:, place] = np.stack([better, np.maximum(1 - (better + worse), 0.0), worse], axis=-1)
+    return shares
+
+
+def _given_tau(effect: Floats, variance: Floats, log_tau: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the log density of log(tau) (P, G), up to a constant, and the mean and variance of mu given tau."""
+    tau = np.exp(log_tau)
+    weight = 1 / (variance[:, None, :] + tau[:, :, None] ** 2)
+    total = weight.sum(axis=2)
+    mean = (weight * effect[:, None, :]).sum(axis=2) / total
+    spread = (weight * (effect[:, None, :] - mean[:, :, None]) ** 2).sum(axis=2)
+    log_prior = -(PRIOR_DEGREES + 1) / 2 * np.log1p((tau / PRIOR_SCALE) ** 2 / PRIOR_DEGREES)
+    density = log_prior + log_tau + (np.log(weight).sum(axis=2) - np.log(total) - spread) / 2
+    return density, mean, 1 / total
+
+
+class RandomEffects(Student):
+    """The mean difference over data sets like these, weighed by what is known of each."""
+
+    def __init__(self, values: Floats, variance: Floats, sizes: Floats | None, goal: Goal) -> None:
+        super().__init__(values, goal)
+        self.variance, self.sizes = variance, sizes  # (D, M, M), of differences; (D,)
+        self.more = ("prediction_interval", "tau", "i_squared", *(["probability"] if goal.margin is not None else []))
+
+    def pairs(self, first: Indices, second: Indices) -> Pairs:
+        """Hartung and Knapp's tests and intervals, and with a margin the posterior probabilities."""
+        margin, n_sets = self.goal.margin, self.values.shape[1]
+        mean, error, tau, i_squared = np.zeros((4, first.size))
+        probability = np.empty((first.size, 2, 3))
+        for panel in slices(first.size, 8 * n_sets * (1 if margin is None else _FINE.size), _LEAST_PAIRS):
+            j, k = first[panel], second[panel]
+            effect = self.values[j] - self.values[k]
+            variance = known_variances(np.ascontiguousarray(self.variance[:, j, k].T), self.sizes)
+            found = random_effects(effect, variance)
+            mean[panel], error[panel], tau[panel] = found.mean, found.error, found.tau
+            i_squared[panel] = found.i_squared
+            if margin is not None:
+                probability[panel] = posterior(effect, variance, margin)
+        half = np.full(first.size, np.nan)
+        if n_sets >= LEAST_PREDICTED:
+            half = parametric_quantile(self.goal.level, n_sets - 2) * np.sqrt(tau**2 + error**2)
+        more = {"prediction_interval": np.stack([mean - half, mean + half], -1), "tau": tau, "i_squared": i_squared}
+        result = student_pairs(first, second, mean, error, self.degrees, self.goal)
+        if result.equivalence is not None:
+            inside = replace(result.equivalence, share_inside=probability[:, 0, 1])
+            return replace(result, more=more | {"probability": probability}, equivalence=inside)
+        return replace(result, more=more)
+
+
+def known_variances(variance: Floats, sizes: Floats | None) -> Floats:
+    """Return the variances (P, D) by which data sets weigh.
+
+    With sizes n_j they are c / n_j, c the mean of n_j v_j. An estimated v_j is small where chance, or an easy data set,
+    brings both areas near 1 and so the difference near 0: as weights, these would pull the mean to 0. Without sizes
+    they are taken as given, but a variance of 0, which would outweigh all others, is the median of the rest.
+    """
+    variance = np.where((variance > 0).any(axis=1, keepdims=True), variance, LEAST_VARIANCE)
+    if sizes is not None:
+        pooled: Floats = (variance * sizes).sum(axis=1, keepdims=True) / (sizes.size * sizes)
+        return pooled
+    typical = np.nanmedian(np.where(variance > 0, variance, np.nan), axis=1, keepdims=True)
+    return np.where(variance > 0, variance, typical)

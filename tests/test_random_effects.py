@@ -1,0 +1,191 @@
+"""Comparisons over data sets by random effects: the numbers of metafor, and posterior probabilities by quadrature."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from click.testing import CliRunner
+from numpy.typing import NDArray
+from reference_cases import oracle
+from scipy import stats
+
+import aucpr_dask as ap
+from aucpr_dask.cli import main
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.inference.random_effects import known_variances, random_effects
+
+EFFECTS, POSTERIOR = (oracle(f"random_effects{part}") for part in ("", "_posterior"))
+
+
+def known(effects: NDArray[np.float64], variances: NDArray[np.float64]) -> xr.DataTree:
+    """Return data sets on which `a` is better than `b` by effects of known variances."""
+    names = {"model": ["a", "b"], "other_model": ["a", "b"]}
+    nodes = {}
+    for place, (effect, variance) in enumerate(zip(effects, variances, strict=True)):
+        matrix = variance * (1 - np.eye(2))
+        values = {"estimate": ("model", [effect, 0.0]), "difference_variance": (("model", "other_model"), matrix)}
+        nodes[f"d{place:02}"] = xr.Dataset(values, coords=names)
+    return xr.DataTree.from_dict(nodes)
+
+
+def rankings(n_sets: int = 6, *, n_models: int = 3, seed: int = 0) -> xr.DataTree:
+    """Return scores of models on data sets of different sizes."""
+    random, nodes = np.random.default_rng(seed), {}
+    for place in range(n_sets):
+        n = int(random.integers(60, 400))
+        label = (random.random(n) < 0.3).astype(int)
+        shift = 1 + 0.3 * np.arange(n_models)[:, None]
+        score = random.normal(size=(n_models, n)) + random.normal(size=n) + shift * label
+        coords = {"model": [f"m{model}" for model in range(n_models)]}
+        nodes[f"d{place}"] = xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)}, coords)
+    return xr.DataTree.from_dict(nodes)
+
+
+@pytest.mark.parametrize("case", EFFECTS, ids=lambda case: case["name"])
+def test_numbers_of_metafor(case: dict[str, object]) -> None:
+    tree = known(np.array(case["effects"]), np.array(case["variances"]))
+    found = ap.compare(tree, "b", over="dataset").sel(model="a")
+    expected = case["expected"]
+    assert isinstance(expected, dict)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name].values, value, rtol=1e-10, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("case", POSTERIOR, ids=lambda case: f"{case['name']} {case['margin']}")
+def test_posterior_probabilities_by_quadrature(case: dict[str, object]) -> None:
+    tree = known(np.array(case["effects"]), np.array(case["variances"]))
+    found = ap.compare(tree, "b", over="dataset", equivalence=case["margin"])
+    for target in ("mean", "new"):
+        shares = found["probability"].sel(model="a", target=target)
+        np.testing.assert_allclose(shares, case[target], atol=1e-10)
+    assert found["share_inside"].sel(model="a") == found["probability"].sel(model="a", target="mean")[1]
+    turned = ap.compare(tree, "a", over="dataset", equivalence=case["margin"])
+    np.testing.assert_array_equal(turned["probability"].sel(model="b"), found["probability"].sel(model="a")[:, ::-1])
+
+
+def test_data_sets_of_scores_weigh_by_their_positives() -> None:
+    tree = rankings()
+    found = ap.compare(tree, over="dataset").sel(model="m0", other_model="m1")
+    effects, own, sizes = [], [], []
+    for node in tree.children.values():
+        result = ap.covariance(node.to_dataset())
+        c = result["covariance"].values[:2, :2]
+        effects.append(float(result["estimate"][0] - result["estimate"][1]))
+        own.append(c[0, 0] + c[1, 1] - 2 * c[0, 1])
+        sizes.append(float(result["n_effective"].min()))
+    variance = np.mean(np.multiply(own, sizes)) / np.array(sizes)
+    expected = ap.compare(known(np.array(effects), variance), over="dataset").sel(model="a", other_model="b")
+    for name in ("difference", "standard_error", "tau", "i_squared", "p_value", "interval", "prediction_interval"):
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+def test_results_with_replicates_and_queries_know_their_variances() -> None:
+    tree = rankings()
+    by_influence = ap.compare(tree, over="dataset")
+    result = ap.evaluate(tree, intervals="bootstrap", keep_replicates=True, n_resamples=400)
+    by_replicates = ap.compare(result, over="dataset")
+    assert by_replicates.attrs["method"] == by_influence.attrs["method"] == "random_effects"
+    np.testing.assert_allclose(by_replicates["difference"], by_influence["difference"], atol=0.01)
+    random = np.random.default_rng(1)
+    values = random.normal(size=(5, 2, 12))
+    coords = {"model": ["a", "b"]}
+    nodes = {f"d{j}": xr.Dataset({"estimate": (("model", "query"), one)}, coords) for j, one in enumerate(values)}
+    apart = values[:, 0] - values[:, 1]
+    pooled = np.full(5, np.mean(apart.var(axis=1, ddof=1)) / 12)
+    expected = ap.compare(known(apart.mean(axis=1), pooled), "b", over="dataset")
+    found = ap.compare(xr.DataTree.from_dict(nodes), "b", over="dataset")
+    np.testing.assert_allclose(found["interval"], expected["interval"], rtol=1e-9)
+
+
+def test_without_variances_signs_are_flipped() -> None:
+    result = ap.evaluate(rankings(), intervals=[])
+    assert ap.compare(result, over="dataset").attrs["method"] == "sign_flip"
+    with pytest.raises(InvalidInputError, match="resamples of the items, which the result does not keep"):
+        ap.compare(result, over="dataset", method="random_effects")
+    with pytest.raises(InvalidInputError, match="unknown method"):
+        ap.compare(rankings()["d0"].to_dataset(), method="random_effects")
+
+
+def test_other_models_and_orders_change_no_bit() -> None:
+    tree = rankings(n_models=4)
+    options = {"over": "dataset", "equivalence": 0.02}
+    everything = ap.compare(tree, **options)
+    fewer = ap.compare(tree.sel(model=["m2", "m0"]), **options)
+    for name in ("difference", "interval", "prediction_interval", "tau", "i_squared", "p_value", "probability"):
+        kept = everything[name].sel(model=["m2", "m0"], other_model=["m2", "m0"])
+        np.testing.assert_array_equal(fewer[name], kept, err_msg=name)
+    chunked = ap.compare(tree, **options, chunk=2)
+    xr.testing.assert_identical(chunked.compute(), everything)
+
+
+def test_models_that_agree_and_data_sets_that_say_nothing() -> None:
+    tree = rankings(5, n_models=2)
+    parts = {name: node.to_dataset().isel(model=[0, 0]) for name, node in tree.children.items()}
+    copies = xr.DataTree.from_dict({name: part.assign_coords(model=["a", "b"]) for name, part in parts.items()})
+    found = ap.compare(copies, "b", over="dataset", equivalence=0.01).sel(model="a")
+    assert (found["difference"], found["standard_error"], found["p_value"]) == (0, 0, 1)
+    np.testing.assert_allclose(found["probability"], [[0, 1, 0]] * 2, atol=1e-9)
+    constant = known(np.full(6, 0.1), np.zeros(6))
+    assert ap.compare(constant, "b", over="dataset").sel(model="a")["difference"] == pytest.approx(0.1)
+    # A data set where the two rank alike weighs as the median one.
+    variances = np.array([0.0, 1e-3, 2e-3, 3e-3, 4e-3])
+    filled = np.where(variances > 0, variances, 2.5e-3)
+    effects = np.array([0.0, 0.1, 0.05, 0.2, 0.1])
+    one, other = (ap.compare(known(effects, each), "b", over="dataset") for each in (variances, filled))
+    np.testing.assert_array_equal(one["interval"], other["interval"])
+    two = ap.compare(known(effects[:2], filled[:2]), "b", over="dataset").sel(model="a")
+    assert two["prediction_interval"].isnull().all()
+    assert two["interval"].notnull().all()
+    alone = tree["d0"].to_dataset()
+    alone["label"][np.flatnonzero(alone["label"])[1:]] = 0
+    tree["d0"] = xr.DataTree(alone)
+    with pytest.raises(
+        InvalidInputError, match="the variance of a difference is not known in some data sets"
+    ) as raised:
+        ap.compare(tree, over="dataset")
+    assert "'d0'" in str(raised.value)
+    assert ap.compare(tree, over="dataset", method="sign_flip")["p_value"].notnull().all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tau", [0.0, 0.1, 0.4])
+@pytest.mark.parametrize("sizes", [(40,), (15, 50, 150)])
+def test_coverage(sizes: tuple[int, ...], tau: float) -> None:
+    """Intervals hold the mean difference of equal learners, and are narrower than Student's where sizes differ."""
+    random, parts = np.random.default_rng(0), []
+    for size in sizes:
+        n_sets, n_items = 600 // len(sizes), 5 * size
+        label = (random.random((n_sets, n_items)) < 0.2).astype(int)
+        label[:, :2] = 1
+        noise = random.normal(size=(3, n_sets, n_items))
+        lift = random.normal(1.5, 0.3, n_sets) + np.stack([np.zeros(n_sets), random.normal(0, tau, n_sets)])
+        score = noise[:2] + noise[2] + np.sqrt(2) * lift[:, :, None] * label
+        scores = xr.Dataset({"score": (("model", "query", "item"), score), "label": (("query", "item"), label)})
+        parts.append(ap.covariance(scores))
+    both = xr.concat(parts, "query")
+    covariance = both["covariance"].transpose("query", "model", "other_model").values
+    own = covariance[:, 0, 0] + covariance[:, 1, 1] - 2 * covariance[:, 0, 1]
+    effect = (both["estimate"].isel(model=0) - both["estimate"].isel(model=1)).values
+    n = both["n_effective"].min("model").values
+    drawn = random.integers(effect.size, size=(2000, 12))
+    variance = np.concatenate([known_variances(own[None, one], n[one]) for one in drawn])
+    found = random_effects(effect[drawn], variance)
+    covered = np.abs(found.mean - effect.mean()) <= stats.t.isf(0.025, 11) * found.error
+    assert 0.92 <= np.mean(covered) <= 0.97
+    ratio = np.mean(found.error) / np.mean(stats.sem(effect[drawn], axis=1))
+    assert ratio < (0.85 if len(sizes) > 1 and tau < 0.2 else 1.01)
+
+
+def test_the_command_compares_over_data_sets(tmp_path: Path) -> None:
+    url = str(tmp_path / "scores.zarr")
+    ap.save_scores(rankings(), url)
+    arguments = ["compare", url, "--over", "dataset", "--baseline", "m0", "--equivalence", "0.02", "--json"]
+    answer = CliRunner().invoke(main, arguments)
+    assert answer.exit_code == 0, answer.output
+    (comparison,) = json.loads(answer.stdout)["comparisons"]
+    assert comparison["facts"]["method"] == "random_effects"
+    assert np.sum(comparison["pairs"][0]["probability"]) == pytest.approx(2)
