@@ -544,7 +544,14 @@ def test_fitted_classifiers_score_new_data() -> None:
 
 def test_cross_validation_is_scikit_learns_and_keeps_the_folds(tmp_path: Path) -> None:
     from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import GroupKFold, KFold, RepeatedStratifiedKFold, StratifiedKFold, cross_val_predict
+    from sklearn.model_selection import (
+        GroupKFold,
+        KFold,
+        ShuffleSplit,
+        StratifiedKFold,
+        TimeSeriesSplit,
+        cross_val_predict,
+    )
 
     X, y = table()
     frame = pd.DataFrame(X, columns=["a", "b", "c"], index=[f"patient {i}" for i in range(len(y))])
@@ -569,8 +576,34 @@ def test_cross_validation_is_scikit_learns_and_keeps_the_folds(tmp_path: Path) -
     assert (by_number["fold"].groupby(by_number["cluster"]).std() == 0).all()
     with pytest.raises(InvalidInputError, match=r"parts groups[\s\S]*of 10 groups[\s\S]*GroupKFold"):
         ap.from_sklearn(classifiers, (X, y), cv=list(KFold(3).split(X)), groups=np.arange(90) % 10)
-    with pytest.raises(InvalidInputError, match=r"every item once[\s\S]*random_state=repeat"):
-        ap.from_sklearn(classifiers, (X, y), cv=RepeatedStratifiedKFold(n_splits=3, n_repeats=2))
+    for cv in (ShuffleSplit(4, random_state=0), TimeSeriesSplit(3)):
+        with pytest.raises(InvalidInputError, match=r"every item once[\s\S]*StratifiedKFold"):
+            ap.from_sklearn(classifiers, (X, y), cv=cv)
+
+
+def test_repetitions_of_a_splitter_are_a_dimension() -> None:
+    from sklearn.model_selection import GroupKFold, RepeatedStratifiedKFold, cross_val_predict
+
+    X, y = table()
+    cv = RepeatedStratifiedKFold(n_splits=3, n_repeats=4, random_state=0)
+    scores = ap.from_sklearn({"bayes": GaussianNB()}, X, y, cv=cv)
+    assert scores["score"].dims == ("model", "repeat", "item")
+    assert scores["fold"].dims == ("repeat", "item")
+    splits = list(cv.split(X, y))
+    for repeat in range(4):
+        own, one = splits[3 * repeat : 3 * repeat + 3], scores.sel(repeat=repeat)
+        expected = cross_val_predict(GaussianNB(), X, y, cv=own, method="predict_proba")[:, 1]
+        np.testing.assert_array_equal(one["score"].sel(model="bayes"), expected)
+        for number, (_, test) in enumerate(own):
+            assert (one["fold"][test] == number).all()
+        assert np.isfinite(ap.evaluate(one)["estimate"]).all()
+    once = ap.from_sklearn({"bayes": GaussianNB()}, X, y, cv=splits[:3])
+    xr.testing.assert_equal(once, scores.isel(repeat=0, drop=True))
+    groups = np.arange(90) // 9
+    twice = [*GroupKFold(3).split(X, y, groups), *GroupKFold(5).split(X, y, groups)]
+    assert ap.from_sklearn(GaussianNB(), X, y, cv=twice, groups=groups)["fold"].max("item").values.tolist() == [2, 4]
+    with pytest.raises(InvalidInputError, match="repetitions are for two classes"):
+        ap.from_sklearn(GaussianNB(), X, np.arange(90) % 3, cv=cv)
 
 
 def test_one_class_of_many_is_positive() -> None:

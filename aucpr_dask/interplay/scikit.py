@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from pickle import PicklingError
-from typing import Any
+from typing import Any, TypeAlias
 
 import dask.array as da
 import numpy as np
@@ -22,7 +22,7 @@ from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.progress.showing import reporting_if
 from aucpr_dask.schema.checks import choose, require
 from aucpr_dask.schema.estimators import estimator_names
-from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, Scores, check_node_name
+from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, REPEAT, Scores, check_node_name
 from aucpr_dask.scores.chunks import Region
 from aucpr_dask.scores.importing.files import OnProgress, write_blocks
 from aucpr_dask.scores.store import open_scores
@@ -30,6 +30,7 @@ from aucpr_dask.scores.validate import with_label_of_each_class
 from aucpr_dask.storage.stores import refuse_finished
 from aucpr_dask.storage.urls import is_remote, revealed
 
+Splits: TypeAlias = list[tuple[np.ndarray, np.ndarray]]  # of one repetition: rows to fit to, rows to score
 RESPONSES = ("predict_proba", "decision_function")
 ON_ERROR = ("raise", "nan")
 _PLAIN_CLASSES = ({0, 1}, {-1, 1})
@@ -128,7 +129,8 @@ def from_sklearn(
         The classes of the items in X.
     cv : int or splitter or iterable, optional
         Cross-validate, as in scikit-learn: every item is scored by a copy of the classifier fitted to the other
-        folds. All classifiers share the folds, and the data set gets the variable ``fold``.
+        folds. All classifiers share the folds, and the data set gets the variable ``fold``. Of a splitter that repeats,
+        such as ``RepeatedStratifiedKFold``, the scores and folds of each repetition are along the dimension ``repeat``.
     groups : array, shape (item), or mapping of str to array, optional
         Groups of dependent items, which become the variable ``cluster``. Folds keep them together: a number as `cv` is
         that of a ``StratifiedGroupKFold``, and a splitter that parts them is an error.
@@ -301,14 +303,16 @@ class _Classifiers:
     def scores(self, name: str, data: _DataSet) -> np.ndarray:
         """Return the scores of one classifier: of the items, or of each class and item."""
         classifier, where = self.named[name], f"classifier {name!r}, {data.where}"
-        arguments = classifier, data.features, data.classes, data.splits, self.responses[name], self.n_jobs
+        given, how = (classifier, data.features, data.classes), (self.responses[name], self.n_jobs)
         try:
             with warnings.catch_warnings():
                 # Joblib says so where writing the few arguments took long, as on a busy disk: no classifier failed.
                 warnings.filterwarnings("ignore", "Persisting input arguments took", UserWarning)
-                values = np.asarray(self._cached(classifier)(*arguments), np.float64)
-            known = np.asarray(classifier.classes_ if data.splits is None else np.unique(data.classes))
-            scores = [_of_class(values, known, one, where) for one in data.wanted]
+                fit_and_score = self._cached(classifier)
+                parts: list[Splits | None] = [*data.repeats] if data.repeats else [None]
+                found = [np.asarray(fit_and_score(*given, splits, *how), np.float64) for splits in parts]
+            known = np.asarray(classifier.classes_ if data.repeats is None else np.unique(data.classes))
+            of_repeats = [[_of_class(values, known, one, where) for one in data.wanted] for values in found]
         except AucprError:
             raise
         except Exception as error:
@@ -318,8 +322,10 @@ class _Classifiers:
                 remedy += "others are kept; or on_error='nan' leaves its scores missing"
                 raise errors.RunError("a classifier failed", where, text, remedy=remedy) from error
             warnings.warn(f"{where} failed, and its scores are missing: {text}", errors.ClassifierWarning, stacklevel=2)
-            scores = [np.full(len(data.classes), np.nan) for _ in data.wanted]
-        return scores[0] if data.positive is not None else np.stack(scores)
+            of_repeats = [[np.full(len(data.classes), np.nan) for _ in data.wanted] for _ in data.repeats or "1"]
+        if data.positive is None:
+            return np.stack(of_repeats[0])
+        return of_repeats[0][0] if len(of_repeats) == 1 else np.stack([scores[0] for scores in of_repeats])
 
     def _cached(self, classifier: Any) -> Callable[..., Any]:
         """Return the function that fits and scores; it reads what it returned before for an equal classifier."""
@@ -365,8 +371,8 @@ def _of_class(values: np.ndarray, classes: np.ndarray, positive: Any, where: str
 class _DataSet:
     """The items of one data set.
 
-    `splits` are the folds that all classifiers share, as (rows to fit to, rows to score), or None without
-    cross-validation; `positive` is None if each class is scored against the rest.
+    `repeats` are the folds of each repetition that all classifiers share, as (rows to fit to, rows to score), or None
+    without cross-validation; `positive` is None if each class is scored against the rest.
     """
 
     where: str
@@ -374,7 +380,7 @@ class _DataSet:
     classes: np.ndarray
     weight: np.ndarray | None
     groups: Any
-    splits: list[tuple[np.ndarray, np.ndarray]] | None
+    repeats: list[Splits] | None
     positive: Any
 
     @classmethod
@@ -395,7 +401,7 @@ class _DataSet:
         several = np.unique(classes)
         if positive is not None or several.size <= 2:
             positive = _positive_class(several, positive, where)
-        splits = None
+        repeats = None
         if cv is not None:
             selection = _sklearn("model_selection")
             if groups is not None and isinstance(cv, int):
@@ -405,8 +411,15 @@ class _DataSet:
             splits = list(splitter.split(features, classes, groups))
             if groups is not None:
                 _refuse_parted(splits, np.asarray(groups), where)
+            repeats = _repeats(splits, len(classes), where)
+            if positive is None and len(repeats) > 1:
+                what, allowed = "repetitions are for two classes", "one fold for each item, or positive=..."
+                remedy = "name the positive class, or use a splitter without repetition: StratifiedKFold"
+                raise InvalidInputError(
+                    what, where, f"{len(repeats)} repetitions, {several.size} classes", allowed, remedy
+                )
         weight = None if weight is None else np.asarray(weight, np.float64)
-        return cls(where, features, classes, weight, groups, splits, positive)
+        return cls(where, features, classes, weight, groups, repeats, positive)
 
     @property
     def wanted(self) -> Any:
@@ -416,14 +429,19 @@ class _DataSet:
     def template(self, models: list[str]) -> xr.Dataset:
         """Return the data set, its scores described but not yet computed."""
         n_items = len(self.classes)
-        lead = {MODEL: models} | ({} if self.positive is not None else {CLASS: self.wanted})
+        lead: dict[str, Any] = {MODEL: models} | ({} if self.positive is not None else {CLASS: self.wanted})
+        lead |= {REPEAT: range(len(self.repeats))} if self.repeats and len(self.repeats) > 1 else {}
         score = da.zeros((*map(len, lead.values()), n_items), dtype=np.float64, chunks=-1)
         label = self.classes if self.positive is None else (self.classes == self.positive).astype(np.int8)
-        fold = None if self.splits is None else _folds(self.splits, n_items, self.where)
+        fold = None if self.repeats is None else np.array([_fold_of_each(splits, n_items) for splits in self.repeats])
+        fold = fold[0] if fold is not None and len(fold) == 1 else fold
         groups = None if self.groups is None else np.asarray(self.groups)
         along_items = {"label": label, "weight": self.weight, "cluster": groups, "fold": fold}
         variables: dict[str, Any] = {"score": ((*lead, ITEM), score)}
-        variables |= {name: (ITEM, values) for name, values in along_items.items() if values is not None}
+        along = {
+            name: (REPEAT, ITEM)[2 - np.ndim(values) :] for name, values in along_items.items() if values is not None
+        }
+        variables |= {name: (dims, along_items[name]) for name, dims in along.items()}
         index = getattr(self.features, "index", None)
         names = list(index) if index is not None and not callable(index) else list(range(n_items))
         items = {} if names == list(range(n_items)) else {ITEM: [str(name) for name in names]}
@@ -440,19 +458,30 @@ def _positive_class(classes: np.ndarray, positive: Any, where: str) -> Any:
     raise InvalidInputError("the positive class is not given", where, received, allowed, "name it: positive=...")
 
 
-def _folds(splits: Sequence[tuple[np.ndarray, np.ndarray]], n_items: int, where: str) -> np.ndarray:
+def _fold_of_each(splits: Splits, n_items: int) -> np.ndarray:
     """Return the fold of each item, in which it is scored."""
-    times = np.zeros(n_items, np.int64)
     fold = np.zeros(n_items, np.int64)
     for number, (_, scored) in enumerate(splits):
-        times[scored] += 1
         fold[scored] = number
-    if (times != 1).any():
-        received = f"{int((times == 0).sum())} items in no fold, {int((times > 1).sum())} in several"
-        remedy = "use a splitter without repetition: StratifiedKFold, GroupKFold; for repetitions, call once for each, "
-        remedy += "with cv=StratifiedKFold(5, shuffle=True, random_state=repeat)"
-        raise InvalidInputError("folds must hold every item once", where, received, remedy=remedy)
     return fold
+
+
+def _repeats(splits: Splits, n_items: int, where: str) -> list[Splits]:
+    """Part folds into repetitions, each of which scores every item once."""
+    repeats: list[Splits] = [[]]
+    times = np.zeros(n_items, np.int64)
+    for split in splits:
+        if (times == len(repeats)).all():  # the next repetition begins
+            repeats.append([])
+        times[split[1]] += 1
+        repeats[-1].append(split)
+        if (times > len(repeats)).any():
+            break
+    if (times != len(repeats)).any():
+        received = f"{int((times == 0).sum())} items in no fold, {int((times > 1).sum())} in several"
+        remedy = "use a splitter that parts the items: StratifiedKFold, GroupKFold, RepeatedStratifiedKFold"
+        raise InvalidInputError("folds must hold every item once, in each repetition", where, received, remedy=remedy)
+    return repeats
 
 
 def _refuse_parted(splits: Sequence[tuple[np.ndarray, np.ndarray]], groups: np.ndarray, where: str) -> None:
