@@ -74,7 +74,8 @@ def trec(
 ) -> None:
     """Import TREC runs (one model each) and their judgments.
 
-    A line of a run is: topic Q0 document rank score tag. The rank is ignored, as trec_eval does. Average precision by
+    A line of a run is: topic Q0 document rank score tag. The rank is ignored, as trec_eval does. The formats of BEIR
+    (TSV, JSON or JSONL) and MS MARCO (topic document rank) are recognised. Average precision by
     ir_measures must equal ours on every topic. The commands aggregate, compare, rank, report and export take the
     store of --values.
     """

@@ -18,10 +18,10 @@ from aucpr_dask.schema.checks import HIGHEST_GRADE, real, require
 from aucpr_dask.schema.terms import MEASURE, MODEL, QUERY, UNJUDGED, nodes_of
 from aucpr_dask.scores.importing import files
 from aucpr_dask.scores.importing.files import FilePath, OnProgress
-from aucpr_dask.scores.importing.trec import Codes, Columns, identifiers, named_runs, scores_of_runs
+from aucpr_dask.scores.importing.trec import Codes, Columns, identifiers, lines_of_file, named_runs, scores_of_runs
 from aucpr_dask.scores.store import open_scores
 
-DOCUMENT = ("doc_id", "docno", "docid", "document", "doc")
+DOCUMENT = ("doc_id", "docno", "docid", "document", "doc", "corpus-id", "corpus_id", "pid")
 GRADE = ("relevance", "label", "grade", "rel", "judgment")
 SCORE = ("score", "sim")
 ONE_RUN = "run"  # the name of a run without one
@@ -271,13 +271,13 @@ def import_measures(
         If average precision differs on a topic by more than 1e-6; the message names the first.
     """
     evaluator, names = evaluator_of(measures, qrels)
+    ir_measures = require("ir_measures", "measures")
     scores = dict(nodes_of(open_scores(scores_url)))[dataset or ""]
     ours = cast(xr.Dataset, evaluate(scores, intervals=(), convention="trec_eval"))["estimate"].compute()
     topics = [str(topic) for topic in ours[QUERY].values]
     rows = []
     for model, path in files.reported(named_runs(runs, named_by).items(), on_progress, "computing measures"):
-        with files.reading_text(path) as text:
-            run = list(require("ir_measures", "measures").read_trec_run(text))
+        run = [ir_measures.ScoredDoc(*line) for line in lines_of_file(path, are_runs=True)]
         found = {(one.query_id, str(one.measure)): one.value for one in evaluator.iter_calc(run)}
         _check_agreement(model, ours.sel({MODEL: model}), found)
         rows += [(model, topic, name, found[topic, name]) for topic in topics for name in names]
@@ -288,8 +288,7 @@ def import_measures(
 def evaluator_of(measures: str, qrels: FilePath) -> tuple[Any, list[str]]:
     """Return an evaluator of ir_measures for these measures and average precision, and their names."""
     ir_measures = require("ir_measures", "measures")
-    with files.reading_text(files.local_copy(qrels)) as text:
-        judgments = list(ir_measures.read_trec_qrels(text))
+    judgments = [ir_measures.Qrel(*line) for line in lines_of_file(qrels, are_runs=False)]
     try:
         wanted = dict.fromkeys(map(ir_measures.parse_measure, measures.split() or [measures]))
         evaluator = ir_measures.evaluator([*(wanted | {ir_measures.AP: None})], judgments)

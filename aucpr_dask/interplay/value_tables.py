@@ -22,7 +22,7 @@ from aucpr_dask.schema.terms import ESTIMATOR, LONGEST_NAME, MEASURE, MODEL
 from aucpr_dask.scores.importing.files import bad_line, bare_name, find_files, lines_of, reading, reading_text
 from aucpr_dask.scores.importing.table_files import MISSING_CELLS, TextTable, open_table
 
-TOPICS = ("query_id", "qid", "topic", "query", "q_id", "topic_id")
+TOPICS = ("query_id", "qid", "topic", "query", "q_id", "topic_id", "query-id")
 REPEATS = ("seed", "epoch", "repeat", "trial", "repetition")  # columns over which values are averaged
 MODELS = ("run_id", "model", "run", "tag", "name", "system", "method", "agent")
 VALUE = "value"

@@ -191,7 +191,7 @@ def _cells(table: Table, chosen: _Chosen) -> _Part:
     unknown = [role for role in without if role not in (heading, MEASURE)]
     if unknown or not free or (heading is None and VALUE not in of):
         raise _unclear(unknown or [VALUE], columns, table, are_headed=heading is not None)
-    left_out = _no_tasks(table, free, chosen.include) if heading == QUERY else {}
+    left_out = _no_tasks(table, free, chosen.include) if heading == QUERY and len(table.frame) else {}
     free = [name for name in free if name not in left_out]
     known: dict[str, Any] = {role: table.names(of[role]) for role in ROLES if role in of}
     if MEASURE in without and heading != MEASURE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +23,7 @@ from aucpr_dask.scores.chunks import Region
 from aucpr_dask.scores.importing import files
 from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress, Spool, Spooled, bad_line, count
 
-RUN_SUFFIXES = (".txt", ".run", ".res", ".trec")
+RUN_SUFFIXES = (".txt", ".run", ".res", ".trec", ".tsv", ".jsonl", ".json")
 
 _BLOCK_BYTES = 4 * 2**20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -30,7 +31,11 @@ _LONG_IDENTIFIER = 128  # bytes
 DIMS = (MODEL, QUERY, ITEM)
 _QRELS_COLUMNS = ("topic", "iteration", "document", "grade")
 _RUN_COLUMNS = ("topic", "Q0", "document", "rank", "score", "tag")
-_VALUE = {_QRELS_COLUMNS: 3, _RUN_COLUMNS: 4}
+_PLACES = ("topic", "document", "place")  # a run of MS MARCO
+_VALUES = ("grade", "score", "place")
+_ROLES = dict.fromkeys(("query-id", "query_id", "qid"), "topic") | dict.fromkeys(("score", "relevance"), "value")
+_ROLES |= dict.fromkeys(("corpus-id", "corpus_id", "doc_id", "docid", "docno", "pid"), "document")
+"""What columns with a header hold, as BEIR and others call them."""
 
 
 def import_trec(
@@ -49,19 +54,21 @@ def import_trec(
 ) -> ImportSummary:
     r"""Write TREC runs and their judgments to a score store.
 
-    Every run is one model, named like its file without ``.txt``, ``.run``, ``.res`` or ``.trec`` and without a
-    compression suffix, and with as many folders as it takes to tell it from others. The queries are the topics of the
-    qrels. The rank column is ignored, as in trec_eval: a list is ordered by score, and documents of equal score by
-    name, in descending byte order.
+    Every run is one model, named like its file without ``.txt``, ``.run``, ``.res``, ``.trec``, ``.tsv``, ``.json`` or
+    ``.jsonl`` and without a compression suffix, and with as many folders as it takes to tell it from others. The
+    queries are the topics of the qrels. The rank column is ignored, as in trec_eval: a list is ordered by score, and
+    documents of equal score by name, in descending byte order.
 
     Parameters
     ----------
     runs : path or sequence of paths
         Run files, plain or compressed (gzip, xz, bz2, zstd), folders of them, or glob patterns. A line is
-        ``topic Q0 document rank score tag``.
+        ``topic Q0 document rank score tag``. Or in the formats of BEIR: a table with a header (``query-id``,
+        ``corpus-id``, ``score``), such records in JSONL, or JSON of ``{topic: {document: score}}``; or of MS MARCO,
+        ``topic document rank``, where the rank is the order.
     qrels : path
-        The judgments; a line is ``topic iteration document grade``. Grade -1 is unjudged, other negative
-        grades are 0; a document that is not listed is unjudged. Higher grades are kept.
+        The judgments; a line is ``topic iteration document grade``; or in the formats of BEIR. Grade -1 is unjudged,
+        other negative grades are 0; a document that is not listed is unjudged. Higher grades are kept.
     url : str or Path
         Where to write.
     layout : {"per-run", "pooled"}
@@ -140,7 +147,7 @@ def named_runs(runs: FilePath | Sequence[FilePath], named_by: str = "file") -> d
     named = files.named_files(files.find_files(runs, "run"), RUN_SUFFIXES, "model", with_folders=True)
     if named_by == "file":
         return named
-    return {_decoded(next(iter(_read(path, _RUN_COLUMNS).tags)), path): path for path in named.values()}
+    return {_tag_of(_read(path, _RUN_COLUMNS)): path for path in named.values()}
 
 
 def scores_of_runs(
@@ -156,13 +163,28 @@ def scores_of_runs(
     return template.assign({name: (template[name].dims, array) for name, array in arrays.items()})
 
 
+def lines_of_file(path: FilePath, *, are_runs: bool) -> Iterator[tuple[str, str, float]]:
+    """Yield the topic, the document and the score or the grade of each line of a run or of judgments."""
+    columns = _read(files.local_copy(path), _RUN_COLUMNS if are_runs else _QRELS_COLUMNS)
+    topics = [code.decode("utf-8", "replace") for code in columns.codes]
+    for topic, document, value in zip(columns.topic.tolist(), columns.document, columns.value.tolist(), strict=True):
+        yield topics[topic], document.decode("utf-8", "replace"), value
+
+
 # --- reading ----------------------------------------------------------------------------------------------------
 
 
 def _read(path: Path, names: tuple[str, ...]) -> Columns:
     """Read the columns of judgments or of a run, some MiB at a time."""
+    with files.reading(path) as stream:
+        start = next(files.lines_of(stream, path), b"").removeprefix(_BYTE_ORDER_MARK)
+    if start.lstrip().startswith(b"{"):
+        return _of_json(path, start, "score" if names is _RUN_COLUMNS else "grade")
+    names, has_header = _named_columns(start, names)
     codes, tags, parts, first = Codes(), Codes(), [], 1
     for block in _whole_lines(path):
+        if has_header and first == 1:
+            block, first = block.partition(b"\n")[2], 2
         part = _regular(block, first, names, codes, tags) or _irregular(block, path, first, names, codes, tags)
         parts.append(part)
         first += block.count(b"\n")
@@ -170,6 +192,58 @@ def _read(path: Path, names: tuple[str, ...]) -> Columns:
         raise FileFormatError("the file is empty", path, allowed=f"lines of {' '.join(names)}")
     topic, document, value, line = map(np.concatenate, zip(*parts, strict=True))
     return Columns(path, codes, topic, document, value, line, tags)
+
+
+def _named_columns(start: bytes, usual: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
+    """Return what the columns of a file hold by its first line, and whether that is a header."""
+    cells = [cell.strip().decode("utf-8", "replace").lower() for cell in start.split(b"\t" if b"\t" in start else None)]
+    roles = [_ROLES.get(cell, "") for cell in cells]
+    if sorted(roles) == ["document", "topic", "value"]:
+        value = "score" if usual is _RUN_COLUMNS else "grade"
+        return tuple(value if role == "value" else role for role in roles), True
+    if usual is _RUN_COLUMNS and len(cells) == len(_PLACES) and cells[-1].isdigit():
+        return _PLACES, False
+    return usual, False
+
+
+def _of_json(path: Path, start: bytes, value: str) -> Columns:
+    """Read JSON of {topic: {document: number}}, or a record in each line."""
+    topics, documents, numbers, lines = list[bytes](), list[bytes](), list[bytes](), list[int]()
+    number = 1
+    try:
+        with files.reading_text(path) as text:
+            is_one = not {"query-id", "corpus-id"} <= {*_object(start)}
+            if is_one:
+                for topic, listed in json.load(text).items():
+                    topics += [topic.encode()] * len(listed)
+                    documents += [name.encode() for name in listed]
+                    numbers += [json.dumps(one).encode() for one in listed.values()]
+                lines = list(range(1, len(topics) + 1))
+            for number, line in enumerate(text, start=1):
+                if line.strip():
+                    record = {_ROLES.get(name, name): one for name, one in json.loads(line).items()}
+                    topics.append(str(record["topic"]).encode())
+                    documents.append(str(record["document"]).encode())
+                    numbers.append(json.dumps(record["value"]).encode())
+                    lines.append(number)
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        allowed = '{topic: {document: number}}, or in each line {"query-id": ..., "corpus-id": ..., "score": ...}'
+        where = path if is_one else f"{path}, line {number}"
+        raise FileFormatError("this is no run and no judgments in JSON", where, error, allowed) from error
+    at, codes = np.array(lines, np.int64), Codes()
+    values = (_scores_of if value == "score" else _grades_of)(numbers, at, path)
+    if not lines:
+        raise FileFormatError("the file is empty", path, allowed="a topic with a document")
+    return Columns(path, codes, codes.of(topics), identifiers(documents), values, at)
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    """Return the JSON object on a line; an empty one if it goes on in the next."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:
@@ -203,8 +277,10 @@ def _regular(block: bytes, first: int, names: tuple[str, ...], codes: Codes, tag
     has_one_between = is_blank.sum() == n_lines * len(names) and not (is_blank[1:] & is_blank[:-1]).any()
     if not has_one_between or is_blank[0] or block.startswith(_BYTE_ORDER_MARK):
         return None
-    named, number = arrow.dictionary(arrow.int32(), arrow.string()), names[_VALUE[names]]
+    named = arrow.dictionary(arrow.int32(), arrow.string())
+    (number,) = (name for name in names if name in _VALUES)
     types = {"topic": named, "document": arrow.string(), "score": arrow.float64(), "grade": arrow.int64(), "tag": named}
+    types |= {"place": arrow.int64()}
     types = {name: types[name] for name in names if name in types}
     delimiter = "\t" if b"\t" in block[: block.index(b"\n")] else " "
     try:
@@ -223,7 +299,9 @@ def _regular(block: bytes, first: int, names: tuple[str, ...], codes: Codes, tag
         return None
     if number == "grade":
         values = np.where(values < UNJUDGED, 0, values).astype(np.int8)
-    else:
+    if number == "place":
+        values = -values.astype(np.float64)
+    if "tag" in columns:
         tags.of(_bytes_of(columns["tag"].dictionary))
     topics = codes.of(_bytes_of(columns["topic"].dictionary))[columns["topic"].indices.to_numpy()]
     width = _width(longest)
@@ -243,13 +321,17 @@ def _irregular(block: bytes, path: Path, first: int, names: tuple[str, ...], cod
     numbers = np.flatnonzero(counts[:bad]) + first
     tokens = (block if bad is None else b"\n".join(lines[:bad])).split()
     columns = [tokens[column :: len(names)] for column in range(len(names))]
-    read = _scores_of if names is _RUN_COLUMNS else _grades_of
-    values = read(columns[_VALUE[names]], numbers, path)
+    (number,) = (name for name in names if name in _VALUES)
+    read = _grades_of if number == "grade" else _scores_of
+    values = read(columns[names.index(number)], numbers, path)
+    if number == "place":
+        values = -values
     if bad is not None:  # the lines before it are good
         raise _malformed(lines[bad], path, first + bad, names)
-    if names is _RUN_COLUMNS:
+    if "tag" in names:
         tags.of(columns[-1])
-    return codes.of(columns[0]), identifiers(columns[2]), values, numbers
+    topics, documents = (columns[names.index(name)] for name in ("topic", "document"))
+    return codes.of(topics), identifiers(documents), values, numbers
 
 
 def _malformed(line: bytes, path: Path, number: int, columns: tuple[str, ...]) -> FileFormatError:
@@ -272,7 +354,7 @@ def _scores_of(tokens: list[bytes], numbers: np.ndarray, path: Path) -> np.ndarr
         if not np.isnan(scores).any() and b"_" not in b"".join(tokens):
             return scores
     bad = next(n for n, token in enumerate(tokens) if not _is_score(token))
-    allowed = "a decimal number or inf in the fifth column; NaN cannot be ranked"
+    allowed = "a decimal number or inf; NaN cannot be ranked"
     raise bad_line("the score is not a number", path, numbers[bad], _shown(tokens[bad]), allowed)
 
 
@@ -390,7 +472,7 @@ def _grades_of(tokens: list[bytes], numbers: np.ndarray, path: Path) -> np.ndarr
     if None in labels.values():
         bad = next(index for index, token in enumerate(tokens) if labels[token] is None)
         what = "the grade is not a whole number in range"
-        allowed = f"an integer up to {HIGHEST_GRADE} in the fourth column"
+        allowed = f"an integer up to {HIGHEST_GRADE}"
         raise bad_line(what, path, numbers[bad], _shown(tokens[bad]), allowed)
     return np.array([labels[token] for token in tokens], np.int8)
 
@@ -437,12 +519,22 @@ def _read_run(
     name: str, path: Path, judgments: _Judgments, duplicates: str, spool: Spool, *, by_tag: bool = False
 ) -> _Run:
     columns = _read(path, _RUN_COLUMNS)
+    name = _tag_of(columns) if by_tag else name
     if by_tag and len(columns.tags) > 1:
         received, allowed = few(map(_shown, sorted(columns.tags))), "the same tag in all lines"
         remedy = 'split the file, or name models by their files: named_by="file" (--name file)'
         raise AlignmentError("a run has several tags, so they cannot name it", path, received, allowed, remedy)
-    name = _decoded(next(iter(columns.tags)), path) if by_tag else name
     return _run(name, columns, judgments, duplicates, spool)
+
+
+def _tag_of(columns: Columns) -> str:
+    if not columns.tags:
+        what, remedy = (
+            "this run has no tags, so they cannot name it",
+            'name it by its file: named_by="file" (--name file)',
+        )
+        raise AlignmentError(what, columns.path, "lines without a tag", "TREC's six columns", remedy)
+    return _decoded(next(iter(columns.tags)), columns.path)
 
 
 def _run(name: str, columns: Columns, judgments: _Judgments, duplicates: str, spool: Spool) -> _Run:
