@@ -101,11 +101,19 @@ def test_levels_go_with_queries_and_normalise_an_estimate():
     assert levels["minimum"].dims == ("query", "estimator")
     worst = ap.normalised(levels["minimum"], levels)
     best = ap.normalised(levels["maximum"], levels)
+    beyond_chance = ap.normalised(xr.full_like(levels["random"], 0.9), levels, zero="random")
+    np.testing.assert_allclose(beyond_chance, (0.9 - levels["random"]) / (1 - levels["random"]))
+    ends = xr.DataArray([0.8, 1.0], dims="ci_bound")
+    assert ap.normalised(ends, levels, zero="random").sizes == {"ci_bound": 2, "query": 2, "estimator": 1}
     assert worst.values.tolist() == [[0.0], [0.0]]
     assert best.values.tolist() == [[1.0], [1.0]]
 
 
 def test_invalid_options():
+    with pytest.raises(InvalidInputError, match="zero"):
+        ap.normalised(xr.DataArray(0.5), xr.Dataset({"minimum": 0.0, "maximum": 1.0}), zero="chance")
+    with pytest.raises(InvalidInputError, match="levels are what reference_levels returns"):
+        ap.normalised(xr.DataArray(0.5), xr.Dataset({"minimum": 0.0, "maximum": 1.0}), zero="random")
     with pytest.raises(InvalidInputError, match="give either labels"):
         ap.reference_levels(items([1, 0]), positive_weight=items([1.0, 0.0]))
     with pytest.raises(InvalidInputError, match="prevalence must lie"):

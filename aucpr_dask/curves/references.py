@@ -13,7 +13,7 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.alignment import joined, named_dimensions, numeric, one_dimension
 from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.evaluation.rankings import negative_scale
-from aucpr_dask.schema.checks import fraction, refuse_outside
+from aucpr_dask.schema.checks import choose, fraction, refuse_outside
 from aucpr_dask.schema.estimators import estimator_names, parse_estimator
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.terms import ESTIMATOR, ITEM
@@ -127,36 +127,46 @@ def reference_levels(
     return xr.Dataset({"minimum": minimum, "maximum": maximum, "random": random})
 
 
-def normalised(area: xr.DataArray, levels: xr.Dataset) -> xr.DataArray:
-    """Return where an area lies between its attainable extremes: ``(area - minimum) / (maximum - minimum)``.
+def normalised(area: xr.DataArray, levels: xr.Dataset, *, zero: str = "minimum") -> xr.DataArray:
+    """Return where an area lies between two levels: ``(area - zero) / (maximum - zero)``.
+
+    With ``zero="random"`` this is the area beyond chance, ``(AP - chance) / (1 - chance)``.
 
     Parameters
     ----------
     area : xarray.DataArray
-        Estimates, with or without the dimension ``estimator``.
+        Estimates, with or without the dimension ``estimator``; or their intervals, whose ends are normalised with the
+        levels of this sample.
     levels : xarray.Dataset
         The result of :func:`reference_levels` for the same labels.
+    zero : {"minimum", "random"}
+        Which level is 0: the worst ranking, or a random one.
 
     Returns
     -------
     xarray.DataArray
-        0 for the worst ranking and 1 for the best; NaN where the two are equal.
+        0 for the worst or a random ranking and 1 for the best; NaN where the two are equal.
 
     Examples
     --------
     >>> levels = xr.Dataset({"minimum": 0.25, "maximum": 1.0})
     >>> float(normalised(xr.DataArray(0.7), levels))
     0.6
+    >>> labels = xr.DataArray([1, 1, 0, 0], dims="item")
+    >>> levels = reference_levels(labels)
+    >>> round(float(normalised(xr.DataArray(0.9), levels, zero="random").squeeze()), 3)
+    0.687
     """
+    choose(("minimum", "random"), zero, "zero")
     for name, given, kind in (("area", area, xr.DataArray), ("levels", levels, xr.Dataset)):
-        is_right = isinstance(given, kind) and (name == "area" or {"minimum", "maximum"} <= set(given.data_vars))
+        is_right = isinstance(given, kind) and (name == "area" or {zero, "maximum"} <= set(given.data_vars))
         if not is_right or (name == "area" and given.dtype.kind != "f"):
             what = f"{name} are the estimates" if name == "area" else f"{name} are what reference_levels returns"
-            allowed = "a DataArray of floats" if name == "area" else "a Dataset with minimum and maximum"
+            allowed = "a DataArray of floats" if name == "area" else "a Dataset with minimum, random and maximum"
             remedy = "area=result['estimate'], levels=reference_levels(label)"
             raise InvalidInputError(what, f"argument {name!r}", type(given).__name__, allowed, remedy)
-    width = levels["maximum"] - levels["minimum"]
-    return (area - levels["minimum"]) / width.where(width > 0)
+    width = levels["maximum"] - levels[zero]
+    return (area - levels[zero]) / width.where(width > 0)
 
 
 def unachievable_precision(recall: Any, prevalence: float) -> Any:
