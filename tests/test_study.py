@@ -1,4 +1,4 @@
-"""The simulation study: its records agree with the public functions, its summary with plain counting."""
+"""The simulation study: its simulations agree with the public functions, its summary with plain counting."""
 
 import math
 import re
@@ -16,9 +16,9 @@ from distributed import Client, LocalCluster
 
 import aucpr_dask as ap
 from aucpr_dask.clusters import local
-from aucpr_dask.errors import AucprError, ClusterError, InvalidInputError, StoreError
+from aucpr_dask.errors import AucprError, ClusterError, InvalidInputError
 from aucpr_dask.simulate import studies as module
-from aucpr_dask.simulate.scenarios import bibeta, binormal, offset_uniform
+from aucpr_dask.simulate.scenarios import bibeta, binormal
 from aucpr_dask.simulate.studies import Cell, Design, simulate_batch, study, summarize_cell
 
 METHODS = ("logit", "bootstrap", "bca", "bootstrap_t", "influence_logit_t", "cross_validation", "wilson")
@@ -51,43 +51,43 @@ def assert_same(ours: xr.Dataset, theirs: xr.Dataset) -> None:
     assert ours.attrs | {"seconds": 0} == theirs.attrs | {"seconds": 0}
 
 
-# Records
+# Simulations
 
 
-def test_records_agree_with_the_public_functions(client: Client, tmp_path: Path) -> None:
-    study(**SMALL, n_simulations=10, url=tmp_path / "s.zarr", cluster=client)
-    records = xr.open_zarr(tmp_path / "s.zarr", chunks=None)
-    assert records["is_done"].all()
+def test_simulations_agree_with_the_public_functions() -> None:
+    estimators = tuple(SMALL["estimators"])
+    design = _design(estimators=estimators, intervals=METHODS, resampled=SMALL["resampled"])
     cell = _cell(binormal(), 60)
+    found = simulate_batch(cell, 0, 10, design)
     score, label = cell.sample(0, 10)
     sample = cell.scenario.sample(60, 0.2, n_simulations=25, seed=cell.seed).compute()
     np.testing.assert_array_equal(score, sample["score"][:10])
-    one = records.sel(scenario=repr(binormal()), n_items=60, prevalence=0.2)
-    for e, name in enumerate(SMALL["estimators"]):
-        np.testing.assert_array_equal(one["estimate"][:, e], ap.estimate(score, label, name))
-    bounds = one["interval"].sel(estimator="average_precision")
+    for e, name in enumerate(estimators):
+        np.testing.assert_array_equal(found["estimate"][:, e], ap.estimate(score, label, name))
     fold = np.empty(60, int)
     for value in (0, 1):
         fold[label == value] = np.arange((label == value).sum()) % 3
     parts = np.stack([ap.estimate(score[:, fold == k], label[fold == k]) for k in range(3)])
     half = scipy.stats.norm.ppf(0.975) * scipy.stats.sem(parts, axis=0)
     expected = np.stack([parts.mean(axis=0) - half, parts.mean(axis=0) + half], axis=-1)
-    np.testing.assert_allclose(bounds.sel({"interval_method": "cross_validation"}), expected, rtol=1e-13)
-    location = one["location"].sel(estimator="average_precision")
-    np.testing.assert_allclose(location.sel({"interval_method": "cross_validation"}), parts.mean(axis=0), rtol=1e-13)
-    assert one["n_positive"].values.tolist() == [12] * 10
-    assert one["interval"].sel(estimator="interpolated_convex").isnull().all()
-    assert one["interval"].sel({"estimator": "interpolated_median", "interval_method": "bca"}).isnull().all()
-    assert one["interval"].sel({"estimator": "interpolated_median", "interval_method": "bootstrap"}).notnull().all()
+    place = METHODS.index("cross_validation")
+    np.testing.assert_allclose(found["bounds"][:, 0, place], expected, rtol=1e-13)
+    np.testing.assert_allclose(found["location"][:, 0, place], parts.mean(axis=0), rtol=1e-13)
+    logit = ap.interval(found["estimate"], label.sum(), "logit")
+    np.testing.assert_array_equal(found["bounds"][:, :, METHODS.index("logit")], logit)
+    is_known = ~np.isnan(found["bounds"]).any(axis=(0, 3))
+    formulas = {"logit", "wilson"}
+    served = [set(METHODS), formulas | {"bootstrap", "cross_validation"}, formulas]
+    assert [{name for name, known in zip(METHODS, row, strict=True) if known} for row in is_known] == served
 
 
 def test_bootstrap_bounds_are_those_of_a_plain_bootstrap() -> None:
     """With many resamples the bounds approach those of resampling by NumPy and estimating again."""
-    design = _design(methods=("bootstrap",), resampled=("average_precision",), n_resamples=4000)
+    design = _design(intervals=("bootstrap",), resampled=("average_precision",), n_resamples=4000)
     cell = _cell(binormal(), 60)
     score, label = cell.sample(0, 2)
     batch = simulate_batch(cell, 0, 2, design)
-    bounds, location = batch["interval"][:, 0, 0], batch["location"][:, 0, 0]
+    bounds, location = batch["bounds"][:, 0, 0], batch["location"][:, 0, 0]
     random = np.random.default_rng(5)
     classes = [np.flatnonzero(label == value) for value in (0, 1)]
     drawn = np.concatenate([random.choice(c, (4000, c.size)) for c in classes], axis=1)
@@ -106,18 +106,21 @@ def test_every_simulation_has_its_own_streams() -> None:
     assert len(firsts) == 3 * len(cells)
 
 
-# Resuming
-
-
-def test_more_simulations_extend_a_study(client: Client, tmp_path: Path) -> None:
-    url = tmp_path / "s.zarr"
-    first = study(**SMALL, n_simulations=11, url=url, cluster=client)
+def test_more_simulations_leave_earlier_ones_as_they_were(client: Client) -> None:
     events: list[Any] = []
-    longer = study(**SMALL, n_simulations=21, url=url, cluster=client, on_progress=events.append)
-    assert events[-1].rankings_done == 10 * 4
-    assert_same(longer, study(**SMALL, n_simulations=21, cluster=client))
-    assert_same(first, study(**SMALL, n_simulations=11, url=url, cluster=client, on_progress=pytest.fail))
-    assert xr.open_zarr(url).sizes["simulation"] == 21
+    study(**SMALL, n_simulations=21, cluster=client, on_progress=events.append)
+    assert (events[-1].rankings_done, events[-1].tasks_total) == (21 * 4, 3 * 4)
+    cell, design = _cell(bibeta(), 40), _design(intervals=("bootstrap",), resampled=("average_precision",))
+    whole = simulate_batch(cell, 0, 9, design)
+    for start, stop in ((0, 4), (4, 9)):
+        for name, values in simulate_batch(cell, start, stop, design).items():
+            np.testing.assert_array_equal(values, whole[name][start:stop])
+
+
+def test_a_place_holds_the_summary(client: Client, tmp_path: Path) -> None:
+    with pytest.warns(DeprecationWarning, match="to_zarr"):
+        found = study("binormal", 50, 0.2, "continuous", "logit", n_simulations=2, url=tmp_path / "s", cluster=client)
+    xr.testing.assert_identical(xr.open_zarr(tmp_path / "s", consolidated=False).compute(), found)
 
 
 def test_more_cells_change_nothing(client: Client) -> None:
@@ -126,75 +129,11 @@ def test_more_cells_change_nothing(client: Client) -> None:
     xr.testing.assert_identical(alone.drop_attrs(deep=False), among.drop_attrs(deep=False))
 
 
-class _Broken(Exception):
-    pass
-
-
-def test_an_interrupted_study_resumes(client: Client, tmp_path: Path) -> None:
-    def break_off(event: Any) -> None:
-        if event.tasks_done == 3:
-            raise _Broken
-
-    url = tmp_path / "s.zarr"
-    with pytest.raises(_Broken):
-        study(**SMALL, n_simulations=20, url=url, cluster=client, on_progress=break_off)
-    events: list[Any] = []
-    whole = study(**SMALL, n_simulations=20, url=url, cluster=client, on_progress=events.append)
-    assert events[0].tasks_total == 4 * 3 - 3
-    assert_same(whole, study(**SMALL, n_simulations=20, cluster=client))
-
-
 @pytest.mark.slow
 def test_any_workers_give_the_same_numbers(client: Client) -> None:
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as pair:
         two = study(**SMALL, n_simulations=17, cluster=pair)
     assert_same(two, study(**SMALL, n_simulations=17, cluster=client))
-
-
-FEW = SMALL | {"scenarios": ("binormal", "offset_uniform"), "n_simulations": 2}
-
-
-@pytest.fixture(scope="module")
-def recorded(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A record of a study of few simulations."""
-    url = tmp_path_factory.mktemp("study") / "s.zarr"
-    study(**FEW, url=url, cluster=client)
-    return url
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"seed": 1}, "seed 0, now 1"),
-        ({"label_design": "binomial"}, "label_design 'exact', now 'binomial'"),
-        ({"n_resamples": 51}, "n_resamples 50, now 51"),
-        ({"n_items": (40,)}, "n_items: gone 60"),
-        ({"n_items": (40, 60, 80)}, "n_items: new 80"),
-        ({"n_items": (60, 40)}, "n_items: another order"),
-        ({"prevalence": (0.2, 0.5)}, "prevalence: new 0.5"),
-        ({"estimators": (*SMALL["estimators"], "continuous")}, "estimators: new continuous"),
-        ({"resampled": "average_precision"}, "resampled: gone interpolated_median"),
-        ({"scenarios": ("binormal", offset_uniform(0.4))}, "gamma=0.4"),
-        ({"intervals": ("bca", "basic")}, "intervals: new basic, gone bootstrap, bootstrap_t"),
-    ],
-)
-def test_another_study_is_refused(client: Client, recorded: Path, change: dict[str, Any], named: str) -> None:
-    with pytest.raises(StoreError, match=named):
-        study(**FEW | change, url=recorded, cluster=client)
-
-
-def test_formula_intervals_may_change(client: Client, tmp_path: Path) -> None:
-    options = SMALL | {"n_simulations": 5, "url": tmp_path / "s.zarr", "cluster": client}
-    study(**options)
-    other = (*METHODS[:-1], "clopper_pearson")
-    assert list(study(**options | {"intervals": other})["interval_method"].values) == list(other)
-
-
-def test_another_store_is_not_touched(client: Client, tmp_path: Path) -> None:
-    ap.save_scores(binormal().sample(20, 0.5), tmp_path / "scores.zarr")
-    with pytest.raises(StoreError, match="something else"):
-        study(**SMALL, n_simulations=2, url=tmp_path / "scores.zarr", cluster=client)
-    ap.open_scores(tmp_path / "scores.zarr")
 
 
 # Summary
@@ -274,16 +213,13 @@ def test_conclusions_at_fifty_positives(client: Client) -> None:
 # Random numbers of positives
 
 
-def test_formulas_use_the_positives_of_each_simulation(client: Client, tmp_path: Path) -> None:
+def test_formulas_use_the_positives_of_each_simulation(client: Client) -> None:
     options = SMALL | {"label_design": "binomial", "scenarios": ("binormal",), "n_items": (60,)}
-    found = study(**options, url=tmp_path / "s.zarr", n_simulations=20, cluster=client).squeeze()
-    one = xr.open_zarr(tmp_path / "s.zarr", chunks=None).squeeze()
-    cell = next(module._cells(_design(n_items=(60,), n_positive="binomial"), [binormal()]))
+    found = study(**options, n_simulations=20, cluster=client).squeeze()
+    cell = next(module._cells([binormal()], [60], [0.2], 0, "binomial"))
     score, label = cell.sample(0, 20)
     assert len(set(label.sum(axis=1))) > 3
-    np.testing.assert_array_equal(one["n_positive"], label.sum(axis=1))
-    np.testing.assert_array_equal(one["estimate"][:, 0], ap.estimate(score, label))
-    bounds = ap.interval(one["estimate"].values[:, 0], label.sum(axis=1), "logit")
+    bounds = ap.interval(ap.estimate(score, label), label.sum(axis=1), "logit")
     area = binormal().area(0.2)
     logit = found.sel({"estimator": "average_precision", "interval_method": "logit"})
     assert float(logit["coverage"]) == ((bounds[:, 0] <= area) & (area <= bounds[:, 1])).mean()
@@ -291,17 +227,15 @@ def test_formulas_use_the_positives_of_each_simulation(client: Client, tmp_path:
     assert float(found["n_positive"]) == 12
     fold = module.fold_of(label, 3)
     parts = np.stack([ap.estimate(np.where(fold == k, score, np.nan), label, missing="drop") for k in range(3)])
-    np.testing.assert_allclose(one["location"][:, 0, METHODS.index("cross_validation") - 1], parts.mean(axis=0))
+    folds = found.sel({"estimator": "average_precision", "interval_method": "cross_validation"})
+    assert float(folds["location_ratio"]) == pytest.approx(parts.mean(axis=0).mean() / area)
 
 
 def test_a_simulation_of_one_class_is_undefined(client: Client) -> None:
     options: dict[str, Any] = {"label_design": "binomial", "n_simulations": 40, "n_resamples": 20, "n_folds": 2}
     methods = ["logit", "bootstrap", "influence_beta"]
     found = study(binormal(), 8, [0.1, 0.9], "average_precision", methods, **options, cluster=client).squeeze()
-    cells = [
-        next(module._cells(_design(n_items=(8,), prevalence=(share,), n_positive="binomial"), [binormal()]))
-        for share in (0.1, 0.9)
-    ]
+    cells = module._cells([binormal()], [8], [0.1, 0.9], 0, "binomial")
     lacking = [np.isin(cell.sample(0, 40)[1].sum(axis=1), (0, 8)).sum() for cell in cells]
     assert min(lacking) > 0
     np.testing.assert_array_equal(found["n_estimates"], 40 - np.array(lacking))
@@ -374,14 +308,13 @@ def test_single_values_need_no_sequence(client: Client, scenario: Any) -> None:
     [(5, 0.1, "no positives"), (5, 0.95, "no negatives"), (2, 0.2, "no positives")],
 )
 def test_a_cell_of_one_class_is_refused_first(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, n_items: int, prevalence: float, lacking: str
+    monkeypatch: pytest.MonkeyPatch, n_items: int, prevalence: float, lacking: str
 ) -> None:
     monkeypatch.setattr(module, "connect", lambda cluster: pytest.fail("a cluster was asked for"))
     with pytest.raises(InvalidInputError, match=lacking) as caught:
-        study("bibeta", (100, n_items), (0.5, prevalence), url=tmp_path / "s.zarr")
+        study("bibeta", (100, n_items), (0.5, prevalence))
     assert f"n_items={n_items}, prevalence={prevalence}" in str(caught.value)
     assert f"allowed: 1 to {n_items - 1} positives" in str(caught.value)
-    assert not list(tmp_path.iterdir())
 
 
 def test_few_positives_have_fewer_intervals_but_no_error(client: Client) -> None:
@@ -451,10 +384,9 @@ def test_study_is_found_in_simulate() -> None:
 
 
 def _cell(kind: ap.simulate.Scenario, n_items: int) -> Cell:
-    return next(module._cells(_design(n_items=(n_items,)), [kind]))
+    return next(module._cells([kind], [n_items], [0.2], 0, "exact"))
 
 
 def _design(**changes: Any) -> Design:
-    options: dict[str, Any] = {"scenarios": (), "n_items": (60,), "prevalence": (0.2,), "resampled": (), "methods": ()}
-    options |= {"estimators": ("average_precision",), "level": 0.95, "n_resamples": 50, "folds": 3, "seed": 0}
-    return Design(**options | {"n_positive": "exact"} | changes)
+    options: dict[str, Any] = {"estimators": ("average_precision",), "intervals": (), "resampled": (), "level": 0.95}
+    return Design(**options | {"n_resamples": 50, "n_folds": 3, "label_design": "exact"} | changes)

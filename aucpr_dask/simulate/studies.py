@@ -1,13 +1,9 @@
-"""Try estimators and intervals on simulated data sets of known area.
-
-The results of every simulation are recorded, so that a study can be interrupted, resumed and extended. Its summary is a
-function of the records alone.
-"""
+"""Try estimators and intervals on simulated data sets of known area."""
 
 from __future__ import annotations
 
 import hashlib
-import json
+import itertools
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,15 +11,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import dask.array as da
 import numpy as np
-import pandas as pd
 import xarray as xr
-import zarr
 from numpy.typing import NDArray
 
 from aucpr_dask.clusters.connecting import Cluster, connect
-from aucpr_dask.errors import InvalidInputError, StoreError, bad_argument
+from aucpr_dask.errors import InvalidInputError, bad_argument
 from aucpr_dask.evaluation.block_results import evidence_of, interval_bounds
 from aucpr_dask.evaluation.rankings import FACTS, evaluate_intervals, evaluate_rankings
 from aucpr_dask.evaluation.request import Sampling
@@ -34,23 +27,17 @@ from aucpr_dask.schema.checks import choose, fraction, lookup, whole_number
 from aucpr_dask.schema.estimators import IN_ONE_PASS, estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions, renamed
-from aucpr_dask.schema.terms import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL
+from aucpr_dask.schema.terms import ESTIMATOR, ITEM, METHOD, MODEL
 from aucpr_dask.simulate.scenarios import LABEL_DESIGNS, Scenario, bibeta, binormal, offset_uniform
-from aucpr_dask.storage.backends import open_backend
-from aucpr_dask.storage.stores import create_store, open_array, read_root_attrs
-from aucpr_dask.storage.urls import concealed
 
 __all__ = ["study"]
 
 Array = NDArray[np.float64]
 
-KIND = "aucpr_dask.study"
-PARAMETERS = {"methods": "intervals", "folds": "n_folds", "n_positive": "label_design"}  # by their names in records
-BATCH = 250  # simulations of a task, and of a chunk of the records
+BATCH = 250  # simulations of a task
 
-SCENARIO, N_ITEMS, PREVALENCE, SIMULATION = "scenario", "n_items", "prevalence", "simulation"
+CELL_DIMS = ("scenario", "n_items", "prevalence")
 _RESAMPLES = 2  # a random stream of a simulation, next to those of its scores and labels
-CELL_DIMS = (SCENARIO, N_ITEMS, PREVALENCE)
 
 PAPER_ESTIMATORS = (
     "average_precision",
@@ -95,33 +82,26 @@ DESCRIPTIONS = {
 
 @dataclass(frozen=True)
 class Design:
-    """Everything that the numbers of a simulation depend on, except its own number."""
+    """What is computed of every simulation."""
 
-    # Named as stores of version 0.1 record them, so that these resume; PARAMETERS has what `study` calls them.
-
-    scenarios: tuple[str, ...]
-    n_items: tuple[int, ...]
-    prevalence: tuple[float, ...]
     estimators: tuple[str, ...]
+    intervals: tuple[str, ...]
     resampled: tuple[str, ...]
-    methods: tuple[str, ...]  # the intervals that need more than the estimate and the positives
     level: float
     n_resamples: int
-    folds: int
-    seed: int
-    n_positive: str  # as of `Scenario.sample`
+    n_folds: int
+    label_design: str
 
 
 @dataclass(frozen=True)
 class Cell:
     """One scenario, number of items and prevalence; `seed` is that of its simulations."""
 
-    index: tuple[int, int, int]
     scenario: Scenario
     n_items: int
     prevalence: float
     seed: int
-    n_positive: str
+    label_design: str
 
     def key(self, simulation: int) -> int:
         """Return the key of the resamples of a simulation."""
@@ -136,7 +116,7 @@ class Cell:
         """
         chunks = (start, stop - start) if start else (stop,)
         options: dict[str, Any] = {"n_simulations": stop, "seed": self.seed, "chunks": chunks}
-        scores = self.scenario.sample(self.n_items, self.prevalence, label_design=self.n_positive, **options)
+        scores = self.scenario.sample(self.n_items, self.prevalence, label_design=self.label_design, **options)
         drawn = scores[["score", "label"]].isel({MODEL: slice(start, stop)}, missing_dims="ignore")
         drawn = drawn.compute(scheduler="synchronous").transpose(..., ITEM)
         return drawn["score"].values, drawn["label"].values
@@ -200,9 +180,7 @@ def study(
     seed : int
         Not negative.
     url : str or Path, optional
-        Where to record the results of every simulation. Recorded simulations are not computed again: an interrupted
-        study resumes, and a larger `n_simulations` extends it. Formula intervals are not recorded and may change from
-        call to call. All other parameters must stay; another study needs another store.
+        Deprecated: where to store the summary. Studies used to resume from what a store here held.
     cluster : None, int, str or distributed.Client
         See :func:`aucpr_dask.run`.
     on_progress : callable, optional
@@ -226,8 +204,6 @@ def study(
     ------
     InvalidInputError
         If an argument is not allowed.
-    StoreError
-        If `url` holds something else, or a study with other parameters, which are named.
     ClusterError
         If worker processes do not start, as in a script without ``if __name__ == "__main__":``.
 
@@ -245,126 +221,138 @@ def study(
     1.2, 1.0
     """
     started = time.monotonic()
+    if url is not None:
+        what = "study(url=) stores the summary only, and nothing resumes from it: use the method to_zarr of the summary"
+        warnings.warn(what, DeprecationWarning, stacklevel=3)
     given = _distinct(scenarios, "scenarios")
     kinds = [_scenario(scenario) for scenario in given]
-    methods = tuple(lookup(INTERVALS, name, "interval method").name for name in _distinct(intervals, "intervals"))
+    _distinct(map(repr, kinds), "scenarios")
     names = estimator_names(estimators)
     design = Design(
-        scenarios=_distinct(map(repr, kinds), "scenarios"),
-        n_items=tuple(whole_number(n, "n_items", 2) for n in _distinct(n_items, "n_items")),
-        prevalence=tuple(fraction(share, "prevalence") for share in _distinct(prevalence, "prevalence")),
         estimators=names,
+        intervals=tuple(lookup(INTERVALS, name, "interval method").name for name in _distinct(intervals, "intervals")),
         resampled=_resampled(resampled, names),
-        methods=tuple(name for name in methods if not INTERVALS[name].is_formula),
         level=fraction(level, "level"),
         n_resamples=whole_number(n_resamples, "n_resamples", 1),
-        folds=whole_number(n_folds, "n_folds", 2),
-        seed=whole_number(seed, "seed", 0),
-        n_positive=choose(LABEL_DESIGNS, label_design, "label_design"),
+        n_folds=whole_number(n_folds, "n_folds", 2),
+        label_design=choose(LABEL_DESIGNS, label_design, "label_design"),
     )
-    n_simulations = whole_number(n_simulations, "n_simulations", 2)
-    cells = list(_cells(design, kinds))
-    if design.n_positive == "exact":
+    sizes = [whole_number(n, "n_items", 2) for n in _distinct(n_items, "n_items")]
+    shares = [fraction(share, "prevalence") for share in _distinct(prevalence, "prevalence")]
+    seed, n_simulations = whole_number(seed, "seed", 0), whole_number(n_simulations, "n_simulations", 2)
+    is_exact = design.label_design == "exact"
+    cells = list(_cells(kinds, sizes, shares, seed, design.label_design))
+    if is_exact:
         _refuse_one_class(cells)
-    records = _open_records(design, n_simulations, url)
-    _run(cells, design, records, n_simulations, cluster, on_progress)
-    summary = _summarize(cells, design, methods, records, n_simulations)
-    labels = [scenario if isinstance(scenario, str) else repr(scenario) for scenario in given]
-    summary = summary.assign_coords({SCENARIO: np.array(labels, dtype=object)})
-    summary.attrs = _parameters(design) | {
-        "intervals": list(methods),
-        "n_simulations": n_simulations,
-        "seconds": round(time.monotonic() - started, 3),
-        "versions": versions(),
+    labels = {
+        "scenario": np.array([one if isinstance(one, str) else repr(one) for one in given], dtype=object),
+        "n_items": sizes,
+        "prevalence": shares,
+        ESTIMATOR: np.array(design.estimators, dtype=object),
+        METHOD: np.array(design.intervals, dtype=object),
     }
+    found = [
+        summarize_cell(cell.scenario.area(cell.prevalence), **values, level=design.level)
+        for cell, values in zip(cells, _run(cells, design, n_simulations, cluster, on_progress), strict=True)
+    ]
+    shape = len(kinds), len(sizes), len(shares)
+    summary = xr.Dataset(coords=labels)
+    for name, (dims, first) in found[0].items():
+        values = np.reshape([of_cell[name][1] for of_cell in found], (*shape, *np.shape(first)))
+        summary[name] = (*CELL_DIMS, *dims), values
+    counts = [[round(n * share) if is_exact else n * share for share in shares] for n in sizes]
+    summary["n_positive"] = ("n_items", "prevalence"), np.array(counts)
+    for variable in summary.data_vars.values():
+        variable.attrs = {"description": DESCRIPTIONS[str(variable.name)]}
+    summary.attrs = {name: list(one) if isinstance(one, tuple) else one for name, one in asdict(design).items()}
+    summary.attrs |= {"scenarios": list(map(repr, kinds)), "seed": seed, "n_simulations": n_simulations}
+    summary.attrs |= {"seconds": round(time.monotonic() - started, 3), "versions": versions()}
+    if url is not None:
+        summary.to_zarr(url, zarr_format=3, consolidated=False)
     return summary
 
 
-def _cells(design: Design, scenarios: Sequence[Scenario]) -> Iterator[Cell]:
-    for index in np.ndindex(len(scenarios), len(design.n_items), len(design.prevalence)):
-        i, j, k = index
-        facts = scenarios[i], design.n_items[j], design.prevalence[k]
-        digest = hashlib.sha256(f"{design.seed} {facts!r}".encode()).digest()
-        yield Cell(index, *facts, seed=int.from_bytes(digest[:7], "big"), n_positive=design.n_positive)
-
-
-# Running
+def _cells(
+    scenarios: Sequence[Scenario], n_items: Sequence[int], prevalence: Sequence[float], seed: int, label_design: str
+) -> Iterator[Cell]:
+    for facts in itertools.product(scenarios, n_items, prevalence):
+        digest = hashlib.sha256(f"{seed} {facts!r}".encode()).digest()
+        yield Cell(*facts, seed=int.from_bytes(digest[:7], "big"), label_design=label_design)
 
 
 def _run(
     cells: Sequence[Cell],
     design: Design,
-    records: Mapping[str, Any],
     n_simulations: int,
     cluster: Cluster,
     on_progress: Callable[[Progress], None] | None,
-) -> None:
-    """Compute the simulations that are not recorded yet; only this process writes records."""
-    batches = list(_missing(cells, records["is_done"], n_simulations))
-    if not batches:
-        return
-    sizes = [stop - start for _, start, stop in batches]
-    costs = [size * cell.n_items for size, (cell, _, _) in zip(sizes, batches, strict=True)]
+) -> list[dict[str, Array]]:
+    """Return what `simulate_batch` finds of all simulations of each cell."""
+    # Large ones first, so that workers finish at the same time.
+    order = sorted(range(len(cells)), key=lambda place: -cells[place].n_items)
+    batches = [(place, start) for place in order for start in range(0, n_simulations, BATCH)]
+    calls = [(cells[place], start, min(start + BATCH, n_simulations), design) for place, start in batches]
+    sizes = [stop - start for _, start, stop, _ in calls]
+    costs = [size * call[0].n_items for size, call in zip(sizes, calls, strict=True)]
+    found: dict[tuple[int, int], dict[str, Array]] = {}
     with connect(cluster) as client:
         tracker = Tracker(sizes, costs, dashboard=client.dashboard_link)
-        calls = [(*batch, design) for batch in batches]
         for number, result in as_they_finish(client, simulate_batch, calls):
-            cell, start, stop = batches[number]
-            for name, values in (*result.items(), ("is_done", True)):  # last, when the others are written
-                records[name][(*cell.index, slice(start, stop))] = values
+            found[batches[number]] = result
             progress = tracker.finished(number)
             if on_progress is not None:
                 on_progress(progress)
-
-
-def _missing(cells: Sequence[Cell], is_done: Any, n_simulations: int) -> Iterator[tuple[Cell, int, int]]:
-    """Yield batches of simulations to compute; large ones first, so that workers finish at the same time."""
-    for cell in sorted(cells, key=lambda cell: -cell.n_items):
-        done = is_done[cell.index][:n_simulations]
-        for start in range(0, n_simulations, BATCH):
-            stop = min(start + BATCH, n_simulations)
-            first = start + int(np.count_nonzero(done[start:stop]))  # a batch is done from its start
-            if first < stop:
-                yield cell, first, stop
+    parts = [[found[place, start] for start in range(0, n_simulations, BATCH)] for place in range(len(cells))]
+    return [{name: np.concatenate([part[name] for part in of_cell]) for name in of_cell[0]} for of_cell in parts]
 
 
 def simulate_batch(cell: Cell, start: int, stop: int, design: Design) -> dict[str, Array]:
-    """Return what the records hold of a batch, by name; the first dimension is the simulation."""
+    """Return estimates, bounds and locations of a batch; the first dimension is the simulation."""
     score, label = cell.sample(start, stop)
     n_positive = np.broadcast_to(np.count_nonzero(label, axis=-1), len(score))
     named: dict[str, Any] = {"score": score, "label": label}
-    is_fixed = design.n_positive == LABEL_DESIGNS[0]
+    is_fixed = design.label_design == "exact"
     of_all = EvaluationOptions(estimators=design.estimators)
     facts = FACTS if of_all.with_influence == of_all.in_one_pass else FACTS[:4]  # others have no acceleration
     evaluated = evaluate_rankings(named, of_all, facts, is_fixed=is_fixed)
-    interval = np.full((*evaluated.estimate.shape, len(design.methods), 2), np.nan)
-    location = np.full(interval.shape[:-1], np.nan)
-    if design.methods and design.resampled:
+    estimate = evaluated.estimate
+    bounds = np.full((*estimate.shape, len(design.intervals), 2), np.nan)
+    location = np.full(bounds.shape[:-1], np.nan)
+    is_formula = np.array([INTERVALS[name].is_formula for name in design.intervals], bool)
+    others = tuple(np.array(design.intervals, object)[~is_formula])
+    if others and design.resampled:
         chosen = [design.estimators.index(name) for name in design.resampled]
         resampling = ResamplingOptions(
-            intervals=design.methods,
+            intervals=others,
             level=design.level,
             n_resamples=design.n_resamples,
-            n_folds=design.folds,
+            n_folds=design.n_folds,
             prevalence_design="fixed" if is_fixed else "random",
         )
         options = EvaluationOptions(estimators=design.resampled, resampling=resampling)
         of_chosen = evaluated._replace(
-            estimate=evaluated.estimate[:, chosen],
+            estimate=estimate[:, chosen],
             facts={name: values[:, chosen] for name, values in evaluated.facts.items()},
         )
         keys = np.array([cell.key(number) for number in range(start, stop)], dtype=np.uint64)
-        named |= {"key": keys, "fold": fold_of(label, design.folds)}
-        evidence = evidence_of(of_chosen, named, options, Sampling(is_stratified=is_fixed, n_folds=design.folds))
-        interval[:, chosen] = interval_bounds(evidence, options, design.level)
-        location[:, chosen] = interval_bounds(evidence, options, 0.0).mean(axis=-1)
-        if "bca" in design.methods:  # only with an influence function the jackknife has a closed form; others are slow
-            others = [place for place in chosen if design.estimators[place] not in IN_ONE_PASS]
-            interval[:, others, design.methods.index("bca")] = np.nan
-    found = {"estimate": evaluated.estimate, "interval": interval, "location": location}
-    for values in found.values():
+        named |= {"key": keys, "fold": fold_of(label, design.n_folds)}
+        evidence = evidence_of(of_chosen, named, options, Sampling(is_stratified=is_fixed, n_folds=design.n_folds))
+        here = np.ix_(np.arange(len(estimate)), np.array(chosen), np.flatnonzero(~is_formula))
+        bounds[here] = interval_bounds(evidence, options, design.level)
+        location[here] = interval_bounds(evidence, options, 0.0).mean(axis=-1)
+        if "bca" in others:  # only with an influence function the jackknife has a closed form; others are slow
+            slow = [place for place in chosen if design.estimators[place] not in IN_ONE_PASS]
+            bounds[:, slow, design.intervals.index("bca")] = np.nan
+    for values in (estimate, bounds, location):
         values[(n_positive == 0) | (n_positive == cell.n_items)] = np.nan
-    return found | {"n_positive": n_positive}
+    for place in np.flatnonzero(is_formula):
+        method = design.intervals[place]
+        serves = [INTERVALS[method].serves(name) for name in design.estimators]
+        formula = evaluate_intervals(estimate, n_positive[:, None], methods=(method,), level=design.level)
+        bounds[:, serves, place] = formula[:, serves, 0]
+        location[..., place] = estimate
+    location[np.isnan(bounds).any(axis=-1)] = np.nan
+    return {"estimate": estimate, "bounds": bounds, "location": location}
 
 
 def fold_of(label: NDArray[np.int8], n_folds: int) -> NDArray[np.int64]:
@@ -376,135 +364,9 @@ def fold_of(label: NDArray[np.int8], n_folds: int) -> NDArray[np.int64]:
     return fold
 
 
-# Records
-
-
-def _open_records(design: Design, n_simulations: int, url: str | Path | None) -> Mapping[str, Any]:
-    """Return the arrays of the records, new or at `url`, with room for all simulations."""
-    template = _template(design, n_simulations)
-    if url is None:
-        return {str(name): variable.values for name, variable in template.data_vars.items()}
-    url = concealed(url)
-    try:
-        attrs = read_root_attrs(url)
-    except StoreError:  # there is nothing, or something that `create_store` will not replace
-        create_store(url, template, KIND, has_checksums=False).commit()  # it opens while chunks are missing
-        attrs = read_root_attrs(url)
-    _refuse_other_study(attrs, design, url)
-    backend = open_backend(url)
-    arrays = {str(name): open_array(backend, "", str(name)) for name in template.data_vars}
-    if arrays["is_done"].shape[-1] < n_simulations:
-        for name, variable in template.data_vars.items():
-            arrays[str(name)].resize(variable.shape)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Consolidated metadata", category=UserWarning)
-            zarr.consolidate_metadata(backend, zarr_format=3)
-    return arrays
-
-
-EMPTY = {"is_done": False, "n_positive": 0}  # in other records, NaN
-
-
-def _template(design: Design, n_simulations: int) -> xr.Dataset:
-    """Return empty records, lazily."""
-    by_estimator = {ESTIMATOR: np.array(design.estimators, dtype=object)}
-    by_method = by_estimator | {METHOD: np.array(design.methods, dtype=object)}
-    by_bound = by_method | {BOUND: np.array(BOUNDS, dtype=object)}
-    inner: dict[str, dict[str, Any]] = {
-        "estimate": by_estimator,
-        "interval": by_bound,
-        "location": by_method,
-        "n_positive": {},
-        "is_done": {},
-    }
-    cells: dict[str, Any] = {SCENARIO: np.array(design.scenarios, dtype=object)}
-    cells |= {N_ITEMS: list(design.n_items), PREVALENCE: list(design.prevalence)}
-    records = xr.Dataset(coords=cells | by_bound, attrs=_parameters(design))
-    for name, labels in inner.items():
-        sizes = [*map(len, cells.values()), n_simulations, *map(len, labels.values())]
-        chunks = (1, 1, 1, BATCH, *map(len, labels.values()))
-        empty = EMPTY.get(name, np.nan)
-        records[name] = (*CELL_DIMS, SIMULATION, *labels), da.full(sizes, empty, dtype=type(empty), chunks=chunks)
-        records[name].encoding = {"chunks": chunks}
-    return records
-
-
-def _parameters(design: Design) -> dict[str, Any]:
-    """Return the design as a store records it."""
-    return json.loads(json.dumps(asdict(design)))  # type: ignore[no-any-return]
-
-
-def _refuse_other_study(attrs: Mapping[str, Any], design: Design, url: str) -> None:
-    remedy = "name another place for this study"
-    if attrs.get("kind") != KIND:
-        what, received = "there is something else at this place", f"kind {attrs.get('kind')!r}"
-        raise StoreError(what, url, received, f"kind {KIND!r}, or nothing", remedy)
-    differences = [
-        _difference(PARAMETERS.get(name, name), attrs.get(name), value)
-        for name, value in _parameters(design).items()
-        if attrs.get(name) != value
-    ]
-    if differences:
-        what = "the study at this place has other parameters"
-        allowed = "the same parameters; only n_simulations and formula intervals may change"
-        raise StoreError(what, url, "; ".join(differences), allowed, remedy)
-
-
-def _difference(name: str, before: Any, now: Any) -> str:
-    """Describe how a parameter differs; for lists, name new and missing values."""
-    if not (isinstance(before, list) and isinstance(now, list)):
-        return f"{name} {before!r}, now {now!r}"
-    changes = {"new": [one for one in now if one not in before], "gone": [one for one in before if one not in now]}
-    said = [f"{change} {', '.join(map(str, values))}" for change, values in changes.items() if values]
-    return f"{name}: {', '.join(said) or 'another order'}"
-
-
-# Summary
-
-
-def _summarize(
-    cells: Sequence[Cell], design: Design, methods: tuple[str, ...], records: Mapping[str, Any], n_simulations: int
-) -> xr.Dataset:
-    """Return the summaries of all cells in one Dataset."""
-    summaries = []
-    for cell in cells:
-        found = {name: array[(*cell.index, slice(n_simulations))] for name, array in records.items()}
-        bounds, location = _in_order(found, design, methods)
-        area = cell.scenario.area(cell.prevalence)
-        summaries.append(xr.Dataset(summarize_cell(area, found["estimate"], bounds, location, design.level)))
-    # By their places: unstacking sorts labels.
-    places = pd.MultiIndex.from_tuples([cell.index for cell in cells], names=CELL_DIMS)
-    table = xr.concat(summaries, "cell").assign_coords(xr.Coordinates.from_pandas_multiindex(places, "cell"))
-    labels = {N_ITEMS: list(design.n_items), PREVALENCE: list(design.prevalence)}
-    names = {ESTIMATOR: np.array(design.estimators, dtype=object), METHOD: np.array(methods, dtype=object)}
-    summary = table.unstack("cell").transpose(*CELL_DIMS, ...).assign_coords(labels | names)
-    is_exact = design.n_positive == "exact"
-    counts = [[round(n * share) if is_exact else n * share for share in design.prevalence] for n in design.n_items]
-    summary["n_positive"] = (N_ITEMS, PREVALENCE), np.array(counts)
-    for name, variable in summary.data_vars.items():
-        variable.attrs = {"description": DESCRIPTIONS[str(name)]}
-    return summary
-
-
-def _in_order(found: Mapping[str, Any], design: Design, methods: tuple[str, ...]) -> tuple[Array, Array]:
-    """Return bounds and locations in the order of `methods`: recorded ones, and those of formulas."""
-    estimate, n_positive = found["estimate"], found["n_positive"][:, None]
-    bounds, location = np.empty((*estimate.shape, len(methods), 2)), np.empty((*estimate.shape, len(methods)))
-    for position, name in enumerate(methods):
-        if INTERVALS[name].is_formula:
-            formula = evaluate_intervals(estimate, n_positive, methods=(name,), level=design.level)
-            is_served = np.array([INTERVALS[name].serves(estimator) for estimator in design.estimators])
-            bounds[..., position, :] = np.where(is_served[:, None], formula[..., 0, :], np.nan)
-            location[..., position] = estimate
-        else:
-            bounds[..., position, :] = found["interval"][..., design.methods.index(name), :]
-            location[..., position] = found["location"][..., design.methods.index(name)]
-    return bounds, np.where(np.isnan(bounds).any(axis=-1), np.nan, location)
-
-
 def summarize_cell(
     area: float, estimate: Array, bounds: Array, location: Array, level: float
-) -> dict[str, tuple[tuple[str, ...], Any]]:
+) -> Mapping[str, tuple[tuple[str, ...], Any]]:
     """Compare the estimates and intervals of many simulations with the true area; return dimensions and values by name.
 
     `estimate` has the shape (simulation, estimator), `bounds` (simulation, estimator, method, 2), and `location` that

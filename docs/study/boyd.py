@@ -1,7 +1,4 @@
-"""The simulation study of Boyd, Eng & Page 2013: their estimators, intervals, scenarios and sizes.
-
-The records of all simulations are kept in ``boyd.zarr`` next to the tables, so that an interrupted run resumes.
-"""
+"""The simulation study of Boyd, Eng & Page 2013: their estimators, intervals, scenarios and sizes."""
 
 from __future__ import annotations
 
@@ -56,7 +53,7 @@ def simulate(folder: Path, name: str, parts: Mapping[str, Mapping[str, Any]]) ->
     found, lines = [], []
     for part, options in parts.items():
         started = time.monotonic()
-        summary = ap.simulate.study(**options, url=folder / f"{name}.zarr" / part)
+        summary = ap.simulate.study(**options)
         found.append(summary.assign_coords(n_simulations=options["n_simulations"]))
         facts = {"seconds": round(time.monotonic() - started), "workers": os.cpu_count()}
         simulations = {"simulations": options["n_simulations"]}

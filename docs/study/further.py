@@ -1,7 +1,4 @@
-"""Estimators and intervals that Boyd, Eng & Page 2013 do not have, in their scenarios; and worlds hard for intervals.
-
-The records of all simulations are kept in ``further.zarr`` next to the tables, so that an interrupted run resumes.
-"""
+"""Estimators and intervals that Boyd, Eng & Page 2013 do not have, in their scenarios; worlds hard for intervals."""
 
 from __future__ import annotations
 

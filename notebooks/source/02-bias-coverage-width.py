@@ -370,9 +370,8 @@ ax = plots.coverage(
 #
 # ## A cell again
 #
-# Such a table is made by `ap.simulate.study(..., url="study.zarr")`, which resumes after an interruption. Here is one
-# of its cells without it, from other random numbers. The last column is the distance from what is stored in Monte Carlo
-# standard errors: it should rarely be above 2.
+# Such a table is made by `ap.simulate.study(...)`. Here is one of its cells without it, from other random numbers. The
+# last column is the distance from what is stored in Monte Carlo standard errors: it should rarely be above 2.
 
 # %%
 estimators = ["average_precision", "lower_trapezoid", "interpolated_median"]
