@@ -65,10 +65,13 @@ def test_parameters_give_the_options_again() -> None:
 @pytest.mark.smoke
 def test_the_variables_of_a_result(scores: xr.Dataset) -> None:
     result = ap.evaluate(scores, NAMES, ["logit", "wilson"], level=0.9)
-    assert set(result.data_vars) == set(RESULT_VARIABLES) - {"replicate", "extrapolated"}
+    assert set(result.data_vars) == set(RESULT_VARIABLES) - {"replicate", "extrapolated", "n_positive_clusters"}
     replicated = ap.evaluate(scores, NAMES, (), keep_replicates=True, n_resamples=5)
-    assert set(replicated.data_vars) == set(RESULT_VARIABLES) - {"extrapolated"}
-    assert set(ap.evaluate(scores, prevalence=0.01).data_vars) == set(RESULT_VARIABLES) - {"replicate"}
+    assert set(replicated.data_vars) == set(RESULT_VARIABLES) - {"extrapolated", "n_positive_clusters"}
+    assert set(ap.evaluate(scores, prevalence=0.01).data_vars) == set(RESULT_VARIABLES) - {
+        "replicate",
+        "n_positive_clusters",
+    }
     assert replicated["replicate"].dims == ("model", "estimator", "resample")
     assert list(replicated["resample"].values) == list(range(5))
     assert result["estimate"].dims == ("model", "estimator")
@@ -344,6 +347,23 @@ def test_flags(expected: set[str], score: np.ndarray, label: np.ndarray, options
         if "nothing_ranked" in expected:  # whether one block of unranked items counts as ties is no matter
             raised, expected = raised - {"heavy_ties"}, set(expected) - {"heavy_ties"}
         assert raised == set(expected)
+
+
+def test_where_clusters_are_the_sample_they_are_counted() -> None:
+    """A hundred positives of ten patients are few; flags, warnings and the numbers behind a comparison say so."""
+    label = np.tile([0, 1], 100)
+    score = np.random.default_rng(4).normal(label, size=(2, 200))
+    cluster = np.arange(200) // 20
+    scores = xr.Dataset({"score": (("model", "item"), score), "label": ("item", label), "cluster": ("item", cluster)})
+    result = ap.evaluate(scores, keep_replicates=True, n_resamples=100)
+    np.testing.assert_allclose(result["n_positive_clusters"], 10)
+    assert result.aucpr.flagged("few_positives")["few_positives"].all()
+    alone = ap.evaluate(scores, unit="items")
+    assert "n_positive_clusters" not in alone
+    assert not alone["flags"].any()
+    xr.testing.assert_identical(ap.evaluate(scores.chunk({"model": 1})).compute(), ap.evaluate(scores))
+    with pytest.warns(ap.errors.FewPositivesWarning, match="over 10 clusters with positives"):
+        ap.compare(result)
 
 
 def test_a_query_without_positives_is_nan_and_flagged(query_scores: xr.Dataset) -> None:

@@ -315,7 +315,8 @@ def evaluate(
     xarray.Dataset or xarray.DataTree
         The same kind as `scores`; lazy if they are Dask-backed. Variables ``estimate(..., estimator)``,
         ``standard_error(..., estimator)``, ``interval(..., estimator, interval_method, ci_bound)``, ``n_positive``,
-        ``n_negative``, ``n_missing``, ``prevalence`` and ``flags``, where ... is model and, if present, query or class.
+        ``n_negative``, ``n_missing``, ``prevalence`` and ``flags``, with clusters also ``n_positive_clusters``, where
+        ... is model and, if present, query or class.
         A single estimator or interval is a scalar coordinate in place of a dimension.
 
     Raises
@@ -402,6 +403,8 @@ def outputs_of(prepared: PreparedDataset) -> dict[str, Output]:
     sizes = {ESTIMATOR: len(options.estimators), METHOD: len(resampling.intervals), BOUND: len(BOUNDS)}
     sizes |= {RESAMPLE: resampling.n_resamples}
     dtypes: dict[str, Any] = {"n_missing": np.int64, "flags": np.int32}
+    is_there = {"replicate": resampling.keep_replicates, "extrapolated": "extrapolated" in resampling.intervals}
+    is_there |= {"n_positive_clusters": resampling.unit == "clusters"}
     sizes = {dim: size for dim, size in sizes.items() if dim not in options.single}
     of_groups = prepared.groups.sizes if prepared.groups else {}
     return {
@@ -409,7 +412,7 @@ def outputs_of(prepared: PreparedDataset) -> dict[str, Output]:
             of_groups | {dim: sizes[dim] for dim in spec.dims[0] if dim in sizes}, dtypes.get(name, np.float64)
         )
         for name, spec in RESULT_VARIABLES.items()
-        if {"replicate": resampling.keep_replicates, "extrapolated": name in resampling.intervals}.get(name, True)
+        if is_there.get(name, True)
     }
 
 

@@ -58,8 +58,12 @@ def results_of(
     found = evaluated._asdict() | {
         "standard_error": _standard_errors(evidence, options),
         "interval": interval_bounds(evidence, options, options.resampling.level),
-        "flags": _flags(evaluated.flags, evidence, is_weighted(named)),
     }
+    if "cluster" in named:
+        units = {role: array for role, array in named.items() if role not in ("key", "fold")}
+        found["n_positive_clusters"] = effective_positives(units, options)
+    n_drawn = evidence.n_positive[..., 0] if is_weighted(named) and evidence.n_positive is not None else None
+    found["flags"] = _flags(evaluated.flags, evidence, found.get("n_positive_clusters", n_drawn))
     unseen = _are_unseen(evidence, options)
     # An interval that nobody asked for, or whose coverage is said to hold, is not shown where it is known to be wrong.
     shown = {"extrapolated"} if is_default(options) else set(INTERVALS) - {"influence_beta"}
@@ -152,10 +156,9 @@ def _deviations(replicates: Array) -> Floats:
     return deviations
 
 
-def _flags(flags: Array, evidence: Evidence, has_weights: bool) -> Array:
-    """Return the flags, with those about effective positives and resamples."""
-    if has_weights and evidence.n_positive is not None:
-        n = evidence.n_positive[..., 0]
+def _flags(flags: Array, evidence: Evidence, n: Array | None) -> Array:
+    """Return the flags, with those about resamples, and about positives if another number of them counts."""
+    if n is not None:
         flags = _with_flag(flags, "few_positives", (n > 0) & (n < FEW_POSITIVES))
     drawn = [replicates for replicates in (evidence.replicates, evidence.bayesian_replicates) if replicates is not None]
     is_known = ~np.isnan(evidence.estimate)

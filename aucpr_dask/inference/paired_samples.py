@@ -109,14 +109,20 @@ class PairedSample:
         return self.question.estimator or next(iter(estimators_of(self.node)), None)
 
     @property
+    def _counted(self) -> str:
+        """The variable that counts positives, or clusters that hold some."""
+        of_clusters = "n_positive_clusters" if "n_positive_clusters" in self.node else "n_positive"
+        return "n_effective" if self.sampling.method == "influence" else of_clusters
+
+    @property
     def positives_in_words(self) -> tuple[str, str]:
         """What :meth:`n_positives` counts, one and several."""
-        by_cluster = self.sampling.method == "influence" and self.node.attrs.get("sampled") == "clusters"
+        by_cluster = self.node.attrs.get("sampled") == "clusters" and self._counted != "n_positive"
         return ("cluster with positives", "clusters with positives") if by_cluster else ("positive", "positives")
 
     def n_positives(self) -> float | None:
         """Return the positives, those of all units together, with influence the effective ones; None if not counted."""
-        counts = self.node.get("n_effective" if self.sampling.method == "influence" else "n_positive")
+        counts = self.node.get(self._counted)
         return None if counts is None else float(_least_of_units(counts, self.estimates).sum())
 
     def design(self) -> str:

@@ -111,6 +111,12 @@ RESULT_VARIABLES = {
         VariableSpec(
             "n_positive", (("...",),), "fi", "Positives the estimate divides by (sum of weights if weighted)."
         ),
+        VariableSpec(
+            "n_positive_clusters",
+            (("...",),),
+            "f",
+            "Effective number of clusters that hold positives: (sum of their positives)^2 / sum of squares.",
+        ),
         VariableSpec("n_negative", (("...",),), "fi", "Negatives in the ranking (sum of weights if weighted)."),
         VariableSpec("n_missing", (("...",),), "i", "Items without a score."),
         VariableSpec("prevalence", (("...",),), "f", "n_positive / (n_positive + n_negative)."),
@@ -134,7 +140,7 @@ FLAGS = tuple(
         (
             ("no_positives", "No positive: the area is undefined (NaN), unless it counts as 0."),
             ("no_negatives", "No negative: the order does not matter; the area is 1 unless positives were missed."),
-            ("few_positives", "Fewer than 20 positives: intervals are wide and rest on few items."),
+            ("few_positives", "Fewer than 20 positives, or clusters that hold some: intervals rest on few items."),
             ("heavy_ties", "At least a tenth of the positives share their score with a negative."),
             ("inverted_polarity", "ROC area below one half by over 3 standard errors: is larger more positive?"),
             ("hard_scores", "Only two distinct scores: these look like predicted labels, not scores."),

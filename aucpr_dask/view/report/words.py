@@ -55,6 +55,7 @@ RARE_COVERAGE = {
     "influence_beta": (0.977, 0.979, 0.959),
 }
 """The same for 10, 20 and 50 positives among 1,000 items; other intervals and sizes were not simulated."""
+COVERAGE_OF_CLUSTERS = 0.933  # of influence_beta, the lowest of the page on statistics
 _WELL_COVERED = 0.945  # the level, less the error of the simulations
 
 _CONVENTIONS = {
@@ -261,20 +262,27 @@ def caveats(subject: Subject) -> list[str]:
 def _of_positives(subject: Subject) -> list[str]:
     if "n_positive" not in subject.node:
         return []
-    counts = subject.node["n_positive"].values
-    counts = np.unique(counts[counts > 0])
+    is_by_cluster = "n_positive_clusters" in subject.node
+    sizes = subject.node["n_positive_clusters" if is_by_cluster else "n_positive"].values
+    what = "clusters with positives" if is_by_cluster else "positives"
+    counts = np.unique(sizes[sizes > 0])
     if not counts.size:
         return ["No ranking has a positive, so no area is defined."]
     low, high = float(counts[0]), float(counts[-1])
     said = []
     have = f"{low:,.4g}" if low == high else f"{low:,.4g} to {high:,.4g}"
     if low < FEW_POSITIVES:
-        share = float(np.mean(subject.node["n_positive"].values < FEW_POSITIVES))
+        share = float(np.mean(sizes < FEW_POSITIVES))
         said.append(
-            f"Few positives: rankings have {have}, and {rounded_percent(share)} of them fewer than {FEW_POSITIVES}. "
-            "The width of an interval depends on the number of positives far more than on the number of negatives."
+            f"Few {what}: rankings have {have}, and {rounded_percent(share)} of them fewer than {FEW_POSITIVES}. "
+            f"The width of an interval depends on the number of {what} far more than on that of the others."
         )
-    if subject.method in LOWEST_COVERAGE:
+    if is_by_cluster and subject.method == "influence_beta":
+        said.append(
+            f"Validity: in simulations with 8 to 100 clusters that hold both classes, 95 % {_spaced(subject.method)} "
+            f"intervals contained the true area in at least {percent(COVERAGE_OF_CLUSTERS, '.1f')} of the samples."
+        )
+    elif subject.method in LOWEST_COVERAGE and not is_by_cluster:
         rates = subject.node["prevalence"].values if "prevalence" in subject.node else np.array([])
         text = _of_interval(str(subject.method), low, float(np.min(rates[rates > 0], initial=1.0)))
         if "average_precision" not in subject.estimators:
