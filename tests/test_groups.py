@@ -1,17 +1,22 @@
 """Evaluation within groups of items: every group as if it stood alone."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from click.testing import CliRunner
+from distributed import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xarray.groupers import BinGrouper, UniqueGrouper
 
 import aucpr_dask as ap
-from aucpr_dask.errors import AlignmentError, InvalidInputError, MissingScoresError
+from aucpr_dask.cli import main
+from aucpr_dask.errors import AlignmentError, InvalidInputError, MissingScoresError, StoreError
 from aucpr_dask.evaluation.results import flagged
 from aucpr_dask.schema.estimators import ESTIMATORS
 
@@ -199,3 +204,38 @@ def test_small_groups_by_the_thousand() -> None:
     result = ap.evaluate(data, by="dataset")
     first = data.isel(item=np.flatnonzero(data["dataset"] == 17))
     np.testing.assert_array_equal(result["estimate"].sel(dataset=17), ap.evaluate(first)["estimate"])
+
+
+@pytest.mark.parametrize("by", ["site", ["site", "sex"], "fold", {"age": BinGrouper([0, 30, 90, 120])}])
+def test_groups_go_from_store_to_store(by: Any, client: Client, tmp_path: Path) -> None:
+    data = scores(fold=folds)
+    ap.save_scores(data, tmp_path / "scores.zarr", models_per_chunk=1)
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", by=by, cluster=client, **DRAWN)
+    expected = ap.evaluate(data, by=by, **DRAWN)
+    for name in expected:
+        np.testing.assert_array_equal(result[name], expected[name])
+    (dim, *_) = (str(one) for one in result["estimate"].dims[1:])
+    assert result.indexes[dim].map(str).tolist() == expected.indexes[dim].map(str).tolist()
+    assert "data sets" not in repr(result.aucpr)
+    more = xr.concat([data, data.isel(model=[0]).assign_coords(model=["z"])], "model", data_vars="minimal")
+    ap.save_scores(more, tmp_path / "scores.zarr", models_per_chunk=1, overwrite=True)
+    grown = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", by=by, cluster=client, **DRAWN)
+    np.testing.assert_array_equal(grown["estimate"], ap.evaluate(more, by=by, **DRAWN)["estimate"])
+    with pytest.raises(StoreError, match="by:"):
+        ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", by=["sex", "fold"], cluster=client, **DRAWN)
+    moved = more.assign_coords({name: ("item", more[name].values[::-1]) for name in ("site", "sex", "age")})
+    moved["fold"] = "item", more["fold"].values[::-1]
+    ap.save_scores(moved, tmp_path / "scores.zarr", models_per_chunk=1, overwrite=True)
+    with pytest.raises(StoreError, match="groups:"):
+        ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", by=by, cluster=client, **DRAWN)
+
+
+def test_the_command_line_takes_groups(tmp_path: Path) -> None:
+    ap.save_scores(scores(), tmp_path / "scores.zarr")
+    words = ["evaluate", str(tmp_path / "scores.zarr"), str(tmp_path / "result.zarr"), "--by", "site", "--by", "sex"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    assert "8 groups, best 3 of 2 models" in done.output
+    assert ap.open_result(tmp_path / "result.zarr")["estimate"].sizes == {"model": 2, "site": 4, "sex": 2}
+    shown = CliRunner().invoke(main, ["show", str(tmp_path / "result.zarr"), "--json"])
+    assert [one["data_set"] for one in json.loads(shown.output)["rankings"]][:2] == ["a/f", "a/m"]

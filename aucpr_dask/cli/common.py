@@ -416,3 +416,13 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "estimator": {"metavar": "NAME", "shell_complete": complete_estimator},
     "level": {"type": click.FloatRange(0, 1, min_open=True, max_open=True), "help": "Confidence level."},
 }
+
+by_option = option_of(
+    EvaluationOptions,
+    "by",
+    "--by",
+    type=str,
+    multiple=True,
+    metavar="NAME",
+    callback=lambda _, __, names: names or None,
+)

@@ -78,6 +78,7 @@ _evaluation_options = cli.with_options(
         help=f"Interval (repeat, or separate by commas): {', '.join(INTERVALS)}.",
     ),
     cli.option_of(ResamplingOptions, "level"),
+    cli.by_option,
     cli.option_of(EvaluationOptions, "recall_range", type=(float, float), show_default=False, metavar="LOW HIGH"),
     cli.option_of(EvaluationOptions, "prevalence", metavar="SHARE"),
     *cli.reading_options(),

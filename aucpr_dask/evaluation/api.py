@@ -18,12 +18,12 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.alignment import chunked_alike, real_array, with_named_axes
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.block_results import results_of
-from aucpr_dask.evaluation.groups import groups_of_arrays, with_labels
+from aucpr_dask.evaluation.groups import Groups, groups_of_arrays, with_labels
 from aucpr_dask.evaluation.in_chunks import Output, refuse_whole_only
 from aucpr_dask.evaluation.mapping import map_evaluation
 from aucpr_dask.evaluation.rankings import estimates_of, evaluate_intervals
 from aucpr_dask.evaluation.request import PreparedDataset, prepare, prepare_dataset, refuse_known_missing
-from aucpr_dask.evaluation.results import annotate, interval_labels
+from aucpr_dask.evaluation.results import annotate, interval_labels, with_intervals_as_text
 from aucpr_dask.schema.checks import fraction
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
 from aucpr_dask.schema.options import EvaluationOptions
@@ -376,7 +376,7 @@ def describe_scores(scores: Scores, options: EvaluationOptions) -> Scores:
         prepared = prepare_dataset(dataset, path, options, in_chunks=in_chunks)
         if in_chunks:
             refuse_whole_only(prepared.arrays, options)
-        return annotate(_describe_variables(prepared), prepared, dataset)
+        return with_intervals_as_text(annotate(_describe_variables(prepared), prepared, dataset))
 
     nodes = validated_nodes(scores, positive_from=options.positive_from)
     return gathered(scores, {path: described(path, dataset) for path, dataset in nodes})
@@ -388,11 +388,13 @@ def _describe_variables(prepared: PreparedDataset) -> dict[str, xr.Variable]:
     return {name: empty_variable({**lead, **sizes}, dtype) for name, (sizes, dtype) in outputs_of(prepared).items()}
 
 
-def evaluate_part(dataset: xr.Dataset, path: str, options: EvaluationOptions) -> dict[str, xr.Variable]:
+def evaluate_part(
+    dataset: xr.Dataset, path: str, options: EvaluationOptions, groups: Groups | None = None
+) -> dict[str, xr.Variable]:
     """Read and evaluate a part of an open store, chunk by chunk if its items are stored in several chunks."""
     chunk = item_chunk(dataset)
     if chunk is None or options.by:
-        return evaluate_variables(prepare_dataset(dataset.load(), path, options))
+        return evaluate_variables(prepare_dataset(dataset.load(), path, options, groups=groups))
     variables = evaluate_variables(prepare_dataset(dataset.chunk({ITEM: chunk}), path, options))
     return dask.compute(variables, scheduler="synchronous")[0]  # type: ignore[no-any-return]
 

@@ -61,7 +61,9 @@ class Groups:
     def coordinates(self, attrs: Mapping[str, Any] = {}) -> xr.Coordinates:
         """Return the labels along each dimension; names are objects, as those of models."""
         labels = {
-            name: np.asarray(index, object) if pd.api.types.is_string_dtype(index.dtype) else index
+            name: index
+            if isinstance(index.dtype, pd.IntervalDtype) or index.dtype.kind not in "OUT"
+            else index.astype(object)
             for name, index in self.indexes.items()
         }
         return xr.Coordinates({name: (name, along, attrs.get(name)) for name, along in labels.items()})

@@ -87,11 +87,17 @@ def prepare_labelled(inputs: dict[str, xr.DataArray], options: EvaluationOptions
 
 
 def prepare_dataset(
-    dataset: xr.Dataset, path: str, options: EvaluationOptions, *, in_chunks: bool | None = None
+    dataset: xr.Dataset,
+    path: str,
+    options: EvaluationOptions,
+    *,
+    in_chunks: bool | None = None,
+    groups: Groups | None = None,
 ) -> PreparedDataset:
     """Prepare one validated data set; `path` is the name by which its resamples are drawn.
 
-    `in_chunks` tells whether its items will be in several chunks; by default as they are.
+    `in_chunks` tells whether its items will be in several chunks; by default as they are. `groups` are those of its
+    items, if they are known.
     """
     unit = drawn_unit(options.resampling.unit, dataset)
     resampling = replace(options.resampling, unit=unit)
@@ -100,7 +106,7 @@ def prepare_dataset(
     _refuse_known_grades(dataset, options, path)
     _refuse_misfits(inputs, options)
     _refuse_impossible(inputs, dataset, options, path)
-    groups = groups_of(dataset, options.by, path) if options.by else None
+    groups = groups_of(dataset, options.by, path) if options.by and groups is None else groups
     arrays = {name: array.variable for name, array in alignment.aligned(inputs, options, ITEM).items()}
     n_folds, has_own_folds = resampling.n_folds, resampling.uses_folds and "fold" in dataset
     if resampling.unit == "clusters":

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
@@ -54,6 +55,25 @@ def open_result(url: str | Path | Store, *, chunks: Any = None) -> terms.Scores:
 def in_words_of_today(result: xr.Dataset) -> xr.Dataset:
     """Return a result whose intervals are along the dimension of today, also if it is of an earlier version."""
     return result.rename({terms.OLD_METHOD: terms.METHOD}) if terms.OLD_METHOD in result.dims else result
+
+
+def with_intervals_as_text(result: xr.Dataset) -> xr.Dataset:
+    """Return a result that a store can hold: bins of items as text."""
+    bins = {name: index for name, index in result.indexes.items() if isinstance(index, pd.IntervalIndex)}
+    return result.assign_coords({name: np.array(list(map(str, index)), object) for name, index in bins.items()})
+
+
+def groups_as_data_sets(result: terms.Scores) -> terms.Scores:
+    """Return a result by groups of items as a tree with a data set for each group, as it is named for its resamples."""
+    nodes: dict[str, xr.Dataset] = {}
+    for path, node in terms.nodes_of(result):
+        dims = [name for name in str(node.attrs.get("by", "")).split(", ") if name in node["estimate"].dims]
+        labels = [list(map(str, node[dim].values)) for dim in dims]
+        for place in np.ndindex(*map(len, labels)):
+            names = (of[at].replace("/", "\u2215") for of, at in zip(labels, place, strict=True))
+            group = node.isel(dict(zip(dims, place, strict=True)), drop=True) if dims else node
+            nodes["/".join(filter(None, [path, *names]))] = group
+    return result if len(nodes) == 1 and "" in nodes else xr.DataTree.from_dict(nodes)
 
 
 def axes_of(options: EvaluationOptions) -> list[str]:
@@ -112,7 +132,7 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
         "flag_meanings": " ".join(flag.name for flag in terms.FLAGS),
     }
     given = {one.name: getattr(options, one.name) for one in fields(options) if one.name != "resampling"}
-    given |= {"by": options.groups_in_words and ", ".join(options.groups_in_words)}
+    given |= {"by": ", ".join(name for name, _ in options.by) if options.by else None}
     given |= {"estimators": ", ".join(options.estimators), "level": resampling.level}
     made = xr.Dataset(variables, coordinates, provenance(source, given, _sampling(prepared)))
     return terms.with_plain_names(made)

@@ -22,7 +22,7 @@ from aucpr_dask.evaluation.results import KIND
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import Plan, Region, Task
 from aucpr_dask.runs.steps import Label, Step
-from aucpr_dask.schema.terms import MODEL, nodes_of
+from aucpr_dask.schema.terms import MODEL, RANKING_DIMS, nodes_of
 from aucpr_dask.scores.store import stored_digests
 from aucpr_dask.storage import stores
 from aucpr_dask.storage.backends import open_backend
@@ -50,7 +50,8 @@ def contents_of(target: str, ledger: Ledger) -> Contents:
     for key, entry in metadata.items():
         path, _, name = key.rpartition("/")
         if name == "n_positive":
-            sizes = dict(zip(entry["dimension_names"], entry["shape"], strict=True))
+            along = zip(entry["dimension_names"], entry["shape"], strict=True)
+            sizes = {dim: size for dim, size in along if dim in RANKING_DIMS}  # groups of items are not added
             names[path] = {dim: _names(backend, metadata, path, dim, size) for dim, size in sizes.items()}
             recorded = ledger.digests(path)
             if recorded is not None:  # perhaps those of a growth that was begun: old rankings come first
@@ -76,7 +77,7 @@ def wanted_contents(plan: Plan) -> Contents:
     names = {
         path: {
             str(dim): _as_names(index, are_dates=index.dtype.kind == "M")
-            for dim, index in ((dim, node.get_index(dim)) for dim in node["n_positive"].dims)
+            for dim, index in ((dim, node.get_index(dim)) for dim in node["n_positive"].dims if dim in RANKING_DIMS)
         }
         for path, node in nodes_of(plan.template)
     }

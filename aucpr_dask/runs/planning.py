@@ -17,6 +17,7 @@ import xarray as xr
 
 from aucpr_dask.errors import ChunkError
 from aucpr_dask.evaluation.api import describe_scores, evaluate_part
+from aucpr_dask.evaluation.groups import groups_of
 from aucpr_dask.evaluation.request import SCHEME, drawn_unit
 from aucpr_dask.evaluation.results import axes_of, laid_out
 from aucpr_dask.schema import checks, terms
@@ -231,7 +232,7 @@ def plan_run(source_url: Any, *, data_sets: Sequence[str] | None = None, **optio
     asked = EvaluationOptions.of(**options)
     source = absolute(source_url)
     unread = terms.select_data_sets(open_unread(source, warns=True), data_sets)
-    scores = described(unread)
+    scores = _with_groups(described(unread), unread, asked)
     digest = source_digest(source, unread)
     result = describe_scores(scores, asked)
     sources, results = dict(terms.nodes_of(scores)), dict(terms.nodes_of(result))
@@ -249,7 +250,7 @@ def plan_run(source_url: Any, *, data_sets: Sequence[str] | None = None, **optio
         sum(node.nbytes for node in sources.values()),
         sum(node.nbytes for node in results.values()),
         {
-            "options": asked.as_parameters() | _unit(asked, sources),
+            "options": asked.as_parameters() | _unit(asked, sources) | _groups(asked, sources),
             "source": public(source),
             "source_digest": digest,
             "random_scheme": SCHEME,
@@ -263,10 +264,29 @@ def plan_run(source_url: Any, *, data_sets: Sequence[str] | None = None, **optio
     )
 
 
+def _with_groups(scores: terms.Scores, unread: terms.Scores, asked: EvaluationOptions) -> terms.Scores:
+    """Return scores with the labels of the groups of items in memory."""
+    stored = dict(terms.nodes_of(unread)) if asked.by else {}
+
+    def read(path: str, node: xr.Dataset) -> xr.Dataset:
+        names = [name for name, _ in asked.by or () if name in node and node[name].chunks is not None]
+        return node.assign({name: stored[path][name].variable.compute() for name in names})
+
+    return terms.map_nodes(scores, read) if asked.by else scores
+
+
 def _unit(asked: EvaluationOptions, sources: Mapping[str, xr.Dataset]) -> dict[str, str]:
     """Return what is sampled, if it is the same in all data sets: plans record it, asked for or not."""
     units = {drawn_unit(asked.resampling.unit, source) for source in sources.values()}
     return {"unit": units.pop()} if len(units) == 1 else {}
+
+
+def _groups(asked: EvaluationOptions, sources: Mapping[str, xr.Dataset]) -> dict[str, Any]:
+    """Return digests of the group of every item, if there are groups: those of rankings say nothing of them."""
+    codes = {path: groups_of(source, asked.by, path).code for path, source in sources.items()} if asked.by else {}
+    return (
+        {"groups": {path: hashlib.sha256(code.tobytes()).hexdigest() for path, code in codes.items()}} if codes else {}
+    )
 
 
 def _refuse_grades(dataset: xr.Dataset, lengths: Mapping[str, int]) -> None:
@@ -402,7 +422,10 @@ def _bytes_of_all(tasks: Sequence[Task], scores: terms.Scores, results: terms.Sc
 def _bytes_of(task: Task, scores: xr.Dataset, result: xr.Dataset) -> int:
     """Return the memory of one task: scores as read and as ranked, work space, replicates, results."""
     score = scores["score"]
-    n_items = item_chunk(scores) or score.sizes[terms.ITEM]  # at a time; items in chunks add the positives
+    has_groups = "by" in result.attrs  # whose items are read together
+    n_items = (None if has_groups else item_chunk(scores)) or score.sizes[
+        terms.ITEM
+    ]  # at a time; items in chunks add the positives
     part = task.parts()[0]
     n_estimators = result["estimate"].sizes.get("estimator", 1)
     replicates = 0

@@ -18,6 +18,7 @@ from zarr.core.sync import sync
 
 from aucpr_dask.errors import AucprError, OtherRunError, SourceChangedError, UnreachableError
 from aucpr_dask.evaluation.api import evaluate_part
+from aucpr_dask.evaluation.groups import Groups, groups_of
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import Task
 from aucpr_dask.schema.options import EvaluationOptions
@@ -119,7 +120,8 @@ def _evaluated(task: Task, assignment: Assignment) -> dict[str, xr.Variable]:
         if not is_listed:  # otherwise the checksum of each chunk tells that it is the one that is meant
             unread = _source_tree(assignment.source, assignment.run_id)
             check_rankings(stored_node(unread, task.path), part.in_source, assignment.source)
-        result = evaluate_part(dataset.isel(part.in_source), task.path, assignment.options)
+        groups = _groups(dataset, task.path, assignment)
+        result = evaluate_part(dataset.isel(part.in_source), task.path, assignment.options, groups)
         if part == task:
             return result
         place = task.place_of(part)
@@ -157,6 +159,21 @@ def _is_listed(source: str, run_id: str) -> bool:
 @lru_cache(maxsize=2)
 def _source_tree(source: str, run_id: str) -> Scores:
     return open_unread(source)
+
+
+_known_groups: dict[tuple[str, str, str], Groups] = {}  # of the last data set: to sort labels takes as long as a task
+
+
+def _groups(dataset: xr.Dataset, path: str, assignment: Assignment) -> Groups | None:
+    place = (assignment.source, path, assignment.run_id)
+    if not assignment.options.by:
+        return None
+    if place not in _known_groups:
+        found = groups_of(dataset, assignment.options.by, path)
+        _known_groups.clear()
+        _known_groups[place] = found
+        return found
+    return _known_groups.get(place)
 
 
 @lru_cache(maxsize=8)

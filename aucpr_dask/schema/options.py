@@ -174,7 +174,7 @@ class EvaluationOptions(Options):
     )
     by: tuple[tuple[str, Any], ...] | None = option(
         None,
-        "Evaluate within groups of items, by a coordinate along them or several; each is a dimension of the result.",
+        "Evaluate within groups of items, by a coordinate along them (or several): each is a dimension of the result.",
         check=groupings,
     )
     resampling: ResamplingOptions = field(

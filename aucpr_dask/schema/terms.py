@@ -286,7 +286,7 @@ def with_plain_names(dataset: xr.Dataset) -> xr.Dataset:
     for name, variable in dataset.coords.items():
         if ITEM in variable.dims:
             continue  # no result has items, and those of scores may be many
-        if variable.dtype.kind == "T" or (variable.dtype.kind == "O" and name in dataset.dims):
+        if variable.dtype.kind == "T" or (variable.dtype == object and name in dataset.dims):
             values = variable.values.astype(object)
             check_names(values.ravel(), f"coordinate {name!r}")
             names[name] = variable.dims, _of_fixed_width(values) if name in dataset.dims else values, variable.attrs

@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference.designs import are_values, direction, measured, noun, reading_of, unit_names, with_estimators
 from aucpr_dask.inference.samples import REPLICATE
 from aucpr_dask.schema import terms
@@ -36,7 +37,7 @@ def rank_models(result: terms.Scores, estimator: str | None = None) -> list[Docu
     """Rank the models of each data set by the named estimator or the first, with means over any queries or classes."""
     from aucpr_dask.inference.aggregating import aggregate
 
-    result = terms.map_nodes(result, lambda _, node: _with_interval_of(node, estimator))
+    result = terms.map_nodes(groups_as_data_sets(result), lambda _, node: _with_interval_of(node, estimator))
     level, method = _level_and_method(result)
 
     def mean(path: str, node: xr.Dataset) -> xr.Dataset:
@@ -47,10 +48,12 @@ def rank_models(result: terms.Scores, estimator: str | None = None) -> list[Docu
         )
 
     has_queries = {path: terms.QUERY in node.dims for path, node in terms.nodes_of(result)}
-    readings = {path: reading_of(node.attrs) for path, node in terms.nodes_of(result)}
+    facts = {
+        path: {"reading": reading_of(node.attrs), "by": node.attrs.get("by")} for path, node in terms.nodes_of(result)
+    }
     return [
         _rank(path, node, estimator, "t" if has_queries[path] else node.attrs.get("method", method), has_queries[path])
-        | {"reading": readings[path]}
+        | facts[path]
         for path, node in terms.nodes_of(terms.map_nodes(result, mean))
     ]
 
@@ -190,9 +193,13 @@ def ranking_sheet(rankings: Sequence[Document], top: int | None = None) -> Sheet
     if len(rankings) > 1:
         sizes = sorted({len(ranking["models"]) for ranking in rankings})
         of = " to ".join(f"{size:,}" for size in dict.fromkeys((sizes[0], sizes[-1])))
-        title = (f"{count(len(rankings), 'data set')}, best {top or ''} of {of} models", about(first))
+        by = first.get("by")
+        title = (
+            f"{count(len(rankings), 'group' if by else 'data set')}, best {top or ''} of {of} models",
+            about(first),
+        )
         names = [one["data_set"] if i == 0 else "" for one in rankings for i in range(len(one["models"][:top]))]
-        columns.insert(0, Column("data set", names, name=True))
+        columns.insert(0, Column(by or "data set", names, name=True))
     if len({n for ranking in rankings for n in ranking["models"]["n_queries"]}) > 1:
         columns.append(
             Column(terms.plural(first["unit"] or terms.QUERY), [f"{n:,}" for n in shown["n_queries"]], right=True)
@@ -233,7 +240,8 @@ def rankings_view(
     parts: list[RenderableType] = []
     for alike in kinds.values():
         parts += [*([Text("")] if parts else []), ranking_view(alike, width, top=top, ascii_only=ascii_only)]
-    return Group(*parts, *more(len(rankings) - MOST_DATA_SETS, "data set"))
+    noun = "group" if rankings and rankings[0].get("by") else "data set"
+    return Group(*parts, *more(len(rankings) - MOST_DATA_SETS, noun))
 
 
 def rankings_in_html(rankings: Sequence[Document]) -> str:
