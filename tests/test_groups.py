@@ -1,6 +1,7 @@
 """Evaluation within groups of items: every group as if it stood alone."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, InvalidInputError, MissingScoresError, StoreError
 from aucpr_dask.evaluation.results import flagged
+from aucpr_dask.inference.pairs import holm
 from aucpr_dask.schema.estimators import ESTIMATORS
 
 N = 240
@@ -239,3 +241,90 @@ def test_the_command_line_takes_groups(tmp_path: Path) -> None:
     assert ap.open_result(tmp_path / "result.zarr")["estimate"].sizes == {"model": 2, "site": 4, "sex": 2}
     shown = CliRunner().invoke(main, ["show", str(tmp_path / "result.zarr"), "--json"])
     assert [one["data_set"] for one in json.loads(shown.output)["rankings"]][:2] == ["a/f", "a/m"]
+
+
+def worse_in_c(n: int = 1200) -> xr.Dataset:
+    """Return scores of a new model that is better than the old one but in group c; group d has no positives."""
+    random = np.random.default_rng(3)
+    site = random.choice(list("abcd"), n, p=[0.3, 0.3, 0.3, 0.1])
+    label = ((random.random(n) < 0.25) & (site != "d")).astype("int8")
+    old = random.normal(size=n) + 2 * label
+    new = old + random.normal(size=n) / 2 + np.where(site == "c", -1.5, 0.8) * label
+    return xr.Dataset(
+        {"score": (("model", "item"), [old, new, random.normal(size=n)]), "label": ("item", label)},
+        coords={"model": ["old", "new", "chance"], "site": ("item", site), "all": ("item", np.ones(n, int))},
+    )
+
+
+@pytest.mark.parametrize("options", [{"baseline": "old"}, {}, {"baseline": ["old", "new"], "prevalence": 0.1}])
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
+def test_comparisons_by_group_are_one_family(options: dict[str, Any]) -> None:
+    data = worse_in_c()
+    found = ap.compare(data, by="site", **options)
+    assert found["difference"].dims[-1] == "site"
+    p_values = []
+    for label in "abc":
+        part = data.isel(item=np.flatnonzero(data["site"] == label))
+        alone = ap.compare(xr.DataTree.from_dict({label: part}), **options)[label].to_dataset()
+        for name in ("estimate", "difference", "standard_error", "interval", "p_value"):
+            np.testing.assert_array_equal(found[name].sel(site=label), alone[name])
+        wider = ap.compare(xr.DataTree.from_dict({label: part}), level=1 - 0.05 / 4, **options)[label].to_dataset()
+        np.testing.assert_array_equal(found["simultaneous_interval"].sel(site=label), wider["simultaneous_interval"])
+        p_values.append(alone["p_value"].values)
+    assert np.isnan(found["difference"].sel(site="d")).all()
+    assert found.attrs["groups_left_out"] == "d"
+    p_values, adjusted = np.array(p_values), np.stack([found["p_adjusted"].sel(site=s) for s in "abc"])
+    if found["difference"].dims[1] == "other_model":
+        at = np.triu_indices(3, 1)
+        np.testing.assert_array_equal(adjusted, np.swapaxes(adjusted, 1, 2))
+        p_values, adjusted = p_values[:, *at], adjusted[:, *at]
+    elif p_values.ndim == 2:
+        p_values, adjusted = p_values[:, 1:], adjusted[:, 1:]
+    else:
+        at = np.array([[0, 1], [1, 0], [2, 0], [2, 1]]).T
+        p_values, adjusted = p_values[:, *at], adjusted[:, *at]
+    np.testing.assert_allclose(adjusted, holm(p_values.ravel()).reshape(adjusted.shape))
+    assert found.attrs["family_size"] == p_values.size
+    assert re.search(
+        "worse: .*new than old in c" if "baseline" in options else "old than new in c", found.attrs["summary"]
+    )
+
+
+def test_ranks_and_gates_by_group() -> None:
+    data = worse_in_c()
+    ranks = ap.rank(data, by="site")
+    assert ranks["rank"].sel(site="c").values.tolist() == [1, 2, 3]
+    assert ranks["rank"].sel(site="a").values.tolist() == [2, 1, 3]
+    gates = ap.gate(data, "new", "old", by="site")
+    assert [gate.verdict for gate in gates] == ["better", "better", "worse", "cannot tell"]
+    assert (gates.verdict, [gate.group for gate in gates]) == ("worse", list("abcd"))
+    assert all(gate.level == pytest.approx(1 - 0.05 / 4) for gate in gates[:3])
+    assert "no estimate is defined" in repr(gates[3])
+    whole = ap.gate(data, "new", "old", by="all")
+    assert whole[0].interval == ap.gate(data, "new", "old").interval
+
+
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
+def test_results_by_group_are_compared_without_naming_the_groups_again() -> None:
+    result = ap.evaluate(worse_in_c(), by="site", keep_replicates=True, n_resamples=100)
+    found = ap.compare(result, "old")
+    assert found["difference"].dims == ("model", "site")
+    assert "data set" not in repr(found.aucpr)
+    with pytest.raises(InvalidInputError, match="evaluated already"):
+        ap.compare(result, "old", by="sex")
+    with pytest.raises(InvalidInputError, match="adjust, of groups"):
+        ap.compare(result, "old", adjust="romano_wolf")
+    over = ap.compare(result.isel(site=slice(3)), "old", over="dataset")
+    assert over["n_units"] == 3
+
+
+def test_the_command_line_compares_by_group(tmp_path: Path) -> None:
+    ap.save_scores(worse_in_c(), tmp_path / "scores.zarr")
+    common = [str(tmp_path / "scores.zarr"), "--by", "site"]
+    done = CliRunner().invoke(main, ["compare", *common, "--baseline", "old"])
+    assert done.exit_code == 0, done.output
+    assert "new than old in c" in " ".join(done.output.split())
+    assert CliRunner().invoke(main, ["rank", *common]).exit_code == 0
+    done = CliRunner().invoke(main, ["gate", *common, "--candidate", "new", "--baseline", "old"])
+    assert done.exit_code == 1
+    assert "c: failed: new is worse than old" in done.output

@@ -99,6 +99,7 @@ _baseline_option = click.option(
     "estimator or an option has influences), bootstrap or rank_swap.",
 )
 @cli.option_of(ComparisonOptions, "adjust")
+@cli.by_option
 @cli.option_of(ComparisonOptions, "equivalence", metavar="MARGIN")
 @cli.auxiliary_option
 @_question_options
@@ -118,12 +119,15 @@ def compare(
     Without a baseline all pairs are compared, and each model is shown with its difference from the next. A score
     store is evaluated first.
     """
+    from aucpr_dask.schema.terms import nodes_of
     from aucpr_dask.view.comparisons import summarize_comparison
 
     options["baseline"] = baselines or None
     options["auxiliary"] = None if auxiliary is None else cli.open_any(auxiliary, data_sets)
     answer, left_out = _answer(ap.compare, store, target, overwrite, data_sets, options)
     _finish(output, store, target, {"comparisons": summarize_comparison(answer)}, left_out, top)
+    for _, node in nodes_of(answer):
+        output.show(*([node.attrs["summary"]] if "summary" in node.attrs else []))
     output.suggest("rank", store)
 
 
@@ -136,6 +140,7 @@ def compare(
     "Of units: sign_flip (default), bootstrap_t or bootstrap; of items: influence (default, where the estimator or an "
     "option has influences) or bootstrap.",
 )
+@cli.by_option
 @_question_options
 def rank(
     output: cli.Output,

@@ -46,6 +46,7 @@ _table_options = cli.with_options(
     "an option has influences), bootstrap or rank_swap.",
 )
 @cli.options_of(ComparisonOptions, "n_resamples", "seed", "incomplete")
+@cli.by_option
 @cli.data_sets_option
 @_table_options
 @cli.with_options(*cli.reading_options(note="scores only"), *cli.design_options(note="scores only"))
@@ -89,7 +90,7 @@ def _markdown(gates: Gates) -> str:
     header = ["candidate", "verdict", in_words(first.measure), first.baseline, "difference", level, "detectable"]
     rows = [
         [
-            gate.candidate,
+            ": ".join(filter(None, [gate.group, gate.candidate])),
             gate.verdict,
             *(f"{estimate:.4f}" for estimate in gate.estimates),
             f"{gate.difference:+.4f}",

@@ -63,11 +63,17 @@ def with_intervals_as_text(result: xr.Dataset) -> xr.Dataset:
     return result.assign_coords({name: np.array(list(map(str, index)), object) for name, index in bins.items()})
 
 
+def group_dims(result: xr.Dataset) -> list[str]:
+    """Return the dimensions of groups of items, apart from queries, of a result."""
+    known = result["estimate"].dims if "estimate" in result else ()
+    return [name for name in str(result.attrs.get("by", "")).split(", ") if name in known and name != terms.QUERY]
+
+
 def groups_as_data_sets(result: terms.Scores) -> terms.Scores:
     """Return a result by groups of items as a tree with a data set for each group, as it is named for its resamples."""
     nodes: dict[str, xr.Dataset] = {}
     for path, node in terms.nodes_of(result):
-        dims = [name for name in str(node.attrs.get("by", "")).split(", ") if name in node["estimate"].dims]
+        dims = group_dims(node)
         labels = [list(map(str, node[dim].values)) for dim in dims]
         for place in np.ndindex(*map(len, labels)):
             names = (of[at].replace("/", "\u2215") for of, at in zip(labels, place, strict=True))

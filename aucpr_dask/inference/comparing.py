@@ -15,6 +15,7 @@ from aucpr_dask.errors import InvalidInputError, brief, clash, did_you_mean, few
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.inference import grids
 from aucpr_dask.inference.covarying import OTHER_MODEL
+from aucpr_dask.inference.grouped import answered_by_groups, has_groups
 from aucpr_dask.inference.methods import Wilcoxon
 from aucpr_dask.inference.paired_samples import PairedSample, annotate
 from aucpr_dask.inference.pairs import against, all_pairs
@@ -34,6 +35,7 @@ from aucpr_dask.schema.terms import (
 BASELINE = "baseline"
 Baseline = str | int | Sequence[str | int]
 KIND = "aucpr_dask.comparison"
+OF_GROUPS = ("baseline", "estimator", "sample", "method", "equivalence", "n_resamples", "seed", "incomplete")
 LAZY_FROM, LAZY_CHUNK = 500, 250  # models: from how many on the pairs are a chunked array, and in which chunks
 
 
@@ -43,6 +45,7 @@ def compare(
     data: Scores,
     baseline: Baseline | None = None,
     *,
+    by: Any = None,
     estimator: str | None = None,
     over: str = QUERY,
     sample: str | None = None,
@@ -73,6 +76,11 @@ def compare(
     baseline : label or sequence of labels, optional
         Models to compare all others with (their numbers if models have no labels); by default, all pairs of models
         are compared. One label is a scalar coordinate of the answer, a sequence is a dimension, as in indexing.
+    by : str, array, mapping or sequence, optional
+        Compare within groups of items, named as for :func:`aucpr_dask.evaluate`, or those of a result by groups. Each
+        group is compared as if it stood alone; ``p_adjusted`` (Holm's by default) and ``simultaneous_interval``
+        (Bonferroni's over groups) hold for all groups together. The attribute ``summary`` says where models differ.
+        Areas of groups of different prevalence are comparable with ``prevalence=``.
     estimator : str, optional
         Compare by this estimator or measure; the first of the result by default.
     over : {"query", "dataset", "class"}
@@ -182,6 +190,9 @@ def compare(
     exact if differences are symmetric'
     """
     question = ComparisonOptions.among(locals())
+    if has_groups(data, by):
+        given = {one: value for one, value in locals().items() if one in OF_GROUPS and value is not None}
+        return answered_by_groups(data, by, compare, adjust=adjust, over=over, level=level, **given, **options)
     if auxiliary is None:
         question = with_random_effects(data, question, options)
     return answer(data, question, options, _comparison, auxiliary=auxiliary)

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, bad_argument, few, printable
+from aucpr_dask.errors import InvalidInputError, bad_argument, clash, few, printable
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.inference.comparing import Baseline, positions
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.designs import ITEMS, UNITS, unit_names
+from aucpr_dask.inference.grouped import Parts, ask_each, has_groups
 from aucpr_dask.inference.methods import Pairs, adjusted_p_values
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
-from aucpr_dask.inference.pairs import ROUND_OFF, half_widths, sides
+from aucpr_dask.inference.pairs import ROUND_OFF, half_widths, holm, sides
 from aucpr_dask.inference.powering import ENOUGH_UNITS, POWER, reaches
 from aucpr_dask.inference.questions import naming, parted_options, results_for, unit_dim
 from aucpr_dask.inference.requirements import check
@@ -63,6 +64,8 @@ class Gate(Sentences):
         What may be wrong with a pass over few units, in words; empty from 30 on.
     lower_is_better : bool
         Whether less of the measure is better; then the difference is by how much the candidate is lower.
+    group : str
+        The group of items that is judged, if groups are.
     """
 
     verdict: str
@@ -81,6 +84,7 @@ class Gate(Sentences):
     design: str
     caveat: str = ""
     lower_is_better: bool = False
+    group: str = ""
 
     @property
     def passed(self) -> bool:
@@ -96,6 +100,9 @@ class Gate(Sentences):
             WORSE: f"failed: {new} is worse than {old}{more}",
             CANNOT_TELL: f"cannot tell whether {new} is worse than {old}{more}",
         }[self.verdict]
+        claim = f"{printable(self.group)}: {claim}" if self.group else claim
+        if math.isnan(self.difference):
+            return f"{claim}: {self.limits}"
         (candidate, baseline), (lower, upper) = self.estimates, self.interval
         by = "better by" if self.lower_is_better else "difference"
         said = (
@@ -133,6 +140,7 @@ def gate(
     baseline: str | int,
     margin: float = 0.0,
     *,
+    by: Any = None,
     level: float = 0.95,
     power: float = POWER,
     **options: Any,
@@ -165,6 +173,10 @@ def gate(
     margin : float
         How much worse a candidate may be and still pass, in units of the estimate; 0 or more. Choose it before you look
         at the data.
+    by : str, array, mapping or sequence, optional
+        Judge every group of items, as :func:`compare` names them: the intervals of all groups and candidates hold
+        together, so each has a higher level than `level` (Bonferroni's), and p-values are Holm's. A group that cannot
+        be judged is one about which nothing can be told.
     level : float
         Of the intervals, two-sided.
     power : float
@@ -178,7 +190,7 @@ def gate(
     -------
     Gate or Gates
         With ``verdict``, ``passed``, ``difference``, ``interval``, ``p_value``, ``detectable``; of several candidates
-        (a sequence of labels) a tuple of these, with ``passed`` and ``verdict`` of all.
+        (a sequence of labels), or of groups, a tuple of these, with ``passed`` and ``verdict`` of all.
 
     Raises
     ------
@@ -202,6 +214,8 @@ def gate(
     >>> gate(result, "tiny", "old").verdict
     'worse'
     """
+    if has_groups(data, by):
+        return _gates_of_groups(data, candidate, baseline, margin, by, level, {"power": power, **options})
     question, rest = parted_options(options, without=("baseline", "equivalence", "chunk"), level=level)
     allowance, wanted_power = tolerance(margin, "margin"), fraction(power, "power")
     several = isinstance(candidate, Iterable) and not isinstance(candidate, str) and getattr(candidate, "ndim", 1) > 0
@@ -221,6 +235,46 @@ def gate(
         dim = DATASET if question.over == DATASET else unit_dim(node)
         found = _gates(paired_sample(node, dim, question), given, allowance, wanted_power)
     return Gates(found) if several else found[0]
+
+
+def _gates_of_groups(
+    data: Scores,
+    candidate: Baseline,
+    baseline: str | int,
+    margin: float,
+    by: Any,
+    level: float,
+    options: dict[str, Any],
+) -> Gates:
+    """Judge each group; the intervals of all hold together."""
+    if options.get("over") == DATASET:
+        raise clash("groups and data sets as the sample exclude each other", "leave out over", over=DATASET, by=by)
+
+    def asked(tree: Scores, at_level: float) -> tuple[Gate, ...]:
+        found = gate(tree, candidate, baseline, margin, level=at_level, **options)
+        return found if isinstance(found, Gates) else (found,)
+
+    def judged(parts: Parts, answers: list[Any], path: str) -> list[Gate]:
+        some = next(gates for one in answers if not isinstance(one, InvalidInputError) for gates in one[1:])
+        unknown = {
+            "verdict": CANNOT_TELL,
+            "difference": math.nan,
+            "interval": (math.nan, math.nan),
+            "p_value": math.nan,
+        }
+        unknown |= {"detectable": math.nan, "estimates": (math.nan, math.nan)}
+        found = []
+        for names, one in zip(parts.names, answers, strict=True):
+            reason = str(one).split("\n", maxsplit=1)[0] if isinstance(one, InvalidInputError) else ""
+            gates = [replace(each, **unknown, limits=reason) for each in some] if reason else one[1]
+            found += [replace(each, group=", ".join(filter(None, [path, *names]))) for each in gates]
+        return found
+
+    of_data_sets = ask_each(data, by, asked, level, judged)
+    found = [gate for gates in of_data_sets.values() for gate in gates]
+    known = np.array([place for place, one in enumerate(found) if not math.isnan(one.p_value)])
+    adjusted = dict(zip(known.tolist(), holm(np.array([found[place].p_value for place in known])), strict=True))
+    return Gates(replace(one, p_value=float(adjusted.get(place, math.nan))) for place, one in enumerate(found))
 
 
 def _models_of(path: str, node: xr.Dataset, given: Sequence[str | int]) -> xr.Dataset:

@@ -15,8 +15,10 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError, brief
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.inference import families, pairs
+from aucpr_dask.inference.comparing import OF_GROUPS
 from aucpr_dask.inference.designs import UNIT_RESAMPLES
 from aucpr_dask.inference.families import JointReplicates
+from aucpr_dask.inference.grouped import answered_by_groups, has_groups
 from aucpr_dask.inference.methods import Influence, SignFlips, resample_units
 from aucpr_dask.inference.paired_samples import PairedSample, annotate
 from aucpr_dask.inference.questions import answer
@@ -32,6 +34,7 @@ RANKING_METHODS = ("sign_flip", "bootstrap_t", "bootstrap", "influence")
 def rank(
     data: Scores,
     *,
+    by: Any = None,
     estimator: str | None = None,
     over: str = QUERY,
     sample: str | None = None,
@@ -51,7 +54,7 @@ def rank(
 
     Parameters
     ----------
-    data, estimator, over, sample, level, n_resamples, seed, incomplete, **options
+    data, by, estimator, over, sample, level, n_resamples, seed, incomplete, **options
         See :func:`compare`.
     method : {"sign_flip", "bootstrap_t", "bootstrap", "influence"}, optional
         As in :func:`compare`. The probability of being best comes from the bootstrap of the same units or items
@@ -92,6 +95,9 @@ def rank(
         allowed, remedy = ", ".join(map(repr, RANKING_METHODS)), "give one of these, or leave it out"
         raise InvalidInputError("unknown method for ranks", "option 'method'", brief(method), allowed, remedy)
     question = ComparisonOptions.among(locals())
+    if has_groups(data, by):
+        given = {one: value for one, value in locals().items() if one in OF_GROUPS and value is not None}
+        return answered_by_groups(data, by, rank, over=over, level=level, **given, **options)
     return answer(data, question, options, ranks_of, without=ONLY_OF_COMPARISONS)
 
 

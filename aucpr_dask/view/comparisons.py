@@ -14,6 +14,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from aucpr_dask.errors import printable
+from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference.comparing import BASELINE
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.designs import direction, measured, noun, unit_names
@@ -39,7 +40,13 @@ def summarize_comparison(comparison: Scores) -> list[Document]:
     Pairs are those with baselines, or neighbours first and then all others. Columns of what the method does not have
     contain None.
     """
-    return [_summarize(path, node.load()) for path, node in nodes_of(comparison)]
+    return [_summarize(path, node) for path, node in _answers(comparison)]
+
+
+def _answers(data: Scores) -> list[tuple[str, xr.Dataset]]:
+    """Return the answers of each data set, or of each group of items that has one."""
+    loaded = [(path, node.load()) for path, node in nodes_of(groups_as_data_sets(data))]
+    return [(path, node) for path, node in loaded if "by" not in node.attrs or node["estimate"].notnull().any()]
 
 
 def _summarize(path: str, node: xr.Dataset) -> Document:
@@ -107,7 +114,7 @@ def _summarize_power(path: str, node: xr.Dataset) -> Document:
 
 def summarize_ranks(ranks: Scores) -> list[Document]:
     """Return the ranks of the models of each data set, best first."""
-    return [_summarize_ranks(path, node.load()) for path, node in nodes_of(ranks)]
+    return [_summarize_ranks(path, node) for path, node in _answers(ranks)]
 
 
 def _summarize_ranks(path: str, node: xr.Dataset) -> Document:

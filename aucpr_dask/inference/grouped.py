@@ -1,0 +1,225 @@
+"""Comparisons and ranks within groups of items: every group is asked as if it stood alone, and all are one family."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from aucpr_dask.errors import InvalidInputError, clash, few
+from aucpr_dask.evaluation.groups import groups_of, with_labels
+from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets
+from aucpr_dask.inference.covarying import OTHER_MODEL
+from aucpr_dask.inference.designs import BY_P_VALUE
+from aucpr_dask.inference.pairs import benjamini_hochberg, holm
+from aucpr_dask.inference.samples import DATASET
+from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.terms import BOUND, ITEM, MODEL, Scores, gathered, nodes_of
+from aucpr_dask.scores.validate import validated_scores
+
+OF_ALL = ("simultaneous_interval", "simultaneous_rank_interval")  # they hold for all groups together
+ADJUSTED: dict[str, Callable[[Any], Any]] = {"holm": holm, "benjamini_hochberg": benjamini_hochberg, "none": np.copy}
+Ask = Callable[[xr.DataTree, float], Any]  # about one group, at a level
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The data of every group, in the order of their labels."""
+
+    indexes: Mapping[str, pd.Index]
+    names: Sequence[tuple[str, ...]]
+    data: Sequence[xr.Dataset | None]  # None: no items
+
+    def tree(self, place: int, path: str) -> xr.DataTree | None:
+        """Return one group as a tree, whose name is that by which it is resampled."""
+        part = self.data[place]
+        words = (name.replace("/", "\u2215") for name in self.names[place])
+        return None if part is None else xr.DataTree.from_dict({"/".join(filter(None, [path, *words])): part})
+
+
+def has_groups(data: Any, by: Any) -> bool:
+    """Whether a question is about each group: it says so, or is about a result by groups."""
+    is_result = isinstance(data, xr.Dataset | xr.DataTree)
+    return by is not None or (is_result and any(group_dims(node) for _, node in nodes_of(data)))
+
+
+def parts_of(node: xr.Dataset, by: Any, path: str) -> Parts:
+    """Return the data of every group of scores, or of a result by groups."""
+    if "estimate" in node:
+        dims = group_dims(node)
+        if by is not None and list(np.atleast_1d(np.array(by, object))) != dims:
+            what, remedy = "this result is evaluated already", "pass the scores, or leave out by"
+            raise clash(what, remedy, "the groups of the result, or none", by=by, groups=dims)
+        indexes = {dim: node.get_index(dim) for dim in dims}
+        places = list(np.ndindex(*(len(index) for index in indexes.values())))
+        names = [tuple(str(of[i]) for of, i in zip(indexes.values(), at, strict=True)) for at in places]
+        return Parts(indexes, names, [node.isel(dict(zip(dims, at, strict=True)), drop=True) for at in places])
+    labelled, named = with_labels(node, by)
+    groups = groups_of(labelled.to_dataset() if isinstance(labelled, xr.DataTree) else labelled, named, path)
+    order = np.argsort(groups.code, kind="stable")
+    ends = np.searchsorted(groups.code[order], np.arange(groups.n_groups + 1))
+    items = [order[start:end] for start, end in pairwise(ends)]
+    return Parts(groups.indexes, groups.names, [node.isel({ITEM: one}) if one.size else None for one in items])
+
+
+def ask_each(
+    data: Scores, by: Any, ask: Ask, level: float, reply: Callable[[Parts, list[Any], str], Any]
+) -> dict[str, Any]:
+    """Ask about each group of each data set, and return what `reply` makes of the answers, by data set.
+
+    An answer is a pair: that at `level`, and that at the level at which the intervals of all groups hold together. Or
+    it is the error of a group that cannot be asked about.
+    """
+    if all("score" in node for _, node in nodes_of(data)):
+        data = validated_scores(data)
+    found = {}
+    for path, node in nodes_of(data):
+        parts = parts_of(node, by, path)
+        answers: list[Any] = []
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            joint = 1 - (1 - level) / max(1, sum(part is not None for part in parts.data))
+            for place in range(len(parts.names)):
+                tree = parts.tree(place, path)
+                answers.append(InvalidInputError("no items") if tree is None else _asked(tree, ask, level, joint))
+        _warn_once(caught, len(answers))
+        errors = [one for one in answers if isinstance(one, InvalidInputError)]
+        if len(errors) == len(answers):
+            raise errors[0]
+        found[path] = reply(parts, answers, path)
+    return found
+
+
+def _asked(tree: xr.DataTree, ask: Ask, level: float, joint: float) -> Any:
+    try:
+        return ask(tree, level), ask(tree, joint)
+    except InvalidInputError as error:
+        if type(error) is not InvalidInputError:
+            raise  # missing scores concern the whole question
+        return error
+
+
+def _warn_once(caught: Sequence[warnings.WarningMessage], n_groups: int) -> None:
+    """Give each kind of warning once, with the number of its groups."""
+    kinds: dict[type[Warning], set[str]] = {}
+    for one in caught:
+        kinds.setdefault(one.category, set()).add(str(one.message))
+    for kind, messages in kinds.items():
+        first = min(messages)
+        more = f" (and {len(messages) - 1} other warnings like this, of {n_groups} groups)" if len(messages) > 1 else ""
+        warnings.warn(f"{first}{more}", kind, stacklevel=5)
+
+
+def answered_by_groups(
+    data: Scores,
+    by: Any,
+    ask: Callable[..., Any],
+    *,
+    over: str,
+    level: float,
+    adjust: str | None = None,
+    **options: Any,
+) -> Scores:
+    """Compare or rank the models of every group; adjusted p-values and joint intervals hold for all groups."""
+    if over == DATASET and by is None:
+        options |= {"adjust": adjust} if adjust else {}
+        whole: Scores = ask(groups_as_data_sets(data), over=over, level=level, **options)
+        return whole
+    if over == DATASET:
+        remedy = "compare each group (leave out over), or average over the data sets of one group"
+        raise clash("groups and data sets as the sample exclude each other", remedy, over=over, by=by)
+    adjusted: str = choose(BY_P_VALUE, "holm" if adjust is None else adjust, "adjust, of groups")
+
+    def asked(tree: xr.DataTree, at_level: float) -> xr.Dataset:
+        (found,) = (node for _, node in nodes_of(ask(tree, over=over, level=at_level, **options)))
+        return found
+
+    def combined(parts: Parts, answers: list[Any], path: str) -> xr.Dataset:
+        return _combined(parts, answers, adjusted, level)
+
+    found = ask_each(data, by, asked, level, combined)
+    return gathered(data, found)
+
+
+def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr.Dataset:
+    """Lay out the answers of all groups, with NaN for those that have none."""
+    sizes = {name: len(index) for name, index in parts.indexes.items()}
+    known = [one for one in answers if not isinstance(one, InvalidInputError)]
+    models = pd.Index(dict.fromkeys(model for own, _ in known for model in own.get_index(MODEL)))
+    first = known[0][0]
+    indexers = {dim: models for dim in (MODEL, OTHER_MODEL) if dim in first.dims}
+    whole = first.reindex(indexers)
+    variables: dict[str, xr.Variable] = {}
+    for name in first.data_vars:
+        template = whole[name]
+        values = np.full((len(answers), *template.shape), np.nan)
+        for place, one in enumerate(answers):
+            if not isinstance(one, InvalidInputError):
+                values[place] = one[name in OF_ALL][name].reindex(
+                    {dim: index for dim, index in indexers.items() if dim in template.dims}
+                )
+        laid = values.reshape(*sizes.values(), *template.shape)
+        shaped = xr.Variable((*sizes, *template.dims), laid, template.attrs)
+        if first[name].dtype.kind == "i" and not np.isnan(values).any():
+            shaped = shaped.astype(np.int64)
+        ends = [dim for dim in (BOUND,) if dim in template.dims]
+        variables[str(name)] = shaped.transpose(*(d for d in template.dims if d not in ends), *sizes, *ends)
+    coords = {name: coordinate.variable for name, coordinate in whole.coords.items()}
+    result = xr.Dataset(variables, coords, first.attrs).assign_coords(
+        xr.Coordinates({name: (name, index) for name, index in parts.indexes.items()})
+    )
+    result = result.assign_attrs(by=", ".join(sizes), level=level)
+    left_out = [", ".join(n) for n, one in zip(parts.names, answers, strict=True) if isinstance(one, InvalidInputError)]
+    if left_out:
+        result.attrs["groups_left_out"] = "; ".join(left_out)
+    result.attrs["design"] = f"{first.attrs['design']}; each of {len(known)} groups by {', '.join(sizes)} alone"
+    if "p_value" not in result:
+        return result
+    return _adjusted(result, list(sizes), adjust, len(known))
+
+
+def _adjusted(result: xr.Dataset, dims: list[str], adjust: str, n_groups: int) -> xr.Dataset:
+    """Adjust the p-values of all pairs of all groups together, and say in which groups models differ."""
+    p_value = result["p_value"]
+    pairs = [dim for dim in p_value.dims if dim not in dims]
+    other = next((dim for dim in pairs if dim != MODEL), None)
+    names = p_value[MODEL].values
+    against = result["baseline"].values if other is None else p_value[other].values
+    is_pair = np.not_equal.outer(names, against) if other else names != against
+    if other == OTHER_MODEL:
+        is_pair = np.triu(is_pair, 1)
+    values = p_value.transpose(*pairs, *dims).values
+    chosen = np.broadcast_to(is_pair.reshape(*is_pair.shape, *(1,) * len(dims)), values.shape) & ~np.isnan(values)
+    adjusted = values.copy()
+    adjusted[chosen] = ADJUSTED[adjust](values[chosen])
+    if other == OTHER_MODEL:
+        turned = np.swapaxes(adjusted, 0, 1)
+        lower = np.tril(np.ones(is_pair.shape, bool), -1)
+        adjusted[lower] = turned[lower]
+    laid = xr.Variable((*pairs, *dims), adjusted, result["p_adjusted"].attrs)
+    result = result.assign(p_adjusted=laid.transpose(*p_value.dims))
+    result.attrs |= {"adjust": adjust, "family_size": int(chosen.sum())}
+    shown = chosen & (adjusted <= 1 - result.attrs["level"])
+    difference = result["difference"].transpose(*pairs, *dims).values
+    if result["difference"].attrs.get("direction"):
+        return result  # less is better: a difference is no loss
+    words = []
+    for is_worse, word in ((True, "worse"), (False, "better")):
+        places = np.argwhere(shown & ((difference < 0) == is_worse))
+        found = [
+            f"{names[at[0]]} than {against[at[1]] if other else against} in "
+            + " ".join(str(result[dim].values[i]) for dim, i in zip(dims, at[len(pairs) :], strict=True))
+            + f" ({difference[tuple(at)]:+.3f})"
+            for at in places
+        ]
+        words.append(f"shown to be {word}: {few(found, 5) if found else 'nowhere'}")
+    n = int(chosen.sum())
+    method = "" if adjust == "none" else f", adjusted by {adjust.replace('_', ' ').title()} for all {n}"
+    result.attrs["summary"] = f"{n} comparisons in {n_groups} groups by {', '.join(dims)}{method}; {'; '.join(words)}"
+    return result
