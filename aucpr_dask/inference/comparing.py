@@ -191,6 +191,9 @@ def compare(
     """
     question = ComparisonOptions.among(locals())
     if has_groups(data, by):
+        if auxiliary is not None or chunk is not None:
+            others = {"auxiliary": auxiliary and type(auxiliary).__name__, "chunk": chunk}
+            raise clash("groups are compared without these", "leave them out, or select a group", None, **others)
         given = {one: value for one, value in locals().items() if one in OF_GROUPS and value is not None}
         return answered_by_groups(data, by, compare, adjust=adjust, over=over, level=level, **given, **options)
     if auxiliary is None:
