@@ -27,7 +27,7 @@ from aucpr_dask.errors import (
 )
 from aucpr_dask.evaluation.api import describe_scores, evaluate_scores
 from aucpr_dask.progress import Progress
-from aucpr_dask.runs import submitting
+from aucpr_dask.runs import submitting, tasks
 from aucpr_dask.runs.planning import plan_run
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.terms import nodes_of
@@ -55,6 +55,39 @@ def assert_same_bits(result: Any, expected: Any) -> None:
             assert ours[path][name].attrs == variable.attrs
         for name, index in node.indexes.items():
             assert list(map(str, ours[path].indexes[name])) == list(map(str, index))
+
+
+@pytest.mark.parametrize("fails", [0, 2])
+def test_what_takes_about_a_second_runs_in_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: int
+) -> None:
+    scores, notes, write_all = pooled(), list[str](), tasks._write_all
+    ap.save_scores(scores, tmp_path / "s.zarr")
+
+    class Report:
+        def __call__(self, *_: object) -> None:
+            pass
+
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    failing = iter([OSError("busy")] * fails)
+
+    async def sometimes(*arguments: Any) -> None:
+        for error in failing:
+            raise error
+        await write_all(*arguments)
+
+    monkeypatch.setattr(tasks, "_write_all", sometimes)
+    monkeypatch.setattr("aucpr_dask.runs.run.connect_for", None)
+    result = ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", progress=Report(), record=tmp_path / "r.json")
+    assert_same_bits(result.drop_attrs(), ap.evaluate(scores).drop_attrs())
+    assert any("in this process" in note for note in notes)
+    record = json.loads((tmp_path / "r.json").read_text())
+    assert all(task["is_done"] for task in record["tasks"])
+    assert record["workers"][0].items() >= record["client"].items()
+    with pytest.raises(TypeError):  # with more to do, it asks for a cluster
+        ap.run(tmp_path / "s.zarr", tmp_path / "b.zarr", intervals="bootstrap", n_resamples=10**7)
 
 
 def assert_holds_no_futures(client: Client) -> None:

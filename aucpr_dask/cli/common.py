@@ -318,8 +318,8 @@ cluster_option = click.option(
     "--cluster",
     metavar="N|FILE|ADDRESS",
     callback=lambda ctx, param, value: int(value) if value is not None and value.isdigit() else value,
-    help="Number of local worker processes (default: one per core), a YAML file that describes a cluster, or the "
-    "address of a Dask scheduler.",
+    help="Number of local worker processes (default: one per core, or none for what takes about a second), a YAML "
+    "file that describes a cluster, or the address of a Dask scheduler.",
 )
 
 

@@ -34,6 +34,7 @@ FLAT = {"name": "default", "separator": "."}  # one folder for the chunks of an 
 HELD_BY_A_WORKER = 300 * 2**20  # bytes that a worker process takes with all it has imported, before any task
 # Besides evaluating: records and checks of a task, metadata of a data set, what any run does, the start of processes.
 SECONDS_OF_A_TASK, SECONDS_OF_A_DATA_SET, SECONDS_OF_A_RUN, SECONDS_TO_START = 0.025, 0.075, 0.15, 4
+SECONDS_OF_AN_ITEM, SHARE_OF_A_RESAMPLE = 3e-7, 0.01  # of a ranking with the default interval; more rather than less
 SECONDS_OF_TRIAL, GROWTH = 2.0, 4  # the last of growing trials takes no longer, as far as one can tell
 MOST_LABELS = 1 << 20  # items whose labels are read to see whether they are graded
 DATE_ENCODING = {"units": "nanoseconds since 1970-01-01", "calendar": "proleptic_gregorian", "dtype": "int64"}
@@ -162,6 +163,15 @@ class Plan:
     def is_random(self) -> bool:
         """Whether random numbers decide resamples or folds."""
         return any("random_scheme" in node.attrs for _, node in terms.nodes_of(self.template))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether evaluating takes less than about a second, as long as workers take to start."""
+        n_items = {path: node.sizes[terms.ITEM] for path, node in terms.nodes_of(self.scores)}
+        work = sum(task.n_rankings * n_items[task.path] for task in self.tasks) * len(self.options.estimators)
+        resamples = self.options.resampling.n_resamples if self.is_random else 0
+        seconds = SECONDS_OF_AN_ITEM * work * (1 + SHARE_OF_A_RESAMPLE * resamples)
+        return seconds + SECONDS_OF_A_TASK * len(self.tasks) + SECONDS_OF_A_DATA_SET * len(n_items) < 1.0
 
     @cached_property
     def n_rankings(self) -> int:

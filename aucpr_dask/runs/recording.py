@@ -48,17 +48,18 @@ class Record:
                 self._write()
 
     @contextmanager
-    def of_tasks(self, client: Client, plan: Plan, ledger: Ledger, topic: str) -> Iterator[None]:
+    def of_tasks(self, client: Client | None, plan: Plan, ledger: Ledger, topic: str) -> Iterator[None]:
         """Count how often each task begins, and keep the ledger's records of those that are done."""
         if self._path is None:
             yield
             return
         begun: Counter[int] = Counter()
-        client.subscribe_topic(topic, lambda event: begun.update([event[1]]))
+        if client is not None:
+            client.subscribe_topic(topic, lambda event: begun.update([event[1]]))
         try:
             yield
         finally:
-            if client.status == "running":
+            if client is not None and client.status == "running":
                 client.unsubscribe_topic(topic)
             done = ledger.records_of_done()
             workers = [{"worker": one.get("worker")} | (one.get("versions") or {}) for one in done.values()]

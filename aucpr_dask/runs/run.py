@@ -89,8 +89,8 @@ def run(
         Whether to replace a store at `result_url` and start over.
     cluster : None, int, str, Path, distributed.Client or a cluster of Dask
         None: the current client of Dask, if there is one, as the progress says; otherwise a local cluster with one
-        single-threaded process per core. Or what :func:`aucpr_dask.connect` takes. Only a cluster started here is
-        closed again.
+        single-threaded process per core, or this process if it takes about a second. Or what
+        :func:`aucpr_dask.connect` takes. Only a cluster started here is closed again.
     patience : str or float, optional
         How long to wait for the first worker, such as ``"30 minutes"``, by default 10 minutes; and for workers that are
         all paused because their memory is nearly full, by default a minute.
@@ -148,10 +148,11 @@ def run(
     with (
         recorded.kept(),
         watching(progress, on_progress) as watcher,
-        _client(cluster, source, target, patience, watcher) as client,
+        _client(cluster, source, target, patience, step.plan, watcher) as client,
     ):
-        watcher.started(client.dashboard_link)
-        _check_workers(client, step.plan, watcher)
+        watcher.started(None if client is None else client.dashboard_link)
+        if client is not None:
+            _check_workers(client, step.plan, watcher)
         try:
             with _explaining_storage(target, ledger):
                 has_begun = step.begin(target, ledger)
@@ -179,10 +180,14 @@ def _as_asked(result: Scores, asked: Plan) -> Scores:
 
 @contextmanager
 def _client(
-    cluster: Cluster, source: str, target: str, patience: str | float | None, watcher: RunWatcher
-) -> Iterator[Client]:
-    """Connect to the cluster, and say so if it is one that the caller did not name."""
+    cluster: Cluster, source: str, target: str, patience: str | float | None, plan: Plan, watcher: RunWatcher
+) -> Iterator[Client | None]:
+    """Connect to the cluster, None for this process; say so if it is one that the caller did not name."""
     current = current_client() if cluster is None else None
+    if cluster is None and current is None and plan.is_small:
+        watcher.note("in this process, because it takes about a second; cluster=N starts N processes")
+        yield None
+        return
     with connect_for(cluster, source, target, patience=patience) as client:
         if client is current:
             watcher.note(f"on the current Dask client, {address_of(client)}; cluster=N starts N processes here")
@@ -302,7 +307,7 @@ def _check_workers(client: Client, plan: Plan, watcher: Any) -> None:
 
 
 def _evaluate(
-    client: Client,
+    client: Client | None,
     plan: Plan,
     assignment: Assignment,
     ledger: Ledger,
@@ -313,9 +318,14 @@ def _evaluate(
     done = _still_done(plan, assignment, ledger.done())
     waiting = [number for number in range(len(plan.tasks)) if number not in done]
     calls = [(number, plan.tasks[number], assignment) for number in waiting]
-    tracker = Tracker([task.n_rankings for task in plan.tasks], plan.task_bytes, done, client.dashboard_link)
+    link = None if client is None else client.dashboard_link
+    tracker = Tracker([task.n_rankings for task in plan.tasks], plan.task_bytes, done, link)
     failures: dict[int, BaseException] = {}
-    outcomes = as_they_finish(client, evaluate_task, calls, retries=RETRIES, keep_going=True, patience=patience)
+    outcomes: Iterator[tuple[int, Any]]
+    if client is None:
+        outcomes = enumerate(_tried(*call) for call in calls)
+    else:
+        outcomes = as_they_finish(client, evaluate_task, calls, retries=RETRIES, keep_going=True, patience=patience)
     for call, outcome in outcomes:
         number = waiting[call]
         if isinstance(outcome, (OtherRunError, SourceChangedError)):
@@ -335,6 +345,16 @@ def _evaluate(
         on_progress(tracker.finished(number, failed=number in failures))
     if failures:
         raise _explained(failures, plan, assignment.target)
+
+
+def _tried(*call: Any) -> Any:
+    """Evaluate a task in this process as workers do: return its error, if all attempts fail."""
+    for _ in range(RETRIES + 1):
+        try:
+            return evaluate_task(*call)
+        except Exception as error:
+            failure = error
+    return failure
 
 
 def _still_done(plan: Plan, assignment: Assignment, recorded: set[int]) -> set[int]:

@@ -16,6 +16,7 @@ import zarr
 from distributed import get_worker
 from zarr.core.sync import sync
 
+from aucpr_dask.clusters.agreement import facts
 from aucpr_dask.errors import AucprError, OtherRunError, SourceChangedError, UnreachableError
 from aucpr_dask.evaluation.api import evaluate_part
 from aucpr_dask.evaluation.groups import Groups, groups_of
@@ -77,7 +78,9 @@ def evaluate_task(number: int, task: Task, assignment: Assignment) -> AucprError
         ledger.check()  # at the last moment
         sync(_write_all(_target_arrays(target, task.path, tuple(result), run_id), task, result))
         took = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - processor}
-        who = {"worker": getattr(worker, "name", None), "versions": getattr(worker, "aucpr_dask_facts", None)}
+        here = facts() if worker is None and assignment.counts else None
+        versions = getattr(worker, "aucpr_dask_facts", here)
+        who = {"worker": getattr(worker, "name", None), "versions": versions}
         ledger.record_done(number, {name: round(value, 3) for name, value in took.items()} | who)
     except (OtherRunError, SourceChangedError, UnreachableError) as error:
         if isinstance(error, UnreachableError):
