@@ -808,6 +808,19 @@ def test_accessible(reader: Reader, pages: Path, axe: str, dark: bool) -> None:
 
 
 @pytest.mark.slow
+def test_paper_has_every_row_and_the_screen_its_page_again(reader: Reader, pages: Path) -> None:
+    reader.open(pages / "queries.html")
+    names, turn = ".leaderboard tbody th", ".leaderboard .pager button"
+    reader("arguments[0].click()", reader.all(turn)[1])
+    before = reader.texts(names)
+    reader("dispatchEvent(new Event('beforeprint'))")
+    assert len(reader.texts(names)) == 60
+    reader("dispatchEvent(new Event('afterprint'))")
+    assert reader.texts(names) == before
+    assert len(before) == 25
+
+
+@pytest.mark.slow
 def test_fits_a_phone_and_prints(reader: Reader, pages: Path) -> None:
     reader.open(pages / "tree.html")
     size = {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}

@@ -207,6 +207,17 @@
         h("table", { class: "board" }, h("caption", {}, caption), h("thead", {}, head), body)),
       h("div", { class: "pager" }, back, forth, status));
     update({});
+    let shownBefore = null; // paper has no pages to turn
+    addEventListener("beforeprint", () => {
+      if (!host.isConnected || shownBefore) return;
+      shownBefore = { page: state.page, size: state.size };
+      update({ size: models.length });
+    });
+    addEventListener("afterprint", () => {
+      if (shownBefore) Object.assign(state, shownBefore);
+      shownBefore = null;
+      draw();
+    });
     return { mark: (i) => {
       for (const row of body.children) row.classList.toggle("marked", i !== null && row.dataset.model === String(i));
     } };
