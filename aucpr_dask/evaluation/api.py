@@ -27,7 +27,19 @@ from aucpr_dask.evaluation.results import annotate, interval_labels, with_interv
 from aucpr_dask.schema.checks import fraction
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.terms import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, RESAMPLE, RESULT_VARIABLES, Scores, gathered
+from aucpr_dask.schema.terms import (
+    BOUND,
+    BOUNDS,
+    ESTIMATOR,
+    ITEM,
+    METHOD,
+    REPEAT,
+    RESAMPLE,
+    RESULT_VARIABLES,
+    Scores,
+    gathered,
+    nodes_of,
+)
 from aucpr_dask.scores.chunks import empty_variable, item_chunk
 from aucpr_dask.scores.validate import validated_nodes
 
@@ -273,7 +285,8 @@ def evaluate(
     Parameters
     ----------
     scores : xarray.Dataset or xarray.DataTree
-        Score data sets: ``score`` over (model, item), (model, query, item) or (model, class, item), ``label`` and,
+        Score data sets: ``score`` over (model, item), (model, query, item), (model, class, item) or (model, repeat,
+        item), ``label`` and,
         optionally, ``n_positive``, ``weight``, ``positive_weight`` and ``negative_weight``, ``tie_order``, ``cluster``
         and ``fold``. Or a mapping of names to arrays of scores, (item) or (query, item), with their labels behind it:
         ``evaluate({"forest": a, "linear": b}, y)``.
@@ -344,6 +357,10 @@ def evaluate(
 
 def evaluate_scores(scores: Scores, options: EvaluationOptions) -> Scores:
     """Evaluate one data set, or a tree of data sets; all are checked before the first is evaluated."""
+    names = [name for name, _ in options.by or ()]
+    if any(name in node and REPEAT in node[name].dims for _, node in nodes_of(scores) for name in names):
+        parts = dict(validated_nodes(scores, positive_from=options.positive_from))
+        return gathered(scores, {path: _in_each_repeat(path, node, options) for path, node in parts.items()})
     prepared = dict(_prepare_all(scores, options))
     return gathered(scores, {path: _evaluated(*one) for path, one in prepared.items()})
 
@@ -356,6 +373,13 @@ def _prepare_all(
         # Dask makes no graph of arrays without elements.
         dataset = dataset if dataset["score"].size else dataset.compute()
         yield path, (prepare_dataset(dataset, path, options), dataset)
+
+
+def _in_each_repeat(path: str, dataset: xr.Dataset, options: EvaluationOptions) -> xr.Dataset:
+    """Evaluate groups that differ between repeats, such as folds: each repeat on its own."""
+    each = [dataset.isel({REPEAT: [repeat]}) for repeat in range(dataset.sizes[REPEAT])]
+    found = [evaluate_dataset(one.squeeze(REPEAT), path, options) for one in each]
+    return xr.concat(found, REPEAT, join="outer", combine_attrs="override")
 
 
 def _evaluated(prepared: PreparedDataset, dataset: xr.Dataset) -> xr.Dataset:

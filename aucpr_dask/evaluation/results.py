@@ -140,7 +140,8 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
     given = {one.name: getattr(options, one.name) for one in fields(options) if one.name != "resampling"}
     given |= {"by": ", ".join(name for name, _ in options.by) if options.by else None}
     given |= {"estimators": ", ".join(options.estimators), "level": resampling.level}
-    made = xr.Dataset(variables, coordinates, provenance(source, given, _sampling(prepared)))
+    repeats = {terms.N_FOLDS: terms.folds_of_repeats(source)}
+    made = xr.Dataset(variables, coordinates, provenance(source, given, _sampling(prepared), repeats))
     return terms.with_plain_names(made)
 
 

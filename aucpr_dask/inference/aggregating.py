@@ -16,6 +16,7 @@ from aucpr_dask.evaluation.api import evaluate, interval
 from aucpr_dask.evaluation.results import laid_out, provenance
 from aucpr_dask.inference import classes, designs, machine_labels, requirements, samples, units
 from aucpr_dask.inference.classes import N_CLASSES
+from aucpr_dask.inference.covarying import OF_REPEAT
 from aucpr_dask.inference.designs import (
     BOTH,
     ITEM_RESAMPLES,
@@ -26,8 +27,10 @@ from aucpr_dask.inference.designs import (
     estimators_of,
     unit_names,
 )
+from aucpr_dask.inference.repeats import inflation, mean_of_repeats
 from aucpr_dask.inference.units import Floats
 from aucpr_dask.schema import terms
+from aucpr_dask.schema.checks import folds_as_units
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import AVERAGES, AggregationOptions, EvaluationOptions, renamed
@@ -62,6 +65,10 @@ def aggregate(
 
     Classes are never a sample: they are fixed, and their estimates rest on the same items. The interval of a mean over
     classes is about other items, and keeps the dependence between classes.
+
+    Repeats of a cross-validation are no sample either. Their mean has ``items_error``, by kept replicates or else as if
+    all repeats ranked alike, and ``training_error``, the standard deviation between R repeats of k folds times
+    ``sqrt(1 / R + k - 1)``. The interval counts both, or items alone with ``sample="items"``.
 
     Parameters
     ----------
@@ -175,6 +182,8 @@ def aggregate(
 
     def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
         requirements.refuse_classes_for_queries(path, node)
+        if terms.REPEAT in node["estimate"].dims:
+            return _over_repeats(node, question)
         if terms.QUERY not in node["estimate"].dims:
             return _as_it_is(node, question) if sample is None else _mean(node, None, question)
         return _mean(node, terms.QUERY, question, machines.get(path))
@@ -496,6 +505,24 @@ def _over_classes(data: terms.Scores, question: AggregationOptions, options: dic
         return mean.assign({N_CLASSES: node[N_CLASSES]}).assign_attrs(facts)
 
     return terms.map_nodes(means, mean_of_node)
+
+
+def _over_repeats(node: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
+    """Average over repeats: the variance of the mean is that of the items and, unless they alone vary, of training."""
+    if question.sample == UNITS:
+        raise folds_as_units("argument 'sample'", "sample='units', and a result with the dimension 'repeat'")
+    mean, n_folds = mean_of_repeats(node), node.attrs.get(terms.N_FOLDS)
+    items = mean[samples.REPLICATE].std(terms.RESAMPLE, ddof=1) if samples.REPLICATE in mean else mean["standard_error"]
+    n_repeats = node.sizes[terms.REPEAT]
+    spread = mean[OF_REPEAT].var(terms.REPEAT, ddof=1) if n_repeats > 1 else 0.0 * items
+    training = (spread * inflation(n_repeats, n_folds)) ** 0.5
+    error = items if question.sample == ITEMS else (items**2 + training**2) ** 0.5
+    parts = mean.assign(standard_error=error).drop_vars(samples.REPLICATE, errors="ignore")
+    found = _mean(parts, None, replace(question, sample=ITEMS, method=question.method or "logit"))
+    varies = "the items; fixed: the training" if question.sample == ITEMS else "the items, and training on them"
+    design = f"mean of {n_repeats} repeats; sample: {varies}"
+    found = found.assign(items_error=items, training_error=training, n_repeats=((), np.int64(n_repeats)))
+    return found.assign_attrs({"over": terms.REPEAT, "sample": question.sample or BOTH, "design": design})
 
 
 def _mean_over_items(scores: terms.Scores, question: AggregationOptions, options: dict[str, Any]) -> terms.Scores:

@@ -19,7 +19,7 @@ from aucpr_dask.inference.grouped import answered_by_groups, has_groups
 from aucpr_dask.inference.methods import Wilcoxon
 from aucpr_dask.inference.paired_samples import PairedSample, annotate
 from aucpr_dask.inference.pairs import against, all_pairs
-from aucpr_dask.inference.questions import answer, with_random_effects
+from aucpr_dask.inference.questions import answer, with_default_method
 from aucpr_dask.schema.checks import is_list
 from aucpr_dask.schema.options import ComparisonOptions, renamed
 from aucpr_dask.schema.terms import (
@@ -96,7 +96,7 @@ def compare(
         For units ``"sign_flip"`` (default: tests that are exact if differences are symmetric, intervals that flip the
         residuals), ``"bootstrap_t"`` (each resample divided by its own error: for skewed differences), ``"bootstrap"``
         (one error for all resamples: for many units), ``"t"``, ``"wilcoxon"`` (p-values only) or ``"random_effects"``
-        (default over data sets whose variances are known, see Notes); for items
+        (default over data sets whose variances are known, see Notes); for folds ``"corrected_t"``; for items
         ``"influence"`` (default for scores: Student's t with a moderated variance of the difference, from about ten
         positives on), ``"bootstrap"`` (default for results, which need their `replicate`, and for estimators and
         options without influences) or ``"rank_swap"`` (swaps the two ranks of each item, or of all items of a cluster:
@@ -136,8 +136,8 @@ def compare(
         Over (model, other_model), (model, baseline) or, with one baseline, (model): ``difference``, ``standard_error``,
         ``interval`` and ``simultaneous_interval`` (with ci_bound), ``p_value``, ``p_adjusted``; with a margin
         ``p_equivalence``, ``share_inside`` and ``decision``; with machine labels ``tuning``, ``width_ratio`` and
-        ``n_machine_units``; with random effects ``prediction_interval``, ``tau``, ``i_squared`` and, with a margin,
-        ``probability`` (of better, equivalent and worse, for the mean and for a new data set); also
+        ``n_machine_units``; with repeats ``training_share``; with random effects ``prediction_interval``, ``tau``,
+        ``i_squared`` and, with a margin, ``probability`` (of better, equivalent and worse, for the mean and for a new data set); also
         ``estimate(model)`` and ``n_units``. The attribute ``design`` describes what was
         resampled and what is fixed.
 
@@ -150,6 +150,13 @@ def compare(
 
     Notes
     -----
+    Of repeats of a cross-validation, ``score(model, repeat, item)`` with ``fold(repeat, item)``, the means over the
+    repeats are compared. Their variance has two parts: that of the items, by influence, and that of training. The
+    latter is the variance between repeats of k folds times ``1 / R + k - 1``: all R learn from one sample. Without
+    folds, repeats are fits that differ in their seeds, and it is divided by R. ``training_share`` tells whether more
+    items or more repeats would narrow the interval most. ``"corrected_t"`` compares areas of single folds, of scores or
+    of ``evaluate(by="fold")``, by Nadeau and Bengio's test.
+
     Random effects take the difference on a data set as a draw around what many more items would show there, and that
     as a draw around the mean, with the standard deviation ``tau`` (Paule and Mandel's, which is sometimes 0 where REML
     is not, or the other way round). ``difference`` is the mean, in which large data sets weigh more, so it is not that
@@ -197,7 +204,7 @@ def compare(
         given = {one: value for one, value in locals().items() if one in OF_GROUPS and value is not None}
         return answered_by_groups(data, by, compare, adjust=adjust, over=over, level=level, **given, **options)
     if auxiliary is None:
-        question = with_random_effects(data, question, options)
+        question = with_default_method(data, question, options)
     return answer(data, question, options, _comparison, auxiliary=auxiliary)
 
 

@@ -15,13 +15,13 @@ from aucpr_dask.evaluation.mapping import map_rankings
 from aucpr_dask.evaluation.rankings import Array
 from aucpr_dask.evaluation.request import Prepared, drawn_unit, prepare_labelled
 from aucpr_dask.evaluation.results import provenance
-from aucpr_dask.inference.samples import mean_where_known
+from aucpr_dask.inference.samples import mean_of_known, mean_where_known
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
-from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, QUERY, Scores, map_nodes
+from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, N_FOLDS, QUERY, REPEAT, Scores, folds_of_repeats, map_nodes
 from aucpr_dask.scores.validate import validated_scores
 
-OTHER_MODEL = "other_model"
+OTHER_MODEL, OF_REPEAT = "other_model", "of_repeat"
 COMPARED_BY = {"difference_variance", "outer_variance", "n_effective", "degrees"}  # what comparisons need of it
 
 DESCRIPTIONS = {
@@ -141,6 +141,7 @@ def influences(
         is_fixed = prevalence_design == "fixed" and CLASS not in dataset["score"].dims
         result = _influences(prepare_labelled(inputs, options), clusters, is_fixed=is_fixed)
         result = _mean_of_classes(result) if CLASS in result.dims else result
+        result = _mean_of_repeats(result, dataset) if REPEAT in result.dims else result
         facts = {
             "estimator": names[0],
             "missing": options.missing,
@@ -159,10 +160,7 @@ def standard_errors_of_differences(covariance: xr.DataArray) -> xr.DataArray:
 
     Not if their areas are 1 or their scores constant: then influences are 0, and do not tell a copy from another model.
     """
-    variance = variances_of_models(covariance)
-    other = variance.rename({MODEL: OTHER_MODEL})
-    squares = (variance + other) - 2.0 * covariance
-    result: xr.DataArray = squares.clip(min=0.0) ** 0.5
+    result: xr.DataArray = squares_of_differences(covariance) ** 0.5
     return result.transpose(*covariance.dims).rename("standard_error")
 
 
@@ -176,6 +174,20 @@ def variances_of_models(covariance: xr.DataArray) -> xr.DataArray:
         dask="allowed",
     )
     return variance
+
+
+def squares_of_differences(covariance: xr.DataArray) -> xr.DataArray:
+    """Return the variances of differences of models from the covariances of all."""
+    own = variances_of_models(covariance)
+    squares: xr.DataArray = (own + own.rename({MODEL: OTHER_MODEL}) - 2 * covariance).clip(min=0.0)
+    return squares
+
+
+def covariances(drawn: xr.DataArray, dim: str) -> xr.DataArray:
+    """Return the covariances of models over what was drawn along `dim`."""
+    deviations = drawn.astype(np.float64) - drawn.mean(dim, skipna=False)
+    products = products_of_models(deviations.rename({dim: _UNIT}).transpose(MODEL, _UNIT))
+    return products / (drawn.sizes[dim] - 1)
 
 
 def _diagonal(matrix: Array) -> Array:
@@ -193,7 +205,7 @@ def _refuse_unshared_items(inputs: dict[str, xr.DataArray], path: str) -> None:
 
 def _influences(prepared: Prepared, clusters: NDArray[np.int64] | None, *, is_fixed: bool) -> xr.Dataset:
     arrays, options = prepared.arrays, prepared.options
-    order = [dim for dim in (QUERY, CLASS, MODEL) if dim in arrays["score"].dims]
+    order = [dim for dim in (QUERY, CLASS, REPEAT, MODEL) if dim in arrays["score"].dims]
 
     def of_units(clusters: NDArray[np.int64] | None, n_units: int) -> xr.Dataset:
         width = {_UNIT: n_units + 1 + len(COLUMNS_AFTER)}
@@ -222,6 +234,15 @@ def _mean_of_classes(result: xr.Dataset) -> xr.Dataset:
     return means.assign_attrs(over=CLASS, average="macro", n_classes=result.sizes[CLASS])
 
 
+def _mean_of_repeats(result: xr.Dataset, dataset: xr.Dataset) -> xr.Dataset:
+    """Average estimates and influences over the repeats, and keep the estimates of each and the number of folds."""
+    repeats = result["estimate"].drop_attrs()
+    means = result.map(lambda variable: mean_of_known(variable, REPEAT).where(repeats.notnull().all(REPEAT)))
+    means["estimate"].attrs = result["estimate"].attrs
+    n_folds = folds_of_repeats(dataset)
+    return means.assign({OF_REPEAT: repeats}).assign_attrs({} if n_folds is None else {N_FOLDS: n_folds})
+
+
 def _covariance(node: xr.Dataset) -> xr.Dataset:
     from aucpr_dask.kernels.intervals import degrees_of
 
@@ -243,6 +264,7 @@ def _covariance(node: xr.Dataset) -> xr.Dataset:
     degrees = n.copy(data=degrees_of(n.data)) if within is None else (n - 1).clip(min=1.0)
     result = node[["estimate", "n_effective"]].assign(covariance=between, degrees=degrees)
     result = result.assign(difference_variance=variance, outer_variance=outer)
+    result = result.assign({OF_REPEAT: node[OF_REPEAT]} if OF_REPEAT in node else {})
     for name, description in DESCRIPTIONS.items():
         result[name].attrs = {"description": description, "units": "1"}
     return result

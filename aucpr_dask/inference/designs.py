@@ -21,14 +21,14 @@ from aucpr_dask.schema.terms import ESTIMATOR, LOWER, MEASURE, METHOD, QUERY, UN
 
 UNITS, ITEMS, BOTH = SAMPLES
 BY_P_VALUE = ("holm", "benjamini_hochberg", "none")  # adjustments without joint replicates
-POWERED = "prediction_powered"
+POWERED, CORRECTED = "prediction_powered", "corrected_t"
 RANDOM_EFFECTS = "random_effects"  # over data sets whose variances are known
 UNIT_RESAMPLES, ITEM_RESAMPLES = 10_000, 1000
 COMPARED, SCORED = "items_compared", "items_scored"  # attributes of results whose models lack items
 HAS_SCORES = "has_scores"  # attribute of results that were just made from scores
 
 METHODS = {
-    UNITS: ("sign_flip", "bootstrap_t", "bootstrap", "t", "wilcoxon", RANDOM_EFFECTS),
+    UNITS: ("sign_flip", "bootstrap_t", "bootstrap", "t", "wilcoxon", RANDOM_EFFECTS, CORRECTED),
     ITEMS: ("bootstrap", "influence", "rank_swap"),
     BOTH: ("bootstrap",),
 }
@@ -44,6 +44,7 @@ CONDITIONS = {
     (UNITS, "t"): "exact if differences are normal",
     (UNITS, "wilcoxon"): "exact if differences are symmetric",
     (UNITS, RANDOM_EFFECTS): "in differences, large ones weigh more; approximate, from 5 data sets on",
+    (UNITS, CORRECTED): "corrected for training parts that overlap, approximate",
     (UNITS, POWERED): "approximate, with a random sample of units labelled by people",
     (ITEMS, "bootstrap"): "approximate, with many positives",
     (ITEMS, "influence"): "approximate, from 10 positives on",
@@ -59,6 +60,7 @@ INTERVAL_KINDS = {
     "t": "Student t (simultaneous: Bonferroni)",
     "rank_swap": "reach of the differences under swaps (simultaneous: Bonferroni)",
     RANDOM_EFFECTS: "Hartung-Knapp, random effects (simultaneous: Bonferroni)",
+    CORRECTED: "Student t, Nadeau and Bengio's variance (simultaneous: Bonferroni)",
     POWERED: "Student t, prediction-powered (simultaneous: Bonferroni)",
     "influence": "Student t, moderated variance (simultaneous: largest of Student draws)",
 }
@@ -159,7 +161,7 @@ def settle(
         remedy = "for a DataTree, over='dataset' takes the data sets as units"
         raise InvalidInputError(what, "argument 'sample'", f"sample={sample!r}", "sample='items'", remedy)
     method = choose(methods[sample], methods[sample][0] if method is None else method, f"method for sample={sample!r}")
-    by_p_value = method in ("t", "wilcoxon", "rank_swap", RANDOM_EFFECTS, POWERED)
+    by_p_value = method in ("t", "wilcoxon", "rank_swap", RANDOM_EFFECTS, CORRECTED, POWERED)
     adjust = choose(ADJUSTMENTS, adjust or ("holm" if by_p_value else ADJUSTMENTS[0]), "adjust")
     if by_p_value and adjust not in BY_P_VALUE:
         what = f"adjust={adjust!r} needs joint replicates, which method={method!r} does not have"

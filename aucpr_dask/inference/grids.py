@@ -49,6 +49,7 @@ QUANTITIES = {
     "tau": Quantity(0.0),
     "i_squared": Quantity(0.0),
     "probability": Quantity((0.0, 1.0, 0.0), dims=(TARGET, OUTCOME)),
+    "training_share": Quantity(0.0),
     "tuning": Quantity(0.0),
     "width_ratio": Quantity(1.0),
 }

@@ -190,8 +190,11 @@ class Influence:
         goal: Goal,
         n_resamples: int,
         seed: int,
+        *,
+        training: Floats | None = None,  # (M, M), the part of the variance that comes from training
     ) -> None:
         self.goal, self.estimate, self.degrees = goal, estimate, degrees
+        self.training, self.more = training, () if training is None else ("training_share",)
         self.variance, self.outer = variance, outer
         draws = _student_draws(variance, self.draw_degrees, names, n_resamples, seed)
         self.sample = families.joint_replicates(estimate, estimate + draws)
@@ -207,7 +210,11 @@ class Influence:
         difference, error = self.estimate[first] - self.estimate[second], self.errors(first, second)
         outer = np.sqrt(self.outer[first, second])
         wald = student_pairs(first, second, difference, error, self.degrees, self.goal, outer)
-        return replace(wald, tests=tests, spread=tests)
+        if self.training is None:
+            return replace(wald, tests=tests, spread=tests)
+        part, whole = self.training[first, second], self.variance[first, second]
+        share = np.divide(part, whole, out=np.zeros(first.size), where=whole > 0)
+        return replace(wald, tests=tests, spread=tests, more={"training_share": share})
 
     def simultaneous_quantile(self, family: Pairs) -> float:
         """Quantile of the largest statistic of the family, among the draws; never below that of one pair."""

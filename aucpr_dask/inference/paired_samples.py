@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import FewPositivesWarning, FewUnitsWarning, InvalidInputError, few
 from aucpr_dask.evaluation.results import provenance
 from aucpr_dask.inference import designs, grids, methods, samples
-from aucpr_dask.inference.covarying import COMPARED_BY, OTHER_MODEL
+from aucpr_dask.inference.covarying import COMPARED_BY, OF_REPEAT, OTHER_MODEL
 from aucpr_dask.inference.designs import BOTH, ITEMS, UNITS, Sampling, are_values, estimators_of, unit_names
 from aucpr_dask.inference.machine_labels import PredictionPowered, powered_method
 from aucpr_dask.inference.random_effects import RandomEffects
+from aucpr_dask.inference.repeats import CorrectedStudent, training_variance
 from aucpr_dask.inference.requirements import require_replicates
 from aucpr_dask.inference.samples import DIFFERENCE_VARIANCE, REPLICATE, SIZE, Estimates
 from aucpr_dask.inference.units import Floats, mean_of_units
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.terms import BOUND, MEASURE, MODEL, RESAMPLE, with_plain_names
+from aucpr_dask.schema.terms import BOUND, MEASURE, MODEL, N_FOLDS, REPEAT, RESAMPLE, with_plain_names
 
 # With this many units, a bootstrap at the level 0.05 finds a false difference in 0.06 of simulated samples of 2 or 10
 # models, and in 0.08 of those of 40.
@@ -39,6 +40,7 @@ DESCRIPTIONS = {
     "tau": "Standard deviation of the differences between data sets, that of their estimates left out.",
     "i_squared": "Share of the variance between data sets that the variances of their estimates do not explain.",
     "probability": "Posterior probability that the model is better by more than the margin, equivalent, or worse.",
+    "training_share": "Share of the variance of the difference that comes from training; the rest is that of items.",
     "interval": "Confidence interval of the difference, each at the level on its own.",
     "simultaneous_interval": "Confidence intervals of the differences, all of the family at the level together.",
     "p_value": "Two-sided p-value of the test that the difference is 0, each on its own.",
@@ -140,6 +142,9 @@ class PairedSample:
         )
         if self.question.method is None and (self.sampling.sample, self.sampling.method) == (ITEMS, "bootstrap"):
             sentence += designs.why_bootstrap(self.estimator, has_scores=designs.HAS_SCORES in self.node.attrs)
+        if OF_REPEAT in self.node:
+            folds = f", {self.node.attrs[N_FOLDS]} folds each" if N_FOLDS in self.node.attrs else ""
+            sentence += f"; means of {self.node.sizes[REPEAT]} repeats{folds}, whose training varies, too"
         if estimates.models_left_out:
             sentence += f"; left out, without an estimate: {few(map(repr, estimates.models_left_out))}"
         return sentence
@@ -173,6 +178,9 @@ def paired_sample(
         method = methods.RankSwap(estimates.mean, node, rows, goal, n_swaps, question.seed)
     elif sampling.sample != UNITS:
         estimates, method = _by_items(node, estimates, sampling, question)
+    elif sampling.method == designs.CORRECTED:
+        goal = methods.Goal(question.level, question.equivalence)
+        method = CorrectedStudent(estimates.values, node.attrs[N_FOLDS], goal)
     elif sampling.method == designs.RANDOM_EFFECTS:
         method = _by_random_effects(node, estimates, question)
     else:
@@ -275,8 +283,14 @@ def _by_influence(node: xr.Dataset, estimates: Estimates, question: ComparisonOp
         question.n_resamples or designs.UNIT_RESAMPLES,
     )
     inner, outer = (_variance_of_means(node[name], estimates) for name in ("difference_variance", "outer_variance"))
+    training = None
+    if OF_REPEAT in node:
+        variance = training_variance(samples.chosen(node[OF_REPEAT], question.estimator), node.attrs.get(N_FOLDS))
+        training = _variance_of_means(variance, estimates)
+        inner, outer = inner + training, outer + training
     degrees = _degrees_of_means(node, estimates)
-    return methods.Influence(estimates.mean, inner, outer, degrees, estimates.names, goal, n_resamples, question.seed)
+    sampled = degrees, estimates.names, goal, n_resamples, question.seed
+    return methods.Influence(estimates.mean, inner, outer, *sampled, training=training)
 
 
 def _variance_of_means(matrix: xr.DataArray, estimates: Estimates) -> Floats:

@@ -12,19 +12,20 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.api import evaluate_dataset
+from aucpr_dask.evaluation.api import evaluate, evaluate_dataset
 from aucpr_dask.inference.classes import means_over_classes
 from aucpr_dask.inference.covarying import (
     COMPARED_BY,
     COVARIANCE_OPTIONS,
-    OTHER_MODEL,
+    OF_REPEAT,
     covariance,
-    products_of_models,
-    variances_of_models,
+    covariances,
+    squares_of_differences,
 )
 from aucpr_dask.inference.designs import (
     BOTH,
     COMPARED,
+    CORRECTED,
     HAS_SCORES,
     ITEM_RESAMPLES,
     ITEMS,
@@ -35,6 +36,7 @@ from aucpr_dask.inference.designs import (
 )
 from aucpr_dask.inference.machine_labels import machine_nodes, of_machine, refuse_other_samples
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
+from aucpr_dask.inference.repeats import areas_of_folds, compared_by_replicates, training_variance
 from aucpr_dask.inference.requirements import (
     check,
     refuse_different_items,
@@ -55,7 +57,7 @@ from aucpr_dask.inference.swapping import with_ranks
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
 from aucpr_dask.schema.options import MISSING, ComparisonOptions, EvaluationOptions
-from aucpr_dask.schema.terms import ITEM, MODEL, QUERY, RESAMPLE, Scores, map_nodes, nodes_of
+from aucpr_dask.schema.terms import FOLD, ITEM, MODEL, N_FOLDS, QUERY, RESAMPLE, Scores, map_nodes, nodes_of
 from aucpr_dask.scores.validate import shared_by_models, validated_scores
 
 LEAST_QUERIES = 10  # of a data set, for the variance between them to be known
@@ -74,7 +76,9 @@ def naming(path: str) -> Iterator[None]:
 
 
 def unit_dim(node: xr.Dataset) -> str | None:
-    """Return the dimension of the units of one data set: its queries, if it has any."""
+    """Return the dimension of the units of one data set: its queries, if it has any; or folds, for their test."""
+    if FOLD in node["estimate"].dims:
+        return FOLD
     return QUERY if QUERY in node["estimate"].dims else None
 
 
@@ -123,6 +127,9 @@ def results_for(
     results = _evaluated(data, question, options) if is_scores else data
     for path, node in nodes_of(results):
         refuse_different_items(path, node)
+    if question.method == CORRECTED:
+        return map_nodes(results, lambda path, node: areas_of_folds(node, path))
+    results = map_nodes(results, lambda path, node: compared_by_replicates(path, node, question.estimator))
     results = means_over_classes(results, question.incomplete)
     if question.over != DATASET:
         return results
@@ -131,14 +138,19 @@ def results_for(
     return stack_data_sets(results, question.incomplete).assign_attrs(_counts_of_items(results))
 
 
-def with_random_effects(data: Scores, question: ComparisonOptions, options: Mapping[str, Any]) -> ComparisonOptions:
-    """Return the question with random effects as its method, if it has none and the variances in data sets are known.
+def with_default_method(data: Scores, question: ComparisonOptions, options: Mapping[str, Any]) -> ComparisonOptions:
+    """Return the question with the method for folds, or for data sets whose variances are known, if it has none.
 
     Values of a measure have none. In data sets with queries, they are those between the queries.
     """
-    if question.over != DATASET or question.method is not None or question.sample not in (None, UNITS):
+    is_open = question.method is None and question.sample in (None, UNITS)
+    if not is_open or not isinstance(data, xr.Dataset | xr.DataTree):
         return question
-    nodes = [node for _, node in nodes_of(data)] if isinstance(data, xr.DataTree) else []
+    if any("estimate" in node and FOLD in node["estimate"].dims for _, node in nodes_of(data)):
+        return replace(question, method=CORRECTED)
+    if question.over != DATASET:
+        return question
+    nodes = [node for _, node in nodes_of(data)]
     of_items = question.estimator in (None, *WITH_INFLUENCE) and set(options) <= set(COVARIANCE_OPTIONS)
 
     def is_known(node: xr.Dataset) -> bool:
@@ -160,28 +172,22 @@ def _with_variances(path: str, node: xr.Dataset, question: ComparisonOptions) ->
     What has variances and nothing that they come from keeps them.
     """
     if "covariance" in node:
-        covariances, size = node["covariance"], node["n_effective"].min(MODEL)
+        found, size = node["covariance"], node["n_effective"].min(MODEL)
     elif DIFFERENCE_VARIANCE in node:
         return node
     elif QUERY in node["estimate"].dims:
         drawn = chosen(complete_units(node, QUERY, question.incomplete, path)["estimate"], question.estimator)
         drawn = drawn.isel({QUERY: np.flatnonzero(drawn.notnull().any(MODEL))})
         size = xr.DataArray(float(drawn.sizes[QUERY]))
-        covariances = _covariances(drawn, QUERY) / size
+        found = covariances(drawn, QUERY) / size
     else:
         require_replicates(node, f"method={RANDOM_EFFECTS!r}")
-        covariances, size = _covariances(chosen(node[REPLICATE], question.estimator), RESAMPLE), node["n_positive"]
+        found, size = covariances(chosen(node[REPLICATE], question.estimator), RESAMPLE), node["n_positive"]
         size = size.min(MODEL) if MODEL in size.dims else size
-    own = variances_of_models(covariances)
-    squares = own + own.rename({MODEL: OTHER_MODEL}) - 2 * covariances
-    return node.assign({DIFFERENCE_VARIANCE: squares.clip(min=0.0), SIZE: size.astype(np.float64)})
-
-
-def _covariances(drawn: xr.DataArray, dim: str) -> xr.DataArray:
-    """Return the covariances of models over `dim`."""
-    deviations = drawn.astype(np.float64) - drawn.mean(dim, skipna=False)
-    products = products_of_models(deviations.rename({dim: "unit"}).transpose(MODEL, "unit"))
-    return products / (drawn.sizes[dim] - 1)
+    squares = squares_of_differences(found)
+    if OF_REPEAT in node:
+        squares = squares + training_variance(chosen(node[OF_REPEAT], question.estimator), node.attrs.get(N_FOLDS))
+    return node.assign({DIFFERENCE_VARIANCE: squares, SIZE: size.astype(np.float64)})
 
 
 def parted_options(
@@ -197,6 +203,8 @@ def parted_options(
 
 def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str, Any]) -> Scores:
     """Evaluate scores, with replicates if the items are sampled."""
+    if question.method == CORRECTED:
+        return evaluate(scores, (question.estimator or "average_precision",), (), by=FOLD, **options)
     plain: dict[str, Any] = {"estimators": (question.estimator or "average_precision",), "intervals": (), **options}
     n_resamples = question.n_resamples or ITEM_RESAMPLES
     resampled = plain | {"keep_replicates": True, "seed": question.seed, "n_resamples": n_resamples}

@@ -14,7 +14,7 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, RepeatedItemsWarning, few
 from aucpr_dask.evaluation.arrays import refuse_plain
-from aucpr_dask.inference.designs import BOTH, COMPARED, ITEMS, UNITS, are_values, estimators_of, unit_names
+from aucpr_dask.inference.designs import BOTH, COMPARED, CORRECTED, ITEMS, UNITS, are_values, estimators_of, unit_names
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.checks import FOLDS, choose, folds_as_units
 from aucpr_dask.schema.options import CONVENTION, EvaluationOptions, Options, SampleOptions
@@ -119,7 +119,7 @@ def _check_values(path: str, node: xr.Dataset, question: SampleOptions) -> None:
 def _refuse_folds(path: str, node: xr.Dataset, question: SampleOptions) -> None:
     """Raise if the units of estimates, or queries, are folds or repeats by their dimension, their word or all names."""
     found = next((node[name] for name in ("estimate", "score") if name in node), None)
-    if found is None or question.sample == ITEMS:
+    if found is None or question.sample == ITEMS or question.method == CORRECTED:
         return
     if "fold" in found.dims:
         raise folds_as_units(_data_set(path) or "variable 'estimate'", "the dimension 'fold'")

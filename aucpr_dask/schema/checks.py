@@ -59,7 +59,8 @@ def folds_as_units(where: str, received: str) -> InvalidInputError:
     """Return the error for folds or repeats of a cross-validation that are to be a sample."""
     what = "folds and repeats of a cross-validation are no sample: they share training data or items"
     allowed = "queries, data sets or items"
-    remedy = "pass the out-of-fold scores of the items with the variable 'fold': the items are then the sample"
+    remedy = "compare out-of-fold scores over (model, repeat, item), with 'fold': items and training are both counted; "
+    remedy += "or areas over (model, fold): method='corrected_t'"
     return InvalidInputError(what, where, received, allowed, remedy)
 
 

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     import xarray as xr  # elsewhere only where it is called: the command line reads options and names without it
 
 MODEL, QUERY, CLASS, ITEM = "model", "query", "class", "item"
-RANKING_DIMS = (MODEL, QUERY, CLASS)  # which tell rankings apart; a data set has queries or classes, not both
+REPEAT = "repeat"  # of a cross-validation: the same items, ranked by models that learned from other parts
+RANKING_DIMS = (MODEL, QUERY, CLASS, REPEAT)  # which tell rankings apart; a data set has one of the last three
 ESTIMATOR, METHOD, BOUND, GRADE = "estimator", "interval_method", "ci_bound", "grade"
 OLD_METHOD = "method"  # what results of version 0.1 call it, and xarray a keyword of `sel`
 LOWER = "lower_is_better"  # the attribute that names the measures of which less is better
 OF_VALUES = ("measure", "unit", LOWER, "negated", "columns_left_out", "averaged_over")  # attributes
 MEASURE, UNIT = "measure", "unit"  # of values of any measure: a dimension or an attribute, and the word for a query
-RESAMPLE, FOLD, REPEAT = "resample", "fold", "repeat"
+RESAMPLE, FOLD = "resample", "fold"
 GROUP, GROUPS = "group", "groups of items"  # the name of labels without one; an axis for all groups, in blocks only
 BOUNDS = ("lower", "upper")
 OF_INTERVALS = ("level", METHOD)  # coordinates of a result that say nothing of its estimates
@@ -42,6 +43,7 @@ class VariableSpec:
     required: bool = False
 
 
+_OF_RANKINGS = ((MODEL,), *((MODEL, dim) for dim in (QUERY, CLASS, REPEAT)))
 _LABEL_DIMS = ((ITEM,), (QUERY, ITEM), (CLASS, ITEM), (MODEL, QUERY, ITEM), (MODEL, ITEM))
 
 SCORE_VARIABLES = {
@@ -49,7 +51,7 @@ SCORE_VARIABLES = {
     for spec in (
         VariableSpec(
             "score",
-            ((MODEL, ITEM), (MODEL, QUERY, ITEM), (MODEL, CLASS, ITEM)),
+            ((MODEL, ITEM), (MODEL, QUERY, ITEM), (MODEL, CLASS, ITEM), (MODEL, REPEAT, ITEM)),
             "f",
             "Score of an item by a model; larger is more positive, NaN is no score.",
             required=True,
@@ -71,11 +73,9 @@ SCORE_VARIABLES = {
         VariableSpec("positive_weight", _LABEL_DIMS, "fiu", "Weight as a positive (soft label)."),
         VariableSpec("negative_weight", _LABEL_DIMS, "fiu", "Weight as a negative (soft label)."),
         VariableSpec("cluster", ((ITEM,), (QUERY,)), "iuOTU", "Group of dependent items or queries."),
-        VariableSpec("fold", ((ITEM,), (QUERY,)), "iu", "Cross-validation fold."),
-        VariableSpec(
-            "n_missing", ((MODEL,), (MODEL, QUERY), (MODEL, CLASS)), "iu", "NaN scores of real (not padding) items."
-        ),
-        VariableSpec("digest", ((MODEL,), (MODEL, QUERY), (MODEL, CLASS)), "u", "Digest of all the data of a ranking."),
+        VariableSpec("fold", ((ITEM,), (QUERY,), (REPEAT, ITEM)), "iu", "Fold in which the item was held out."),
+        VariableSpec("n_missing", _OF_RANKINGS, "iu", "NaN scores of real (not padding) items."),
+        VariableSpec("digest", _OF_RANKINGS, "u", "Digest of all the data of a ranking."),
     )
 }
 
@@ -157,6 +157,15 @@ FLAGS = tuple(
     )
 )
 FLAG_BITS = {flag.name: flag.bit for flag in FLAGS}
+
+
+N_FOLDS = "n_folds_of_repeats"  # an attribute of results
+
+
+def folds_of_repeats(scores: xr.Dataset) -> int | None:
+    """Return how many folds each repeat of a cross-validation has, if there are repeats that have any."""
+    fold = scores.get(FOLD)
+    return None if fold is None or REPEAT not in fold.dims else int(fold.max()) - int(fold.min()) + 1
 
 
 QUANTITY = "quantity"

@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, PADDING, QUERY, RANKING_DIMS
+from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, PADDING, QUERY, RANKING_DIMS, REPEAT
 
 Region = tuple[slice, ...]  # of scores
 
@@ -74,7 +74,7 @@ def ranking_digests(part: xr.Dataset) -> NDArray[np.uint64]:
     its end, which grows when a longer ranking is added.
     """
     lead = [dim for dim in RANKING_DIMS if dim in part["score"].dims]
-    unit = CLASS if CLASS in lead else QUERY
+    unit = next((dim for dim in (CLASS, REPEAT) if dim in lead), QUERY)
     names = sorted({str(name) for name in part.data_vars if name not in DERIVED} | ({ITEM} & set(part.coords)))
     lengths = _Values.of(_lengths(part))
     is_ragged = MODEL in lengths.lead  # then nothing along the items is shared

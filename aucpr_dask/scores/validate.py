@@ -195,8 +195,6 @@ def _validate_variable(variable: xr.DataArray, spec: terms.VariableSpec, path: s
         usual = _usual_dims(variable, spec)
         received, how = f"({', '.join(map(str, variable.dims))})", f"dataset.transpose{usual}" if usual else None
         others = tuple(str(dim) for dim in variable.dims if dim not in terms.RANKING_DIMS)
-        if terms.REPEAT in others:
-            how = "one repetition: dataset.isel(repeat=0)"
         if spec.name == "score" and others and terms.ITEM not in others:
             how = f"dataset.rename({{{others[0]!r}: 'item'}})"
             how = how if len(others) == 1 else f"dataset.stack(item={others}, create_index=False)"
