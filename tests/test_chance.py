@@ -16,8 +16,8 @@ from scipy import stats
 
 import aucpr_dask as ap
 from aucpr_dask.errors import ChunkError, InvalidInputError, MissingScoresError, WideBoundsWarning
-from aucpr_dask.kernels import chance_bounds as bounds
-from aucpr_dask.kernels.chance_bounds import Orders, chance_bounds
+from aucpr_dask.kernels import chance as bounds
+from aucpr_dask.kernels.chance import Orders, chance_bounds
 
 NAN = math.nan
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -14,17 +14,17 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import InvalidInputError, WideBoundsWarning
+from aucpr_dask.errors import InvalidInputError, WideBoundsWarning, few
 from aucpr_dask.evaluation.mapping import map_rankings
 from aucpr_dask.evaluation.rankings import Rows, evaluate_rankings, memberships
-from aucpr_dask.evaluation.request import Prepared, prepare
+from aucpr_dask.evaluation.request import prepare
 from aucpr_dask.inference.pairs import benjamini_hochberg
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import CONVENTION, READINGS, EvaluationOptions, Reading, takes
 from aucpr_dask.schema.terms import ITEM, ITEM_ROLES, QUANTITY, QUERY, Sentences
 
 if TYPE_CHECKING:
-    from aucpr_dask.kernels.chance_bounds import Orders
+    from aucpr_dask.kernels.chance import Orders
 
 Array = NDArray[Any]
 
@@ -116,33 +116,22 @@ def chance(
     if over is not None:
         choose((QUERY,), over, "over")
     prepared = prepare(locals(), options, dim)
-    if isinstance(score, xr.DataArray):
-        return _labelled(prepared, over)
+    arrays, lacking = prepared.arrays, None
     if over is not None:
-        raise _without_queries("arrays without names of dimensions")
-    sizes = {QUANTITY: len(COLUMNS)}
-    columns = map_rankings(chance_of_rankings, prepared.arrays, sizes, prepared.dim, options=options)
-    area, lower, upper = (prepared.unwrapped(columns.isel({QUANTITY: i})) for i in range(len(COLUMNS)))
-    return Chance(area, lower, upper, _adjusted(upper))
-
-
-def _labelled(prepared: Prepared, over: str | None) -> xr.Dataset:
-    """Test labelled arrays, over all queries at once if asked to."""
-    arrays = prepared.arrays
-    lacking = None
-    if over is not None:
-        if over not in arrays["score"].dims:
-            raise _without_queries(f"dimensions ({', '.join(map(str, arrays['score'].dims))})")
-        arrays = {
-            name: array.chunk({over: -1}) if over in array.dims and array.chunks else array
-            for name, array in arrays.items()
-        }
+        if prepared.axes is not None or over not in arrays["score"].dims:
+            received = "arrays without names" if prepared.axes is not None else few(map(str, arrays["score"].dims))
+            allowed = f"a DataArray of scores with the dimension {QUERY!r}"
+            remedy = "leave out over, or name the dimension of the queries"
+            raise InvalidInputError("there are no queries to average over", "option 'over'", received, allowed, remedy)
+        is_split = {name: over in array.dims and array.chunks is not None for name, array in arrays.items()}
+        arrays = {name: array.chunk({over: -1}) if is_split[name] else array for name, array in arrays.items()}
         lacking = frozenset(name for name, array in arrays.items() if over not in array.dims)
-    sizes = {QUANTITY: len(COLUMNS)}
-    options = {"options": prepared.options, "lacking": lacking}
-    stacked = map_rankings(chance_of_rankings, arrays, sizes, prepared.dim, over, **options)
-    found = {name: stacked.isel({QUANTITY: i}) for i, name in enumerate(COLUMNS)}
+    sizes, given = {QUANTITY: len(COLUMNS)}, {"options": options, "lacking": lacking}
+    columns = map_rankings(chance_of_rankings, arrays, sizes, prepared.dim, over, **given)
+    found = {name: prepared.unwrapped(columns.isel({QUANTITY: i})) for i, name in enumerate(COLUMNS)}
     upper = found["p_value_upper"]
+    if prepared.axes is not None:
+        return Chance(**found, p_adjusted=_adjusted(upper))
     return xr.Dataset(found | {"p_adjusted": upper.copy(data=_adjusted(upper.data))})
 
 
@@ -155,16 +144,6 @@ def _adjusted(p_value: Any) -> Any:
     if known.any():
         adjusted[known] = benjamini_hochberg(np.asarray(p_value)[known])
     return adjusted
-
-
-def _without_queries(received: str) -> InvalidInputError:
-    return InvalidInputError(
-        "there are no queries to average over",
-        where="option 'over'",
-        received=received,
-        allowed=f"a DataArray of scores with the dimension {QUERY!r}",
-        remedy="leave out over, or name the dimension of the queries",
-    )
 
 
 # The blocks of a graph
@@ -192,7 +171,7 @@ def chance_of_rankings(
 
 def _bounded(area: NDArray[np.float64], orders: Array) -> NDArray[np.float64]:
     """Return the mean area of each row, and bounds of its p-value: all rows with the same orders at once."""
-    from aucpr_dask.kernels.chance_bounds import chance_bounds, is_wide
+    from aucpr_dask.kernels.chance import chance_bounds, is_wide
     from aucpr_dask.kernels.compiling import on_all_cores
 
     known = ~np.isnan(area)
@@ -220,27 +199,28 @@ def _orders_of(
     rows: Rows, named: dict[str, Array], n_positive: NDArray[np.float64], options: EvaluationOptions
 ) -> list[Orders]:
     """Return the random orders that each ranking is one of: of the same items, tie groups and positives."""
+    from aucpr_dask.kernels.chance import Orders
+
     label, label_row = rows.distinct(named["label"].astype(np.int8, copy=False))
     score = rows.full(named["score"])
-    is_item, is_positive = memberships(label, options)
-    orders: list[Orders] = []
+    of_labels = memberships(label, options)
     step = max(1, AT_ONCE // max(1, score.shape[1]))
+    orders: list[Orders] = []
     for start in range(0, len(score), step):
         part = slice(start, start + step)
-        items, positives = is_item[label_row[part]], is_positive[label_row[part]]
-        orders += _orders_of_part(score[part], items, positives, n_positive[part], options)
+        is_item, is_positive = (of[label_row[part]] for of in of_labels)
+        facts = _facts_of_orders(score[part], is_item, is_positive, options)
+        orders += [
+            Orders(*given, int(positives))
+            for given, positives in zip(facts, np.nan_to_num(n_positive[part]).tolist(), strict=True)
+        ]
     return orders
 
 
-def _orders_of_part(
-    score: Array,
-    is_item: NDArray[np.bool_],
-    is_positive: NDArray[np.bool_],
-    n_positive: NDArray[np.float64],
-    options: EvaluationOptions,
-) -> list[Orders]:
-    from aucpr_dask.kernels.chance_bounds import Orders
-
+def _facts_of_orders(
+    score: Array, is_item: NDArray[np.bool_], is_positive: NDArray[np.bool_], options: EvaluationOptions
+) -> Iterator[tuple[int, bytes, int, int]]:
+    """Yield, for each ranking, its items with a place, its tie groups, its items below all others, and its hits."""
     is_ranked = is_item & ~np.isnan(score)
     if options.missing == "drop":
         is_item = is_ranked
@@ -251,14 +231,9 @@ def _orders_of_part(
     has_ties = (ordered[:, 1:] == ordered[:, :-1]).any(axis=-1) | (n_last > 1)
     has_ties &= options.ties == "group"
     _refuse_long(n_ranked + n_missing, n_hits)
-    orders = []
-    facts = (n_ranked, n_last, n_missing - n_last, n_hits, np.nan_to_num(n_positive), has_ties)
-    for row, (ranked, last, unranked, hits, positives, tied) in enumerate(
-        zip(*(a.tolist() for a in facts), strict=True)
-    ):
-        sizes = _sizes(ordered[row, :ranked], last).tobytes() if tied else b""
-        orders.append(Orders(ranked + last, sizes, unranked, hits, int(positives)))
-    return orders
+    facts = n_ranked, n_last, n_missing - n_last, n_hits, has_ties
+    for row, (ranked, last, unranked, hits, tied) in enumerate(zip(*(one.tolist() for one in facts), strict=True)):
+        yield ranked + last, _sizes(ordered[row, :ranked], last).tobytes() if tied else b"", unranked, hits
 
 
 def _sizes(ascending: Array, n_last: int) -> NDArray[np.int64]:
@@ -272,11 +247,8 @@ def _refuse_long(n_items: NDArray[np.int64], n_hits: NDArray[np.int64]) -> None:
     """Raise if the steps through a random order would take many minutes."""
     is_long = (n_items * n_hits > MOST_STEPS) | (n_hits > MOST_HITS)
     if is_long.any():
-        first = int(np.flatnonzero(is_long)[0])
-        raise InvalidInputError(
-            "too many items and positives for exact probabilities of random orders",
-            where="argument 'label'",
-            received=f"{n_hits[first]:,} positives among {n_items[first]:,} items",
-            allowed=f"up to {MOST_HITS:,} positives, and {MOST_STEPS:,} as their product with the items",
-            remedy="use the interval of the area instead: aucpr_dask.evaluate",
-        )
+        received = f"{n_hits[is_long][0]:,} positives among {n_items[is_long][0]:,} items"
+        allowed = f"up to {MOST_HITS:,} positives, and {MOST_STEPS:,} as their product with the items"
+        what = "too many items and positives for exact probabilities of random orders"
+        remedy = "use the interval of the area instead: aucpr_dask.evaluate"
+        raise InvalidInputError(what, "argument 'label'", received, allowed, remedy)
