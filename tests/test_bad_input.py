@@ -208,6 +208,7 @@ BAD_OF_CHECK: dict[str, list[Any]] = {
     "text": [3, math.nan, b"x", ["x"], object(), True],
     "estimator_names": [*NO_NAMES, [], ["average_precision", ["x"]], [None], {}],
     "interval_names": [*NO_NAMES, ["logit", ["x"]], [None]],
+    "groupings": [3, math.nan, 1j, [], {}, [None], object(), {3: None}, [("site", 3)], xr.Dataset(), xr.DataTree()],
 }
 
 

@@ -94,6 +94,7 @@ class Groups:
 
 def parted(by: Any, n_items: int, known: Sequence[str] = ()) -> list[tuple[str, Any, Any]]:
     """Return the name, the labels (None: those of the coordinate) and the grouper, or None, of each coordinate."""
+    refuse_no_groups(by)
     listed: list[tuple[Any, Any]]
     if isinstance(by, str):
         listed = [(by, None)]
@@ -113,6 +114,13 @@ def parted(by: Any, n_items: int, known: Sequence[str] = ()) -> list[tuple[str, 
         is_grouper = hasattr(value, "factorize") and not isinstance(value, pd.Series | pd.Index | pd.Categorical)
         found.append((name, None, value) if value is None or is_grouper else (name, value, None))
     return found
+
+
+def refuse_no_groups(by: Any) -> None:
+    """Raise if groups are given by nothing, or by data sets."""
+    if isinstance(by, xr.Dataset | xr.DataTree) or (isinstance(by, Mapping | list | tuple) and not by):
+        what, allowed = "this names no groups", 'names of coordinates, labels of the items, or {"site": labels}'
+        raise bad_argument(what, "by", by, allowed, "name a coordinate: by='site'")
 
 
 def _is_pair(one: Any) -> bool:

@@ -13,11 +13,12 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, clash, few
-from aucpr_dask.evaluation.groups import groups_of, with_labels
+from aucpr_dask.evaluation.groups import groups_of, refuse_no_groups, with_labels
 from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.designs import BY_P_VALUE
 from aucpr_dask.inference.pairs import benjamini_hochberg, holm
+from aucpr_dask.inference.requirements import are_scores
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.terms import BOUND, ITEM, MODEL, Scores, gathered, nodes_of
@@ -53,6 +54,7 @@ def parts_of(node: xr.Dataset, by: Any, path: str) -> Parts:
     """Return the data of every group of scores, or of a result by groups."""
     if "estimate" in node:
         dims = group_dims(node)
+        refuse_no_groups(by)
         if by is not None and list(np.atleast_1d(np.array(by, object))) != dims:
             what, remedy = "this result is evaluated already", "pass the scores, or leave out by"
             raise clash(what, remedy, "the groups of the result, or none", by=by, groups=dims)
@@ -76,7 +78,7 @@ def ask_each(
     An answer is a pair: that at `level`, and that at the level at which the intervals of all groups hold together. Or
     it is the error of a group that cannot be asked about.
     """
-    if all("score" in node for _, node in nodes_of(data)):
+    if are_scores(data, {}):
         data = validated_scores(data)
     found = {}
     for path, node in nodes_of(data):
