@@ -52,6 +52,7 @@ _HOME = {
         "interplay.values": "from_values",
         "metrics.accumulating": "Accumulator",
         "runs.run": "run",
+        "scores.long_form": "to_long to_tree",
         "scores.store": "open_scores save_scores",
         "storage.backends": "history",
         "view.letters": "letters",
@@ -100,6 +101,8 @@ if TYPE_CHECKING:
     from aucpr_dask.interplay.values import from_values as from_values
     from aucpr_dask.metrics.accumulating import Accumulator as Accumulator
     from aucpr_dask.runs.run import run as run
+    from aucpr_dask.scores.long_form import to_long as to_long
+    from aucpr_dask.scores.long_form import to_tree as to_tree
     from aucpr_dask.scores.store import open_scores as open_scores
     from aucpr_dask.scores.store import save_scores as save_scores
     from aucpr_dask.storage.backends import history as history

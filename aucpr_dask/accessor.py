@@ -76,6 +76,8 @@ class _Accessor:
     # Of scores.
     evaluate = _Public("evaluation.api")
     save = _Public("scores.store", "save_scores")
+    to_long = _Public("scores.long_form")
+    to_tree = _Public("scores.long_form")
     # Of results, or of scores, which are evaluated first.
     aggregate = _Public("inference.aggregating")
     compare = _Public("inference.comparing")

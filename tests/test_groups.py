@@ -328,3 +328,57 @@ def test_the_command_line_compares_by_group(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["gate", *common, "--candidate", "new", "--baseline", "old"])
     assert done.exit_code == 1
     assert "c: failed: new is worse than old" in done.output
+
+
+def test_a_tree_and_its_long_form_are_one_another_and_have_the_same_numbers() -> None:
+    data = scores(cluster=clusters, weight=weights)
+    parts = {"b": slice(0, 100), "a": slice(100, 170), "c/d": slice(170, None)}
+    tree = xr.DataTree.from_dict({name: data.isel(item=part) for name, part in parts.items()})
+    long = ap.to_long(tree)
+    back = long.aucpr.to_tree()
+    for name in parts:
+        xr.testing.assert_identical(back[name].to_dataset(), tree[name].to_dataset())
+    expected, found = ap.evaluate(tree, **DRAWN), ap.evaluate(long, by="dataset", **DRAWN)
+    for name in parts:
+        part = found.sel(dataset=name, drop=True).drop_attrs()
+        xr.testing.assert_identical(part, expected[name].to_dataset().drop_attrs())
+    again = xr.DataTree.from_dict({"x": data, "y": data})  # whose items have the same names
+    xr.testing.assert_identical(ap.to_tree(ap.to_long(again))["y"].to_dataset(), data)
+    with pytest.raises(AlignmentError, match="different models"):
+        ap.to_long(xr.DataTree.from_dict({"x": data, "y": data.isel(model=[0])}))
+    with pytest.raises(InvalidInputError, match="does not lie along the items"):
+        ap.to_long(xr.DataTree.from_dict({"x": scores().assign(n_positive=200)}))
+    with pytest.raises(InvalidInputError, match="did you mean 'site'"):
+        ap.to_tree(data, by="sites")
+
+
+def test_queries_become_a_coordinate_without_their_padding() -> None:
+    data = scores(layout=("query",), n=60).drop_vars(["site", "sex", "age"])
+    data["label"][0, 50:] = -2
+    tree = xr.DataTree.from_dict({"a": data, "b": data.isel(item=slice(40))})
+    long = ap.to_long(tree)
+    assert long.sizes == {"model": 2, "item": 50 + 60 + 40 + 40}
+    expected, found = ap.evaluate(tree, **DRAWN), ap.evaluate(long, by=["dataset", "query"], **DRAWN)
+    for name in "ab":
+        part = found.sel(dataset=name, drop=True).drop_attrs()
+        xr.testing.assert_identical(part, expected[name].to_dataset().drop_attrs())
+
+
+def test_tables_keep_columns_of_groups(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {"y": [1, 0, 1, 0], "m": [0.1, 0.2, 0.35, 0.4], "site": list("aabb"), "year": [9, 10, 9, 10], "i": list("pqrs")}
+    )
+    wide = ap.from_dataframe(frame, label="y", by=["site", "year"], item="i", models="m")
+    assert wide["site"].values.tolist() == list("aabb")
+    assert ap.evaluate(wide, by="year")["year"].values.tolist() == [9, 10]
+    tidy = frame.rename(columns={"m": "score"}).assign(model="m")
+    xr.testing.assert_equal(ap.from_dataframe(tidy, label="y", model="model", item="i", by=["site", "year"]), wide)
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    words = ["import", "csv", str(tmp_path / "table.csv"), str(tmp_path / "s.zarr"), "--label", "y", "--models", "m"]
+    done = CliRunner().invoke(main, [*words, "--by", "site", "--by", "year"])
+    assert done.exit_code == 0, done.output
+    stored = ap.open_scores(tmp_path / "s.zarr")
+    assert stored["site"].values.tolist() == list("aabb")
+    assert stored["year"].dtype == np.int64
+    with pytest.raises(InvalidInputError, match="without query"):
+        ap.from_dataframe(frame, label="y", by="site", query="year")

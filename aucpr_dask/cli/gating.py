@@ -73,6 +73,7 @@ def gate(
     from aucpr_dask.inference.gating import WORSE, Gates
 
     of_table = {name: options.pop(name) for name in ("label", "positive", "item", "query", "score")}
+    of_table["by"] = options["by"] or ()
     data, candidates, baseline = _models(sources, candidates, baseline, data_sets, of_table)
     gates = ap.gate(data, candidates, baseline, margin, **cli.given(options))
     if not isinstance(gates, Gates):
@@ -113,7 +114,7 @@ def _models(
     candidates: tuple[str, ...],
     baseline: str | None,
     data_sets: tuple[str, ...],
-    of_table: dict[str, str | None],
+    of_table: dict[str, Any],
 ) -> tuple[Scores, tuple[str, ...], str]:
     """Return the data, and the names of the candidates and of the baseline."""
     from aucpr_dask.schema.options import TableOptions

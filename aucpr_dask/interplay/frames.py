@@ -206,6 +206,7 @@ def from_dataframe(
     weight: str | None = None,
     cluster: str | None = None,
     fold: str | None = None,
+    by: str | Sequence[str] = (),
     exclude: str | Sequence[str] = (),
     negate: bool | str | Sequence[str] = (),
     positive: object = None,
@@ -238,6 +239,9 @@ def from_dataframe(
     cluster, fold : str, optional
         The columns of clusters, whose items depend on each other, and of folds, in which items were held out. With
         `query`, all items of a query have the same.
+    by : str or sequence of str
+        Columns of groups of items, such as sites, years or data sets, kept as coordinates along the items: the names to
+        give to ``evaluate(..., by=)``. Not with `query`, which can be one of them.
     exclude, negate
         Columns, or models, to leave out, and those for which low scores mean positive.
     positive : object, optional
@@ -285,7 +289,7 @@ def from_dataframe(
             received = f"model={model!r} without item"
             raise InvalidInputError(what, "argument 'item'", received, "the column of item names", "name it: item=...")
         keys = [name for name in (dataset, query, item) if name is not None]
-        values = [name for name in (label, weight, cluster, fold) if name is not None]
+        values = [name for name in (label, weight, cluster, fold, *options.by) if name is not None]
         wide = _pivoted(_chosen_columns(table, [*keys, *values, model, score]), keys, values, model, score)
         found = tuple(str(name) for name in wide if name not in {*keys, *values})
         models_of = found if options.models is None else options.models

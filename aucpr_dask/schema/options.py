@@ -489,12 +489,13 @@ class TableOptions(Options):
     weight: str | None = option(None, "The column of sample weights.", check=column)
     cluster: str | None = option(None, "The column of clusters, whose items depend on each other.", check=column)
     fold: str | None = option(None, "The column of folds, in which items were held out.", check=column)
+    by: tuple[str, ...] = option((), "A column of groups of items, kept as a coordinate along them.", check=columns)
     dtype: str = option("float64", PRECISION, allowed=DTYPES)
 
     @property
     def roles(self) -> list[str]:
         """The columns that are not models."""
-        named = (self.label, self.item, self.query, self.dataset, self.weight, self.cluster, self.fold)
+        named = (self.label, self.item, self.query, self.dataset, self.weight, self.cluster, self.fold, *self.by)
         return list(dict.fromkeys(name for name in named if name is not None))
 
 

@@ -40,6 +40,7 @@ ROLE_WORDS = frozenset({"weight", "weights", "cluster", "group", "groups"})
 LEAST_ROWS = 100  # fewer may be scores of a small example
 MOST_COLUMNS = 20  # listed in a note
 
+OF_GROUP = "group by "  # before the names of columns of groups, which may be those of roles
 PANDAS_INDEX = "__index_level_"  # of a level without a name
 _TRUTH = {"true": terms.POSITIVE, "false": terms.NEGATIVE}
 
@@ -56,6 +57,7 @@ def import_table(
     weight: str | None = None,
     cluster: str | None = None,
     fold: str | None = None,
+    by: str | Sequence[str] = (),
     exclude: str | Sequence[str] = (),
     negate: bool | str | Sequence[str] = (),
     positive: object = None,
@@ -94,6 +96,9 @@ def import_table(
     cluster, fold : str, optional
         The columns of clusters, whose items depend on each other, and of folds, in which items were held out. With
         `query`, all items of a query have the same.
+    by : str or sequence of str
+        Columns of groups of items, such as sites or years, kept as coordinates along the items; not with `query`, which
+        can be one of them.
     exclude : str or sequence of str
         Columns that are not models.
     negate : bool or str or sequence of str
@@ -170,6 +175,12 @@ def _read_tables(
     if options.item is not None and options.query is not None:
         what = "item names cannot be combined with queries, which have their own items"
         raise clash(what, "leave out item", "one of them", item=options.item, query=options.query)
+    if options.by and options.query is not None:
+        what, remedy = "groups lie along the items, and each query has its own", "by=[query, ...], without query"
+        raise clash(what, remedy, "one of them", by=options.by, query=options.query)
+    if taken := [name for name in options.by if name in (*terms.SCORE_VARIABLES, terms.MODEL, terms.ITEM)]:
+        what, remedy = "these names are those of variables of scores", "rename the columns, or name them by their roles"
+        raise InvalidInputError(what, "argument 'by'", few(map(repr, taken)), "other names", remedy)
     _check_same_columns(tables)
     models, notes = _choose_models(tables[0], options)
     negated = _negated(models, options.negate)
@@ -385,6 +396,15 @@ def _names(batch: Batch, column: str) -> Sequence[str]:
     return names
 
 
+def _numbers_or_words(words: np.ndarray) -> np.ndarray:
+    """Return labels as whole numbers, if all are written as such, so that 9 comes before 10."""
+    try:
+        numbers = words.astype(np.int64)
+    except (ValueError, OverflowError):
+        return words
+    return numbers if (numbers.astype(str) == words).all() else words
+
+
 def _weights_of(batch: Batch, column: str) -> np.ndarray:
     weights = batch.numbers(column)
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
@@ -417,7 +437,8 @@ def _share_out(
         cells["weight"] = _weights_of(batch, options.weight)
     if options.fold is not None:
         cells["fold"] = _folds_of(batch, options.fold)
-    for role, column in (("item", options.item), ("query", options.query), ("cluster", options.cluster)):
+    named = [("item", options.item), ("query", options.query), ("cluster", options.cluster)]
+    for role, column in (*named, *((OF_GROUP + name, name) for name in options.by)):
         if column is not None:
             cells[role] = np.array(_names(batch, column), object)
     if options.dataset is None:
@@ -465,6 +486,8 @@ class _Node:
             self._place = cells["query"] * self._shape[1] + place_in_query
         elif "item" in cells:
             coords[terms.ITEM] = cells["item"]
+        of_groups = {role.removeprefix(OF_GROUP): words for role, words in cells.items() if role.startswith(OF_GROUP)}
+        coords |= {name: (terms.ITEM, _numbers_or_words(words)) for name, words in of_groups.items()}
         scores = da.zeros((len(models), *self._shape), dtype=dtype, chunks=-1)
         variables = {
             "score": ((terms.MODEL, *dims), scores),
