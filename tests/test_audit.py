@@ -368,7 +368,9 @@ def test_a_file_is_read_as_its_table(tmp_path: Path) -> None:
 def test_instances_resolved_or_not_are_audited() -> None:
     made = ap.audit(swe_bench(15, 120), unit_name="instance")
     assert "With 120 instances" in dict(made.verdict)["Resolution"]
-    assert dict(made.verdict)["A new instance"]
+    assert "A new instance" not in dict(made.verdict)  # an instance is resolved or not: there are no ranks on it
+    assert made.findings["new_unit_rank_interval"].isnull().all()
+    assert "new instance" not in repr(made)
 
 
 def test_topics_of_trec_agree_with_what_is_known_of_them(real_data: Path) -> None:

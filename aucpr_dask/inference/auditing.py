@@ -37,7 +37,10 @@ VARIABLES: dict[str, tuple[tuple[str, ...], str]] = {
         f"Units like these that tell the model from the next with power {POWER:g}, "
         "at the difference and the standard error observed.",
     ),
-    "new_unit_rank_interval": ((MODEL, BOUND), f"Ranks to expect on one new unit, with probability {EXPECTED:g}."),
+    "new_unit_rank_interval": (
+        (MODEL, BOUND),
+        f"Ranks to expect on one new unit, with probability {EXPECTED:g}; NaN if all values are 0 or 1.",
+    ),
     "share_of_spread": ((QUERY,), "Share of the unit in the variance of the means between models; all add up to 1."),
     "leader_without": ((QUERY,), "The best model if the unit is left out."),
     "swaps_without": ((QUERY,), "Pairs of the first ten models that change their order if the unit is left out."),
@@ -193,8 +196,10 @@ def _units(estimates: Estimates) -> tuple[dict[str, Any], dict[str, Any]]:
     values = estimates.values
     ranks: Floats = np.asarray(rankdata(-values, axis=0), np.float64)
     without = leave_out_each(values, ranks, EXPECTED)
+    expected = np.clip(expected_ranks(ranks, EXPECTED), 1, len(values))
+    are_outcomes = np.isin(np.abs(values), (0, 1)).all()  # half the models share a rank, so ranks say nothing there
     found = {
-        "new_unit_rank_interval": np.clip(expected_ranks(ranks, EXPECTED), 1, len(values)),
+        "new_unit_rank_interval": np.where(are_outcomes, np.nan, expected),
         "share_of_spread": shares_of_spread(values),
         "leader_without": np.array(estimates.names, object)[without.leader],
         "swaps_without": without.n_swaps,

@@ -93,7 +93,7 @@ def compare(
         these units with other items. ``"both"`` resamples units and the items of each, which counts the noise of
         items twice, so it is conservative.
     method : str, optional
-        For units ``"sign_flip"`` (default: tests that are exact if differences are symmetric, intervals that flip the
+        For units ``"sign_flip"`` (default: exact if differences are jointly symmetric, with intervals that flip the
         residuals), ``"bootstrap_t"`` (each resample divided by its own error: for skewed differences), ``"bootstrap"``
         (one error for all resamples: for many units), ``"t"``, ``"wilcoxon"`` (p-values only) or ``"random_effects"``
         (default over data sets whose variances are known, see Notes); for folds ``"corrected_t"``; for items
@@ -194,7 +194,7 @@ def compare(
     array([1.    , 0.0625, 1.    ])
     >>> comparison.attrs["design"]  # doctest: +NORMALIZE_WHITESPACE
     'signs flipped: the differences on 5 queries, each with its items, all 32 choices of signs; fixed: the 3 models;
-    exact if differences are symmetric'
+    exact if differences are jointly symmetric'
     """
     question = ComparisonOptions.among(locals())
     if has_groups(data, by):

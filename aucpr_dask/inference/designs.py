@@ -38,7 +38,7 @@ WITH_MACHINE: dict[str, tuple[str, ...]] = {UNITS: (POWERED,)}
 """The methods where people labelled a part of the units, and a machine all."""
 
 CONDITIONS = {
-    (UNITS, "sign_flip"): "exact if differences are symmetric",
+    (UNITS, "sign_flip"): "exact if differences are jointly symmetric",
     (UNITS, "bootstrap_t"): "approximate, also if differences are skewed",
     (UNITS, "bootstrap"): "approximate, with many units",
     (UNITS, "t"): "exact if differences are normal",

@@ -14,7 +14,7 @@ from aucpr_dask.errors import InvalidInputError, bad_argument, clash, few, print
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.inference.comparing import Baseline, positions
 from aucpr_dask.inference.covarying import OTHER_MODEL
-from aucpr_dask.inference.designs import ITEMS, UNITS, unit_names
+from aucpr_dask.inference.designs import ITEMS, UNITS, reading_of, unit_names
 from aucpr_dask.inference.grouped import Parts, ask_each, has_groups
 from aucpr_dask.inference.methods import Pairs, adjusted_p_values
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
@@ -66,6 +66,10 @@ class Gate(Sentences):
         Whether less of the measure is better; then the difference is by how much the candidate is lower.
     group : str
         The group of items that is judged, if groups are.
+    method : str
+        Of the comparison, as in :func:`compare`.
+    reading : str
+        The grade that counts as positive, and the rule for ties, if graded or not the default.
     """
 
     verdict: str
@@ -85,6 +89,8 @@ class Gate(Sentences):
     caveat: str = ""
     lower_is_better: bool = False
     group: str = ""
+    method: str = ""
+    reading: str = ""
 
     @property
     def passed(self) -> bool:
@@ -105,10 +111,12 @@ class Gate(Sentences):
             return f"{claim}: {self.limits}"
         (candidate, baseline), (lower, upper) = self.estimates, self.interval
         by = "better by" if self.lower_is_better else "difference"
+        measure = in_words(self.measure) + (f" ({self.reading})" if self.reading else "")
+        by_method = f" by {in_words(self.method)}" if self.method else ""
         said = (
-            f"{claim}: {in_words(self.measure)} {candidate:.4f} against {baseline:.4f}, {by} "
+            f"{claim}: {measure} {candidate:.4f} against {baseline:.4f}, {by} "
             f"{self.difference:+.4f}, {percent(self.level)} interval {lower:+.4f} to {upper:+.4f}, "
-            f"{p_value_in_words(self.p_value)}"
+            f"{p_value_in_words(self.p_value)}{by_method}"
         )
         more = self.caveat if self.passed else self.limits
         return f"{said}; {more}" if more else said
@@ -209,8 +217,8 @@ def gate(
     >>> result = xr.Dataset({"estimate": (("model", "query"), areas)}, coords={"model": ["old", "new", "tiny"]})
     >>> gate(result, "new", "old", margin=0.08)  # doctest: +NORMALIZE_WHITESPACE
     passed: new is not worse than old by more than 0.08: estimate 0.4000 against 0.4000, difference +0.0000,
-    95 % interval -0.0748 to +0.0200, p = 1; over 6 queries, rare large losses may not show: below 30, do not rely on a
-    pass alone
+    95 % interval -0.0748 to +0.0200, p = 1 by sign flip; over 6 queries, rare large losses may not show: below 30, do
+    not rely on a pass alone
     >>> gate(result, "tiny", "old").verdict
     'worse'
     """
@@ -332,6 +340,8 @@ def _gates(sample: PairedSample, given: Sequence[str | int], margin: float, powe
                 design=design,
                 caveat=caveat,
                 lower_is_better=sample.estimates.direction < 0,
+                method=sample.sampling.method,
+                reading=", ".join(reading_of(sample.node.attrs)),
             )
         )
     return found

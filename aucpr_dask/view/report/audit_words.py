@@ -56,7 +56,7 @@ def verdict(findings: xr.Dataset) -> list[tuple[str, str]]:
         ("Neighbours", _neighbours(findings)),
         ("First place", _first_place(findings)),
         ("Resolution", _resolution(findings)),
-        (f"A new {one}", _new_unit(findings)),
+        *([(f"A new {one}", _new_unit(findings))] if has_expected_ranks(findings) else []),
         (f"{many.capitalize()} that decide", _deciding(findings)),
         ("Stability", _stability(findings)),
     ]
@@ -121,6 +121,11 @@ def _resolution(findings: xr.Dataset) -> str:
         f"{said} To tell the first from the second, {amount(gap, findings)} apart, would take about {rounded(needed)} "
         f"{unit_names(QUERY, facts)[1]}."
     )
+
+
+def has_expected_ranks(findings: xr.Dataset) -> bool:
+    """Whether ranks are to be expected on a new unit: not where units are outcomes, won or lost."""
+    return bool(findings["new_unit_rank_interval"].notnull().any())
 
 
 def _new_unit(findings: xr.Dataset) -> str:

@@ -27,7 +27,15 @@ from aucpr_dask.schema import checks
 from aucpr_dask.schema.options import ComparisonOptions, renamed
 from aucpr_dask.schema.terms import BOUND, MODEL, QUERY, UNIT, percent
 from aucpr_dask.scores.importing.files import unknown_column
-from aucpr_dask.view.report.audit_words import amount, headline, names_of, rounded, span, verdict
+from aucpr_dask.view.report.audit_words import (
+    amount,
+    has_expected_ranks,
+    headline,
+    names_of,
+    rounded,
+    span,
+    verdict,
+)
 from aucpr_dask.view.report.pages import asset, checked_target, rendered, write_page
 from aucpr_dask.view.reprs import WIDTH, plain_text
 from aucpr_dask.view.tables import Column, Sheet
@@ -270,8 +278,9 @@ def models_sheet(findings: xr.Dataset, top: int | None = None) -> Sheet:
         Column("p (next)", p_values),
         Column("needed", needed, right=True),
         Column("groups", [span(ends) for ends in zip(of["first_group"], of["last_group"], strict=True)]),
-        Column(f"new {one}", list(map(span, of["new_unit_rank_interval"]))),
     ]
+    if has_expected_ranks(findings):
+        columns.append(Column(f"new {one}", list(map(span, of["new_unit_rank_interval"]))))
     ends = of["simultaneous_rank_interval"].astype(float)
     bars = [(low, float(rank), high) for (low, high), rank in zip(ends, of["rank"], strict=True)]
     n_models = findings.sizes[MODEL]
@@ -317,7 +326,7 @@ def _picture(findings: xr.Dataset) -> dict[str, Any]:
     for name in ("simultaneous_rank_interval", "new_unit_rank_interval"):
         best, worst = np.repeat(findings[name].transpose(BOUND, MODEL).values, 2, axis=1)
         y = np.concatenate([best - 1, worst[::-1]]) * height / n_models
-        outlines.append(" ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True)))
+        outlines.append(" ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True) if np.isfinite(b)))
     return {"width": width, "height": height, "sets": outlines[0], "expected": outlines[1], "last": n_models}
 
 
