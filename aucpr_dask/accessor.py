@@ -45,7 +45,9 @@ class Plots:
         names = set.intersection(*(set(map(str, node.data_vars)) for _, node in nodes_of(self._data)))
         for name, plot in USUAL_PLOTS.items():
             if name in names:
-                return getattr(self, plot)(**options)
+                dims = {str(dim) for _, node in nodes_of(self._data) for dim in node.dims}
+                is_of_pairs = plot == "differences" and dims & {"other_model", "baseline"} and "baseline" not in options
+                return getattr(self, "pairs" if is_of_pairs else plot)(**options)
         from aucpr_dask.errors import InvalidInputError
 
         allowed = "scores, results, comparisons, ranks and studies"
@@ -63,6 +65,7 @@ class Plots:
     replicates = _Public("view.plots")
     # Of comparisons, ranks and studies.
     differences = _Public("view.plots")
+    pairs = _Public("view.plots")
     ranks = _Public("view.plots")
     coverage = _Public("view.plots")
 

@@ -285,6 +285,61 @@ def test_a_query_of_real_runs(shipped: xr.DataTree) -> None:
         shipped.aucpr.plot.roc(query="CD0", **options)
 
 
+@pytest.mark.parametrize(("n_models", "n_curves"), [(1, 1), (5, 5), (10, 10), (11, 3)])
+def test_up_to_ten_curves_are_drawn_unasked(n_models: int, n_curves: int) -> None:
+    for plot in ("precision_recall", "roc"):
+        ax = getattr(named([f"m{i}" for i in range(n_models)]).aucpr.plot, plot)()
+        check_legible(ax)
+        lines = [line for line in ax.lines if str(line.get_label()).startswith("m")]
+        looks = {str((line.get_color(), line._unscaled_dash_pattern)) for line in lines}  # type: ignore[attr-defined]
+        assert len(lines) == len(looks) == n_curves
+
+
+LONG = [
+    f"experiment_{i:04d}/model=bert-large-uncased/lr={rate}/seed={i % 3}" for i, rate in enumerate(["1e-3", "5e-5"] * 6)
+]
+
+
+@pytest.mark.filterwarnings("ignore:method='bootstrap' over")
+def test_names_keep_what_tells_them_apart_and_nothing_is_cut() -> None:
+    scores = named(LONG)
+    result = ap.evaluate(scores)
+    drawn = [scores.aucpr.plot(), result.aucpr.plot(), result.aucpr.plot.caterpillar(), ap.rank(scores).aucpr.plot()]
+    drawn += [ap.compare(scores, LONG[3]).aucpr.plot(), ap.compare(scores).aucpr.plot()]
+    for ax in drawn:
+        check_legible(ax)
+        ax.figure.canvas.draw()
+        assert all(re.search(r"00\d\d.*(1e-3|5e-5)", text) for text in texts_of(ax) if "experim" in text)
+        whole = ax.figure.bbox
+        of_legend = [text for legend in ax.figure.legends for text in legend.get_texts()]
+        rows = [text for text in ax.get_yticklabels() if "experim" in text.get_text()]
+        for text in (one for one in (ax.xaxis.label, ax.yaxis.label, *of_legend, *rows) if one.get_text()):
+            box = text.get_window_extent()
+            assert whole.x0 - 1 <= box.x0 <= box.x1 <= whole.x1 + 1, text
+            assert whole.y0 - 1 <= box.y0 <= box.y1 <= whole.y1 + 1, text
+
+
+def test_all_pairs_have_a_picture() -> None:
+    scores = named(["a", "b", "c"])
+    comparison = ap.compare(scores)
+    ax = comparison.aucpr.plot()
+    check_legible(ax)
+    (image,) = ax.images
+    assert rows_of(ax) == [text.get_text() for text in ax.get_xticklabels()] == ["a", "b", "c"]
+    expected = comparison["difference"].values
+    assert np.ma.is_masked(image.get_array()[1, 1])
+    np.testing.assert_allclose(image.get_array()[0, 2], expected[0, 2])
+    dots = [line for line in ax.lines if line.get_label() == "differs"]
+    assert {*zip(*dots[0].get_data(), strict=True)} == {
+        *zip(*np.nonzero(comparison["p_adjusted"].values <= 0.05), strict=True)
+    }
+    several = ap.compare(scores, ["a", "b"]).aucpr.plot()
+    assert several.images[0].get_array().shape == (3, 2)
+    assert "from a" in ap.compare(scores, ["a", "b"]).aucpr.plot(baseline="a").get_xlabel()
+    with pytest.raises(InvalidInputError, match=r"plot\.pairs"):
+        comparison.aucpr.plot.differences()
+
+
 @pytest.mark.parametrize("others", ["quantiles", "density"])
 def test_thousands_of_curves_are_few_artists(others: str) -> None:
     scores = ap.simulate.binormal(1.0).sample(200, 0.2, n_simulations=N_MANY).compute()
@@ -544,8 +599,8 @@ def test_the_wrong_kind_is_named(clef_result: xr.Dataset, kind: str, plot: str, 
     ("options", "words"),
     [
         ({"model": "absent"}, "no such model"),
-        ({"model": list("abcdefg")}, "too many curves"),
-        ({"top": 9}, "top must be"),
+        ({"model": [f"m{i}" for i in range(11)]}, "too many curves"),
+        ({"top": 11}, "top must be"),
         ({"bands": "wide"}, "unknown bands"),
         ({"bands": "both"}, "hide each other"),
         ({"others": "spaghetti"}, "unknown others"),
@@ -554,7 +609,7 @@ def test_the_wrong_kind_is_named(clef_result: xr.Dataset, kind: str, plot: str, 
 )
 def test_options_of_curves_are_checked(options: dict[str, object], words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
-        named(list("abcdefg")).aucpr.plot.precision_recall(**options)
+        named([f"m{i}" for i in range(11)]).aucpr.plot.precision_recall(**options)
 
 
 def test_many_data_sets_need_a_choice(shipped: xr.DataTree) -> None:
@@ -632,7 +687,7 @@ def test_options_of_leaderboards_are_checked(options: dict[str, object], words: 
 def test_a_query_that_is_not_there_is_not_in_the_title() -> None:
     with pytest.raises(InvalidInputError, match="there is no such query"):
         named(["a", "b"]).aucpr.plot.precision_recall(query="q1")
-    with pytest.raises(InvalidInputError, match="top must be a whole number from 0 to 6"):
+    with pytest.raises(InvalidInputError, match="top must be a whole number from 0 to 10"):
         named(["a", "b"]).aucpr.plot.precision_recall(top=2.5)
 
 

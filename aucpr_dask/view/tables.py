@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import takewhile
+from itertools import groupby, takewhile
 from typing import Any
 
 import pandas as pd
@@ -221,6 +222,8 @@ def _attribute(value: object) -> str:
 
 # Names that fit
 
+WORDS = re.compile(r"[^\W_]+|[\W_]")
+
 
 def shorten(name: str, width: int) -> str:
     """Cut the middle out of a name that is wider than `width` cells; escape characters that do not print."""
@@ -230,11 +233,11 @@ def shorten(name: str, width: int) -> str:
 def distinct(names: Sequence[str], width: int) -> list[str]:
     """Shorten the names of one table such that different names stay different.
 
-    Names that fit are kept whole. Others are cut in the middle, or where they agree. Names that cannot be told apart
-    by any cut are numbered.
+    Names that fit are kept whole. Others lose the words that all of their kind share, or else their middle, or where
+    they agree. Names that cannot be told apart by any cut are numbered.
     """
     printed = {name: _printed(name) for name in dict.fromkeys(names)}
-    shown = {name: _cut(text, width, width // 2) for name, text in printed.items()}
+    shown = {name: _cut(text, width, width // 2) for name, text in _without_shared_words(printed, width).items()}
     alike = _alike(shown)
     for head in sorted(range(width), key=lambda head: abs(head - width // 2)):
         if not alike:
@@ -252,6 +255,32 @@ def distinct(names: Sequence[str], width: int) -> list[str]:
             mark = f"{CUT}{number}"
             shown[name] = f"{_start(printed[name], max(0, width - cell_len(mark)))}{mark}"
     return [shown[name] for name in names]
+
+
+def _without_shared_words(printed: dict[str, str], width: int) -> dict[str, str]:
+    """Cut words that are the same in all long names of as many words, the longest first, until these names fit."""
+    words = {name: WORDS.findall(text) for name, text in printed.items() if cell_len(text) > width}
+    kinds: dict[int, list[str]] = {}
+    for name, parts in words.items():
+        kinds.setdefault(len(parts), []).append(name)
+    cut: dict[str, str] = {}
+    for kind in kinds.values():
+        columns = [set(column) for column in zip(*(words[name] for name in kind), strict=True)]
+        is_shared = [len(column) == 1 for column in columns]
+        if [shared for shared, _ in groupby(is_shared)].count(False) < 2:
+            continue  # they differ in one place, around which both ends can be kept
+        runs = [list(run) for shared, run in groupby(range(len(columns)), is_shared.__getitem__) if shared]
+        runs.sort(key=lambda run: sum(len(words[kind[0]][i]) for i in run), reverse=True)
+        gone: dict[int, str] = {}
+        for run in runs:
+            gone |= dict.fromkeys(run, "") | {run[0]: CUT}
+            made = {name: "".join(gone.get(i, word) for i, word in enumerate(words[name])) for name in kind}
+            room = width - max(map(cell_len, made.values()))
+            if room >= 0:  # for the start of what was cut last
+                gone[run[0]] = _start("".join(words[kind[0]][i] for i in run), room) + CUT
+                cut |= {name: "".join(gone.get(i, word) for i, word in enumerate(words[name])) for name in kind}
+                break
+    return printed | cut
 
 
 def _printed(name: str) -> str:

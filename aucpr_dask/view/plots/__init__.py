@@ -13,7 +13,7 @@ except ImportError as error:
     ) from error
 
 from aucpr_dask.view.plots.curves import achievable, precision_recall, roc
-from aucpr_dask.view.plots.leaderboards import caterpillar, differences, forest, ranks, replicates
+from aucpr_dask.view.plots.leaderboards import caterpillar, differences, forest, pairs, ranks, replicates
 from aucpr_dask.view.plots.overviews import coverage, heatmap, power
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "differences",
     "forest",
     "heatmap",
+    "pairs",
     "power",
     "precision_recall",
     "ranks",

@@ -24,14 +24,14 @@ from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import UNITS
 from aucpr_dask.schema.terms import BOUND, ITEM, MODEL, Scores, percent
 from aucpr_dask.view.plots import style, subjects
-from aucpr_dask.view.plots.leaderboards import Models
+from aucpr_dask.view.plots.leaderboards import MOST_COMPARED, Models
 from aucpr_dask.view.tables import distinct
 
 NOTHING = "A model has no curve:\nit needs both positive and negative items."
 BANDS = ("none", "pointwise", "simultaneous", "both")
 OTHERS = ("quantiles", "density", "none")
-MOST_NAMED, MOST_BANDS = 6, 2
-TOP = 3
+MOST_NAMED, MOST_BANDS = 10, 2
+TOP = 3  # of more models than can be named
 STEPS = 400  # places along a curve, about one per pixel
 FINE = 500  # up to this many positives, every drop of a curve is drawn exactly
 F_LEVELS = (0.2, 0.4, 0.6, 0.8)
@@ -64,8 +64,8 @@ class _Subject(NamedTuple):
         prevalence = self.options.get("prevalence")
         areas = np.ravel(estimate(**(self.of(self.named) | {"prevalence": prevalence}), estimator=by))
         shown = [f" ({short} = {area:.2f})" if np.isfinite(area) else "" for area in areas]
-        shortened = distinct([names[i] for i in self.named], style.LONGEST_NAME)
-        return [style.as_label(name) + area for name, area in zip(shortened, shown, strict=True)]
+        shortened = distinct([*(names[i] for i in self.named), *names[:MOST_COMPARED]], style.LONGEST_NAME)
+        return [style.as_label(name) + area for name, area in zip(shortened, shown, strict=False)]
 
 
 @style.styled
@@ -80,7 +80,7 @@ def precision_recall(
     n_resamples: int = 1000,
     seed: int = 0,
     unit: str | None = None,
-    top: int = TOP,
+    top: int | None = None,
     others: str = "quantiles",
     iso_f: bool = True,
     prevalence: float | None = None,
@@ -96,7 +96,7 @@ def precision_recall(
     scores : xarray.Dataset or xarray.DataTree
         Score data sets.
     model : label or sequence of labels, optional
-        Up to six models to draw by name; by default the best by average precision.
+        Up to ten models to draw by name; by default all, or the best of more by average precision.
     dataset : str, optional
         Which data set of a tree.
     query : label, optional
@@ -108,7 +108,7 @@ def precision_recall(
     unit : {"items", "clusters"}, optional
         What the bands draw; by default clusters where the scores have the variable ``cluster``.
     top : int
-        How many of the best to draw if no model is named.
+        How many of the best to draw if no model is named; by default all up to ten, and three of more.
     others : {"quantiles", "density", "none"}
         How to draw the models that are not named: bands that contain half and 90 % of them at each recall, or how
         many pass through each spot. If `model` is given, they are not drawn.
@@ -131,7 +131,7 @@ def precision_recall(
     choose(BANDS, bands, "bands")
     choose(OTHERS, others, "others")
     reading = {"missing": missing, "unjudged": unjudged, "positive_from": positive_from, "prevalence": prevalence}
-    subject = _subject(scores, "precision_recall", dataset, query, model, top, reading)
+    subject = _subject(scores, "precision_recall", dataset, query, model, _top(top, others), reading)
     ax = style.axes_of(ax, 0.95 * style.COLUMN + style.ROW * len(subject.named))
     _draw_precision_recall_ground(ax, subject, iso_f=iso_f)
     _draw_others(ax, subject, PRECISION_RECALL, others)
@@ -187,7 +187,7 @@ def achievable(
     for line, position in enumerate(subject.named):
         arguments = subject.of([position])
         grid = _recalls_of(arguments)
-        colour, described = style.COLOURS[line], None if line else "curves as they are"
+        colour, described = style.look_of(line)["color"], None if line else "curves as they are"
         ax.plot(grid, _values(arguments, PRECISION_RECALL, grid), color=style.GREY, linewidth=0.9, label=described)
         _draw_line(ax, grid, _values(arguments, ACHIEVABLE, grid), line, labels[line])
         vertices = curve(**arguments, kind=ACHIEVABLE).isel({MODEL: 0})
@@ -209,7 +209,7 @@ def roc(
     n_resamples: int = 1000,
     seed: int = 0,
     unit: str | None = None,
-    top: int = TOP,
+    top: int | None = None,
     others: str = "quantiles",
     missing: str = "raise",
     unjudged: str = "negative",
@@ -237,7 +237,7 @@ def roc(
     choose(BANDS, bands, "bands")
     choose(OTHERS, others, "others")
     reading = {"missing": missing, "unjudged": unjudged, "positive_from": positive_from}
-    subject = _subject(scores, "roc", dataset, query, model, top, reading, "roc_area")
+    subject = _subject(scores, "roc", dataset, query, model, _top(top, others), reading, "roc_area")
     ax = style.axes_of(ax, 0.95 * style.COLUMN + style.ROW * len(subject.named))
     ax.plot([0, 1], [0, 1], color=style.GREY, linestyle=":", linewidth=0.9, label="random ranking")
     _draw_others(ax, subject, ROC, others)
@@ -251,13 +251,18 @@ def roc(
     return ax
 
 
+def _top(top: int | None, others: str) -> int | None:
+    """Return how many of the best to draw: few by default, too, if the others are to be drawn in a chosen way."""
+    return TOP if top is None and others != OTHERS[0] else top
+
+
 def _subject(
     scores: Scores,
     plot: str,
     dataset: str | None,
     query: Any,
     model: Models | None,
-    top: int,
+    top: int | None,
     options: dict[str, Any],
     by: str = "average_precision",
 ) -> _Subject:
@@ -273,7 +278,8 @@ def _subject(
             received, remedy = f"{len(named)} models", "draw them on several axes: ax=..."
             raise InvalidInputError("too many curves to distinguish", None, received, f"up to {MOST_NAMED}", remedy)
         return subject._replace(named=named)
-    top = subjects.checked_top(top, 0, MOST_NAMED)
+    usual = node.sizes[MODEL] if node.sizes[MODEL] <= MOST_NAMED else TOP
+    top = usual if top is None else subjects.checked_top(top, 0, MOST_NAMED)
     if node.sizes[MODEL] == 1:
         return subject
     areas = estimate(**(subject.of() | {"prevalence": None}), estimator=by)
@@ -333,7 +339,7 @@ def _draw_precision_recall_ground(ax: Axes, subject: _Subject, *, iso_f: bool) -
 
 def _draw_line(ax: Axes, x: Floats, y: Floats, line: int, label: str) -> None:
     if np.isfinite(x + y).any():
-        ax.plot(x, y, color=style.COLOURS[line], linestyle=style.SEQUENCE[line], zorder=3 + 0.1 * line, label=label)
+        ax.plot(x, y, **style.look_of(line), zorder=3 + 0.1 * line, label=label)
     elif not ax.texts or ax.texts[-1].get_text() != NOTHING:
         style.say(ax, NOTHING)
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import xarray as xr
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
@@ -17,10 +18,12 @@ from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.terms import BOUND, BOUNDS, CLASS, METHOD, MODEL, QUERY, RESAMPLE, Scores, in_words, percent
 from aucpr_dask.view.plots import style, subjects
 from aucpr_dask.view.rankings import level_of, mean_of_classes, method_with_bounds
+from aucpr_dask.view.tables import distinct
 
 Models = str | int | Sequence[str | int]
 TOP = 20
 NOTHING = "Nothing to draw: no estimate is defined.\nIs there a positive item?"
+MOST_COMPARED = 2000  # names that are told from each other when they are shortened
 HEIGHT_OF_RIDGE = 0.8  # rows
 BINS = 40
 NOT_OF_PRECISION = {"roc_area", "gain_area", "recall_at_precision"}  # these have another value for a random ranking
@@ -129,7 +132,8 @@ def _rows(
         order[: style.rows_of(ax, order.size, top)] if models is None else np.array(subjects.positions_of(node, models))
     )
     ax = style.axes_of(ax, style.height_of(len(shown)) + height + row_height * len(shown))
-    style.label_rows(ax, [subjects.names_of(node)[i] for i in shown])
+    names = subjects.names_of(node)
+    style.label_rows(ax, [names[i] for i in shown], among=names if len(names) <= MOST_COMPARED else ())
     what = best if models is None else "chosen"
     style.put_title(ax, *title, "" if len(shown) == order.size else f"{len(shown):,} {what} of {order.size:,} models")
     return _Rows(ax, shown)
@@ -264,9 +268,10 @@ def caterpillar(
     else:
         chosen = subjects.positions_of(drawn.node, highlight)[:5]
         marked = [int(np.flatnonzero(order == i)[0]) for i in chosen if i in order]
+    short = dict(zip(names, distinct(names, style.LONGEST_NAME) if len(names) <= MOST_COMPARED else names, strict=True))
     for marker, at in zip("o^sDv", marked, strict=False):
         value = float(drawn.estimate.values[order[at]])
-        label = style.as_label(f"{at + 1:,}: {names[order[at]]}")
+        label = f"{at + 1:,}: {short[names[order[at]]]}"
         ax.plot(
             place[at], value, marker, color=style.VERMILLION, markeredgecolor=style.BLACK, markersize=4.5, label=label
         )
@@ -342,10 +347,73 @@ def differences(
             look: Any = {"markerfacecolor": fill, "markeredgecolor": style.BLACK, "markeredgewidth": 0.8}
             ax.plot(values[chosen], np.flatnonzero(chosen), "o", markersize=3.6, label=label, **look)
     ax.axvline(0.0, color=style.BLACK, linewidth=0.6)
-    style.plain(
-        [ax.set_xlabel(f"difference in {measured(node.attrs)} from {style.as_label(name)} (better →)", wrap=True)]
-    )
+    short = distinct([name, *subjects.names_of(node)], style.LONGEST_WORD)[0]
+    style.plain([ax.set_xlabel(f"difference in {measured(node.attrs)} from {short} (better →)", wrap=True)])
     ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10], min_n_ticks=4))
+    style.put_legend(ax)
+    return ax
+
+
+@style.styled
+def pairs(
+    comparison: Scores,
+    *,
+    dataset: str | None = None,
+    models: Models | None = None,
+    top: int = TOP,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the differences of all pairs: the model of the row minus that of the column, the best first.
+
+    A dot marks a pair that differs after adjustment for all comparisons.
+
+    Parameters
+    ----------
+    comparison : xarray.Dataset or xarray.DataTree
+        What :func:`aucpr_dask.compare` returns of all pairs, or with several baselines.
+    dataset, models, top, ax
+        See :func:`forest`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    InvalidInputError
+        If this is not a comparison, or an option is not allowed.
+    """
+    path, node = subjects.one_node(comparison, subjects.COMPARISON, "pairs", dataset)
+    other = "baseline" if "baseline" in node.coords else "other_model"
+    node = (node if other in node.dims else node.expand_dims(other)).compute()
+    names, others = subjects.names_of(node), subjects.names_of(node, other)
+    order = subjects.best_first(node["difference"].mean(other))
+    short = distinct(others, style.LONGEST_NAME)
+    height = 0.6 + style.WIDTH_OF_CHARACTER * max(map(len, short), default=0)
+    ax, shown = _rows(ax, node, order, models, top, subjects.title_of(comparison, path), height=height)
+    across = list(range(len(others))) if other == "baseline" else [others.index(names[i]) for i in shown]
+    drawn = node.isel({MODEL: shown, other: across}).transpose(MODEL, other, ...)
+    values = drawn["difference"].values.astype(np.float64)
+    values[np.array([[names[i] == others[j] for j in across] for i in shown])] = np.nan
+    limit = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
+    colours = colormaps[style.DIVERGING].with_extremes(bad=style.PALE)
+    look: Any = {"cmap": colours, "aspect": "auto", "vmin": -limit, "vmax": limit, "interpolation": "nearest"}
+    image = ax.imshow(np.ma.masked_invalid(values), **look)
+    if "p_adjusted" in drawn:
+        differs = (drawn["p_adjusted"].values <= 1 - level_of(node)) & np.isfinite(values)
+        row, column = np.nonzero(differs)
+        ax.plot(column, row, "o", color=style.BLACK, markersize=2.6, linestyle="none", label="differs")
+    ax.set_xticks(range(len(across)), [short[j] for j in across], rotation=90)
+    ax.tick_params(axis="x", length=0, labeltop=True, labelbottom=False, top=False, bottom=False)
+    style.plain(ax.get_xticklabels())
+    ax.set_xlim(-0.5, len(across) - 0.5)
+    for side in ax.spines.values():
+        side.set_visible(False)
+    figure = ax.get_figure(root=True)
+    if figure is not None:
+        bar = figure.colorbar(image, ax=ax, orientation="horizontal", location="bottom", aspect=30, pad=0.05)
+        bar.outline.set_visible(False)
+        bar.set_label(f"row minus column: {measured(node.attrs)}", wrap=True, fontsize=style.SMALL)
     style.put_legend(ax)
     return ax
 
@@ -357,7 +425,7 @@ def _against(node: xr.Dataset, baseline: str | int | None) -> tuple[str, xr.Data
         node = node.expand_dims(other)
     names = subjects.names_of(node, other)
     if baseline is None and len(names) > 1:
-        what, remedy = "differences are drawn from one baseline", "choose one: baseline=..."
+        what, remedy = "differences are drawn from one baseline", "choose one: baseline=...; or draw all: plot.pairs()"
         raise InvalidInputError(what, received=f"{len(names):,} of them", remedy=remedy)
     at = 0 if baseline is None else subjects.positions_of(node, baseline, other)[0]
     return names[at], node.isel({other: at}).drop_vars(other, errors="ignore")

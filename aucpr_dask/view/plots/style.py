@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 COLUMN = 85 / 25.4  # inches
 POINTS = 72  # to an inch
 FONT, SMALL = 8.0, 7.0  # points
+WIDTH_OF_CHARACTER = 0.055  # inches, of the small font
 ROW = 0.16  # inches, of a row of a leaderboard
 LONGEST_NAME = 26
-WIDEST_TWO = 48  # characters of the two longest labels in a legend of two columns
+LONGEST_WORD = 20  # of a label that wraps below axes beside names
 ROOM_OF_LABELS = 36  # points, above and below axes
 OURS = "aucpr_dask"  # identifier of figures made here
 
@@ -31,9 +32,18 @@ OURS = "aucpr_dask"  # identifier of figures made here
 BLACK, BLUE, VERMILLION, GREEN = "#000000", "#0072B2", "#D55E00", "#009E73"
 SKY, ORANGE, PURPLE = "#56B4E9", "#E69F00", "#CC79A7"
 GREY, PALE = "#767676", "#D9D9D9"
-SEQUENCE = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 3)))
-COLOURS = (BLUE, VERMILLION, BLACK, ORANGE, GREEN, PURPLE)
+SEQUENCE: tuple[Any, ...] = (
+    "-",
+    (0, (5, 1.5)),
+    (0, (1.5, 1)),
+    (0, (6, 1.5, 1, 1.5)),
+    (0, (3, 1, 1, 1, 1, 1)),
+    (0, (8, 3)),
+)
+SEQUENCE += ((0, (2.5, 2.5)), (0, (9, 1.5, 3, 1.5)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1, 1, 1)))  # as many as are named
+COLOURS = (BLUE, VERMILLION, BLACK, ORANGE, GREEN, PURPLE, SKY)
 MARKERS = ("o", "s", "^", "D", "v", "P")
+DIVERGING = "PuOr_r"  # orange is more, purple less, with every colour vision
 HEAT = "cividis"  # looks the same with every colour vision, and uniform in grey
 
 _SETTINGS: Any = {
@@ -110,9 +120,10 @@ def plain(texts: Iterable[Text]) -> None:
         text.set_usetex(False)
 
 
-def label_rows(ax: Axes, names: Sequence[str], longest: int = LONGEST_NAME) -> None:
-    """Write names next to rows 0, 1, ... from the top down."""
-    ax.set_yticks(range(len(names)), distinct(names, longest))
+def label_rows(ax: Axes, names: Sequence[str], longest: int = LONGEST_NAME, among: Sequence[str] = ()) -> None:
+    """Write names next to rows 0, 1, ... from the top down, shortened such that they differ from all others `among`."""
+    short = dict(zip([*names, *among], distinct([*names, *among], longest), strict=True))
+    ax.set_yticks(range(len(names)), [short[name] for name in names])
     plain(ax.get_yticklabels())
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
@@ -122,7 +133,7 @@ def put_title(ax: Axes, *parts: str) -> None:
     """Write a title of several parts above the axes."""
     text = " · ".join(shorten(part, 44) for part in parts if part)
     if text:
-        plain([ax.set_title(shorten(text, 56), loc="left")])
+        plain([ax.set_title(shorten(text, 56), loc="left", wrap=True)])
 
 
 def put_legend(ax: Axes) -> None:
@@ -131,22 +142,32 @@ def put_legend(ax: Axes) -> None:
     figure = ax.get_figure(root=True)
     if not handles:
         return
-    n_columns = 1 if sum(sorted(map(len, labels))[-2:]) > WIDEST_TWO else 2
     if figure is None or figure.get_gid() != OURS:
-        _put_legend_below(ax, n_columns)
+        _put_legend_below(ax)
         return
-    legend = figure.legend(handles, labels, loc="outside lower center", ncols=n_columns, columnspacing=1.2)
+    below: Any = {"loc": "outside lower center", "columnspacing": 1.2}
+    _in_columns(lambda n_columns: figure.legend(handles, labels, **below, ncols=n_columns), figure.bbox.width)
+
+
+def _in_columns(make: Callable[[int], Any], width: float) -> Any:
+    """Return a legend in two columns if they fit, else in one."""
+    legend = make(2)
     plain(legend.get_texts())
+    if legend.get_window_extent().width > width:
+        legend.remove()
+        legend = make(1)
+        plain(legend.get_texts())
+    return legend
 
 
-def _put_legend_below(ax: Axes, n_columns: int) -> None:
+def _put_legend_below(ax: Axes) -> None:
     """Add a legend below the labels of the caller's axes, and make room for it unless a layout engine does."""
     figure = ax.figure
     below = ax.transAxes + ScaledTranslation(0, -ROOM_OF_LABELS / POINTS, figure.dpi_scale_trans)
     place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "bbox_transform": below, "borderaxespad": 0}
-    legend = ax.legend(**place, ncols=n_columns, columnspacing=1.2)
-    plain(legend.get_texts())
     root = ax.get_figure(root=True)
+    width = np.inf if root is None else root.bbox.width
+    legend = _in_columns(lambda n_columns: ax.legend(**place, ncols=n_columns, columnspacing=1.2), width)
     if root is not None and root.get_layout_engine() is None:
         box = ax.get_position()
         needed = legend.get_window_extent().height / root.dpi + ROOM_OF_LABELS / POINTS - box.y0 * root.get_figheight()
