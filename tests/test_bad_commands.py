@@ -99,7 +99,7 @@ def lines(n_lines: int, seed: int) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("n_lines", "seed"), [(15, 0), pytest.param(150, 1, marks=pytest.mark.slow), pytest.param(500, 1, marks=NIGHTLY)]
+    ("n_lines", "seed"), [(15, 0), pytest.param(60, 1, marks=pytest.mark.slow), pytest.param(500, 1, marks=NIGHTLY)]
 )
 def test_bad_commands_end_in_a_message(
     n_lines: int, seed: int, stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

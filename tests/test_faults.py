@@ -339,7 +339,7 @@ FAULTS: dict[str, tuple[Callable[[Trial, Client], Tally], Callable[[dict[str, in
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("times", [3, pytest.param(10, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("times", [2, pytest.param(10, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("name", FAULTS)
 def test_nothing_is_lost(trial: Trial, client: Client, name: str, times: int) -> None:
     inject, is_right = FAULTS[name]
@@ -349,7 +349,7 @@ def test_nothing_is_lost(trial: Trial, client: Client, name: str, times: int) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("times", [5, pytest.param(10, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("times", [3, pytest.param(10, marks=pytest.mark.nightly)])
 def test_full_disks(trial: Trial, client: Client, times: int) -> None:
     try:
         with faults.small_disk(trial.folder / "trial-disk"):

@@ -34,7 +34,7 @@ def weighted(items: list[Item], weights: np.ndarray) -> list[Item]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_batches", [15, pytest.param(200 // len(PATHS) + 1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("n_batches", [6, pytest.param(200 // len(PATHS) + 1, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("path", PATHS)
 def test_small_rankings_against_fractions(path: str, n_batches: int, monkeypatch: pytest.MonkeyPatch) -> None:
     use(path, monkeypatch)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 import pytest
 import xarray as xr
@@ -122,7 +123,7 @@ def test_an_unfinished_run_resumes_after_its_source_was_moved(client: Client, so
 
 @pytest.mark.slow
 def test_tasks_of_a_stopped_process_are_given_to_another(source: Path, tmp_path: Path) -> None:
-    with ap.connect(2) as client:
+    with dask.config.set({"distributed.scheduler.worker-ttl": "8 s"}), ap.connect(2) as client:
         pids = list(client.run(os.getpid).values())
         try:
             result = ap.run(
