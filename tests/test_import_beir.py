@@ -107,3 +107,25 @@ def test_measures_of_these_formats_are_those_of_trec(tmp_path: Path) -> None:
         found.append(ap.open_result(url)["estimate"].values)
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
+
+
+@pytest.mark.parametrize(
+    ("runs", "words"),
+    [
+        ("007 Q0 d1 1 1.0 x\n", r"no topic of the qrels[\s\S]*write them alike: '007' and '7'"),
+        ("7.0 Q0 d1 1 1.0 x\n", r"write them alike: '7.0' and '7'"),
+        ("7 Q0 D1 1 1.0 x\n7 Q0 d9 2 0.5 x\n", r"some are written in another way[\s\S]*topic '7'[\s\S]*'D1' and 'd1'"),
+        ("q8 Q0 d1 1 1.0 x\n", "give the qrels of these topics"),
+    ],
+)
+def test_names_that_are_written_in_another_way_are_named(tmp_path: Path, runs: str, words: str) -> None:
+    (tmp_path / "a.run").write_text(runs)
+    (tmp_path / "qrels").write_text("7 0 d1 1\n7 0 d2 0\n")
+    with pytest.raises(AlignmentError, match=words):
+        import_trec(tmp_path / "a.run", tmp_path / "qrels", tmp_path / "s.zarr")
+
+
+def test_a_run_may_have_no_judged_document(tmp_path: Path) -> None:
+    (tmp_path / "a.run").write_text("7 Q0 x 1 1.0 x\n")
+    (tmp_path / "qrels").write_text("7 0 d1 1\n7 0 d2 0\n")
+    import_trec(tmp_path / "a.run", tmp_path / "qrels", tmp_path / "s.zarr")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -550,10 +552,13 @@ def _run(name: str, columns: Columns, judgments: _Judgments, duplicates: str, sp
         received = f"document {_shown(document[second])} of topic {judgments.topics[topic[second]]!r}"
         raise _repeated("a document occurs twice in one list", path, line[second - 1 :], received)
     kept = (topic >= 0) & ~repeated
+    bounds = np.searchsorted(topic[kept], np.arange(len(judgments.topics) + 1))
+    documents = document[kept]
+    _refuse_other_documents([documents[start:end] for start, end in pairwise(bounds)], judgments, path)
     return _Run(
         name=name,
-        bounds=np.searchsorted(topic[kept], np.arange(len(judgments.topics) + 1)),
-        documents=spool.append(document[kept]),
+        bounds=bounds,
+        documents=spool.append(documents),
         scores=spool.append(score[kept]),
         n_ignored_topics=sum(code not in judgments.codes for code in codes),
         n_repeated=int(repeated.sum()),
@@ -575,9 +580,34 @@ def _positions(codes: dict[bytes, int], judgments: _Judgments, path: Path) -> np
     positions = np.array([judgments.codes.get(topic, -1) for topic in codes])
     if (positions < 0).all():
         received, allowed = f"topics {few(map(_shown, codes))}", f"topics {few(map(repr, judgments.topics))}"
-        remedy = "give the qrels of these topics"
+        alike = _alike(codes, judgments.codes)
+        remedy = f"write them alike: {alike}" if alike else "give the qrels of these topics"
         raise AlignmentError("the run has no topic of the qrels", path, received, allowed, remedy)
     return positions
+
+
+def _alike(found: Iterable[bytes], known: Iterable[bytes]) -> str | None:
+    """Return two names that differ only in how they are written: 7 and 007, or D1 and d1."""
+    plain = {_plain(name): name for name in known}
+    pairs = ((name, plain[_plain(name)]) for name in found if _plain(name) in plain)
+    return next((f"{_shown(name)} and {_shown(other)}" for name, other in pairs), None)
+
+
+def _plain(name: bytes) -> bytes:
+    return re.sub(rb"^0+(?=\d)|\.0+$", b"", name.lower())
+
+
+def _refuse_other_documents(lists: Sequence[np.ndarray], judgments: _Judgments, path: Path) -> None:
+    """Raise if no document of a run is judged, but some are when written in another way."""
+    if any((judgments.labels_of(topic, one) != UNJUDGED).any() for topic, one in enumerate(lists) if len(one)):
+        return
+    for topic, one in enumerate(lists):
+        judged = judgments.documents[topic].tolist()
+        if alike := _alike(one.tolist(), judged):
+            what = "no document of the run is judged, and some are written in another way"
+            where = f"{path}, topic {judgments.topics[topic]!r}"
+            received, allowed = few(map(_shown, one.tolist())), few(map(_shown, judged))
+            raise AlignmentError(what, where, received, allowed, f"write them alike: {alike}")
 
 
 def _notes(runs: Sequence[_Run], judgments: _Judgments) -> list[str]:
