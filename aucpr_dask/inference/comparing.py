@@ -137,9 +137,9 @@ def compare(
         ``interval`` and ``simultaneous_interval`` (with ci_bound), ``p_value``, ``p_adjusted``; with a margin
         ``p_equivalence``, ``share_inside`` and ``decision``; with machine labels ``tuning``, ``width_ratio`` and
         ``n_machine_units``; with repeats ``training_share``; with random effects ``prediction_interval``, ``tau``,
-        ``i_squared`` and, with a margin, ``probability`` (of better, equivalent and worse, for the mean and for a new data set); also
-        ``estimate(model)`` and ``n_units``. The attribute ``design`` describes what was
-        resampled and what is fixed.
+        ``i_squared`` and, with a margin, ``probability`` (of better, equivalent and worse, for the mean and for a new
+        data set); also ``estimate(model)`` and ``n_units``. The attribute ``design`` describes what was resampled and
+        what is fixed.
 
     Raises
     ------
