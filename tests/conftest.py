@@ -61,6 +61,14 @@ def real_data() -> Path:
     return Path(folder)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def kernels_from_the_first_call() -> None:
+    """Let tests see kernels also where nothing is compiled yet, and the first calls would take NumPy."""
+    from aucpr_dask.kernels import first_calls
+
+    first_calls.MOST = 0
+
+
 @pytest.fixture(autouse=True)
 def no_scheduler_of_a_client_that_is_gone() -> None:
     """Let a client that was killed, or cut off while it closed, not decide where later tests compute."""

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import aucpr_dask as ap
-from aucpr_dask.kernels import Options, classes, evaluate_all_rows, evaluate_rows, rankings, sorting
+from aucpr_dask.kernels import Options, classes, evaluate_all_rows, evaluate_rows, first_calls, rankings, sorting
 from aucpr_dask.kernels import areas as areas_of_groups
 from aucpr_dask.kernels import options as of_kernels
 
@@ -251,6 +253,43 @@ def test_what_knows_all_numbers_has_the_bits_of_what_knows_the_common_ones(
     monkeypatch.setattr(of_kernels, "IS_COMMON", np.zeros_like(of_kernels.IS_COMMON))
     np.testing.assert_array_equal(common, numbers())
     assert np.isfinite(common).all(axis=(1, 2)).any()
+
+
+@given(st.data())
+def test_the_first_calls_by_numpy_have_the_bits_of_the_kernels(data: st.DataObject) -> None:
+    n = data.draw(st.integers(0, 60))
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    score = random.choice([random.normal(size=n), random.integers(0, 5, n) / 3, np.full(n, np.inf)], axis=0)
+    score = np.where(random.random(n) < 0.1, random.choice([np.nan, -np.inf, -0.0]), score)
+    score = score.astype(data.draw(st.sampled_from([np.float32, np.float64])))
+    label = random.integers(-2, data.draw(st.integers(0, 3)), n, dtype=np.int8)
+    label_row, total = np.zeros(1, np.int64), random.choice([np.nan, n, n + 7.0], 1)
+    for missing, drop_unjudged, positive_from in itertools.product(range(4), range(2), (1, 2)):
+        options = Options(positive_from, drop_unjudged, missing, prevalence=random.choice([np.nan, 0.2]))
+        arguments = (
+            score[np.newaxis],
+            label[np.newaxis],
+            label_row,
+            total,
+            options,
+            np.flatnonzero(of_kernels.IS_COMMON),
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(first_calls, "MOST", 1 << 62)
+            patch.setattr(first_calls, "needs_no_compiling", lambda name: False)
+            patch.setattr(rankings, "finish_rows", None)
+            ours = evaluate_rows(*arguments)
+        np.testing.assert_array_equal(ours, evaluate_rows(*arguments))
+
+
+def test_calls_beyond_the_first_are_for_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_calls, "_n_done", 0)
+    monkeypatch.setattr(first_calls, "MOST", 3 * (first_calls.OF_A_CALL + 5))
+    monkeypatch.setattr(first_calls, "needs_no_compiling", lambda name: False)
+    score, label, row = np.arange(5.0)[np.newaxis], np.ones((1, 5), np.int8), np.zeros(1, np.int64)
+    code = np.array([of_kernels.AVERAGE_PRECISION])
+    found = [first_calls.by_numpy(score, label, row, np.array([np.nan]), Options(), code) for _ in range(4)]
+    assert [one is None for one in found] == [False, False, False, True]
 
 
 def test_every_number_is_computed_and_any_other_is_an_error() -> None:

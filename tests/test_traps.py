@@ -324,10 +324,12 @@ def test_python_without_assertions_is_refused_at_once(level: str) -> None:
 
 CALL = """
 import numpy as np, aucpr_dask as ap
+from aucpr_dask.kernels import first_calls; first_calls.MOST = 0
 print(ap.estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0]))
 """
 CALL_ALL = """
 import threading, numpy as np, aucpr_dask as ap
+from aucpr_dask.kernels import first_calls; first_calls.MOST = 0
 long = np.arange(140_000.0)
 few = [0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0]
 calls = [
@@ -352,6 +354,14 @@ print(results)
 
 def cache_files(home: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in home.iterdir()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", ["average_precision_score", "average_precision_interval"])
+def test_a_first_number_compiles_nothing(tmp_path: Path, call: str) -> None:
+    code = f"from aucpr_dask.metrics import {call}\nprint({call}([1, 0, 1, 0, 0], [0.9, 0.8, 0.7, 0.6, 0.1]))"
+    assert python(code, environment={"AUCPR_DASK_CACHE_DIR": str(tmp_path / "cache")})
+    assert not list((tmp_path / "cache").glob("*"))
 
 
 @pytest.mark.slow
@@ -398,6 +408,7 @@ def test_without_a_place_for_the_cache_it_still_works(tmp_path: Path, blocked: s
 BOUNDS = """
 import numpy as np, aucpr_dask as ap
 from aucpr_dask.kernels import rankings, weighted
+from aucpr_dask.kernels import first_calls; first_calls.MOST = 0
 import numba; assert numba.config.BOUNDSCHECK == 1
 random = np.random.default_rng(0)
 for short in (10**9, 0):

@@ -1,0 +1,146 @@
+"""The first rankings of a process by NumPy, with the bits of the kernels, where these would have to be compiled.
+
+Sums run in the order of the kernels' loops: NumPy accumulates one term after the other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aucpr_dask.kernels import options as o
+from aucpr_dask.kernels.compiling import needs_no_compiling
+from aucpr_dask.kernels.sorting import Floats
+
+FINISHING = "areas.finish_common_rows"  # the kernel that every ranking here would need
+MOST = 1 << 22  # items, with which NumPy spends about as long as kernels take to compile
+OF_A_CALL = 1 << 11  # items, as many as a short ranking costs
+
+Array = NDArray[np.float64]
+_n_done = 0  # items by NumPy in this process
+
+
+def by_numpy(
+    score: Floats,
+    label: NDArray[np.int8],
+    label_row: NDArray[np.int64],
+    n_given: Array,
+    options: o.Options,
+    codes: NDArray[np.int64],
+) -> Array | None:
+    """Evaluate rankings as `rankings.evaluate_rows` does; None if the kernels are there, or worth compiling."""
+    global _n_done
+    work = score.size + OF_A_CALL * len(score)
+    is_known = not options.expect_ties and bool(o.IS_COMMON[codes].all())
+    if not is_known or _n_done + work > MOST or needs_no_compiling(FINISHING):
+        return None
+    _n_done += work
+    with np.errstate(all="ignore"):
+        rows = zip(score, label[label_row], n_given.tolist(), strict=True)
+        return np.array([_row(*row, options, codes) for row in rows]).reshape(len(score), -1)
+
+
+def _row(scores: Floats, label: NDArray[np.int8], given: float, options: o.Options, codes: NDArray[np.int64]) -> Array:
+    is_item, is_positive = label >= options.drop_unjudged - 1, label >= options.positive_from
+    is_ranked = is_item & ~np.isnan(scores)
+    positive, negative = np.sort(scores[is_ranked & is_positive]), np.sort(scores[is_ranked & ~is_positive])
+    value, size = np.unique(positive, return_counts=True)
+    negatives, all_positive = float(negative.size), float(is_positive.sum())
+    missing_positives = all_positive - positive.size
+    missing_negatives = float(is_item.sum()) - all_positive - negative.size
+    gained = size[::-1].astype(np.float64)
+    above, at = (negatives - np.searchsorted(negative, value[::-1], side) for side in ("right", "left"))
+    few_negatives = negative[np.insert(negative[1:] != negative[:-1], 0, True)[: negative.size]][:3]
+    n_distinct = min(3, np.unique(np.concatenate([value[:3], few_negatives])).size)
+
+    roc_area, tied = np.nan, 0.0
+    is_tied = at > above
+    if value.size:
+        tied = gained[is_tied].sum() / positive.size
+        if negatives:
+            roc_area = _sum(gained * (negatives - 0.5 * (above + at))) / (positive.size * negatives)
+    matters = bool((is_tied | (gained > 1.0)).any())
+    n_unseen = 0.0 if np.isnan(given) else given - all_positive
+    n_ranked, n_missing = positive.size + negatives, missing_positives + missing_negatives
+    if options.missing == o.MISSING_LAST and missing_positives:
+        gained, at = np.append(gained, missing_positives), np.append(at, negatives + missing_negatives)
+        matters |= n_missing > 1.0
+    total = positive.size + n_unseen
+    if options.missing != o.MISSING_DROP:
+        total, negatives = total + missing_positives, negatives + missing_negatives
+    numbers = _numbers(gained, at, total, negatives, options.prevalence, codes)
+    return np.array([*numbers, total, negatives, n_missing, n_ranked, n_unseen, tied, roc_area, n_distinct, matters])
+
+
+def _sum(terms: Array, start: float = 0.0) -> float:
+    """Add terms one after the other."""
+    return float(np.cumsum(np.insert(terms, 0, start))[-1])
+
+
+def _numbers(
+    gained: Array, at: Array, total: float, negatives: float, prevalence: float, codes: NDArray[np.int64]
+) -> list[float]:
+    if not total > 0.0:
+        return [np.nan] * codes.size
+    positives = np.cumsum(gained)
+    is_own = np.isnan(prevalence) or negatives == 0.0
+    scale = 1.0 if is_own else total * (1.0 - prevalence) / (negatives * prevalence)
+    above = scale * at
+    found = []
+    for each in codes.tolist():
+        code, left_out = int(o.OF_AVERAGE_PRECISION[each]), float(o.LEAVES_OUT[each])
+        others = positives - left_out
+        if each in (o.AVERAGE_PRECISION, o.HALDANE):
+            terms = gained * np.where(above > 0.0, others / (others + above), 1.0)
+            sums = np.cumsum(np.insert(terms, 0, 0.0))
+            back = sums[1:] - sums[:-1]
+            errors = (sums[:-1] - (sums[1:] - back)) + (terms - back)
+            found.append(min((float(sums[-1]) + _sum(errors)) / total, 1.0))
+        elif each == o.LEFT_OUT:
+            kept = np.maximum(positives - 1.0, 0.0) * (total / (total - 1.0) if total > 1.0 else np.nan)
+            area = _sum(gained * np.where(kept + above > 0.0, kept / (kept + above), 1.0)) / total
+            found.append(min(area, 1.0) if total > 1.0 else np.nan)
+        elif code == o.UNSEEN_LOSS:
+            size = others + above
+            loss = np.where(size > 0.0, others * scale / (size * (size + scale)), 1.0)
+            found.append(min(_sum(gained * loss) / total, 1.0))
+        else:
+            is_random = code in (o.ERROR_RANDOM, o.CUBES_RANDOM) and bool(np.isnan(prevalence))
+            squares, cubes = _moments(gained, at, total, negatives, scale, is_random, left_out)
+            is_error = code in (o.ERROR_FIXED, o.ERROR_RANDOM)
+            found.append(float(np.sqrt(squares)) / total if is_error else cubes / (total * (total * total)))
+    return found
+
+
+def _moments(
+    gained: Array, at: Array, total: float, negatives: float, scale: float, is_random: bool, left_out: float
+) -> tuple[float, float]:
+    """Return the sums of `moments.influence_moments`."""
+    if total < 2.0 or negatives < 2.0:
+        return np.nan, np.nan
+    positives, above = np.cumsum(gained), scale * at
+    others = positives - left_out
+    size = others + above
+    precision, has_above = np.where(above > 0.0, others / size, 1.0), above > 0.0
+    rise = _sum(np.where(has_above, gained * (positives / size) * (above / size), 0.0))
+    exchange = _sum(np.where(has_above, gained * (others / size) * (above / size), 0.0))
+    positive_mean, negative_mean = (_sum(gained * precision) + rise) / total, exchange / negatives
+
+    first_positive = (total - gained.sum()) * (positive_mean * positive_mean)
+    first_negative = (negatives - (at[-1] if at.size else 0.0)) * (negative_mean * negative_mean)
+    rises = np.cumsum(np.where(has_above, gained * (above / size) / size, 0.0)[::-1])
+    falls = np.cumsum(np.where(has_above, gained * scale * (others / size) / size, 0.0)[::-1])
+    gained, passed = gained[::-1], np.diff(at, prepend=0.0)[::-1]
+    up, down = precision[::-1] + rises - positive_mean, falls - negative_mean
+    of_positives, of_negatives = total / (total - 1.0), negatives / (negatives - 1.0)
+    positive_squares = _sum(gained * (up * up), first_positive) * of_positives
+    negative_squares = _sum(passed * (down * down), first_negative) * of_negatives
+    positive_cubes = _sum(gained * (up * up) * up, -first_positive * positive_mean)
+    negative_cubes = _sum(passed * (down * down) * (negative_mean - falls), first_negative * negative_mean)
+    squares = positive_squares + negative_squares
+    cubes = positive_cubes * of_positives**1.5 + negative_cubes * of_negatives**1.5
+    if is_random:
+        cubes += 3.0 * exchange * (positive_squares / total - negative_squares / negatives)
+        cubes += exchange * (exchange * exchange) * (1.0 / (total * total) - 1.0 / (negatives * negatives))
+        squares += exchange * exchange * (1.0 / total + 1.0 / negatives)
+    return squares, cubes
