@@ -382,3 +382,15 @@ def test_tables_keep_columns_of_groups(tmp_path: Path) -> None:
     assert stored["year"].dtype == np.int64
     with pytest.raises(InvalidInputError, match="without query"):
         ap.from_dataframe(frame, label="y", by="site", query="year")
+
+
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
+def test_plots_and_reports_show_groups(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    data = worse_in_c()
+    result, comparison = ap.evaluate(data, by="site"), ap.compare(data, "old", by="site")
+    assert result.aucpr.plot.heatmap().get_xlabel() in ("site", "")
+    assert result.aucpr.plot.forest(dataset="c") is not None
+    assert comparison.aucpr.plot.differences(dataset="c") is not None
+    page = ap.report(result, tmp_path / "report.html", scores=data, baseline="old").read_text(encoding="utf-8")
+    assert "4 data sets" in page or "4 groups" in page

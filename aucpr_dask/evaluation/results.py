@@ -72,6 +72,8 @@ def group_dims(result: xr.Dataset) -> list[str]:
 def groups_as_data_sets(result: terms.Scores) -> terms.Scores:
     """Return a result by groups of items as a tree with a data set for each group, as it is named for its resamples."""
     nodes: dict[str, xr.Dataset] = {}
+    if not any(group_dims(node) for _, node in terms.nodes_of(result)):
+        return result
     for path, node in terms.nodes_of(result):
         dims = group_dims(node)
         labels = [list(map(str, node[dim].values)) for dim in dims]
@@ -79,7 +81,7 @@ def groups_as_data_sets(result: terms.Scores) -> terms.Scores:
             names = (of[at].replace("/", "\u2215") for of, at in zip(labels, place, strict=True))
             group = node.isel(dict(zip(dims, place, strict=True)), drop=True) if dims else node
             nodes["/".join(filter(None, [path, *names]))] = group
-    return result if len(nodes) == 1 and "" in nodes else xr.DataTree.from_dict(nodes)
+    return xr.DataTree.from_dict(nodes)
 
 
 def axes_of(options: EvaluationOptions) -> list[str]:

@@ -80,7 +80,7 @@ def heatmap(
     nodes = subjects.nodes_of_kind(result, subjects.RESULT, "heatmap")
     if dataset is not None:
         nodes = dict([subjects.one_node(result, subjects.RESULT, "heatmap", dataset)])
-    columns, across = {}, "data set"
+    columns, across = {}, str(next(iter(nodes.values())).attrs.get("by", "data set"))
     if len(nodes) == 1:
         ((path, node),) = nodes.items()
         name, node = subjects.at_estimator(node, estimator)

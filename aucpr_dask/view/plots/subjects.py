@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, few
+from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference.designs import values_as_areas
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.terms import CLASS, ESTIMATOR, MODEL, QUERY, Scores, nodes_of
@@ -41,7 +42,7 @@ def nodes_of_kind(data: Scores, kind: str, plot: str) -> dict[str, xr.Dataset]:
     what = f"{plot} plots {kind}"
     if not isinstance(data, xr.Dataset | xr.DataTree):
         raise InvalidInputError(what, received=type(data).__name__, allowed="a Dataset or a DataTree")
-    nodes = dict(nodes_of(with_label_of_each_class(data) if kind == SCORES else data))
+    nodes = dict(nodes_of(with_label_of_each_class(data) if kind == SCORES else groups_as_data_sets(data)))
     if kind == RESULT:
         nodes = {path: values_as_areas(node) for path, node in nodes.items()}
     found = {kind_of(node) for node in nodes.values()} or {"nothing"}

@@ -12,8 +12,10 @@ import xarray as xr
 
 from aucpr_dask._version import __version__
 from aucpr_dask.errors import InvalidInputError, brief, printable
+from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets
 from aucpr_dask.inference.aggregating import COUNTS
 from aucpr_dask.inference.designs import are_values, direction, unit_names
+from aucpr_dask.inference.grouped import parts_of
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS
@@ -104,7 +106,21 @@ def report(
         remedy = "report the result they were made from"
         raise InvalidInputError(what, received="a comparison or ranks", remedy=remedy)
     options = ReportOptions.among(locals())
-    return pages.write_page(_render(result, scores, options), target)
+    if scores is not None and any(map(group_dims, dict(terms.nodes_of(result)).values())):
+        scores = groups_of_scores(scores, result)
+    return pages.write_page(_render(groups_as_data_sets(result), scores, options), target)
+
+
+def groups_of_scores(scores: terms.Scores, result: terms.Scores) -> xr.DataTree:
+    """Return a tree of the scores of each group of a result."""
+    nodes: dict[str, xr.Dataset] = {}
+    results = dict(terms.nodes_of(result))
+    for path, node in terms.nodes_of(scores):
+        parts = parts_of(node, group_dims(results[path]), path)
+        for place in range(len(parts.names)):
+            tree = parts.tree(place, path)
+            nodes |= {} if tree is None else terms.nodes_of(tree)
+    return xr.DataTree.from_dict(nodes)
 
 
 def _render(result: terms.Scores, scores: terms.Scores | None, options: ReportOptions) -> str:
