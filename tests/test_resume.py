@@ -20,7 +20,7 @@ from faults import until, wait_for
 from test_run import assert_does_not_open, assert_same_bits
 
 import aucpr_dask as ap
-from aucpr_dask.errors import ChunkError, RunError, StoreError
+from aucpr_dask.errors import ChunkError, DamageWarning, RunError, StoreError
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import plan_run
 
@@ -119,6 +119,19 @@ def test_an_unfinished_run_resumes_after_its_source_was_moved(client: Client, so
     assert events[0].tasks_done >= len(done)
     assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
     assert ap.run(moved, unfinished, cluster=client, **OPTIONS).identical(result)  # nothing left to do
+
+
+def test_chunks_that_were_exchanged_before_the_end_are_computed_again(
+    client: Client, unfinished: Path, source: Path
+) -> None:
+    first, second = sorted((unfinished / "estimate").glob("c.*"))[:2]
+    contents = first.read_bytes(), second.read_bytes()
+    assert contents[0] != contents[1]
+    second.write_bytes(contents[0])
+    first.write_bytes(contents[1])
+    with pytest.warns(DamageWarning, match=r"results of 2 of \d+ finished tasks are missing or damaged"):
+        result = ap.run(source, unfinished, cluster=client, **OPTIONS)
+    assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.claims import CLEARING, FINISHED, FREE, LAYING_OUT, RUNNING, State
 from aucpr_dask.storage.stores import in_the_way, open_arrays, refuse_others
 from aucpr_dask.storage.urls import absolute, overlap, public
-from aucpr_dask.storage.verifying import is_whole
+from aucpr_dask.storage.verifying import is_whole, seal_of
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store
@@ -315,7 +315,7 @@ def _evaluate(
     patience: float | None,
 ) -> None:
     """Evaluate the tasks of a plan that are not done yet, and raise an error if some failed for good."""
-    done = _still_done(plan, assignment, ledger.done())
+    done = _still_done(plan, assignment, ledger.records_of_done())
     waiting = [number for number in range(len(plan.tasks)) if number not in done]
     calls = [(number, plan.tasks[number], assignment) for number in waiting]
     link = None if client is None else client.dashboard_link
@@ -357,17 +357,18 @@ def _tried(*call: Any) -> Any:
     return failure
 
 
-def _still_done(plan: Plan, assignment: Assignment, recorded: set[int]) -> set[int]:
-    """Return which of the tasks recorded as done have left their results undamaged; warn if some have not."""
+def _still_done(plan: Plan, assignment: Assignment, recorded: Mapping[int, Mapping[str, Any]]) -> set[int]:
+    """Return which of the tasks recorded as done have left their results undamaged, in place; warn if some have not."""
     backend = open_backend(assignment.target)
     done: set[int] = set()
     for path, node in nodes_of(plan.template):
         here = [number for number in recorded if plan.tasks[number].path == path]
-        arrays = open_arrays(backend, path, map(str, node.data_vars)).values() if here else ()
+        arrays = open_arrays(backend, path, sorted(map(str, node.data_vars))).values() if here else ()
         for number in here:
-            if all(is_whole(array, plan.tasks[number].slices) for array in arrays):
+            region, seal = plan.tasks[number].slices, recorded[number].get("seal")
+            if all(is_whole(array, region) for array in arrays) and seal in (None, seal_of(arrays, region)):
                 done.add(number)
-    if lost := recorded - done:
+    if lost := recorded.keys() - done:
         text = f"results of {len(lost)} of {len(recorded)} finished tasks are missing or damaged at "
         text += f"{public(assignment.target)}; these tasks are computed again"
         warnings.warn(text, DamageWarning, stacklevel=3)

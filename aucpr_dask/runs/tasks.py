@@ -28,6 +28,7 @@ from aucpr_dask.scores.store import Watched, check_rankings, open_unread, opened
 from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.checksums import has_list
 from aucpr_dask.storage.stores import open_arrays, read_root_document
+from aucpr_dask.storage.verifying import seal_of
 
 
 @dataclass(frozen=True)
@@ -76,11 +77,16 @@ def evaluate_task(number: int, task: Task, assignment: Assignment) -> AucprError
         result = _evaluated(task, assignment)
         source.check()  # everything has been read
         ledger.check()  # at the last moment
-        sync(_write_all(_target_arrays(target, task.path, tuple(result), run_id), task, result))
+        arrays = _target_arrays(target, task.path, tuple(sorted(result)), run_id)
+        sync(_write_all(arrays, task, result))
         took = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - processor}
         here = facts() if worker is None and assignment.counts else None
         versions = getattr(worker, "aucpr_dask_facts", here)
-        who = {"worker": getattr(worker, "name", None), "versions": versions}
+        who = {
+            "seal": seal_of(arrays.values(), task.slices),
+            "worker": getattr(worker, "name", None),
+            "versions": versions,
+        }
         ledger.record_done(number, {name: round(value, 3) for name, value in took.items()} | who)
     except (OtherRunError, SourceChangedError, UnreachableError) as error:
         if isinstance(error, UnreachableError):

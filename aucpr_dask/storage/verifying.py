@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import zarr
 from zarr.abc.store import Store
 
 from aucpr_dask.errors import StoreError
-from aucpr_dask.storage.backends import get_value, open_backend
-from aucpr_dask.storage.checksums import checked, has_checksum, have_checksums, place_of, plain_entry
+from aucpr_dask.storage.backends import get_value, last_bytes, open_backend
+from aucpr_dask.storage.checksums import N_BYTES, checked, has_checksum, have_checksums, place_of, plain_entry
 from aucpr_dask.storage.claims import is_growing
 from aucpr_dask.storage.documents import check_same_array
 from aucpr_dask.storage.stores import described_array, open_arrays, open_checked
@@ -63,6 +64,16 @@ def is_whole(array: zarr.AsyncArray[Any], region: Region) -> bool:
     except StoreError:
         return False
     return True
+
+
+def seal_of(arrays: Iterable[zarr.AsyncArray[Any]], region: Region) -> str:
+    """Return a digest of the checksums of all chunks of a region, by their places: it tells if some were exchanged."""
+    seal = hashlib.sha256()
+    for array in arrays:
+        keys = [key for _, key in chunks_of(array.metadata, array.path, region)]
+        endings = last_bytes(array.store_path.store, keys, N_BYTES)
+        seal.update(b"".join(key.encode() + (ending or b"") for key, ending in zip(keys, endings, strict=True)))
+    return seal.hexdigest()[:16]
 
 
 def chunks_of(metadata: Any, path: str, region: Region) -> Iterator[tuple[tuple[int, ...], str]]:
