@@ -12,6 +12,7 @@ import dask
 import dask.array as da
 import numpy as np
 import xarray as xr
+from dask import threaded
 from numpy.typing import NDArray
 from zarr.abc.store import Store
 from zarr.codecs import BloscCodec
@@ -178,8 +179,8 @@ def _described(dataset: xr.Dataset) -> xr.Dataset:
 def _load_small(dataset: xr.Dataset) -> xr.Dataset:
     dataset = dataset.drop_vars("digest", errors="ignore")  # of the stored scores, not of those derived from them
     large = _unloaded(dataset)
-    here = {"scheduler": "threads"}  # not on the workers of a client, which may have none yet
-    small = dataset.drop_vars(large).compute(**here)
+    # Not on the workers of a client, which may have none yet; by the name of the scheduler, Dask imports distributed.
+    small = dataset.drop_vars(large).compute(scheduler=threaded.get)
     return dataset.assign({name: one for name, one in small.variables.items() if name not in dataset.indexes})
 
 
