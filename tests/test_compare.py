@@ -933,16 +933,50 @@ def test_folds_and_repeats_are_no_units(function: Callable[..., Any], kind: str)
         function(data, **options | {"over": "repeat"})
 
 
-def test_dependent_queries_are_refused() -> None:
-    scores = queried(3, 4, 40).assign(cluster=("query", [0, 0, 1, 1]))
-    for function in (ap.compare, ap.rank, ap.aggregate):
-        with pytest.raises(InvalidInputError, match="queries in clusters are not independent"):
-            function(scores, missing="drop")
-    with pytest.raises(InvalidInputError, match=r"queries in clusters(.|\n)*data set 'a'"):
-        ap.compare(xr.DataTree.from_dict({"a": scores}), missing="drop")
-    with pytest.raises(InvalidInputError, match="queries in clusters are not independent"):
-        ap.aggregate(scores, how="micro", missing="drop", unit="clusters", intervals="bootstrap")
+def test_queries_in_clusters_are_drawn_together() -> None:
+    """The estimate is the mean over queries; signs of whole clusters are flipped, and their sums make the error."""
+    scores = queried(3, 12, 40).assign(cluster=("query", list("aaabbbbccdde")))
+    plain = ap.compare(scores.drop_vars("cluster"), missing="drop")
+    result = ap.evaluate(scores, missing="drop")
+    assert result["cluster"].dims == ("query",)
+    estimate = result["estimate"].transpose("model", "query")
+    difference = estimate[0] - estimate[1]
+    sums = difference.groupby("cluster").sum().values
+    flipped = np.array(list(product([-1, 1], repeat=sums.size))) @ sums
+    for data, options in (
+        (scores, {"missing": "drop"}),
+        (result, {}),
+        (scores.chunk({"model": 1}), {"missing": "drop"}),
+    ):
+        found = ap.compare(data, **options)
+        np.testing.assert_allclose(found["difference"], plain["difference"], atol=1e-15)
+        expected = np.mean(np.abs(flipped) >= abs(sums.sum()) - 1e-12)
+        assert cells(found, "m0", "m1")["p_value"] == expected
+        assert (int(found["n_units"]), "5 clusters of queries" in found.attrs["design"]) == (5, True)
+        mean = ap.aggregate(data, **options)
+        np.testing.assert_allclose(mean["estimate"].squeeze(), estimate.mean("query"), rtol=1e-15)
+        parts = (estimate - estimate.mean("query")).groupby("cluster").sum() / 12
+        error = np.sqrt((parts**2).sum("cluster") * 5 / 4)
+        np.testing.assert_allclose(mean["standard_error"].squeeze(), error, rtol=1e-12)
+        half = np.ptp(mean["interval"].values.squeeze(), axis=-1) / 2
+        np.testing.assert_allclose(half, stats.t(4).ppf(0.975) * error, rtol=1e-9)
+        assert "in 5 clusters, each drawn with all its queries" in mean.attrs["design"]
+    ap.rank(scores, missing="drop")
     assert ap.compare(scores, sample="items", missing="drop", n_resamples=50).attrs["sample"] == "items"
+
+
+def test_what_cannot_draw_clusters_of_queries_says_so() -> None:
+    scores = queried(3, 4, 40).assign(cluster=("query", [0, 0, 1, 1]))
+    tree = xr.DataTree.from_dict({"a": scores})
+    ways: list[Callable[[], Any]] = [
+        lambda: ap.compare(scores, sample="both", missing="drop"),
+        lambda: ap.aggregate(scores, method="bootstrap", missing="drop"),
+        lambda: ap.aggregate(scores, how="micro", missing="drop", unit="clusters", intervals="bootstrap"),
+        lambda: ap.compare(tree, auxiliary=tree, missing="drop"),
+    ]
+    for ask in ways:
+        with pytest.raises(InvalidInputError, match="queries in clusters are not independent"):
+            ask()
 
 
 def test_items_of_own_lists_cannot_be_resampled() -> None:

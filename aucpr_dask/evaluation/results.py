@@ -130,6 +130,8 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
     for name, coordinate in source.coords.items():  # all others travel with their dimensions
         if name not in {*labels, *axes, *variables, "level"} and set(coordinate.dims) <= kept:
             labels[str(name)] = coordinate.compute(scheduler="threads").variable  # to group by
+    if "cluster" in source and terms.QUERY in source["cluster"].dims and terms.QUERY in kept:
+        labels["cluster"] = source["cluster"].variable.compute()  # of queries that depend on each other
     indexes = {name: index for name, (_, index) in labelled.items()}
     coordinates = xr.Coordinates(labels | scalars | {"level": xr.Variable((), resampling.level)}, indexes)
     for name, variable in variables.items():

@@ -186,6 +186,8 @@ def aggregate(
             return _over_repeats(node, question)
         if terms.QUERY not in node["estimate"].dims:
             return _as_it_is(node, question) if sample is None else _mean(node, None, question)
+        if machines or (question.method == "bootstrap" and sample != ITEMS):
+            requirements.refuse_dependent_queries(path, node)
         return _mean(node, terms.QUERY, question, machines.get(path))
 
     return terms.map_nodes(results, mean_of_node)
@@ -288,6 +290,8 @@ def _mean(
     sentence = designs.describe(sampling, *sizes, result.attrs, has_gaps=dim is not None, n_machine=n_machine)
     if sampling.method in ("t", POWERED) and n_largest < FEWEST_UNITS:
         sentence += f"; no interval from fewer than {FEWEST_UNITS}"
+    if dim == terms.QUERY and sampling.method == "t" and samples.are_in_clusters(result):
+        sentence += f"; in {np.unique(result['cluster'].values).size:,} clusters, each drawn with all its queries"
     if sampling.sample != UNITS:
         unknown = "a resample has no estimate" if mean.n_resamples else "a standard error is not known"
         sentence += f"; NaN where {unknown}"
@@ -311,7 +315,13 @@ def _known_mean(result: xr.Dataset, dim: str | None) -> tuple[xr.DataArray, xr.D
 def _by_spread(result: xr.Dataset, dim: str, level: float) -> _Mean:
     """Return the mean with Student's t."""
     mean, error, counts = _known_mean(result, dim)
-    degrees = (counts[COUNTS[dim]] - 1).where(counts[COUNTS[dim]] >= FEWEST_UNITS)
+    drawn = counts[COUNTS[dim]]
+    if samples.are_in_clusters(result):
+        estimate = result["estimate"].assign_coords(cluster=result["cluster"].compute())
+        drawn = estimate.notnull().groupby("cluster").any(dim).sum("cluster")
+        deviations = (estimate - mean).fillna(0).groupby("cluster").sum(dim) / counts[COUNTS[dim]]
+        error = ((deviations**2).sum("cluster") * drawn / (drawn - 1).where(drawn > 1)) ** 0.5
+    degrees = (drawn - 1).where(drawn >= FEWEST_UNITS)
     quantile = xr.apply_ufunc(stdtrit, degrees, 0.5 + level / 2, dask="parallelized", output_dtypes=[np.float64])
     return _Mean(mean, error, _bounds(mean, quantile * error), counts)
 

@@ -25,6 +25,7 @@ POWERED, CORRECTED = "prediction_powered", "corrected_t"
 RANDOM_EFFECTS = "random_effects"  # over data sets whose variances are known
 UNIT_RESAMPLES, ITEM_RESAMPLES = 10_000, 1000
 COMPARED, SCORED = "items_compared", "items_scored"  # attributes of results whose models lack items
+IN_CLUSTERS = "queries_in_clusters"  # attribute of results whose units are clusters of queries
 HAS_SCORES = "has_scores"  # attribute of results that were just made from scores
 
 METHODS = {
@@ -72,6 +73,8 @@ INTERVAL_KINDS = {
 
 def unit_names(dim: str, attrs: Mapping[Any, Any]) -> tuple[str, str]:
     """Return what one unit of a result with these attributes is called, and what several are."""
+    if dim == QUERY and IN_CLUSTERS in attrs:
+        return "cluster of queries", "clusters of queries"
     unit = str(attrs.get(UNIT, dim)) if dim == QUERY else dim.replace("dataset", "data set")
     return unit, plural(unit)
 

@@ -39,6 +39,7 @@ from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
 from aucpr_dask.inference.repeats import areas_of_folds, compared_by_replicates, training_variance
 from aucpr_dask.inference.requirements import (
     check,
+    refuse_dependent_queries,
     refuse_different_items,
     refuse_unknown_options,
     require_replicates,
@@ -50,6 +51,7 @@ from aucpr_dask.inference.samples import (
     REPLICATE,
     SIZE,
     chosen,
+    clusters_as_units,
     complete_units,
     stack_data_sets,
 )
@@ -97,6 +99,8 @@ def answer(
     """
     if auxiliary is not None:
         refuse_other_samples(question)
+        for path, node in nodes_of(data):
+            refuse_dependent_queries(path, node)
     results = results_for(data, question, options, without=without)
     machines: dict[str, xr.Dataset] = {}
     if auxiliary is not None:
@@ -131,6 +135,8 @@ def results_for(
         return map_nodes(results, lambda path, node: areas_of_folds(node, path))
     results = map_nodes(results, lambda path, node: compared_by_replicates(path, node, question.estimator))
     results = means_over_classes(results, question.incomplete)
+    if question.over != DATASET and question.sample not in (ITEMS, BOTH):
+        results = map_nodes(results, lambda path, node: clusters_as_units(node))
     if question.over != DATASET:
         return results
     if question.method == RANDOM_EFFECTS:

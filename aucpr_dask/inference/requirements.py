@@ -65,7 +65,7 @@ def check(data: Scores, question: SampleOptions, options: Mapping[str, Any]) -> 
         _refuse_folds(path, node, question)
         if are_values(node):
             _check_values(path, node, question)
-        if is_scores and question.over == QUERY and question.sample != ITEMS:
+        if question.over == QUERY and question.sample == BOTH:
             refuse_dependent_queries(path, node)
     if not is_scores:
         require_results(data)
@@ -174,8 +174,8 @@ def refuse_dependent_queries(path: str, node: xr.Dataset) -> None:
     if "cluster" in node and QUERY in node["cluster"].dims:
         what = "queries in clusters are not independent, but each would count as one unit here"
         remedy = (
-            "evaluate the scores, average the queries of each cluster to one unit and pass that; "
-            "or scores.drop_vars('cluster') if the queries are independent"
+            "compare and aggregate take clusters as units by their other methods and samples; "
+            "or drop_vars('cluster') if the queries are independent"
         )
         raise InvalidInputError(what, _data_set(path), "'cluster' over the dimension 'query'", None, remedy)
 

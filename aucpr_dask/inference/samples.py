@@ -12,9 +12,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import MOST_SHOWN, AlignmentError, InvalidInputError, brief, few
-from aucpr_dask.inference.designs import direction, estimator_dim, estimators_of, unit_names
+from aucpr_dask.inference.designs import IN_CLUSTERS, direction, estimator_dim, estimators_of, unit_names
 from aucpr_dask.inference.units import Floats, draw_units_and_items, mean_of_units, means_of_replicates
-from aucpr_dask.schema.terms import ESTIMATOR, MEASURE, MODEL, QUANTITY, QUERY, RESAMPLE, Scores, nodes_of
+from aucpr_dask.schema.terms import ESTIMATOR, MEASURE, MODEL, QUANTITY, QUERY, REPEAT, RESAMPLE, Scores, nodes_of
 from aucpr_dask.scores.validate import check_unique
 
 DATASET = "dataset"
@@ -57,6 +57,28 @@ class Estimates:
         """Return where a variable has the units."""
         places = {str(label): place for place, label in enumerate(labels_of(variable, str(self.dim)))}
         return [places[unit] for unit in self.units]
+
+
+def are_in_clusters(node: xr.Dataset) -> bool:
+    """Whether the queries of a result depend on each other in clusters."""
+    has_clusters = "cluster" in node and QUERY in node["cluster"].dims and "estimate" in node
+    return has_clusters and QUERY in node["estimate"].dims and REPEAT not in node["estimate"].dims
+
+
+def clusters_as_units(node: xr.Dataset) -> xr.Dataset:
+    """Return a result whose units are clusters of queries, with the same means over units.
+
+    A cluster has the sum of its queries' estimates times C/Q, of C clusters and Q queries with any estimate.
+    """
+    if not are_in_clusters(node):
+        return node
+    known = node["estimate"].notnull().any([dim for dim in node["estimate"].dims if dim != QUERY]).values
+    estimate = node["estimate"].assign_coords(cluster=node["cluster"].compute())
+    estimate = estimate.isel({QUERY: np.flatnonzero(known)})
+    sums = estimate.groupby("cluster").sum(QUERY, skipna=False)
+    means = (sums * (sums.sizes["cluster"] / max(1, estimate.sizes[QUERY]))).rename(cluster=QUERY)
+    units = means.transpose(*estimate.dims).to_dataset(name="estimate")
+    return units.assign_attrs(node.attrs | {IN_CLUSTERS: True})
 
 
 def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, incomplete: str) -> Estimates:

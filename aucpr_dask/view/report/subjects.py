@@ -246,6 +246,8 @@ def comparisons(
     subject: Subject, estimator: str, payload: Payload, seed: int, share: float = 1.0
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Return the ways to compare pairs of models, the default first; or none, and the reason."""
+    if samples.are_in_clusters(subject.node):
+        return [], "Queries come in clusters here: aucpr_dask.compare draws these, and this page does not."
     try:
         estimates = samples.read_estimates(subject.node, subject.dim, estimator, "drop")
         if len(estimates.models) < 2:

@@ -13,7 +13,7 @@ from aucpr_dask.errors import FewPositivesWarning, InvalidInputError, few, print
 from aucpr_dask.inference.designs import noun, unit_names
 from aucpr_dask.inference.powering import POWER, pair_reaches
 from aucpr_dask.inference.ranking import rank
-from aucpr_dask.inference.samples import DATASET
+from aucpr_dask.inference.samples import DATASET, clusters_as_units
 from aucpr_dask.schema.estimators import ESTIMATORS, EstimatorSpec, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS, IntervalSpec
 from aucpr_dask.schema.options import ComparisonOptions, ReportOptions, in_words_of_today
@@ -166,7 +166,9 @@ def _limits(subject: Subject, options: ReportOptions) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FewPositivesWarning)  # the page says how many there are, and the condition
-            _, _, reach, _ = pair_reaches(subject.node if node is None else node, subject.dim, question)
+            _, _, reach, _ = pair_reaches(
+                clusters_as_units(subject.node if node is None else node), subject.dim, question
+            )
     except InvalidInputError:  # too few models or units, or no replicates
         return ""
     return f" {sentence(reach.floor(POWER))}"
