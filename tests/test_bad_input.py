@@ -233,18 +233,8 @@ RECORDED: dict[str, dataclasses.Field[Any]] = {
     for one in dataclasses.fields(record)
     if one.name != "resampling"
 }
-NO_COUNTS: list[Any] = [
-    *NO_NUMBERS,
-    3.5,
-    "3",
-    3 + 0j,
-    "abc",
-    [True],
-    [None],
-    [[3], [3, 4]],
-    np.array([3.5]),
-    np.array(["3"]),
-]
+ODD_COUNTS: list[Any] = [3.5, "3", "abc", 3 + 0j, [True], [None], [[3], [3, 4]], np.array([3.5]), np.array(["3"])]
+NO_COUNTS = [*NO_NUMBERS, *ODD_COUNTS]
 NO_WEIGHTS: list[Any] = [math.nan, -1, "3", 1j, [], object()]
 # Arguments that no record declares, and do not hold data.
 OTHERS: dict[str, list[Any]] = {
@@ -267,16 +257,8 @@ OTHERS: dict[str, list[Any]] = {
 }
 # Where a name of the table has another meaning, and what is bad there.
 OTHER_MEANINGS: dict[tuple[str, str], list[Any]] = {
-    ("interval", "n_positive"): [
-        math.inf,
-        -1,
-        [],
-        "abc",
-        3 + 0j,
-        [True, False],
-        [[3], [3, 4]],
-        None,
-    ],  # sums of weights
+    # Sums of weights.
+    ("interval", "n_positive"): [math.inf, -1, [], "abc", 3 + 0j, [True, False], [[3], [3, 4]], None],
     ("interval", "method"): [],  # a name or several, tested below
     ("to_roc", "n_positive"): NO_WEIGHTS,
     ("to_roc", "n_negative"): NO_WEIGHTS,
@@ -325,94 +307,24 @@ class Odd:
 
 def anything() -> list[Any]:
     """Return values of all kinds, allowed in one place or none."""
-    numbers = (
-        1j,
-        np.complex64(1),
-        math.nan,
-        math.inf,
-        -math.inf,
-        -0.0,
-        0,
-        1,
-        -1,
-        2,
-        0.5,
-        1.5,
-        10**20,
-        -(10**20),
-        10**400,
-    )
-    texts = (
-        "",
-        "x",
-        "average_precision",
-        "logit",
-        "nul\0",
-        "\ud800",
-        "a" * 500,
-        "item",
-        "\x1b[31m",
-        "0.5",
-        "drop",
-        "...",
-    )
-    scalars = (
-        1e308,
-        True,
-        np.True_,
-        np.float16(0.5),
-        np.longdouble(0.5),
-        np.int8(1),
-        np.uint64(2**64 - 1),
-        pd.NaT,
-        pd.NA,
-    )
-    others = (decimal.Decimal("0.5"), fractions.Fraction(1, 2), datetime.date(2020, 1, 1), np.datetime64("NaT", "s"))
-    objects = (
-        None,
-        Odd(),
-        Odd,
-        lambda x: x,
-        b"bytes",
-        bytearray(b"x"),
-        {1, 2},
-        {},
-        {"a": 1},
-        frozenset(),
-        (),
-        [],
-        [[1], [2, 3]],
-    )
-    places = (
-        pathlib.Path("nowhere"),
-        range(3),
-        slice(2),
-        np.timedelta64(1, "D"),
-        pd.Timestamp(0),
-        iter([1, 2]),
-        pd.DataFrame(),
-    )
+    numbers = (math.nan, math.inf, -math.inf, -0.0, 0, 1, -1, 2, 0.5, 1.5, 1e308, 10**20, -(10**20), 10**400, 1j)
+    texts = ("", "x", "average_precision", "logit", "item", "drop", "...", "0.5", "a" * 500)
+    texts += ("nul\0", "\ud800", "\x1b[31m")
+    scalars = (True, np.True_, np.float16(0.5), np.longdouble(0.5), np.int8(1), np.uint64(2**64 - 1), np.complex64(1))
+    missing = (None, pd.NaT, pd.NA, np.datetime64("NaT", "s"))
+    others = (decimal.Decimal("0.5"), fractions.Fraction(1, 2), datetime.date(2020, 1, 1), np.timedelta64(1, "D"))
+    objects = (Odd(), Odd, lambda x: x, b"bytes", bytearray(b"x"), slice(2), pathlib.Path("nowhere"), pd.Timestamp(0))
+    groups = ({1, 2}, {}, {"a": 1}, frozenset(), (), [], [[1], [2, 3]], range(3), iter([1, 2]), pd.DataFrame())
     shapes = tuple(np.ones(shape) for shape in [(), (0, 3), (3, 0), 40, (3, 40), (4, 40), (2, 2, 2)])
     kinds = tuple(np.ones(40, kind) for kind in ("f2", "longdouble", ">f8", complex, bool, "U1", "S1", "M8[D]", "i8"))
-    arrays = (
-        np.full(40, np.nan),
-        np.array([None, 1], object),
-        np.ma.masked_array([1.0, 2], [True, False]),
-        np.zeros(3, [("a", "f8")]),
-    )
+    masked, records = np.ma.masked_array([1.0, 2], [True, False]), np.zeros(3, [("a", "f8")])
+    arrays = (np.full(40, np.nan), np.array([None, 1], object), masked, records)
     lazy = (da.ones(40), da.ones((3, 40), chunks=(1, 7)), da.from_array(np.array(["x"] * 40)))
     labelled = (pd.Series(np.ones(40)), pd.Series(np.ones(40), range(1, 41)), FRAME, pd.Index(["a"]), xr.DataArray(1.0))
-    ours = (
-        DATA,
-        DATA["score"],
-        DATA["label"],
-        xr.Dataset(),
-        xr.DataTree(),
-        xr.DataTree.from_dict({"a": DATA}),
-        QUERIES,
-        result(),
-    )
-    return [*numbers, *texts, *scalars, *others, *objects, *places, *shapes, *kinds, *arrays, *lazy, *labelled, *ours]
+    trees = (xr.DataTree(), xr.DataTree.from_dict({"a": DATA}))
+    ours = (DATA, DATA["score"], DATA["label"], xr.Dataset(), *trees, QUERIES, result())
+    scalars += (*missing, *others, *objects, *groups)
+    return [*numbers, *texts, *scalars, *shapes, *kinds, *arrays, *lazy, *labelled, *ours]
 
 
 @pytest.mark.parametrize(("n_calls", "seed"), [(500, 0), pytest.param(10_000, 1, marks=pytest.mark.slow)])
