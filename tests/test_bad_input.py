@@ -111,6 +111,8 @@ CALLS: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "gate scores": lambda: known(ap.gate, data=DATA, candidate=["m1", "m2"], baseline="m0"),
     "power": lambda: known(ap.power, data=result(), n_resamples=20),
     "audit": lambda: known(ap.audit, data=result(), n_resamples=20),
+    "to_long": lambda: known(ap.to_long, scores=xr.DataTree.from_dict({"a": DATA, "b": DATA})),
+    "to_tree": lambda: known(ap.to_tree, scores=DATA.assign_coords(dataset=("item", list("ab") * 20))),
     "from_dataframe": lambda: known(ap.from_dataframe, frame=FRAME, models=["m0"], item="name"),
     "from_values": lambda: known(
         ap.from_values, table={"a": {"t": 0.1, "u": 0.3}, "b": {"t": 0.2, "u": 0.1}}, measure="m"

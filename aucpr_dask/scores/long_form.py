@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, did_you_mean, few
-from aucpr_dask.schema import terms
+from aucpr_dask.schema import checks, terms
 from aucpr_dask.scores.validate import validated_scores
 
 DATASET = "dataset"
@@ -35,7 +35,8 @@ def to_long(scores: terms.Scores, by: str = DATASET) -> xr.Dataset:
     Raises
     ------
     InvalidInputError
-        If some data sets have variables that others lack, or what lies along no item, such as ``n_positive``.
+        If some data sets have variables that others lack, or what lies along no item, such as ``n_positive``; or
+        anything of the name `by`.
     AlignmentError
         If the models differ.
 
@@ -46,8 +47,12 @@ def to_long(scores: terms.Scores, by: str = DATASET) -> xr.Dataset:
     >>> to_long(tree)["dataset"].values.tolist()
     ['north', 'north', 'south', 'south']
     """
+    by = checks.text(by, "by")
     parts = {path: _flat(path, node) for path, node in terms.nodes_of(validated_scores(scores, positive_from=0))}
     first_path, first = next(iter(parts.items()))
+    if by in first.variables or by in first.dims:
+        what, remedy = "the data sets have something of this name", "choose another name: by=..."
+        raise InvalidInputError(what, "argument 'by'", repr(by), "a name that none of them has", remedy)
     named = []
     for path, part in parts.items():
         if not part.get_index(terms.MODEL).equals(first.get_index(terms.MODEL)):
@@ -117,6 +122,10 @@ def to_tree(scores: xr.Dataset, by: str = DATASET) -> xr.DataTree:
     >>> to_tree(scores)["south"]["label"].values.tolist()
     [0, 1]
     """
+    by = checks.text(by, "by")
+    if not isinstance(scores, xr.Dataset):
+        remedy = "to_long makes one of a tree"
+        raise InvalidInputError("this is no data set", "argument 'scores'", type(scores).__name__, "a Dataset", remedy)
     if by not in scores.variables or scores[by].dims != (terms.ITEM,):
         along = [str(name) for name in scores.coords if scores[name].dims == (terms.ITEM,)]
         remedy = did_you_mean(by, along, "name a coordinate along the items: by=...")
