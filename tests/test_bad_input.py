@@ -261,6 +261,7 @@ OTHERS: dict[str, list[Any]] = {
 OTHER_MEANINGS: dict[tuple[str, str], list[Any]] = {
     # Sums of weights.
     ("interval", "n_positive"): [math.inf, -1, [], "abc", 3 + 0j, [True, False], [[3], [3, 4]], None],
+    ("from_dataframe", "by"): [3, math.nan, 1j, [None], object()],  # columns, or none
     ("interval", "method"): [],  # a name or several, tested below
     ("to_roc", "n_positive"): NO_WEIGHTS,
     ("to_roc", "n_negative"): NO_WEIGHTS,

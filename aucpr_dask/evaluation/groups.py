@@ -117,8 +117,8 @@ def parted(by: Any, n_items: int, known: Sequence[str] = ()) -> list[tuple[str, 
 
 
 def refuse_no_groups(by: Any) -> None:
-    """Raise if groups are given by nothing, or by data sets."""
-    if isinstance(by, xr.Dataset | xr.DataTree) or (isinstance(by, Mapping | list | tuple) and not by):
+    """Raise if groups are given by nothing, or by data sets or tables."""
+    if isinstance(by, xr.Dataset | xr.DataTree | pd.DataFrame) or (isinstance(by, Mapping | list | tuple) and not by):
         what, allowed = "this names no groups", 'names of coordinates, labels of the items, or {"site": labels}'
         raise bad_argument(what, "by", by, allowed, "name a coordinate: by='site'")
 
@@ -203,7 +203,11 @@ def factorized(labels: Any, name: str, grouper: Any, where: str | None = None) -
     """Return the sorted labels of groups, and the place among them of each item's label."""
     where = f"{where}, argument 'by'" if where else "argument 'by'"
     if grouper is None:
-        codes, index = pd.factorize(pd.Index(np.asarray(labels)), sort=True)
+        values = np.asarray(labels)
+        if values.dtype.kind in "iuf":  # pandas has no index of 16-bit floats, or of bytes in another order
+            own = values.dtype.newbyteorder("=")
+            values = values.astype(np.float32 if own == np.float16 else own, copy=False)
+        codes, index = pd.factorize(pd.Index(values), sort=True)
         what, remedy = f"some items have no label of {name!r}", "name their group, for example 'unknown', or drop them"
     else:
         try:

@@ -55,7 +55,7 @@ def parts_of(node: xr.Dataset, by: Any, path: str) -> Parts:
     if "estimate" in node:
         dims = group_dims(node)
         refuse_no_groups(by)
-        if by is not None and list(np.atleast_1d(np.array(by, object))) != dims:
+        if by is not None and (not dims or list(np.atleast_1d(np.array(by, object))) != dims):
             what, remedy = "this result is evaluated already", "pass the scores, or leave out by"
             raise clash(what, remedy, "the groups of the result, or none", by=by, groups=dims)
         indexes = {dim: node.get_index(dim) for dim in dims}

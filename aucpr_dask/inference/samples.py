@@ -119,7 +119,7 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
         received = f"{len(models)} models; left out: {few(map(repr, left_out))}"
         remedy = "check for positives: the flags of the result mark rankings without any"
         what = "there is nothing to compare: no estimate is defined for every model"
-        raise InvalidInputError(what, None, received, None, remedy)
+        raise InvalidInputError(what, "variable 'estimate'", received, "estimates that all models have", remedy)
     if not np.isfinite(values).all():
         infinite = [str(model) for model in models[np.flatnonzero(np.isinf(values).any(axis=1))]]
         what, remedy = "some estimates are not finite", "leave these models out of the comparison"

@@ -93,7 +93,7 @@ def _flat(path: str, node: xr.Dataset) -> xr.Dataset:
     return node
 
 
-def to_tree(scores: xr.Dataset, by: str = DATASET) -> xr.DataTree:
+def to_tree(scores: terms.Scores, by: str = DATASET) -> xr.DataTree:
     """Make each group of items of one data set a data set of a tree, named by a coordinate along the items.
 
     Parameters
