@@ -58,6 +58,19 @@ def call() -> None:
     assert kernel.is_ready
 
 
+@pytest.mark.parametrize(("is_terminal", "said"), [(True, 1), (False, 0)])
+def test_a_terminal_hears_once_why_it_waits(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_terminal: bool, said: int
+) -> None:
+    monkeypatch.setattr(compiling, "SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(compiling, "_seconds", 0.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    for seconds in (0.01, 0.2, 0.2):
+        with compiling._saying_so():
+            time.sleep(seconds)
+    assert capsys.readouterr().err.count(compiling.COMPILING) == said
+
+
 def refused(compilations: list[str], reason: str, home: Path) -> None:
     before = sorted(home.rglob("*"))
     compilations.clear()

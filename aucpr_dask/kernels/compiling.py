@@ -11,7 +11,9 @@ import importlib
 import multiprocessing
 import pickle
 import pkgutil
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -32,6 +34,9 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 _PACKAGE = __name__.rpartition(".")[0]
 _ONE_AT_A_TIME = threading.Lock()  # threads that need the same kernel do not compile it twice
 _KERNELS: dict[str, Kernel] = {}
+SILENT_SECONDS = 2.0
+COMPILING = "compiling for the first use on this machine; later calls and processes start at once"
+_seconds = 0.0  # that this process has compiled
 
 
 def helper(function: Function) -> Function:
@@ -133,15 +138,32 @@ class Kernel:
 
     def _compile(self) -> tuple[Any, bytes]:
         """Return new machine code, in this process and as it is kept."""
-        try:
-            return self._compile_once()
-        except RuntimeError:  # numba lost what it compiled, because of an interrupt inside a callback
-            return self._compile_once()
+        with _saying_so():
+            try:
+                return self._compile_once()
+            except RuntimeError:  # numba lost what it compiled, because of an interrupt inside a callback
+                return self._compile_once()
 
     def _compile_once(self) -> tuple[Any, bytes]:
         made = _NJIT([self._signature], **_OPTIONS)(self._function)
         (result,) = made.overloads.values()
         return made, serialize.dumps(result._reduce())
+
+
+@contextmanager
+def _saying_so() -> Iterator[None]:
+    """Say once, on a terminal, that this process has been compiling for two seconds."""
+    global _seconds
+    started, left = time.monotonic(), SILENT_SECONDS - _seconds
+    timer = threading.Timer(left, print, [COMPILING], {"file": sys.stderr, "flush": True})
+    timer.daemon = True
+    if left > 0 and sys.stderr is not None and sys.stderr.isatty() and multiprocessing.parent_process() is None:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        _seconds += time.monotonic() - started
 
 
 def kernels() -> list[Kernel]:
