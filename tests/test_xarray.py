@@ -243,3 +243,19 @@ def test_everything_with_a_text_has_one_in_notebooks() -> None:
         page = one._repr_html_()
         assert "<b>" not in page
         assert [" ".join(line.split()) in page for line in escape(repr(one)).splitlines()].count(False) <= 1, page
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: ap.save_scores(pd.DataFrame({"a": [1.0]}), "x.zarr"), "scores must be an xarray Dataset"),
+        (lambda: ap.Accumulator().update([0, 1, 1], [0.2, 0.9, 0.4]), "look like labels[\\s\\S]*swap the two"),
+        (lambda: scores().isel(query=0).aucpr.plot.roc("A"), "did you mean 'a'"),
+        (lambda: ap.from_dataframe(pd.DataFrame({"y": [0, 1], "a": [0.5, 0.1]}), label="Y"), "did you mean 'y'"),
+        (lambda: ap.compare(scores(), "A"), "did you mean 'a'"),
+        (lambda: ap.report(np.zeros(3), "x.html"), r"received: ndarray[\s\S]*evaluate\(\{"),
+    ],
+)
+def test_messages_lead_on(call: Any, words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        call()

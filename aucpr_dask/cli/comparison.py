@@ -122,7 +122,7 @@ def compare(
     from aucpr_dask.schema.terms import nodes_of
     from aucpr_dask.view.comparisons import summarize_comparison
 
-    options["baseline"] = baselines or None
+    options["baseline"] = (baselines[0] if len(baselines) == 1 else baselines) or None
     options["auxiliary"] = None if auxiliary is None else cli.open_any(auxiliary, data_sets)
     answer, left_out = _answer(ap.compare, store, target, overwrite, data_sets, options)
     _finish(output, store, target, {"comparisons": summarize_comparison(answer)}, left_out, top)
@@ -187,7 +187,7 @@ def power(
     """
     from aucpr_dask.view.comparisons import summarize_power
 
-    options["baseline"] = baselines or None
+    options["baseline"] = (baselines[0] if len(baselines) == 1 else baselines) or None
     found, left_out = _answer(ap.power, store, None, False, data_sets, options)
     _finish(output, store, None, {"power": summarize_power(found)}, left_out, top)
 

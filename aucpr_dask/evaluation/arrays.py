@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 import dask.array as da
 import numpy as np
@@ -18,11 +18,23 @@ from aucpr_dask.schema.checks import check_labels
 from aucpr_dask.schema.terms import ITEM, MODEL, QUERY
 from aucpr_dask.scores.validate import float_scores
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Asked = ParamSpec("_Asked")
+_Answer = TypeVar("_Answer", covariant=True)
 OWN = ("groups", "weight")  # what such a call gives next to the labels
 
 
-def takes_arrays(function: _Function) -> _Function:
+class TakesArrays(Protocol[_Asked, _Answer]):
+    """A function of data sets, or of arrays by the names of their models with labels behind them."""
+
+    @overload
+    def __call__(self, *arguments: _Asked.args, **options: _Asked.kwargs) -> _Answer: ...
+    @overload
+    def __call__(self, data: Mapping[str, Any], label: Any, /, *arguments: Any, **options: Any) -> _Answer: ...
+    @overload
+    def __call__(self, data: Mapping[str, Any], /, *, label: Any, **options: Any) -> _Answer: ...
+
+
+def takes_arrays(function: Callable[_Asked, _Answer]) -> TakesArrays[_Asked, _Answer]:
     """Let a function of score data sets take a mapping of names to arrays of scores, with labels behind it."""
     plain = inspect.signature(function)
     *own, last = plain.parameters.values()
@@ -37,11 +49,11 @@ def takes_arrays(function: _Function) -> _Function:
         if not arguments and first.name in options:
             arguments = (options.pop(first.name),)
         if not arguments:
-            return function(**options)  # which says what is missing
+            return cast(Any, function)(**options)  # which says what is missing
         data, *others = arguments
         if isinstance(data, Mapping) and not isinstance(data, xr.Dataset | xr.DataTree):
             label, *others = others if "label" not in options and others else [options.pop("label", None), *others]
-            return function(scores_of_arrays(data, label, **given), *others, **options)
+            return cast(Any, function)(scores_of_arrays(data, label, **given), *others, **options)
         if any(one is not None for one in given.values()):
             what = "groups and weights next to arrays of scores"
             remedy = "in a data set, they are its variables 'cluster' and 'weight': scores.assign(...)"
@@ -50,7 +62,7 @@ def takes_arrays(function: _Function) -> _Function:
         return function(data, *others, **options)
 
     with_arrays.__signature__ = plain.replace(parameters=shown)  # type: ignore[attr-defined]
-    return cast(_Function, with_arrays)
+    return cast(TakesArrays[_Asked, _Answer], with_arrays)
 
 
 def refuse_plain(data: Any, name: str) -> None:

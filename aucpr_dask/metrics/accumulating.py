@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, MissingScoresError, brief
+from aucpr_dask.evaluation.alignment import refuse_swapped
 from aucpr_dask.metrics import targets
 from aucpr_dask.schema.checks import are_rounded, check_labels, choose
 from aucpr_dask.schema.terms import PADDING, Sentences
@@ -185,6 +186,7 @@ def checked_items(score: Any, label: Any) -> tuple[NDArray[Any], NDArray[np.bool
         targets.column(targets.read_array(array, name), name) for array, name in ((score, "score"), (label, "label"))
     )
     targets.check_lengths(score=score, label=label)
+    refuse_swapped(score, label)
     check_labels(label, None, "argument 'label'", if_grades="compare them, such as label >= 2")
     if label.dtype.kind != "b" and (is_padding := label == PADDING).any():
         score, label = score[~is_padding], label[~is_padding]

@@ -342,8 +342,8 @@ def save_scores(
     array([[0.9, 0.1, 0.4]])
     """
     url = concealed(url)
-    _refuse_own_source(scores, url)
-    scores = validated_scores(scores, positive_from=0)
+    given, scores = scores, validated_scores(scores, positive_from=0)
+    _refuse_own_source(given, url)
     writer = ScoreWriter(url, scores, overwrite=overwrite, models_per_chunk=models_per_chunk)
     parts = [(path, dataset, region) for path, dataset in terms.nodes_of(scores) for region in writer.regions(path)]
     for done, (path, dataset, region) in enumerate(parts, start=1):

@@ -24,7 +24,16 @@ from typing import IO, Any, AnyStr, NoReturn, TypeVar
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, brief, few, printable
+from aucpr_dask.errors import (
+    AlignmentError,
+    AucprError,
+    FileFormatError,
+    InvalidInputError,
+    brief,
+    did_you_mean,
+    few,
+    printable,
+)
 from aucpr_dask.schema.checks import require
 from aucpr_dask.schema.terms import ITEM, MODEL, PADDING, QUERY, Scores, Sentences, nodes_of
 from aucpr_dask.scores.chunks import Region
@@ -94,7 +103,8 @@ def closest(name: str, names: Iterable[str]) -> str:
 
 def unknown_column(name: str, columns: Sequence[str], where: object) -> InvalidInputError:
     """Return the error for a column that a table does not have."""
-    remedy = "check the name, or the separator" if len(columns) == 1 else "give one of these names"
+    otherwise = "check the name, or the separator" if len(columns) == 1 else "give one of these names"
+    remedy = did_you_mean(str(name), columns, otherwise)
     return InvalidInputError("there is no such column", where, brief(name), closest(str(name), columns), remedy)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, few
+from aucpr_dask.errors import InvalidInputError, did_you_mean, few
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference.designs import values_as_areas
 from aucpr_dask.schema.checks import choose
@@ -118,7 +118,8 @@ def positions_of(node: xr.Dataset, labels: str | int | Sequence[str | int], dim:
     unknown = [str(label) for label in chosen if str(label) not in names]
     if unknown or not chosen:
         what = f"there is no such {dim}" if chosen else f"name one or more of {dim}"
-        raise InvalidInputError(what, None, few(map(repr, unknown)) or "none", few(map(repr, names)))
+        remedy = did_you_mean(unknown[0], names, "give one of these") if unknown else "leave it out, or name one"
+        raise InvalidInputError(what, None, few(map(repr, unknown)) or "none", few(map(repr, names)), remedy)
     return [names.index(str(label)) for label in chosen]
 
 

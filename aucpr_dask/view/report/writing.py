@@ -100,8 +100,9 @@ def report(
     """
     target = pages.checked_target(path, overwrite=overwrite)
     what = "this is not a result"
+    remedy = 'make one: ap.evaluate({"model": scores}, labels), or ap.evaluate(ap.from_dataframe(frame, label=...))'
     if not isinstance(result, xr.Dataset | xr.DataTree):
-        raise InvalidInputError(what, received=type(result).__name__, allowed="a Dataset or a DataTree")
+        raise InvalidInputError(what, None, type(result).__name__, "a Dataset or a DataTree", remedy)
     if any({"difference", "rank"} & set(node) for _, node in terms.nodes_of(result)):
         remedy = "report the result they were made from"
         raise InvalidInputError(what, received="a comparison or ranks", remedy=remedy)
