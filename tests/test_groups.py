@@ -394,3 +394,10 @@ def test_plots_and_reports_show_groups(tmp_path: Path) -> None:
     assert comparison.aucpr.plot.differences(dataset="c") is not None
     page = ap.report(result, tmp_path / "report.html", scores=data, baseline="old").read_text(encoding="utf-8")
     assert "4 data sets" in page or "4 groups" in page
+
+
+def test_a_table_of_many_groups_shows_the_first() -> None:
+    random = np.random.default_rng(0)
+    data = scores(n=2000).assign_coords(site=("item", random.permutation(np.arange(2000) % 200)))
+    shown = repr(ap.evaluate(data, by="site").aucpr)
+    assert "and 192 more groups" in shown

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from functools import cache, lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,15 +70,18 @@ def group_dims(result: xr.Dataset) -> list[str]:
     return [name for name in str(result.attrs.get("by", "")).split(", ") if name in known and name != terms.QUERY]
 
 
-def groups_as_data_sets(result: terms.Scores) -> terms.Scores:
-    """Return a result by groups of items as a tree with a data set for each group, as it is named for its resamples."""
+def groups_as_data_sets(result: terms.Scores, most: int | None = None) -> terms.Scores:
+    """Return a result by groups of items as a tree with a data set for each group, as it is named for its resamples.
+
+    With `most`, no more than that many groups.
+    """
     nodes: dict[str, xr.Dataset] = {}
     if not any(group_dims(node) for _, node in terms.nodes_of(result)):
         return result
     for path, node in terms.nodes_of(result):
         dims = group_dims(node)
         labels = [list(map(str, node[dim].values)) for dim in dims]
-        for place in np.ndindex(*map(len, labels)):
+        for place in islice(np.ndindex(*map(len, labels)), None if most is None else max(0, most - len(nodes))):
             names = (of[at].replace("/", "\u2215") for of, at in zip(labels, place, strict=True))
             group = node.isel(dict(zip(dims, place, strict=True)), drop=True) if dims else node
             nodes["/".join(filter(None, [path, *names]))] = group

@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.results import groups_as_data_sets
+from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets
 from aucpr_dask.inference.designs import are_values, direction, measured, noun, reading_of, unit_names, with_estimators
 from aucpr_dask.inference.samples import REPLICATE
 from aucpr_dask.schema import terms
@@ -22,6 +22,7 @@ from aucpr_dask.scores.importing.files import count
 from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, more, number, shorten
 
 MOST_DATA_SETS = 8
+MOST_GROUPS = 100  # of items in a document; a store holds all
 TOP_OF_ONE, TOP_OF_MANY = 10, 3
 AVERAGES = {
     None: "mean",
@@ -33,14 +34,18 @@ AVERAGES = {
 Document = dict[str, Any]  # what `tables.plain` turns into JSON; its tables are data frames
 
 
-def rank_models(result: terms.Scores, estimator: str | None = None) -> list[Document]:
+def rank_models(result: terms.Scores, estimator: str | None = None, *, most: int = MOST_GROUPS) -> list[Document]:
     """Rank the models of each data set by the named estimator or the first, with means over any queries or classes."""
     from aucpr_dask.inference.aggregating import aggregate
 
-    result = terms.map_nodes(groups_as_data_sets(result), lambda _, node: _with_interval_of(node, estimator))
+    n_groups = sum(math.prod(node.sizes[dim] for dim in group_dims(node)) for _, node in terms.nodes_of(result))
+    groups = groups_as_data_sets(result, most)
+    result = terms.map_nodes(groups, lambda _, node: _with_interval_of(node, estimator))
     level, method = _level_and_method(result)
 
     def mean(path: str, node: xr.Dataset) -> xr.Dataset:
+        if "by" in node.attrs and not {terms.CLASS, terms.QUERY} & set(node.dims):
+            return with_estimators(node).isel({terms.METHOD: 0}, missing_dims="ignore")  # there may be many
         return (
             mean_of_classes(node, level)
             if terms.CLASS in node.dims
@@ -49,7 +54,12 @@ def rank_models(result: terms.Scores, estimator: str | None = None) -> list[Docu
 
     has_queries = {path: terms.QUERY in node.dims for path, node in terms.nodes_of(result)}
     facts = {
-        path: {"reading": reading_of(node.attrs), "by": node.attrs.get("by")} for path, node in terms.nodes_of(result)
+        path: {
+            "reading": reading_of(node.attrs),
+            "by": node.attrs.get("by"),
+            "n_groups": n_groups if "by" in node.attrs else None,
+        }
+        for path, node in terms.nodes_of(result)
     }
     return [
         _rank(path, node, estimator, "t" if has_queries[path] else node.attrs.get("method", method), has_queries[path])
@@ -123,7 +133,7 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, method: str | Non
         what = f"this {terms.MEASURE if are_values(means) else terms.ESTIMATOR} is not in the result"
         remedy = f"evaluate again with --estimator {name}" if name in ESTIMATORS else None
         raise InvalidInputError(what, path or None, repr(name), ", ".join(names), remedy)
-    means = means.sel({terms.ESTIMATOR: name})
+    means = means.sel({terms.ESTIMATOR: name}).isel({terms.METHOD: 0}, missing_dims="ignore")
     estimate = np.atleast_1d(means["estimate"].values)
     ends = np.atleast_2d(means["interval"].values) if "interval" in means else np.full((estimate.size, 2), np.nan)
     oriented = direction(means.attrs, name) * estimate
@@ -240,13 +250,19 @@ def rankings_view(
     parts: list[RenderableType] = []
     for alike in kinds.values():
         parts += [*([Text("")] if parts else []), ranking_view(alike, width, top=top, ascii_only=ascii_only)]
-    noun = "group" if rankings and rankings[0].get("by") else "data set"
-    return Group(*parts, *more(len(rankings) - MOST_DATA_SETS, noun))
+    return Group(*parts, *_more_parts(rankings))
+
+
+def _more_parts(rankings: Sequence[Document]) -> Sequence[Text]:
+    """Return how many groups or data sets are not shown."""
+    has_groups = bool(rankings) and rankings[0].get("by")
+    total = rankings[0]["n_groups"] if has_groups else len(rankings)
+    return more(total - MOST_DATA_SETS, "group" if has_groups else "data set")
 
 
 def rankings_in_html(rankings: Sequence[Document]) -> str:
     """Return the same in HTML, a table for each data set."""
     top = TOP_OF_ONE if len(rankings) == 1 else TOP_OF_MANY
     tables = [ranking_sheet([ranking], top).as_html() for ranking in rankings[:MOST_DATA_SETS]]
-    hidden = more(len(rankings) - MOST_DATA_SETS, "data set")
+    hidden = _more_parts(rankings)
     return "".join([*tables, *(f"<p>{line.plain}</p>" for line in hidden)])

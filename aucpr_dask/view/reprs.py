@@ -15,7 +15,7 @@ from aucpr_dask.progress.showing import console_for
 from aucpr_dask.schema.terms import FOLD, ITEM, MODEL, RANKING_DIMS, Scores, map_nodes, nodes_of
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.view.comparisons import Answer, answer_of, summarize_comparison, summarize_ranks
-from aucpr_dask.view.rankings import Document, rank_models, rankings_in_html, rankings_view
+from aucpr_dask.view.rankings import MOST_DATA_SETS, Document, rank_models, rankings_in_html, rankings_view
 from aucpr_dask.view.stores import flags_in_words
 
 WIDTH = 80
@@ -77,7 +77,7 @@ def _headline(data: Scores) -> str:
 
 def _rankings(data: Scores) -> list[Document]:
     try:
-        return rank_models(map_nodes(data, lambda _, node: with_estimators(node)))
+        return rank_models(map_nodes(data, lambda _, node: with_estimators(node)), most=MOST_DATA_SETS)
     except Exception:  # a selection may lack anything that a table needs, and a repr never raises
         return []
 
