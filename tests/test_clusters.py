@@ -811,3 +811,18 @@ def test_a_client_without_workers_is_given_up(tmp_path: Path) -> None:
             ap.run(tmp_path / "s.zarr", tmp_path / "a.zarr", patience=1)
         with pytest.raises(InvalidInputError, match="not a length of time"):
             ap.run(tmp_path / "s.zarr", tmp_path / "a.zarr", patience="soon")
+
+
+@pytest.mark.parametrize(
+    ("key", "exception", "is_logged"),
+    [
+        ("evaluate_task-1", "OSError(28, 'No space left on device')", False),
+        ("evaluate_task-1", "UnreachableError('the server')", False),
+        ("evaluate_task-1", "TypeError('a mistake')", True),
+        ("theirs-1", "OSError(28, 'No space left on device')", True),
+    ],
+)
+def test_a_storage_that_fails_is_reported_once(key: str, exception: str, is_logged: bool) -> None:
+    message = f'Compute Failed\nKey: {key}\nException: "{exception}"\n'
+    record = logging.LogRecord("distributed.worker", logging.ERROR, __file__, 1, message, None, None)
+    assert workers._is_of_interest(record) == is_logged

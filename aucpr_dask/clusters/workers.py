@@ -32,6 +32,8 @@ PLUGIN = "aucpr-dask"
 SECONDS_TO_LEAVE = 5.0  # a cluster that belongs to someone else
 
 LAST_WORDS = ("heartbeat", "Async instruction for <Task cancelled")  # in messages that Dask logs when a worker leaves
+# Exceptions of tasks whose storage fails: the run names the place, so Dask need not log a traceback of each attempt.
+OF_STORAGE = ("OSError(", "PermissionError(", "UnreachableError(")
 
 _workers_here: WeakSet[Any] = WeakSet()  # in this process
 
@@ -119,15 +121,18 @@ def keep_few_profiles(worker: Any) -> None:
 
 
 def end_quietly(worker: Any) -> None:
-    """Silence a worker that leaves: its last heartbeat is not answered, and tasks remain."""
+    """Silence a worker that leaves: its last heartbeat is not answered, and tasks remain; and storage that fails."""
     _workers_here.add(worker)
     for name in ("distributed.worker", "distributed.worker.state_machine"):
         logging.getLogger(name).addFilter(_is_of_interest)
 
 
 def _is_of_interest(record: logging.LogRecord) -> bool:
+    message = record.getMessage()
+    if "evaluate_task" in message and any(words in message for words in OF_STORAGE):
+        return False
     is_any_running = any(worker.status == Status.running for worker in _workers_here)
-    return is_any_running or not any(words in record.getMessage() for words in LAST_WORDS)
+    return is_any_running or not any(words in message for words in LAST_WORDS)
 
 
 def keep_memory() -> bool:

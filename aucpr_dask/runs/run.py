@@ -321,12 +321,8 @@ def _evaluate(
     link = None if client is None else client.dashboard_link
     tracker = Tracker([task.n_rankings for task in plan.tasks], plan.task_bytes, done, link)
     failures: dict[int, BaseException] = {}
-    outcomes: Iterator[tuple[int, Any]]
-    if client is None:
-        outcomes = enumerate(_tried(*call) for call in calls)
-    else:
-        outcomes = as_they_finish(client, evaluate_task, calls, retries=RETRIES, keep_going=True, patience=patience)
-    for call, outcome in outcomes:
+    # Kept by no name, so that an error ends the calls while the client is open.
+    for call, outcome in _outcomes(client, calls, patience):
         number = waiting[call]
         if isinstance(outcome, (OtherRunError, SourceChangedError)):
             raise outcome
@@ -355,6 +351,13 @@ def _tried(*call: Any) -> Any:
         except Exception as error:
             failure = error
     return failure
+
+
+def _outcomes(client: Client | None, calls: list[Any], patience: float | None) -> Iterator[tuple[int, Any]]:
+    """Return the number and the outcome of each task as it ends, on a cluster or here."""
+    if client is None:
+        return enumerate(_tried(*call) for call in calls)
+    return as_they_finish(client, evaluate_task, calls, retries=RETRIES, keep_going=True, patience=patience)
 
 
 def _still_done(plan: Plan, assignment: Assignment, recorded: Mapping[int, Mapping[str, Any]]) -> set[int]:
