@@ -67,6 +67,7 @@ class Plots:
     differences = _Public("view.plots")
     pairs = _Public("view.plots")
     ranks = _Public("view.plots")
+    critical_difference = _Public("view.plots")
     coverage = _Public("view.plots")
 
 
@@ -84,6 +85,7 @@ class _Accessor:
     # Of results, or of scores, which are evaluated first.
     aggregate = _Public("inference.aggregating")
     compare = _Public("inference.comparing")
+    friedman = _Public("inference.rank_tests")
     gate = _Public("inference.gating")
     power = _Public("inference.powering")
     rank = _Public("inference.ranking")

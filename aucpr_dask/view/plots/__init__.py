@@ -13,13 +13,22 @@ except ImportError as error:
     ) from error
 
 from aucpr_dask.view.plots.curves import achievable, precision_recall, roc
-from aucpr_dask.view.plots.leaderboards import caterpillar, differences, forest, pairs, ranks, replicates
+from aucpr_dask.view.plots.leaderboards import (
+    caterpillar,
+    critical_difference,
+    differences,
+    forest,
+    pairs,
+    ranks,
+    replicates,
+)
 from aucpr_dask.view.plots.overviews import coverage, heatmap, power
 
 __all__ = [
     "achievable",
     "caterpillar",
     "coverage",
+    "critical_difference",
     "differences",
     "forest",
     "heatmap",

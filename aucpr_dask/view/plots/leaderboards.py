@@ -432,6 +432,47 @@ def _against(node: xr.Dataset, baseline: str | int | None) -> tuple[str, xr.Data
 
 
 @style.styled
+def critical_difference(tested: xr.Dataset, *, ax: Axes | None = None) -> Axes:
+    """Draw mean ranks, best at the top, with bars that join models that are not told apart.
+
+    Parameters
+    ----------
+    tested : xarray.Dataset
+        What :func:`aucpr_dask.friedman` returns.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default on a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    InvalidInputError
+        If these are not mean ranks.
+    """
+    if "mean_rank" not in tested:
+        what, remedy = "these are no mean ranks", "pass what aucpr_dask.friedman returns"
+        raise InvalidInputError(what, None, ", ".join(map(str, tested.data_vars)), "mean_rank(model)", remedy)
+    node = tested.isel({MODEL: np.argsort(tested["mean_rank"].values, kind="stable")})
+    rank, first, last = (node[name].values for name in ("mean_rank", "first_group", "last_group"))
+    names = subjects.names_of(node)
+    ax = style.axes_of(ax, height=1.0 + 0.17 * len(names))
+    places = np.arange(len(names))
+    ax.plot(rank, places, "o", color=style.BLACK, markersize=4)
+    for group in range(1, int(last.max()) + 1):
+        (held,) = np.nonzero((first <= group) & (group <= last))
+        if held.size > 1:
+            at = rank.max() + 0.04 * np.ptp(rank) * group
+            ax.plot([at, at], [held[0], held[-1]], color=style.BLACK, linewidth=2.5, solid_capstyle="butt")
+    style.label_rows(ax, names)
+    way = f"critical distance {float(node['critical_distance']):.2f}"
+    way = way if node.attrs["posthoc"] == "nemenyi" else "Wilcoxon's test of each pair, Holm"
+    ax.set_xlabel(f"mean rank; bars join models not told apart\n{way}")
+    return ax
+
+
+@style.styled
 def ranks(
     ranking: Scores,
     *,

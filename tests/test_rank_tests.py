@@ -1,0 +1,63 @@
+"""Friedman's test and what goes with it: the numbers of scipy, scikit-posthocs and baycomp."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import xarray as xr
+from reference_cases import oracle
+
+import aucpr_dask as ap
+from aucpr_dask.errors import InvalidInputError
+
+CASES = oracle("learners")
+
+
+def result_of(case: dict[str, Any]) -> xr.Dataset:
+    """Return areas over (model, query)."""
+    coords = {"model": case["models"], "query": case["datasets"]}
+    return xr.Dataset({"estimate": (("query", "model"), np.array(case["average_precision"]))}, coords)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("posthoc", ["nemenyi", "wilcoxon"])
+def test_numbers_of_other_packages(case: dict[str, Any], posthoc: str) -> None:
+    found = ap.friedman(result_of(case), over="query", posthoc=posthoc)
+    assert float(found["statistic"]) == pytest.approx(case["statistic"], rel=1e-12)
+    assert float(found["p_value"]) == pytest.approx(case["p"], rel=1e-9)
+    assert float(found["critical_distance"]) == pytest.approx(case["critical_distance"], rel=1e-10)
+    np.testing.assert_allclose(found["mean_rank"], case["mean_rank"], rtol=1e-12)
+    np.testing.assert_allclose(found["p_adjusted"], case[posthoc], rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(found["wins"] + found["ties"] + found["losses"], len(case["datasets"]))
+
+
+def test_bayesian_signed_ranks() -> None:
+    found = ap.friedman(result_of(CASES[0]), over="query", equivalence=0.01)
+    for left, right, expected in CASES[0]["signed_ranks"]:
+        shares = found["probability"].sel(model=left, other_model=right)
+        np.testing.assert_allclose(shares, expected, atol=0.02)
+
+
+def test_groups_hold_neighbours_that_are_not_told_apart() -> None:
+    found = ap.friedman(result_of(CASES[1]), over="query")
+    order = np.argsort(found["mean_rank"].values)
+    apart = np.abs(np.subtract.outer(found["mean_rank"].values, found["mean_rank"].values))
+    first, last = found["first_group"].values, found["last_group"].values
+    share = np.maximum.outer(first, first) <= np.minimum.outer(last, last)
+    np.testing.assert_array_equal(share, apart <= float(found["critical_distance"]))
+    ax = found.aucpr.plot.critical_difference()
+    assert [text.get_text() for text in ax.get_yticklabels()] == [CASES[1]["models"][place] for place in order]
+    plt.close("all")
+
+
+def test_too_few_models_and_other_data() -> None:
+    result = result_of(CASES[1])
+    with pytest.raises(InvalidInputError, match="three models or more"):
+        ap.friedman(result.isel(model=[0, 1]), over="query")
+    with pytest.raises(InvalidInputError, match="posthoc"):
+        ap.friedman(result, over="query", posthoc="t")
+    with pytest.raises(InvalidInputError, match="no mean ranks"):
+        result.aucpr.plot.critical_difference()
