@@ -22,6 +22,7 @@ BINOMIAL_WORTH = 10.0  # the variance of a proportion weighs in the variance as 
 CLUSTER_WORTH = 12.0  # by how many clusters the design effect of few clusters is stretched
 MOST_EFFECTIVE = 5.0  # effective positives per positive, at most
 MOST_SKEW = 1.5  # of the skewness that lengthens the lower side
+LOWERED = 0.7  # of the lower bound of draws: an estimate that is mostly extrapolated is one that came out too high
 MOST_EXTRAPOLATED = 1.25  # of an area, relative to that with half a negative more above all items
 ROUND_OFF = 1e-12  # of sums of variances
 UNSEEN = 0.5  # mean and variance of Jeffreys' posterior of a Poisson mean of which nothing was seen
@@ -273,12 +274,13 @@ def extrapolated(
 ) -> Bounds:
     """As :func:`influence_beta`; where the estimate is mostly extrapolated, quantiles of draws with unseen negatives.
 
-    There the estimate may still be right, so the upper bound is at least that of :func:`influence_beta`.
+    There the estimate may still be right, so the upper bound is at least that of :func:`influence_beta`. It is more
+    often too high than others, so the lower bound is lowered.
     """
     lower, upper = influence_beta(estimate, n, error, cubes, left_out, unseen_loss, effect, n_clusters, level)
     low, high = percentile(tails, level)
     is_unseen = estimate > MOST_EXTRAPOLATED * half_seen
-    return np.where(is_unseen, low, lower), np.where(is_unseen, np.maximum(high, upper), upper)
+    return np.where(is_unseen, LOWERED * low, lower), np.where(is_unseen, np.maximum(high, upper), upper)
 
 
 def variance_of_differences(covariance: Array, proportion: Array, unseen_loss: Array, n: Array) -> tuple[Array, Array]:
