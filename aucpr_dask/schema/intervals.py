@@ -175,8 +175,9 @@ INTERVALS = {
         IntervalSpec(
             "extrapolated",
             "influence_beta; where t is over 1.25 times the area with half a negative more above all items and half of "
-            "each positive: from 0.7 Q(a) to Q(1-a), or the upper end of influence_beta if that is higher, of a Bayesian "
-            "bootstrap with half an unseen negative above all items, half of each positive left out of its recall",
+            "each positive: from 0.7 Q(a) to Q(1-a), or the upper end of influence_beta if that is higher, of a "
+            "Bayesian bootstrap with half an unseen negative above all items, half of each positive left out of "
+            "its recall",
             "The default at another prevalence: for negatives that stand for more than one each, by prevalence= or by "
             "their weights. Wide where the sample shows little; about 20 (1-p)/p negatives show a prevalence of p.",
             "10.1214/aos/1176345338",
