@@ -309,10 +309,10 @@ def test_names_keep_what_tells_them_apart_and_nothing_is_cut() -> None:
     for ax in drawn:
         check_legible(ax)
         ax.figure.canvas.draw()
-        assert all(re.search(r"00\d\d.*(1e-3|5e-5)", text) for text in texts_of(ax) if "experim" in text)
+        assert all(re.search(r"00\d\d.*(1e-3|5e-5)", text) for text in texts_of(ax) if "exper" in text)
         whole = ax.figure.bbox
         of_legend = [text for legend in ax.figure.legends for text in legend.get_texts()]
-        rows = [text for text in ax.get_yticklabels() if "experim" in text.get_text()]
+        rows = [text for text in ax.get_yticklabels() if "exper" in text.get_text()]
         for text in (one for one in (ax.xaxis.label, ax.yaxis.label, *of_legend, *rows) if one.get_text()):
             box = text.get_window_extent()
             assert whole.x0 - 1 <= box.x0 <= box.x1 <= whole.x1 + 1, text
