@@ -309,7 +309,7 @@ def test_commands_say_of_what_the_scores_are_a_sample(tmp_path: Path) -> None:
 
 def test_power_prints_what_can_be_shown(demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(demo)
-    _, *words = example_of("power")
+    words = [*example_of("power")[1:], "--difference", "0.05"]
     result = ap.open_result("aucpr-demo/result.zarr")["clef-tar"].to_dataset()
     expected = ap.power(result, "AMC", difference=0.05)
     printed = ok(*words).stdout

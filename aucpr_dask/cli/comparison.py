@@ -164,7 +164,7 @@ def rank(
 
 
 @cli.command(
-    "aucpr-dask power aucpr-demo/result.zarr --data-set clef-tar --baseline AMC --difference 0.05",
+    "aucpr-dask power aucpr-demo/result.zarr --data-set clef-tar --baseline AMC",
     short_help="Show which differences the data can show, and how much data smaller ones need.",
 )
 @_baseline_option
@@ -193,7 +193,7 @@ def power(
 
 
 @cli.command(
-    "aucpr-dask table runs/*.txt.gz --qrels qrels.txt --measures 'AP nDCG@10 P@10 RR' --output table.tex",
+    "aucpr-dask table runs/*.gz --qrels qrels.txt --measures 'AP nDCG@10'",
     short_help="Make the table of a paper, with letters of significance.",
 )
 @click.argument("sources", nargs=-1, required=True, metavar="STORE|RUNS...")
