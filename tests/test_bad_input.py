@@ -106,6 +106,7 @@ CALLS: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "compare": lambda: known(ap.compare, data=result(), n_resamples=20),
     "compare scores": lambda: known(ap.compare, data=DATA, baseline="m0", method="influence"),
     "rank": lambda: known(ap.rank, data=result(), n_resamples=20),
+    "friedman": lambda: known(ap.friedman, data=result(), over="query"),
     "letters": lambda: known(ap.letters, data=result(), n_resamples=20),
     "gate": lambda: known(ap.gate, data=result(), candidate="m1", baseline="m0", margin=0.1, n_resamples=20),
     "gate scores": lambda: known(ap.gate, data=DATA, candidate=["m1", "m2"], baseline="m0"),

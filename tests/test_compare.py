@@ -927,7 +927,7 @@ OF_FOLDS: dict[str, Any] = {
 def test_folds_and_repeats_are_no_units(function: Callable[..., Any], kind: str) -> None:
     data, options = OF_FOLDS[kind](), {"over": "dataset"} if kind == "data sets" else {}
     options |= {"candidate": "a", "baseline": "b"} if function is ap.gate else {}
-    with pytest.raises(InvalidInputError, match=r"folds and repeats [\s\S]*pass the out-of-fold scores"):
+    with pytest.raises(InvalidInputError, match=r"folds and repeats [\s\S]*remedy: compare out-of-fold scores"):
         function(data, **options)
     with pytest.raises(InvalidInputError, match="folds and repeats"):
         function(data, **options | {"over": "repeat"})

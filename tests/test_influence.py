@@ -762,7 +762,7 @@ def test_haldane_of_weights_and_clusters_has_intervals(kind: str) -> None:
 
 
 ITEMS = pooled(3, 30)
-LISTS = ITEMS.assign(label=ITEMS["label"].broadcast_like(ITEMS["score"]).transpose("model", "item"))
+LISTS = ITEMS.assign(label=(("model", "item"), [np.roll(ITEMS["label"], i) for i in range(ITEMS.sizes["model"])]))
 HOLE = ITEMS.assign(score=ITEMS["score"].where((ITEMS["model"] != "m1") | (ITEMS["item"] != "d0003")))
 
 

@@ -195,7 +195,7 @@ def test_a_plan_tries_as_many_rankings_as_a_moment_allows(
         now += n_rankings * of_each * scores.sizes["item"] / 40 + of_part
 
     monkeypatch.setattr(planning, "evaluate_part", evaluate_part)
-    monkeypatch.setattr(planning, "time", SimpleNamespace(perf_counter=lambda: now))
+    monkeypatch.setattr(planning, "time", SimpleNamespace(perf_counter=lambda: now, process_time=lambda: now))
     said = planning._seconds_on_one_core(plan, ap.open_scores(tmp_path / "scores.zarr"))
     assert sizes == tried
     if len(tried) > 2:  # the small rankings have a quarter of the items

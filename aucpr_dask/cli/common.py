@@ -380,7 +380,9 @@ def epilog(example: str) -> str:
 
 def method_option(methods: str, help: str) -> Option[Any]:
     """Make the option that chooses one of these methods, separated by spaces."""
-    return click.option("--method", type=Choice(methods.split()), help=help)
+    names = methods.split()
+    # Seven names are too long a line, and the help says them anyway.
+    return click.option("--method", type=Choice(names), metavar="METHOD" if len(names) > 6 else None, help=help)
 
 
 # Completion in a shell

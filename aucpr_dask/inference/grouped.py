@@ -21,7 +21,7 @@ from aucpr_dask.inference.pairs import benjamini_hochberg, holm
 from aucpr_dask.inference.requirements import are_scores
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.terms import BOUND, ITEM, MODEL, Scores, gathered, nodes_of
+from aucpr_dask.schema.terms import BOUND, FOLD, ITEM, MODEL, Scores, gathered, nodes_of
 from aucpr_dask.scores.validate import validated_scores
 
 OF_ALL = ("simultaneous_interval", "simultaneous_rank_interval")  # they hold for all groups together
@@ -45,9 +45,9 @@ class Parts:
 
 
 def has_groups(data: Any, by: Any) -> bool:
-    """Whether a question is about each group: it says so, or is about a result by groups."""
+    """Whether a question is about each group: it says so, or is about a result by groups, of which folds are none."""
     is_result = isinstance(data, xr.Dataset | xr.DataTree)
-    return by is not None or (is_result and any(group_dims(node) for _, node in nodes_of(data)))
+    return by is not None or (is_result and any({*group_dims(node)} - {FOLD} for _, node in nodes_of(data)))
 
 
 def parts_of(node: xr.Dataset, by: Any, path: str) -> Parts:
