@@ -358,7 +358,7 @@ def evaluate(
 def evaluate_scores(scores: Scores, options: EvaluationOptions) -> Scores:
     """Evaluate one data set, or a tree of data sets; all are checked before the first is evaluated."""
     names = [name for name, _ in options.by or ()]
-    if any(name in node and REPEAT in node[name].dims for _, node in nodes_of(scores) for name in names):
+    if names and any(name in node and REPEAT in node[name].dims for _, node in nodes_of(scores) for name in names):
         parts = dict(validated_nodes(scores, positive_from=options.positive_from))
         return gathered(scores, {path: _in_each_repeat(path, node, options) for path, node in parts.items()})
     prepared = dict(_prepare_all(scores, options))
