@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import InvalidInputError, bad_argument, brief, did_you_mean, few
 from aucpr_dask.evaluation.alignment import chunked_alike, named_dimensions
 from aucpr_dask.schema.terms import GROUP, GROUPS, ITEM, QUERY, SCORE_VARIABLES, Scores, map_nodes
-from aucpr_dask.scores.validate import check_same_labels, where_of
+from aucpr_dask.scores.validate import check_same_labels, checked_nodes, where_of
 
 By = tuple[tuple[str, Any], ...]  # names of coordinates, each with a grouper of xarray or None
 
@@ -137,6 +137,7 @@ def _are_labels(by: Sequence[Any], n_items: int, known: Sequence[str]) -> bool:
 def with_labels(scores: Scores, by: Any) -> tuple[Scores, By]:
     """Return scores whose coordinates hold the labels of all groups, and the names of these, with their groupers."""
     names: By = ()
+    list(checked_nodes(scores))
 
     def assigned(path: str, dataset: xr.Dataset) -> xr.Dataset:
         nonlocal names
