@@ -428,8 +428,8 @@ def test_a_run_ends_if_its_workers_stay_paused(
 
         if from_the_start:
             fill()
-        call = {"cluster": cluster, "on_progress": fill, "patience": "200 ms"}
-        with pytest.raises(ClusterError, match=r"(?s)paused for 0\.2 s.*worker 0: [\d,]+ of 2,048 MiB"):
+        call = {"cluster": cluster, "on_progress": fill, "patience": "1 s"}
+        with pytest.raises(ClusterError, match=r"(?s)paused for 1 s.*worker 0: [\d,]+ of 2,048 MiB"):
             ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", **call)
 
 

@@ -139,6 +139,8 @@ def _wait_for_a_worker(client: Client, seconds: float, where: str, topic: str) -
         client.wait_for_workers(1, timeout=seconds)
     except TimeoutError as error:
         waiting.cancel()
+        if client.scheduler_info(n_workers=-1)["workers"]:  # all are paused, which a run says with their memory
+            return
         what = f"no worker started within {seconds:.0f} s"
         received = "; ".join(refusals(client, topic)) or "a cluster without workers"
         remedy = "look at the logs of the workers' jobs, or scale the cluster; where queues are long, raise patience"
