@@ -339,7 +339,8 @@ def _warn_of_few_units(estimates: Estimates) -> None:
     if n_units < enough:
         warnings.warn(
             f"method='bootstrap' over {n_units} units finds differences where there are none: it needs {enough} or "
-            "more. method='bootstrap_t' needs fewer; 'sign_flip' and 't' need few if differences are jointly symmetric.",
+            "more. method='bootstrap_t' needs fewer; 'sign_flip' and 't' need few if differences are jointly "
+            "symmetric.",
             FewUnitsWarning,
             stacklevel=2,
         )
