@@ -153,8 +153,10 @@ def test_with_anything_else_everything_is_evaluated_anew(client: Client, tmp_pat
 @pytest.mark.slow
 def test_per_run_lists_may_get_longer(client: Client, tmp_path: Path) -> None:
     options = OPTIONS | {"intervals": ["logit"], "keep_replicates": False}
-    label = WHOLE["label"].broadcast_like(WHOLE["score"]).transpose("model", "query", "item")
-    runs = WHOLE.assign(label=label, n_positive=("query", np.arange(30, 35)))
+    places, dims = range(WHOLE.sizes["model"]), ("model", "query", "item")
+    label = np.stack([np.roll(WHOLE["label"].values, place, axis=-1) for place in places])
+    score = np.stack([np.roll(WHOLE["score"].transpose(*dims).values[place], place, axis=-1) for place in places])
+    runs = WHOLE.assign(score=(dims, score), label=(dims, label), n_positive=("query", np.arange(30, 35)))
     run(client, runs.isel(model=slice(4), item=slice(30)), tmp_path, **options)
     shorter = runs.copy(deep=True)
     shorter["score"][:4, :, 30:], shorter["label"][:4, :, 30:] = np.nan, -2

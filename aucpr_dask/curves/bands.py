@@ -170,7 +170,7 @@ def _codes(groups: Any, score: Any, dim: str) -> xr.DataArray:
     """Return the number of each item's group."""
     if isinstance(groups, xr.DataArray):
         check_same_labels(score, groups, ("score", "groups"))
-    values = np.asarray(groups)
+    values = np.asarray(None if isinstance(groups, xr.Dataset | xr.DataTree) else groups)
     if values.shape != np.shape(score)[-1:] and values.shape != (getattr(score, "sizes", {}).get(dim),):
         allowed, remedy = "one group for each item", "give the group of each item, in the order of the scores"
         raise bad_argument("groups do not fit the items", "groups", f"shape {values.shape}", allowed, remedy)

@@ -141,9 +141,8 @@ def refuse_existing(place: Path, *, overwrite: bool) -> None:
     if not place.exists() or _is_stream(place):
         return
     if not overwrite:
-        from aucpr_dask.storage.stores import in_the_way  # it imports Zarr
-
-        raise in_the_way(place)
+        remedy = "name another place, or pass overwrite=True (--overwrite) to replace it"
+        raise StoreError("there is something at this place already", place, remedy=remedy)
     if place.is_dir() and any(place.iterdir()) and not (place / _MARK).exists():
         remedy = "remove it yourself if it may go, or name another place"
         raise StoreError("refusing to overwrite a folder that no export wrote", where=place, remedy=remedy)

@@ -66,15 +66,15 @@ tied = result.aucpr.flagged("heavy_ties")["heavy_ties"]
 
 # %% [markdown]
 # The result is an ordinary Dataset, with labels on everything and its own history in `attrs`: selection, arithmetic,
-# pandas and Zarr are xarray's.
+# pandas and netCDF are xarray's.
 
 # %%
 best = result.sortby("estimate", ascending=False).isel(model=slice(3))
 best["interval"].to_dataframe()["interval"].unstack("ci_bound").round(3)
 
 # %%
-result.to_zarr(folder / "result.zarr", consolidated=False)
-xr.open_zarr(folder / "result.zarr", consolidated=False).attrs["resampled"]
+result.to_netcdf(folder / "result.nc")
+xr.open_dataset(folder / "result.nc").attrs["resampled"]
 
 # %% [markdown]
 # ## Look
