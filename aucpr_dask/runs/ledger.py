@@ -140,7 +140,7 @@ class Ledger(Claim):
         return self._tasks(DONE)
 
     def records_of_done(self) -> dict[int, dict[str, Any]]:
-        """Return the records of the tasks that are done."""
+        """Return the records of the tasks that are done, those that can be read."""
         return self._records(DONE, self.done())
 
     def failures(self) -> dict[int, dict[str, Any]]:
@@ -155,7 +155,12 @@ class Ledger(Claim):
 
         keys = [(number, self._key(folder, number)) for number in sorted(tasks)]
         found = sync(concurrent_map(keys, read, limit=64))  # at once: on object storage each takes milliseconds
-        return {number: json.loads(one.to_bytes()) for number, one in found if one is not None}
+        records: dict[int, dict[str, Any]] = {}
+        for number, one in found:
+            with suppress(ValueError):  # torn where the power failed: then the task is done again
+                if one is not None:
+                    records[number] = json.loads(one.to_bytes())
+        return records
 
     def _record(self, folder: str, task: int, facts: Mapping[str, Any]) -> None:
         key, content = self._key(folder, task), as_buffer(json.dumps(facts).encode())
