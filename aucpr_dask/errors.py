@@ -139,6 +139,10 @@ def lacks(what: str, where: object, has: Iterable[object], remedy: str) -> Inval
     return InvalidInputError(what, where, few(has) or "nothing", None, remedy)
 
 
+REPLACE_IT = "name another place, or pass overwrite=True (--overwrite) to replace it"
+"""The remedy where something of ours, or a file to export to, is at a place already."""
+
+
 def renaming(old: str, new: str) -> str:
     """Return the warning for something that is given, or asked for, by its old name."""
     return f"{old} is called {new} now; the old name will be removed in version 0.3"

@@ -82,7 +82,11 @@ _question_options = cli.with_options(
     cli.output_option,
 )
 _baseline_option = click.option(
-    "--baseline", "baselines", multiple=True, metavar="NAME", help="Compare with this model (repeat)."
+    "--baseline",
+    multiple=True,
+    metavar="NAME",
+    callback=lambda _, __, names: (names[0] if len(names) == 1 else names) or None,
+    help="Compare with this model (repeat).",
 )
 
 
@@ -106,7 +110,6 @@ _baseline_option = click.option(
 def compare(
     output: cli.Output,
     store: str,
-    baselines: tuple[str, ...],
     auxiliary: str | None,
     top: int,
     target: str | None,
@@ -122,7 +125,6 @@ def compare(
     from aucpr_dask.schema.terms import nodes_of
     from aucpr_dask.view.comparisons import summarize_comparison
 
-    options["baseline"] = (baselines[0] if len(baselines) == 1 else baselines) or None
     options["auxiliary"] = None if auxiliary is None else cli.open_any(auxiliary, data_sets)
     answer, left_out = _answer(ap.compare, store, target, overwrite, data_sets, options)
     _finish(output, store, target, {"comparisons": summarize_comparison(answer)}, left_out, top)
@@ -177,9 +179,7 @@ def rank(
 )
 @_asking_options
 @cli.output_option
-def power(
-    output: cli.Output, store: str, baselines: tuple[str, ...], top: int, data_sets: tuple[str, ...], **options: Any
-) -> None:
+def power(output: cli.Output, store: str, top: int, data_sets: tuple[str, ...], **options: Any) -> None:
     """Say which differences the queries, data sets or items of STORE can show.
 
     Read it before "not significant" is taken for "equal". Without a baseline, each model is shown with the next. A
@@ -187,7 +187,6 @@ def power(
     """
     from aucpr_dask.view.comparisons import summarize_power
 
-    options["baseline"] = (baselines[0] if len(baselines) == 1 else baselines) or None
     found, left_out = _answer(ap.power, store, None, False, data_sets, options)
     _finish(output, store, None, {"power": summarize_power(found)}, left_out, top)
 

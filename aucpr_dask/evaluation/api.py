@@ -163,7 +163,7 @@ def estimate(
     prepared = prepare(locals(), options, dim)
     arrays, sizes, kwargs = prepared.arrays, {ESTIMATOR: len(options.estimators)}, {}
     if groups is not None:
-        arrays = groups.beside(arrays, prepared.dim, with_names=options.missing == "raise")
+        arrays = groups.with_codes(arrays, prepared.dim, with_names=options.missing == "raise")
         sizes, kwargs = groups.sizes | sizes, groups.arguments("estimate")
     estimates = map_evaluation(estimates_of, arrays, [Output(sizes)], prepared.dim, options=options, **kwargs)
     if isinstance(score, xr.DataArray):

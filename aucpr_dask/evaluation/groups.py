@@ -72,10 +72,10 @@ class Groups:
         """Return what a block function needs to know, next to arrays, to lay out outputs of these names."""
         return {"shape": tuple(self.sizes.values()), "names": outputs}
 
-    def beside(self, arrays: dict[str, Any], dim: str, *, with_names: bool) -> dict[str, Any]:
+    def with_codes(self, arrays: dict[str, Any], dim: str, *, with_names: bool) -> dict[str, Any]:
         """Return arrays with those of the number of each item's group and, for error messages, of the groups' names.
 
-        Items are in one chunk, with so many models that a chunk stays as large as Dask cuts it.
+        Items are in one chunk, and models are cut so that chunks keep the size that Dask would choose.
         """
         split = [array for array in arrays.values() if len(array.chunksizes.get(dim, ())) > 1]
         lengths: dict[Any, Any] = {one: "auto" for array in split for one in array.dims} | {dim: -1}
@@ -150,7 +150,7 @@ def with_labels(scores: Scores, by: Any) -> tuple[Scores, By]:
 
 
 def _along_items(labels: Any, name: str, dataset: xr.Dataset, path: str) -> NDArray[Any]:
-    """Return labels of items that lie beside the scores."""
+    """Return the labels of the items, which are given next to the scores."""
     values = _one_label_each(labels, name, dataset.sizes.get(ITEM, 0))
     if isinstance(labels, xr.DataArray):
         check_same_labels(dataset["score"], labels.rename({labels.dims[0]: ITEM}), ("score", name))
@@ -188,8 +188,8 @@ def _twice(name: str, path: str) -> InvalidInputError:
 
 
 def _no_coordinate(dataset: xr.Dataset, name: str, path: str, dim: str) -> InvalidInputError:
-    beside = {"label", "weight", "tie_order", "positive_weight", "negative_weight", dim}
-    along = [str(one) for one in dataset.variables if dataset[one].dims == (dim,) and one not in beside]
+    others = {"label", "weight", "tie_order", "positive_weight", "negative_weight", dim}
+    along = [str(one) for one in dataset.variables if dataset[one].dims == (dim,) and one not in others]
     is_other = name in dataset.variables
     what = f"{name!r} does not lie along the items" if is_other else f"there is no coordinate {name!r} of the items"
     received = f"{name!r} over ({', '.join(map(str, dataset[name].dims))})" if is_other else repr(name)

@@ -128,7 +128,7 @@ def prepare_dataset(
     is_stratified = resampling.prevalence_design == "fixed" and not is_together
     sampling = Sampling(is_stratified, has_classes, n_folds if resampling.uses_folds else 0)
     if groups is not None:
-        arrays = groups.beside(arrays, ITEM, with_names=options.missing == "raise")
+        arrays = groups.with_codes(arrays, ITEM, with_names=options.missing == "raise")
     return PreparedDataset(arrays=alignment.chunked_alike(arrays), options=options, sampling=sampling, groups=groups)
 
 

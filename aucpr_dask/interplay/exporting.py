@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from aucpr_dask.errors import InvalidInputError, StoreError, bad_argument, lacks
+from aucpr_dask.errors import REPLACE_IT, InvalidInputError, StoreError, bad_argument, lacks
 from aucpr_dask.interplay.frames import KEYS, tidy_table, wide_table
 from aucpr_dask.interplay.trec_files import CONTROLS, distinct, write_evaluations, write_runs
 from aucpr_dask.schema.checks import choose, require
@@ -141,8 +141,7 @@ def refuse_existing(place: Path, *, overwrite: bool) -> None:
     if not place.exists() or _is_stream(place):
         return
     if not overwrite:
-        remedy = "name another place, or pass overwrite=True (--overwrite) to replace it"
-        raise StoreError("there is something at this place already", place, remedy=remedy)
+        raise StoreError("there is something at this place already", place, remedy=REPLACE_IT)
     if place.is_dir() and any(place.iterdir()) and not (place / _MARK).exists():
         remedy = "remove it yourself if it may go, or name another place"
         raise StoreError("refusing to overwrite a folder that no export wrote", where=place, remedy=remedy)

@@ -140,16 +140,14 @@ def from_values(
     named = {role: None if name is None else checks.text(name, role) for role, name in given.items()}
     check_names([name for name in named.values() if name is not None], "the names of columns")
     chosen = _Chosen(named, options.columns(exclude, "exclude"), options.columns(include, "include"))
-    lower = lower_is_better
-    if lower is not None:
-        lower = options.columns_or_truth(lower, "lower_is_better")
+    lower = None if lower_is_better is None else options.columns_or_truth(lower_is_better, "lower_is_better")
     parts = [_cells(one, chosen) for one in tables_of(table, separator)]
     if not sum(len(part.cells) for part in parts):
         where = f"the table of values{f', {table}' if isinstance(table, str | Path) else ''}"
         raise InvalidInputError("there are no values", where, "no rows", "a row or more", "check what wrote the table")
     cells, averaged = _averaged(pd.concat([part.cells for part in parts]))
     own = str(getattr(table, "attrs", {}).get(UNIT, parts[0].word))
-    left_out = [f"{name} ({why})" for name, why in {k: v for part in parts for k, v in part.left_out.items()}.items()]
+    left_out = list(dict.fromkeys(f"{name} ({why})" for part in parts for name, why in part.left_out.items()))
     facts = {"columns_left_out": left_out or None, "averaged_over": averaged}
     result = _result(cells, own if unit_name is None else checks.text(unit_name, "unit_name"), facts)
     return _directed(result, lower, {name for part in parts for name in part.tasks})
@@ -196,12 +194,11 @@ def _cells(table: Table, chosen: _Chosen) -> _Part:
     known: dict[str, Any] = {role: table.names(of[role]) for role in ROLES if role in of}
     if MEASURE in without and heading != MEASURE:
         known[MEASURE] = named[MEASURE] or _measure_of(of.get(VALUE, VALUE))
-    known[REPEAT] = list(zip(*(table.names(name) for name in repeats), strict=True)) if repeats else ()
+    known[REPEAT] = [" ".join(one) for one in zip(*map(table.names, repeats), strict=True)] if repeats else ""
     parts = []
     for name in free:
         headed = {} if heading is None else {heading: name}
         cells = known | headed | {VALUE: table.numbers(name), "column": name, "row": table.row}
-        cells[REPEAT] = [" ".join(map(str, one)) for one in known[REPEAT]] if repeats else ""
         parts.append(pd.DataFrame(cells, index=table.frame.index))
     given = of.get(QUERY, QUERY)
     word = UNITS.get(given.lower(), in_words(given) if named[QUERY] else QUERY)
@@ -250,10 +247,7 @@ def _directed(result: xr.Dataset, lower: bool | tuple[str, ...] | None, tasks: S
     measures = estimators_of(result)
     if lower is None:
         if asked := [name for name in (*measures, *sorted(tasks)) if asks_for_direction(name)]:
-            what, remedy = (
-                "of such a measure less is usually better",
-                "lower_is_better=True (--lower-is-better all)",
-            )
+            what, remedy = "of such a measure less is usually better", "lower_is_better=True (--lower-is-better all)"
             allowed = "lower_is_better=True, the names of measures or tasks, or False if more is better"
             raise InvalidInputError(what, "option 'lower_is_better'", few(map(repr, asked)), allowed, remedy)
         return result

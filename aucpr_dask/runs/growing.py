@@ -17,7 +17,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from zarr.abc.store import Store
 
-from aucpr_dask.errors import StoreError, few
+from aucpr_dask.errors import REPLACE_IT, StoreError, few
 from aucpr_dask.evaluation.results import KIND
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import Plan, Region, Task
@@ -107,7 +107,7 @@ def refuse_changes(now: Contents, wanted: Contents, where: str) -> None:
             changes.append(f"{place}scores or labels changed of {few(changed)}")
     if changes:
         what = "there is something at this place already: an evaluation of other scores"
-        remedy = "name another place, or pass overwrite=True (--overwrite) to replace it"
+        remedy = REPLACE_IT
         raise StoreError(what, where, f"source_digest: another; {'; '.join(changes)}", None, remedy)
 
 

@@ -29,7 +29,15 @@ from zarr.core.metadata.v3 import ArrayV3Metadata
 from zarr.core.sync import sync
 from zarr.storage import MemoryStore, StorePath
 
-from aucpr_dask.errors import AucprError, DamageWarning, ForeignStoreError, InvalidInputError, StoreError, brief
+from aucpr_dask.errors import (
+    REPLACE_IT,
+    AucprError,
+    DamageWarning,
+    ForeignStoreError,
+    InvalidInputError,
+    StoreError,
+    brief,
+)
 from aucpr_dask.schema.terms import DEFAULT_DIMS, OTHER_NAMES, Scores, nodes_of
 from aucpr_dask.storage import documents as metadata_documents
 from aucpr_dask.storage.backends import get_value, has_values_at_once, open_backend, persist, set_value, sweep
@@ -367,7 +375,7 @@ def refuse_others(url: str, claim: Claim, identity: str = "") -> None:
 
 def in_the_way(url: str | Path) -> StoreError:
     """Return the error that a place is taken."""
-    remedy = "name another place, or pass overwrite=True (--overwrite) to replace it"
+    remedy = REPLACE_IT
     with suppress(OSError):
         backend = open_backend(concealed(url), read_only=True)
         root = get_value(backend, ROOT_DOCUMENT)

@@ -191,12 +191,12 @@ def letters(data: xr.Dataset, **options: Any) -> Letters:
         raise InvalidInputError(what, "options", ", ".join(sorted(unknown)), remedy="leave them out")
     found = {name: cast(xr.Dataset, compare(data, estimator=name, **options)) for name in estimators_of(data)}
     (first, *_) = found.values()
-    way = {name: direction(data.attrs, name) for name in found}
     means = pd.DataFrame({measured(data.attrs, name): one["estimate"].to_series() for name, one in found.items()})
-    order = np.argsort(-way[next(iter(found))] * first["estimate"].values, kind="stable")
+    order = np.argsort(-direction(data.attrs, next(iter(found))) * first["estimate"].values, kind="stable")
     means = means.iloc[order]
-    signs = list(ascii_lowercase) if len(means) <= len(ascii_lowercase) else [str(i + 1) for i in range(len(means))]
-    between = "" if len(means) <= len(ascii_lowercase) else ","
+    signs, between = list(ascii_lowercase), ""
+    if len(means) > len(signs):
+        signs, between = [str(i + 1) for i in range(len(means))], ","
     letter_of = dict(zip(means.index, signs, strict=False))
     worse = {}
     for name, one in found.items():

@@ -214,7 +214,8 @@
       update({ size: models.length });
     });
     addEventListener("afterprint", () => {
-      if (shownBefore) Object.assign(state, shownBefore);
+      if (!shownBefore) return;
+      Object.assign(state, shownBefore);
       shownBefore = null;
       draw();
     });
