@@ -2,15 +2,13 @@
 
 import itertools
 import math
-from collections.abc import Sequence
-from fractions import Fraction
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_estimators_exact import Reference, assert_matches, items_of
 
 import aucpr_dask as ap
 from aucpr_dask.kernels import Options, classes, evaluate_all_rows, evaluate_rows, first_calls, rankings, sorting
@@ -18,111 +16,12 @@ from aucpr_dask.kernels import areas as areas_of_groups
 from aucpr_dask.kernels import options as of_kernels
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
-TOLERANCE = 2e-15
 PADDING, UNJUDGED = -2, -1
 NAN = float("nan")
-
-Weight = Fraction | int
-Item = tuple[Any, Weight, Weight]  # key that orders it (None: never ranked), weights as positive and as negative
-
-
-def hard_items(
-    scores: Sequence[float],
-    labels: Sequence[int],
-    *,
-    missing: str = "raise",
-    unjudged: str = "negative",
-    positive_from: int = 1,
-) -> list[Item]:
-    """Apply the meaning of the labels and of NaN, and leave items with unit weights."""
-    items: list[Item] = []
-    for score, label in zip(scores, labels, strict=True):
-        if label == PADDING or (label == UNJUDGED and unjudged == "drop"):
-            continue
-        key: Any = (1, score)
-        if math.isnan(score):
-            assert missing != "raise"
-            if missing == "drop":
-                continue
-            key = (0, 0.0) if missing == "last" else None
-        items.append((key, int(label >= positive_from), int(label < positive_from)))
-    return items
-
-
-def areas(items: list[Item], *, total: Fraction | None = None, prevalence: Fraction | None = None) -> list[Fraction]:
-    return computed_areas(tuple(items), total, prevalence)
-
-
-@cache
-def computed_areas(items: tuple[Item, ...], total: Fraction | None, prevalence: Fraction | None) -> list[Fraction]:
-    """Compute the three areas from the operating point at every threshold; empty without a positive."""
-    positives = sum((p for _, p, _ in items), Fraction(0)) if total is None else total
-    negatives = sum((n for _, _, n in items), Fraction(0))
-    if not positives:
-        return []
-    points: list[tuple[Fraction, Fraction]] = [(Fraction(0), Fraction(1))]
-    for threshold in sorted({key for key, p, n in items if key is not None and p + n > 0}, reverse=True):
-        above = [(p, n) for key, p, n in items if key is not None and key >= threshold]
-        recall = sum(p for p, _ in above) / positives
-        wrong = sum(n for _, n in above)
-        if prevalence is None or not negatives:
-            precision = recall * positives / (recall * positives + wrong)
-        else:
-            precision = prevalence * recall / (prevalence * recall + (1 - prevalence) * wrong / negatives)
-        points.append((recall, precision))
-    gained = itertools.pairwise(points)
-    average = sum((b[0] - a[0]) * b[1] for a, b in gained)
-    recalls = sorted({recall for recall, _ in points})
-    by_recall = [[precision for r, precision in points if r == recall] for recall in recalls]
-    strips = list(zip(by_recall, by_recall[1:], np.diff(recalls), strict=False))
-    lower = sum((min(a) + max(b)) / 2 * width for a, b, width in strips)
-    upper = sum((max(a) + max(b)) / 2 * width for a, b, width in strips)
-    return [Fraction(average), Fraction(lower), Fraction(upper)]
-
-
-def assert_equal(received: Any, expected: list[Fraction], message: object = "") -> None:
-    if expected:
-        np.testing.assert_allclose(received, [float(x) for x in expected], rtol=0, atol=TOLERANCE, err_msg=str(message))
-    else:
-        assert np.isnan(received).all(), message
-
-
-def test_the_reference_itself() -> None:
-    items = hard_items([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0])
-    assert areas(items)[0] == Fraction(5, 6)
-    # All tied at prevalence 1/10: 0.55 for the trapezoids, because of the point (0, 1).
-    tied = hard_items([1.0] * 10, [1] + [0] * 9)
-    assert areas(tied) == [Fraction(1, 10), Fraction(11, 20), Fraction(11, 20)]
 
 
 def test_a_missing_score_of_an_item_without_weight_is_nothing() -> None:
     assert ap.estimate([NAN, 2.0, 1.0], [1, 0, 1], weight=[0, 1, 1]) == 0.5
-
-
-@pytest.mark.parametrize(
-    ("score", "label", "expected"),
-    [
-        ([-0.0, 0.0], [1, 0], [0.5, 0.75, 0.75]),  # tied
-        ([0.0, -0.0], [1, 0], [0.5, 0.75, 0.75]),
-        ([7.0] * 4, [1, 0, 0, 0], [0.25, 0.625, 0.625]),
-        ([3.0, 2.0, 1.0], [0, 0, 0], [NAN] * 3),
-        ([3.0, 2.0, 1.0], [1, 1, 1], [1.0] * 3),
-        ([1.0, 1.0, 1.0], [1, 1, 1], [1.0] * 3),
-        ([5.0], [1], [1.0] * 3),
-        ([5.0], [0], [NAN] * 3),
-        ([], [], [NAN] * 3),
-        ([0.0, 5e-324, -5e-324], [0, 1, 1], [5 / 6, 19 / 24, 11 / 12]),
-        ([1e300, 1.7e308, -1.7e308], [0, 1, 1], [5 / 6, 19 / 24, 11 / 12]),
-        ([1.0, np.inf, -np.inf], [0, 1, 1], [5 / 6, 19 / 24, 11 / 12]),
-        ([np.inf, np.inf, -np.inf], [1, 0, 1], [7 / 12, 2 / 3, 2 / 3]),
-    ],
-)
-def test_edges(score: list[float], label: list[int], expected: list[float]) -> None:
-    values = np.array(score, dtype=np.float64)
-    labels = np.array(label, dtype=np.int8)
-    np.testing.assert_allclose(ap.estimate(values, labels, NAMES), expected, rtol=0, atol=TOLERANCE)
-    weighted = ap.estimate(values, labels, NAMES, weight=np.ones(labels.size))
-    np.testing.assert_allclose(weighted, expected, rtol=0, atol=TOLERANCE)
 
 
 # Long rankings
@@ -308,7 +207,9 @@ def test_a_long_ranking_against_the_definition(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(rankings, "SHORT", 0)
     for kind, share in itertools.product(["plain", "tied", "infinite"], [0.1, 0.9]):
         score, label = long_ranking(kind, share, np.float64, n_items=80)
-        assert_equal(ap.estimate(score, label, NAMES), areas(hard_items(score.tolist(), label.tolist())), (kind, share))
+        assert_matches(
+            ap.estimate(score, label, NAMES), Reference(items_of(score, label)), NAMES, message=(kind, share)
+        )
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5])

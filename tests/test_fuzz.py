@@ -1,12 +1,12 @@
 """Small rankings, at night 100,000, each against exact fractions, through every path of the kernels."""
 
-from fractions import Fraction
 from typing import Any
 
 import dask.array as da
 import numpy as np
 import pytest
-from test_exact import NAMES, PATHS, TOLERANCE, Item, computed_areas, hard_items, use
+from test_estimators_exact import Reference, assert_matches, items_of
+from test_exact import NAMES, PATHS, use
 
 import aucpr_dask as ap
 
@@ -27,10 +27,6 @@ def drawn_scores(rng: np.random.Generator, size: tuple[int, int]) -> np.ndarray:
     values = rng.normal(size=size) if kind == "normal" else rng.choice(VALUES[str(kind)], size)
     with np.errstate(over="ignore", under="ignore"):
         return values.astype(dtype)
-
-
-def weighted(items: list[Item], weights: np.ndarray) -> list[Item]:
-    return [(key, p * Fraction(w), n * Fraction(w)) for (key, p, n), w in zip(items, weights.tolist(), strict=True)]
 
 
 @pytest.mark.slow
@@ -59,16 +55,9 @@ def test_small_rankings_against_fractions(path: str, n_batches: int, monkeypatch
             as_given = da.from_array(scores, chunks=(int(rng.integers(1, BATCH + 1)), -1))
         received = np.asarray(ap.estimate(as_given, labels, NAMES, **options))
         for row in range(BATCH):
-            items = hard_items(scores[row].astype(float).tolist(), labels[row].tolist(), missing=missing)
-            if weights is not None:
-                kept = weights[row] if missing != "drop" else weights[row][~np.isnan(scores[row].astype(float))]
-                items = weighted(items, kept)
-            expected = computed_areas.__wrapped__(tuple(items), None, None)
+            weight = None if weights is None else weights[row]
+            reference = Reference(items_of(scores[row], labels[row], weight=weight, missing=missing))
             message = f"{path}, batch {batch}, row {row}: {scores[row]!r}, {labels[row]!r}, {options}"
-            if expected:
-                error = np.abs(received[row] - [float(x) for x in expected]).max()
-                assert error <= TOLERANCE, message
-            else:
-                assert np.isnan(received[row]).all(), message
+            assert_matches(received[row], reference, NAMES, message=message)
             n_compared += 1
     assert n_compared == n_batches * BATCH

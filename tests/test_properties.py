@@ -51,35 +51,6 @@ def test_the_order_of_items_is_irrelevant(case: Case, missing: str, unjudged: st
 
 
 @given(cases(), st.data())
-def test_the_order_of_weighted_items_is_irrelevant_but_for_rounding(case: Case, data: Any) -> None:
-    weight = data.draw(weights(case.label.size))
-    order = data.draw(st.permutations(range(case.label.size)))
-    expected = ap.estimate(case.score, case.label, NAMES, weight=weight)
-    received = ap.estimate(case.score[:, order], case.label[order], NAMES, weight=weight[order])
-    np.testing.assert_allclose(received, expected, rtol=0, atol=1e-14)
-
-
-@given(cases(), st.floats(0.01, 100))
-def test_doubling_the_sample_or_scaling_the_weights_changes_nothing(case: Case, factor: float) -> None:
-    expected = ap.estimate(case.score, case.label, NAMES)
-    doubled = ap.estimate(np.tile(case.score, 2), np.tile(case.label, 2), NAMES)
-    np.testing.assert_allclose(doubled, expected, rtol=0, atol=1e-14)
-    scaled = ap.estimate(case.score, case.label, NAMES, weight=np.full(case.label.size, factor))
-    np.testing.assert_allclose(scaled, expected, rtol=0, atol=1e-14)
-
-
-@given(cases(max_models=1), st.data())
-def test_swapping_tied_items_changes_nothing(case: Case, data: Any) -> None:
-    value = data.draw(st.sampled_from(case.score[0].tolist()))
-    tied = np.flatnonzero(case.score[0] == value)
-    swapped = case.label.copy()
-    swapped[tied] = case.label[data.draw(st.permutations(tied.tolist()))]
-    for ties in ("group", "expectation"):
-        received = ap.estimate(case.score, swapped, names_for(ties), ties=ties)
-        np.testing.assert_array_equal(received, ap.estimate(case.score, case.label, names_for(ties), ties=ties))
-
-
-@given(cases(), st.data())
 def test_any_order_of_tied_items_has_the_blocks_within_its_range(case: Case, data: Any) -> None:
     place = np.array(data.draw(st.permutations(range(case.label.size))))
     received = ap.estimate(case.score, case.label, names_for("trec_eval"), ties="trec_eval", tie_order=place)
@@ -92,30 +63,6 @@ def test_any_order_of_tied_items_has_the_blocks_within_its_range(case: Case, dat
     for inside in (received[..., 0], mean):
         assert (worst[known] - 1e-14 <= inside[known]).all()
         assert (inside[known] <= best[known] + 1e-14).all()
-
-
-@given(cases(labels=ALL_LABELS, missing=True), missing_modes, st.data())
-def test_areas_are_areas(case: Case, missing: str, data: Any) -> None:
-    weight = data.draw(st.one_of(st.none(), weights(case.label.size)))
-    area = ap.estimate(case.score, case.label, NAMES, missing=missing, weight=weight)
-    carried = np.ones(case.label.size) if weight is None else weight
-    counts = (case.label == 1) & (carried > 0)
-    has_positive = (counts & (~np.isnan(case.score) if missing == "drop" else True)).any(axis=-1)
-    np.testing.assert_array_equal(~np.isnan(area).any(axis=-1), np.broadcast_to(has_positive, len(area)))
-    known = area[~np.isnan(area).any(axis=-1)]
-    assert ((known >= 0) & (known <= 1)).all()
-    lower, upper = known[:, NAMES.index("lower_trapezoid")], known[:, NAMES.index("upper_trapezoid")]
-    assert (lower <= upper).all()
-
-
-@given(cases(labels=ALL_LABELS))
-def test_a_perfect_ranking_has_area_one_and_turning_it_round_none_more(case: Case) -> None:
-    is_positive = case.label == 1
-    assume(is_positive.any())
-    perfect = is_positive + np.arange(case.label.size) / case.label.size
-    np.testing.assert_array_equal(ap.estimate(perfect, case.label, NAMES), 1.0)
-    np.testing.assert_array_equal(ap.estimate(is_positive.astype(float), case.label, NAMES), 1.0)
-    assert (ap.estimate(-perfect, case.label) <= ap.estimate(case.score, case.label) + 1e-14).all()
 
 
 @few
@@ -203,18 +150,6 @@ levels = st.floats(0.5, 0.999)
 
 
 @given(areas, sizes, levels)
-def test_intervals_hold_the_area_and_stay_inside(area: np.ndarray, n: int, level: float) -> None:
-    bounds = ap.interval(area, n, FORMULAS, level)
-    assert bounds.shape == (area.size, 4, 2)
-    assert not np.isnan(bounds).any()
-    lower, upper = bounds[..., 0], bounds[..., 1]
-    assert (lower <= area[:, None] + 1e-9).all()
-    assert (area[:, None] - 1e-9 <= upper).all()
-    inside = bounds[:, 1:]
-    assert ((inside >= 0) & (inside <= 1)).all()
-
-
-@given(areas, sizes, levels)
 def test_a_list_of_methods_is_each_method(area: np.ndarray, n: int, level: float) -> None:
     together = ap.interval(area, n, FORMULAS, level)
     for position, method in enumerate(FORMULAS):
@@ -226,19 +161,6 @@ def test_a_list_of_methods_is_each_method(area: np.ndarray, n: int, level: float
     labelled = ap.interval(xr.DataArray(area, dims="model"), n, FORMULAS, level)
     assert labelled.dims == ("model", "interval_method", "ci_bound")
     np.testing.assert_array_equal(labelled.values, together)
-
-
-@given(areas, sizes, st.tuples(levels, levels))
-def test_more_confidence_is_wider(area: np.ndarray, n: int, pair: tuple[float, float]) -> None:
-    narrow, wide = (ap.interval(area, n, FORMULAS, level) for level in sorted(pair))
-    assert (wide[..., 0] <= narrow[..., 0] + 1e-12).all()
-    assert (narrow[..., 1] <= wide[..., 1] + 1e-12).all()
-
-
-@given(areas, sizes, levels)
-def test_intervals_mirror(area: np.ndarray, n: int, level: float) -> None:
-    bounds = ap.interval(area, n, FORMULAS, level)
-    np.testing.assert_allclose(1 - ap.interval(1 - area, n, FORMULAS, level)[..., ::-1], bounds, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("n", [1, 7, 1000])

@@ -243,19 +243,6 @@ def test_distinct_scores_are_counted_up_to_three(size: int) -> None:
         assert facts_of(score, *args, missing=0)["n_distinct"] == min(distinct, 3)
 
 
-@both_types
-@pytest.mark.parametrize("kind", ["plain", "tied", "negative"])
-def test_other_estimators_of_whole_weights_are_those_of_duplicates(kind: str, dtype: type) -> None:
-    score, label, weight = ranking(kind, 0.3, dtype)
-    weight = np.minimum(whole(weight), 3)
-    names = ["interpolated_max", "interpolated_convex", "continuous", "binormal", "roc_area", "gain_area"]
-    for part in [(0.0, 1.0), (0.2, 0.7)]:
-        chosen = names if part == (0.0, 1.0) else names[:4]
-        received = ap.estimate(score, label, chosen, weight=weight, recall_range=part)
-        expected = ap.estimate(np.repeat(score, weight), np.repeat(label, weight), chosen, recall_range=part)
-        np.testing.assert_allclose(received, expected, rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize("n_items", [6, 5000])
 @both_types
 def test_a_soft_label_is_an_item_of_each_class(dtype: type, n_items: int) -> None:
