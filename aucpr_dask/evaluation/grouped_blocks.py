@@ -1,15 +1,16 @@
 """Every ranking of a NumPy block, evaluated within each group of its items.
 
-Groups of the same size are stacked, as queries are, and evaluated together: without padding, so that every group is
-evaluated as if it stood alone, and in few calls, because N items have less than sqrt(2 N) groups of different sizes.
+Groups of about the same size are stacked, as queries are, and evaluated together, in few calls. Padding changes no
+number of hard labels. Where sums run over all places, groups of exactly the same size are stacked, so that each is
+evaluated as if it stood alone: N items have less than sqrt(2 N) groups of different sizes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,9 +18,11 @@ from numpy.typing import NDArray
 
 from aucpr_dask.evaluation.block_results import evaluate_block
 from aucpr_dask.evaluation.rankings import lead_of
-from aucpr_dask.schema.terms import FLAG_BITS, GROUP, GROUPS, ITEM_ROLES
+from aucpr_dask.schema.options import EvaluationOptions
+from aucpr_dask.schema.terms import FLAG_BITS, GROUP, GROUPS, ITEM_ROLES, PADDING
 
-STACKED = 1 << 22  # scores that are gathered at a time
+STACKED = 1 << 22  # scores that are laid out at a time
+SLACK = 1 / 16  # places that a stack may have for each item of its smallest group, besides its own
 OF_EMPTY = {"n_positive": 0.0, "n_negative": 0.0, "n_missing": 0}
 OF_EMPTY |= {"flags": FLAG_BITS["no_positives"] | FLAG_BITS["nothing_ranked"]}  # all else is NaN
 
@@ -30,6 +33,7 @@ def evaluate_groups(
     finish: Callable[..., Any],
     shape: tuple[int, ...],
     names: tuple[str, ...],
+    options: EvaluationOptions,
     **kwargs: Any,
 ) -> Any:
     """Evaluate all rankings of a block within each group, as :func:`evaluate_block` does; `names` are the outputs'.
@@ -42,46 +46,89 @@ def evaluate_groups(
     code = of_item.pop(GROUPS).reshape(-1)
     of_group = {role: named.pop(role) for role in (GROUP, "key") if role in named}
     lead = lead_of(of_item | named | {role: array[..., 0] for role, array in of_group.items()})
-    outputs: list[NDArray[Any]] = []
     n_folds = _count_folds(code, of_item["fold"], n_groups) if "fold" in of_item else np.zeros(n_groups, np.int64)
-    for numbers, place in _stacks(code, n_folds, math.prod(lead), one_by_one="cluster" in of_item):
-        block = {role: array[..., place] for role, array in of_item.items()}
-        block |= {role: array[..., None] for role, array in named.items()}
-        block |= {role: array[..., numbers] for role, array in of_group.items()}
-        if "cluster" in block:
-            block["cluster"] = pd.factorize(block["cluster"].reshape(-1), use_na_sentinel=False)[0]
-        if "fold" in block:
-            folds = block["fold"].reshape(place.shape)
-            block["fold"] = np.stack([np.unique(row, return_inverse=True)[1] for row in folds])
-            kwargs["sampling"] = replace(kwargs["sampling"], n_folds=int(n_folds[numbers[0]]))
-        found = evaluate_block(*block.values(), roles=tuple(block), finish=finish, **kwargs)
-        found = found if isinstance(found, tuple) else (found,)
-        if not outputs:
-            fills = [OF_EMPTY.get(name, np.nan) for name in names]
-            shapes = [(*lead, n_groups, *one.shape[len(lead) + 1 :]) for one in found]
-            outputs = [np.full(s, fill, one.dtype) for s, fill, one in zip(shapes, fills, found, strict=True)]
-        for output, one in zip(outputs, found, strict=True):
-            np.moveaxis(output, len(lead), 0)[numbers] = np.moveaxis(one, len(lead), 0)
+    may_pad = of_item.keys() == {"score", "label"} and options.prevalence is None
+    may_pad &= "extrapolated" not in options.resampling.intervals and "key" not in of_group
+    n_first, n_rest = lead[0] if lead else 1, math.prod(lead[1:])
+    # How many of the first leading dimension at a time: all, if they share draws, or stacks are many.
+    step = max(1, STACKED // max(1, code.size * n_rest) if may_pad else n_first)
+    most = 1 if "cluster" in of_item else STACKED // max(1, min(step, n_first) * n_rest)
+    layout = _layout(code, n_folds, most, SLACK if may_pad else 0.0)
+    outputs: list[NDArray[Any]] = []
+    shared = {role: layout.laid(array, role) for role, array in of_item.items() if not _is_cut(array, lead, 1)}
+    for start in range(0, n_first or 1, step):
+        rows = slice(start, start + step)
+        cut = {role: layout.laid(array[rows], role) for role, array in of_item.items() if role not in shared}
+        whole = {role: (array[rows] if _is_cut(array, lead) else array)[..., None] for role, array in named.items()}
+        keyed = {role: array[rows] if _is_cut(array, lead, 1) else array for role, array in of_group.items()}
+        for numbers, places in layout.stacks:
+            stacked = numbers.size, (places.stop - places.start) // max(1, numbers.size)
+            block = {r: a[..., places].reshape(*a.shape[:-1], *stacked) for r, a in (shared | cut).items()}
+            block |= whole | {role: array[..., numbers] for role, array in keyed.items()}
+            if "cluster" in block:
+                block["cluster"] = pd.factorize(block["cluster"].reshape(-1), use_na_sentinel=False)[0]
+            if "fold" in block:
+                block["fold"] = np.stack([np.unique(row, return_inverse=True)[1] for row in block["fold"]])
+                kwargs["sampling"] = replace(kwargs["sampling"], n_folds=int(n_folds[numbers[0]]))
+            found = evaluate_block(*block.values(), roles=tuple(block), finish=finish, options=options, **kwargs)
+            found = found if isinstance(found, tuple) else (found,)
+            if not outputs:
+                fills = [OF_EMPTY.get(name, np.nan) for name in names]
+                shapes = [(*lead, n_groups, *one.shape[len(lead) + 1 :]) for one in found]
+                outputs = [np.full(s, fill, one.dtype) for s, fill, one in zip(shapes, fills, found, strict=True)]
+            for output, one in zip(outputs, found, strict=True):
+                of_rows = output[rows] if lead else output
+                np.moveaxis(of_rows, len(lead), 0)[numbers] = np.moveaxis(one, len(lead), 0)
     shaped = tuple(output.reshape(*lead, *shape, *output.shape[len(lead) + 1 :]) for output in outputs)
     return shaped if len(shaped) > 1 else shaped[0]
 
 
-def _stacks(
-    code: NDArray[Any], kind: NDArray[np.int64], n_rankings: int, *, one_by_one: bool
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield numbers of groups of the same size and kind, and the places of their items, (group, item)."""
+def _is_cut(array: NDArray[Any], lead: tuple[int, ...], n_core: int = 0) -> bool:
+    """Whether an array differs along the first leading dimension."""
+    return len(lead) > 0 and array.ndim == len(lead) + n_core and array.shape[0] > 1
+
+
+class _Layout(NamedTuple):
+    """Where items are put, so that those of a group are neighbours, and similar groups too."""
+
+    place: NDArray[np.int64]  # of each item; the last one of those in no group
+    n_places: int
+    stacks: list[tuple[NDArray[np.int64], slice]]  # the numbers of groups, and their places, as many for each
+
+    def laid(self, array: NDArray[Any], role: str) -> NDArray[Any]:
+        """Return an array with the items in their places."""
+        if self.n_places == self.place.size and np.array_equal(self.place, np.arange(self.n_places)):
+            return array
+        found = np.full((*array.shape[:-1], self.n_places + 1), PADDING if role == "label" else 0, array.dtype)
+        rows = found.reshape(-1, self.n_places + 1), array.reshape(-1, self.place.size)
+        for to, of in zip(*rows, strict=True):  # which stay in a cache
+            to[self.place] = of
+        return found[..., :-1]
+
+
+def _layout(code: NDArray[Any], kind: NDArray[np.int64], most: int, slack: float) -> _Layout:
+    """Lay out the groups by their number, in stacks of one kind and of nearly one size, of so many places at most."""
     order = np.arange(code.size) if np.all(code[1:] >= code[:-1]) else np.argsort(code, kind="stable")
-    starts = np.searchsorted(code[order], np.arange(kind.size + 1))
-    counts = np.diff(starts)
-    alike = np.lexsort((kind, counts))
-    alike = alike[counts[alike] > 0] if counts.any() else alike[:0]  # nothing, so that there is a result
-    changes = (np.diff(counts[alike]) != 0) | (np.diff(kind[alike]) != 0)
-    for same in np.split(alike, np.flatnonzero(changes) + 1):
-        size = int(counts[same[0]]) if same.size else 0
-        step = 1 if one_by_one else max(1, STACKED // max(1, size * n_rankings))
-        for at in range(0, max(1, same.size), step):
-            numbers = same[at : at + step]
-            yield numbers, order[starts[numbers][:, None] + np.arange(size)]
+    of_group = code[order].astype(np.int64)
+    counts = np.bincount(of_group[of_group >= 0], minlength=kind.size)
+    alike = np.lexsort((counts, kind))
+    alike = alike[counts[alike] > 0]
+    size, start_of = counts[alike], np.zeros(kind.size, np.int64)
+    ends = np.append(np.flatnonzero(np.diff(kind[alike])) + 1, alike.size)
+    stacks: list[tuple[NDArray[np.int64], slice]] = []
+    first = at = 0
+    while first < alike.size:
+        end = ends[np.searchsorted(ends, first, "right")]
+        n_alike = int(np.searchsorted(size[first:end], int(size[first] * (1 + slack)), "right"))
+        end = first + min(n_alike, max(1, most // int(size[first])))
+        width = int(size[end - 1])
+        start_of[alike[first:end]] = at + width * np.arange(end - first)
+        stacks.append((alike[first:end], slice(at, at + width * (end - first))))
+        first, at = end, at + width * (end - first)
+    within = np.arange(code.size) - (np.cumsum(counts) - counts)[of_group] - np.count_nonzero(of_group < 0)
+    place = np.empty(code.size, np.int64)
+    place[order] = np.where(of_group < 0, at, start_of[of_group] + within)
+    return _Layout(place, at, stacks or [(alike, slice(0, 0))])  # nothing, so that there is a result
 
 
 def _count_folds(code: NDArray[Any], fold: NDArray[Any], n_groups: int) -> NDArray[np.int64]:
