@@ -15,8 +15,6 @@ from scipy import stats
 
 import aucpr_dask as ap
 from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError, MissingScoresError
-from aucpr_dask.kernels import CODES
-from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import READINGS, EvaluationOptions
 from aucpr_dask.schema.terms import FLAG_BITS, RESULT_VARIABLES
@@ -466,15 +464,7 @@ def array(**changes: Any) -> dict[str, Any]:
         (array(ties="trec_eval"), "order of tied items"),
         (array(ties="expectation", prevalence=0.1), "no other prevalence"),
         (array(ties="expectation", estimator="lower_trapezoid"), r"ties for 'lower_trapezoid'[\s\S]*'group'"),
-        (array(ties="mean"), r"unknown ties[\s\S]*'mean'[\s\S]*'group', 'trec_eval', 'expectation'"),
-        (array(missing="ignore"), r"unknown missing[\s\S]*'raise', 'drop', 'last', 'unretrieved'"),
-        (array(unjudged="ignore"), r"unknown unjudged[\s\S]*'negative', 'drop'"),
-        (array(estimator="auc"), r"unknown estimator[\s\S]*'auc'[\s\S]*average_precision"),
-        (array(estimator=[]), "one or more estimators"),
-        (array(estimator=["average_precision"] * 2), "each once"),
         (array(prevalence=1.0), r"prevalence must lie between 0 and 1[\s\S]*1\.0"),
-        (array(prevalence="low"), "prevalence must lie between"),
-        (array(positive_from=0), "positive_from must be a whole number from 1"),
     ],
 )
 def test_bad_arrays(inputs: dict[str, Any], message: str) -> None:
@@ -614,34 +604,6 @@ def test_aggregate_leaves_undefined_queries_out() -> None:
     nothing = ap.aggregate(result.isel(query=[2]))
     assert np.isnan(nothing["estimate"].values).all()
     assert (nothing["n_queries"] == 0).all()
-
-
-def test_aggregate_without_queries_keeps_the_first_interval(forest: xr.DataTree) -> None:
-    result = ap.evaluate(forest, intervals=["wilson", "logit"])
-    means = ap.aggregate(result)
-    assert isinstance(means, xr.DataTree)
-    np.testing.assert_array_equal(means["small/interval"].values, result["small/interval"].values[:, 0])
-    assert means["topics/estimate"].dims == ("model",)
-    with pytest.raises(InvalidInputError, match="level must lie"):
-        ap.aggregate(result, level=95)
-
-
-def test_the_records_name_every_estimator_and_interval() -> None:
-    assert list(ESTIMATORS)[: len(NAMES)] == NAMES
-    assert set(ESTIMATORS) < set(CODES)
-    for name in ("interpolated_max", "interpolated_mean", "interpolated_median", "interpolated_convex"):
-        assert name in ESTIMATORS
-    assert {"binormal", "continuous", "discrete", "roc_area", "gain_area"} < set(ESTIMATORS)
-    assert FORMULAS == ["binomial", "logit", "wilson", "clopper_pearson"]
-
-
-def test_lossy_conversions_are_refused():
-    with pytest.raises(InvalidInputError, match=r"beyond 2\*\*53"):
-        ap.estimate(np.array([2**53 + 1, 2**53 + 2]), [0, 1])
-    with pytest.raises(InvalidInputError, match=r"beyond 2\*\*53"):
-        ap.estimate(xr.DataArray(np.array([2**60, 1]), dims="item"), xr.DataArray([0, 1], dims="item"))
-    with pytest.raises(InvalidInputError, match="'score' is a masked array"):
-        ap.estimate(np.ma.masked_array([1.0, 2.0], [True, False]), [0, 1])
 
 
 @pytest.mark.parametrize("empty", [{"query": slice(0)}, {"model": slice(0)}])

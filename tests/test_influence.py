@@ -237,28 +237,6 @@ def test_influence_is_the_derivative(
         assert found.values[row] == pytest.approx(expected, rel=1e-12, abs=1e-14 * float(largest / total))
 
 
-def test_repeated_items_share_the_influence_of_their_weight() -> None:
-    case = drawn_case(seed=1)
-    times = np.random.default_rng(2).integers(0, 4, case.label.size)
-    positive, negative = hard(case)
-    weighted = influence(case.score, positive * times, negative * times, options()).values
-    again = influence(
-        np.repeat(case.score, times, axis=1), np.repeat(positive, times), np.repeat(negative, times), options()
-    ).values
-    ends = np.cumsum(times)
-    sums = np.stack([again[:, end - n : end].sum(axis=1) for end, n in zip(ends, times, strict=True)], axis=1)
-    assert weighted == pytest.approx(sums, rel=1e-12, abs=1e-15)
-
-
-def test_float32_scores_and_the_order_of_items_change_nothing() -> None:
-    case = drawn_case(seed=3)
-    positive, negative = hard(case)
-    found = influence(case.score, positive, negative, options()).values
-    order = np.random.default_rng(0).permutation(case.label.size)
-    moved = influence(case.score.astype(np.float32)[:, order], positive[order], negative[order], options()).values
-    assert moved == pytest.approx(found[:, order], rel=1e-13)
-
-
 # Standard errors and acceleration from the blocks
 
 

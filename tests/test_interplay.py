@@ -122,15 +122,12 @@ def test_frames_of_selections_means_and_lazy_results(result: xr.DataTree, forest
     assert lazy["estimate"].chunks is not None, "the user's own result was computed in place"
 
 
-def test_comparisons_and_ranks_are_not_results() -> None:
+def test_only_results_make_frames(forest: xr.DataTree) -> None:
     result = ap.evaluate(queried())
     for other, kind in ((ap.compare(result), "comparison"), (ap.rank(result), "ranks")):
         with pytest.raises(InvalidInputError, match="a comparison or ranks"):
             other.aucpr.to_dataframe()
         assert repr(other.aucpr).startswith(kind)
-
-
-def test_only_results_make_frames(forest: xr.DataTree) -> None:
     with pytest.raises(InvalidInputError, match="this is not a result"):
         forest.aucpr.to_dataframe()
     clash = ap.evaluate(pooled(2).assign_coords(model=["estimator", "b"]))
@@ -746,13 +743,6 @@ def test_classifiers_and_data_that_do_not_fit_are_refused(tmp_path: Path) -> Non
     assert not (tmp_path / "s.zarr").exists()
     with pytest.raises(InvalidInputError, match="there is no classifier"):
         ap.from_sklearn({}, (X, y), cv=3)
-
-
-def test_importing_the_package_imports_none_of_them() -> None:
-    code = "import sys, aucpr_dask as ap; ap.scorer, ap.from_sklearn, ap.from_dataframe, ap.export\n"
-    code += "print([name for name in ('sklearn', 'polars', 'mlflow', 'matplotlib') if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_absent_packages_are_named_with_their_extra(monkeypatch: pytest.MonkeyPatch, scores: xr.Dataset) -> None:

@@ -778,12 +778,6 @@ def test_without_matplotlib_the_error_names_the_extra() -> None:
     assert 'pip install "aucpr-dask[plot]"' in done.stdout
 
 
-def test_importing_the_package_does_not_import_matplotlib() -> None:
-    code = "import sys, aucpr_dask, xarray as xr; xr.Dataset().aucpr.plot; print('matplotlib' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True)
-    assert done.stdout.strip() == "False"
-
-
 # The page
 
 

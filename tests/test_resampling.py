@@ -499,11 +499,11 @@ def assert_same(ours: Any, theirs: Any) -> None:
 
 
 @settings(max_examples=3)
-@given(chunkings(5), chunkings(4), st.booleans())
+@given(chunkings(4), chunkings(3), st.booleans())
 def test_chunks_change_nothing(models: tuple[int, ...], queries: tuple[int, ...], is_weighted: bool) -> None:
-    scores, options = queried(5, 4, 30), EVERY
+    scores, options = queried(4, 3, 30), EVERY
     if is_weighted:
-        weight = np.random.default_rng(0).random((4, 30))
+        weight = np.random.default_rng(0).random((3, 30))
         scores = scores.assign(weight=(("query", "item"), weight))
         options = EVERY | {"intervals": [method for method in METHODS if method not in ("bca", "bootstrap_t")]}
     lazy = ap.evaluate(scores.chunk({"model": models, "query": queries}), **options)
@@ -536,10 +536,6 @@ def test_models_share_resamples() -> None:
     twin = xr.concat([scores["score"][:1]] * 2, "model").assign_coords(model=["a", "b"])
     result = ap.evaluate(scores.drop_vars("model").assign(score=twin), **EVERY)
     np.testing.assert_array_equal(result["replicate"].values[0], result["replicate"].values[1])
-    near = scores["score"][:1] + 0.05 * np.random.default_rng(0).normal(size=(1, 80))
-    paired = xr.concat([scores["score"][:1], near], "model").assign_coords(model=["a", "b"])
-    areas = ap.evaluate(scores.drop_vars("model").assign(score=paired), **EVERY)["replicate"].values
-    assert np.corrcoef(areas[:, 0])[0, 1] > 0.9
 
 
 def test_seed_data_set_and_query_name_the_resamples() -> None:
@@ -768,14 +764,6 @@ def test_intervals_by_hand() -> None:
     studentised = np.quantile((areas - area) / each["standard_error"].values, [0.95, 0.05])
     expected = area - result["standard_error"].item() * studentised
     np.testing.assert_allclose(bounds["bootstrap_t"], expected, rtol=1e-12)
-
-
-def test_the_bayesian_interval_is_close_to_the_bootstrap_one() -> None:
-    methods, estimators = ["bootstrap", "bayesian"], ["average_precision", "continuous"]
-    result = ap.evaluate(normal_scores(200, 400, 2), estimators, methods, n_resamples=10_000)
-    bootstrap, bayesian = np.moveaxis(result["interval"].values, 2, 0)
-    np.testing.assert_allclose(bayesian, bootstrap, atol=0.005)
-    assert (bayesian != bootstrap).all()
 
 
 def test_nothing_to_resample_and_nothing_uncertain() -> None:

@@ -540,24 +540,26 @@ CHANGES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
 def test_what_contradicts_the_metadata_of_a_store_is_not_read_by_a_run_and_named_by_verify(
-    client: Client, tmp_path: Path, change: str
+    client: Client, tmp_path: Path
 ) -> None:
-    scores = xr.DataTree.from_dict({"a": pooled(), "b": pooled()})
+    scores = xr.DataTree.from_dict({f"d{number}": pooled() for number in range(1 + len(CHANGES))})
     ap.save_scores(scores, tmp_path / "scores.zarr")
-    place = tmp_path / "scores.zarr/b/score/zarr.json"
-    own = json.loads(place.read_text())
-    new = CHANGES[change] if isinstance(CHANGES[change], dict) and change not in own else {change: CHANGES[change]}
-    place.write_text(json.dumps(own | new))
+    changed = {}
+    for name, (change, value) in zip(scores.children, CHANGES.items(), strict=False):  # the last one stays as it is
+        place = tmp_path / "scores.zarr" / name / "score/zarr.json"
+        own = json.loads(place.read_text())
+        changed[name] = value if isinstance(value, dict) and change not in own else {change: value}
+        place.write_text(json.dumps(own | changed[name]))
     result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client)
     expected = ap.evaluate(scores)
-    for path in "ab":  # workers open arrays by the consolidated metadata, which are checked
-        xr.testing.assert_identical(result[path]["estimate"].load(), expected[path]["estimate"])
+    for name in scores.children:  # workers open arrays by the consolidated metadata, which are checked
+        xr.testing.assert_identical(result[name]["estimate"].load(), expected[name]["estimate"])
     _, damage, _ = damage_of(tmp_path / "scores.zarr")
-    [error] = damage
-    assert "b/score" in str(error)
-    assert next(iter(new)) in str(error) or "pickle" in str(error)
+    assert len(damage) == len(CHANGES)
+    for name, new in changed.items():
+        (error,) = (str(one) for one in damage if f"{name}/score" in str(one))
+        assert next(iter(new)) in error or "pickle" in error
 
 
 @pytest.mark.parametrize("path", ["../other.zarr", "x/../../other.zarr", "..\\other.zarr", "/other", "."])

@@ -2,8 +2,6 @@
 
 import math
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -399,13 +397,6 @@ def test_the_same_sample_has_the_same_keys() -> None:
     one, two = (bibeta().sample(30, 0.2, n_simulations=2, seed=6)["score"].data.name for _ in range(2))
     assert one == two
     assert bibeta(4).sample(30, 0.2, n_simulations=2, seed=6)["score"].data.name != one
-
-
-def test_the_module_is_imported_on_first_use() -> None:
-    code = "import sys, aucpr_dask as ap; before = 'aucpr_dask.simulate.scenarios' in sys.modules; "
-    code += "print(before, ap.simulate.binormal(), 'simulate' in dir(ap), 'numba' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False binormal(mu=1.0, sigma=1.0) True False"
 
 
 # Values

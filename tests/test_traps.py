@@ -39,17 +39,18 @@ def python(code: str, *, environment: dict[str, str] | None = None, **options: A
 
 
 @pytest.mark.smoke
-def test_importing_the_package_imports_nothing_heavy() -> None:
-    heavy = python(
-        "import sys, aucpr_dask; print([m for m in ('numba', 'distributed', 'dask.array') if m in sys.modules])"
-    )
-    assert heavy == "[]"
-
-
-def test_evaluating_does_not_import_distributed() -> None:
-    code = "import sys, aucpr_dask as ap; ap.estimate([2, 1], [1, 0]); "
-    code += "print('numba' in sys.modules, 'distributed' in sys.modules)"
-    assert python(code) == "True False"
+def test_nothing_is_imported_before_it_is_needed() -> None:
+    steps = {  # of one process, and what it must not have imported by then
+        "from click.testing import CliRunner; from aucpr_dask.cli import main": "",
+        "assert CliRunner().invoke(main, ['--help']).exit_code == 0": "dask distributed numba zarr scipy rich",
+        "import aucpr_dask as ap": "numba distributed dask.array aucpr_dask.simulate.scenarios",
+        "ap.scorer, ap.from_sklearn, ap.from_dataframe, ap.export": "sklearn polars mlflow matplotlib",
+        "import xarray; xarray.Dataset().aucpr.plot": "matplotlib",
+        "assert str(ap.simulate.binormal()) == 'binormal(mu=1.0, sigma=1.0)'; assert 'simulate' in dir(ap)": "numba",
+        "ap.estimate([2, 1], [1, 0]); assert 'numba' in sys.modules": "distributed",
+    }
+    check = "assert not (early := {} & set(sys.modules)), early\n"
+    python("import sys\n" + "".join(f"{step}\n{check.format(set(no.split()))}" for step, no in steps.items()))
 
 
 @pytest.mark.slow
