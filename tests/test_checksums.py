@@ -5,6 +5,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ from test_run import assert_does_not_open, assert_same_bits, queried
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import DamageWarning, FileFormatError, RunError, StoreError
+from aucpr_dask.runs.planning import plan_run
+from aucpr_dask.scores.store import ScoreWriter
 from aucpr_dask.storage.checksums import checksum_of, without_list
-from aucpr_dask.storage.verifying import damage_of
+from aucpr_dask.storage.verifying import damage_of, endings_of
 
 OPTIONS: dict[str, Any] = {"intervals": ["bootstrap"], "n_resamples": 20, "keep_replicates": True}
 
@@ -253,6 +256,56 @@ def test_exchanged_scores_are_not_evaluated(mixed: Path, tmp_path: Path) -> None
     for scores in (opened, ap.open_scores(store)):
         with pytest.raises(StoreError, match="not the one that was written here"):
             ap.evaluate(scores).compute()
+
+
+@pytest.mark.parametrize(
+    "n", [2, pytest.param(25, marks=pytest.mark.slow), pytest.param(250, marks=(pytest.mark.slow, pytest.mark.nightly))]
+)
+@pytest.mark.usefixtures("in_this_process")
+def test_chunks_exchanged_before_their_store_is_finished(n: int, tmp_path: Path, monkeypatch: Any) -> None:
+    """What the root document lists is what was in memory when it was written, not what lies there at the end."""
+    monkeypatch.setattr("aucpr_dask.runs.run.current_client", lambda: None)
+    rng, scores = np.random.default_rng(n), queried(5, 3, 40)
+    expected, committed = ap.evaluate(scores, **OPTIONS), ScoreWriter.commit
+    with small_chunks():
+        ap.save_scores(scores, tmp_path / "s.zarr")
+        n_tasks = len(plan_run(tmp_path / "s.zarr", **OPTIONS).tasks)
+
+    def mixed_up(folder: Path) -> None:
+        chunks = list(chunks_of(folder))
+        one, other = (chunks[place] for place in rng.choice(len(chunks), 2, replace=False))
+        while one.read_bytes() == other.read_bytes():
+            one, other = (chunks[place] for place in rng.choice(len(chunks), 2, replace=False))
+        exchanged(one, other)
+
+    def tried(number: int) -> None:
+        saved, result = tmp_path / f"{number}.zarr", tmp_path / f"r{number}.zarr"
+        with monkeypatch.context() as patch, small_chunks():
+            patch.setattr(ScoreWriter, "commit", lambda self: (mixed_up(saved), committed(self)))
+            with pytest.raises(StoreError, match="not the one that was written here"):
+                ap.save_scores(scores, saved)
+        assert not (saved / "zarr.json").exists()
+        seen = count(1)
+
+        def endings(*given: Any) -> Any:
+            if next(seen) == n_tasks - 1:
+                mixed_up(result)
+            return endings_of(*given)
+
+        with monkeypatch.context() as patch, small_chunks():
+            patch.setattr("aucpr_dask.runs.tasks.endings_of", endings)
+            with pytest.raises(StoreError, match="not the one that was written here"):
+                ap.run(tmp_path / "s.zarr", result, **OPTIONS)
+        with warnings.catch_warnings(), small_chunks():
+            warnings.simplefilter("ignore", DamageWarning)
+            try:
+                again = ap.run(tmp_path / "s.zarr", result, **OPTIONS)
+            except StoreError:  # names, which no task writes
+                again = ap.run(tmp_path / "s.zarr", result, **OPTIONS, overwrite=True)
+            assert_same_bits(again, expected)
+
+    for number in range(n):
+        tried(number)
 
 
 @pytest.mark.parametrize("where", ["sync", "client"])

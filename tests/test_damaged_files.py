@@ -45,9 +45,9 @@ def packed(pack: Callable[[bytes], bytes]) -> Callable[[Path], None]:
 
 
 def is_whole(content: bytes) -> bool:
-    """Whether nothing is left of a file but some of its streams, whole ones, and zeros."""
+    """Whether nothing is left of a file but some of its streams, whole ones, and zeros between and behind them."""
     while stream := next((stream for stream in WHOLE if content.startswith(stream)), None):
-        content = content.removeprefix(stream)
+        content = content.removeprefix(stream).lstrip(b"\0")
     return not content.strip(b"\0")
 
 

@@ -86,11 +86,14 @@ class Ledger(Claim):
             self.close(state)
             raise self.other_run()
 
-    def finish(self, state: State, root_document: Buffer) -> None:
-        """Make what is written visible."""
+    def finish(self, state: State, root_document: Buffer, documents: Mapping[str, Buffer]) -> None:
+        """Make what is written visible, if it is what the tasks, and whoever laid it out, have written."""
         self.check()
         backend = backends.open_backend(self._url)
-        publish(backend, root_document, get_value(backend, ROOT_DOCUMENT))
+        written = {key: bytes(one.as_numpy_array()[-8:]) for key, one in documents.items()}
+        for record in self.records_of_done().values():
+            written |= {key: bytes.fromhex(ending) for key, ending in record.get("chunks", {}).items()}
+        publish(backend, root_document, get_value(backend, ROOT_DOCUMENT), written=written)
         self.close(state)
 
     def close(self, state: State) -> None:

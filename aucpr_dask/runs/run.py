@@ -41,7 +41,7 @@ from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.claims import CLEARING, FINISHED, FREE, LAYING_OUT, RUNNING, State
 from aucpr_dask.storage.stores import in_the_way, open_arrays, refuse_others
 from aucpr_dask.storage.urls import absolute, overlap, public
-from aucpr_dask.storage.verifying import is_whole, seal_of
+from aucpr_dask.storage.verifying import endings_of, is_whole
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store
@@ -368,8 +368,8 @@ def _still_done(plan: Plan, assignment: Assignment, recorded: Mapping[int, Mappi
         here = [number for number in recorded if plan.tasks[number].path == path]
         arrays = open_arrays(backend, path, sorted(map(str, node.data_vars))).values() if here else ()
         for number in here:
-            region, seal = plan.tasks[number].slices, recorded[number].get("seal")
-            if all(is_whole(array, region) for array in arrays) and seal in (None, seal_of(arrays, region)):
+            region, chunks = plan.tasks[number].slices, recorded[number].get("chunks")
+            if all(is_whole(array, region) for array in arrays) and chunks in (None, endings_of(arrays, region)):
                 done.add(number)
     if lost := recorded.keys() - done:
         text = f"results of {len(lost)} of {len(recorded)} finished tasks are missing or damaged at "

@@ -124,4 +124,4 @@ class Step:
 
     def finish(self, ledger: Ledger) -> None:
         """Make the step visible."""
-        ledger.finish(replace(self.state, plan=self.plan.parameters), self.root_document)
+        ledger.finish(replace(self.state, plan=self.plan.parameters), self.root_document, self.documents)

@@ -28,7 +28,7 @@ from aucpr_dask.scores.store import Watched, check_rankings, open_unread, opened
 from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.checksums import has_list
 from aucpr_dask.storage.stores import open_arrays, read_root_document
-from aucpr_dask.storage.verifying import seal_of
+from aucpr_dask.storage.verifying import endings_of
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def evaluate_task(number: int, task: Task, assignment: Assignment) -> AucprError
         here = facts() if worker is None and assignment.counts else None
         versions = getattr(worker, "aucpr_dask_facts", here)
         who = {
-            "seal": seal_of(arrays.values(), task.slices),
+            "chunks": endings_of(arrays.values(), task.slices),
             "worker": getattr(worker, "name", None),
             "versions": versions,
         }

@@ -156,6 +156,10 @@ class FolderStore(LocalStore):
     those of later ones are.
     """
 
+    def __init__(self, root: Path | str, *, read_only: bool = False) -> None:
+        super().__init__(root, read_only=read_only)
+        self.endings: dict[str, bytes] = {}  # the last bytes of the chunks that were written, from memory
+
     def get_sync(self, key: str, **options: Any) -> Buffer | None:
         """Return a whole value without an event loop."""
         place = self.root / key
@@ -214,6 +218,8 @@ class FolderStore(LocalStore):
                 partial.unlink()
             else:
                 partial.replace(place)
+                if not _is_synced_later(key):
+                    self.endings[key] = bytes(value.as_numpy_array()[-8:])
         except BaseException as error:
             partial.unlink(missing_ok=True)
             if not (keep and isinstance(error, FileExistsError)):

@@ -40,6 +40,7 @@ CRC32C = "crc32c"
 N_BYTES = 4  # of a checksum
 LISTED = "crc32c_of_chunks"  # in the consolidated metadata, where Zarr ignores it
 OWN = "crc32c_of_document"
+NOT_THIS = "a chunk is not the one that was written here"
 
 _DOCUMENT = "zarr.json"
 _TO_BYTES = ("bytes", "vlen-utf8")
@@ -89,16 +90,17 @@ def _broken(what: str, where: str, received: str | None = None) -> StoreError:
 # --- the list in the root document ------------------------------------------------------------------------------------
 
 
-def with_list(backend: Store, document: bytes, before: bytes | None) -> bytes:
+def with_list(backend: Store, document: bytes, before: bytes | None, written: Mapping[str, bytes]) -> bytes:
     """Return the root document of a store that is complete, with the checksums of its chunks and of itself.
 
-    Those that the document `before` lists are kept, unless the chunk was cut off by the end of the array.
+    Those that the document `before` lists are kept, unless the chunk was cut off by the end of the array. Chunks must
+    end as they did in the memory of who has `written` them: otherwise the list would make good what came between.
     """
     root = json.loads(document)
     metadata = root["consolidated_metadata"]["metadata"]
     old = {} if before is None else json.loads(before).get("consolidated_metadata") or {}
     listed = {
-        path: _listed(backend, path, entry, old.get("metadata", {}).get(path), old.get(LISTED, {}).get(path))
+        path: _listed(backend, path, entry, old.get("metadata", {}).get(path), old.get(LISTED, {}).get(path), written)
         for path, entry in metadata.items()
         if entry["node_type"] == "array" and has_checksum(entry)
     }
@@ -131,7 +133,9 @@ def check_document(document: bytes, where: object) -> None:
             raise damaged(where, "a root document whose checksum does not match")
 
 
-def _listed(backend: Store, path: str, entry: Mapping[str, Any], old: Any, listed: str | None) -> str:
+def _listed(
+    backend: Store, path: str, entry: Mapping[str, Any], old: Any, listed: str | None, written: Mapping[str, bytes]
+) -> str:
     """Return the checksums of the chunks of an array, in the order of C."""
     metadata = ArrayV3Metadata.from_dict(dict(entry))
     values, is_known = np.zeros(_counts(entry), _CHECKSUM), np.zeros(_counts(entry), bool)
@@ -145,6 +149,8 @@ def _listed(backend: Store, path: str, entry: Mapping[str, Any], old: Any, liste
     for place, key, ending in zip(places, keys, last_bytes(backend, keys, N_BYTES), strict=True):
         if ending is None:
             raise _broken("a chunk is missing", place_of(backend, key))
+        if written.get(key, ending)[-N_BYTES:] != ending:
+            raise _broken(NOT_THIS, place_of(backend, key), "one that was put there before the store was finished")
         values[place] = int.from_bytes(ending, "little")
     return base64.b64encode(values.tobytes()).decode()
 
@@ -285,7 +291,7 @@ class CheckedStore(WrapperStore[Store]):
         is_last = is_there and any(place[dim] == counts[dim] - 1 for dim in array.is_cut)
         if not (is_last and await self._has_grown(key[1], place, checksum)):
             received = "that of another place, an older one, or one of a store that has replaced this one"
-            raise _broken("a chunk is not the one that was written here", where, received)
+            raise _broken(NOT_THIS, where, received)
 
     async def _has_grown(self, path: str, place: tuple[int, ...], checksum: int) -> bool:
         """Whether a chunk at the end of an array of a result has grown since the result was opened, or may be growing.

@@ -80,16 +80,18 @@ class PendingStore:
         """Write the root document: from now on the store opens."""
         self.claim.check()
         sweep(self.backend)
-        publish(self.backend, self.root_document)
+        publish(self.backend, self.root_document, written=getattr(self.backend, "endings", {}))
         self.claim.release()
 
 
-def publish(backend: Store, root_document: Buffer, before: Buffer | None = None) -> None:
+def publish(
+    backend: Store, root_document: Buffer, before: Buffer | None = None, *, written: Mapping[str, bytes]
+) -> None:
     """Write the document that makes a store open, with the checksums of all chunks, which are there by now.
 
-    What the document `before` lists is not read again.
+    What the document `before` lists is not read again. Of chunks `written`, what was meant is known: their last bytes.
     """
-    content = with_list(backend, root_document.to_bytes(), None if before is None else before.to_bytes())
+    content = with_list(backend, root_document.to_bytes(), None if before is None else before.to_bytes(), written)
     set_value(backend, ROOT_DOCUMENT, type(root_document).from_bytes(content))
     persist(backend, [ROOT_DOCUMENT])  # its name, too
 
