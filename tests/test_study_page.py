@@ -42,7 +42,7 @@ def test_the_pages_show_what_the_studies_print() -> None:
 
 
 def test_the_recommended_intervals_are_valid_in_the_study() -> None:
-    page = (DOCS / "choosing.md").read_text()
+    page = (DOCS / "tables.md").read_text()
     for name in ("logit", "wilson", "clopper_pearson"):
         assert f"| `{name}` | always |" in page
     assert "| `influence_logit_t` | from 200 on |" in page

@@ -60,7 +60,7 @@ def run(name: str, study: ModuleType, folder: Path, *, small: bool) -> None:
 
 
 def tables(study: ModuleType, folder: Path) -> dict[str, str]:
-    """Return the tables of a study by their places, such as ``choosing.md#coverage``."""
+    """Return the tables of a study by their places, such as ``tables.md#coverage``."""
     return {f"{page}#{make.__name__}": make(folder) for page, makes in study.TABLES.items() for make in makes}
 
 

@@ -126,4 +126,4 @@ def adverse(folder: Path) -> str:
     return pages.table(["positives, prevalence", "area", "interval", *(f"n = {n}" for n in ADVERSE_POSITIVES)], rows)
 
 
-TABLES = {"choosing.md": (bias, coverage, adverse)}
+TABLES = {"tables.md": (bias, coverage, adverse)}

@@ -108,4 +108,4 @@ def gate_errors(folder: Path) -> str:
     return pages.table(["sample", "differences", "n", "passed wrongly", "failed wrongly", "power"], rows)
 
 
-TABLES = {"gate.md": (gate_errors,)}
+TABLES = {"tables.md": (gate_errors,)}

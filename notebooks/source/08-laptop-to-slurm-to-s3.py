@@ -248,5 +248,5 @@ server.stop()
 # ## Where next
 #
 # * [Clusters](../cluster/README.md): Kubernetes, SSH, clouds, TLS, and costs.
-# * [Object storage](../docs/object-storage.md): credentials, servers that fail, and Icechunk, where each
+# * [Object storage](../docs/runs.md#object-storage): credentials, servers that fail, and Icechunk, where each
 #   finished run is one commit and readers never see a part of one.
