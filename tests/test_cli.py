@@ -5,6 +5,7 @@ import json
 import lzma
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,7 +26,7 @@ import aucpr_dask
 import aucpr_dask as ap
 from aucpr_dask import open_scores, save_scores
 from aucpr_dask.cli import main
-from aucpr_dask.demo import build_scores, data_folder
+from aucpr_dask.demo import data_folder
 from aucpr_dask.evaluation.results import open_result
 
 WIDTH = 80
@@ -149,6 +150,8 @@ def test_help_ends_in_an_example_and_fits(name: str) -> None:
     assert lines[-2].strip() == "Example:"
     assert lines[-1].strip().startswith(f"aucpr-dask {name}".strip())
     assert max(map(len, lines)) <= WIDTH
+    command, given = COMMANDS[name], example_of(COMMANDS[name])[1 + len(name.split()) :]
+    assert isinstance(command, click.Group) or command.make_context(name, given)
 
 
 def test_a_command_that_is_gone_names_what_to_use() -> None:
@@ -162,13 +165,15 @@ def test_version() -> None:
     assert shell("--version").stdout.split()[-1] == aucpr_dask.__version__
 
 
+def expanded(words: list[str], folder: Path) -> list[str]:
+    """Replace patterns by the files that a shell would find."""
+    found = [sorted(folder.glob(word)) if "*" in word else [folder / word] for word in words]
+    return [str(match.relative_to(folder)) for matches in found for match in matches]
+
+
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name.startswith("import")])
 def test_import_examples_work(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = [
-        str(match.relative_to(folder))
-        for word in example_of(COMMANDS[name])[1:]
-        for match in (sorted(folder.glob(word)) if "*" in word else [folder / word])
-    ]
+    words = expanded(example_of(COMMANDS[name])[1:], folder)
     monkeypatch.chdir(folder)
     ok(*words, "--overwrite")
     if name == "import values":
@@ -179,15 +184,21 @@ def test_import_examples_work(name: str, folder: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
-def test_info_evaluate_and_show_examples_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    build_scores("aucpr-demo/scores.zarr")
-    for name in ("info", "evaluate", "show"):
-        lines = ok(*example_of(COMMANDS[name])[1:]).output.splitlines()
-        assert max(map(cell_len, lines)) <= WIDTH
-        if name == "evaluate":
-            Path("result.zarr").rename("aucpr-demo/result.zarr")
-    lines = ok("info", "aucpr-demo/result.zarr").output.splitlines()
+def test_every_example_works_after_the_demo(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them, one after another in one folder, as a reader would try them."""
+    monkeypatch.chdir(shutil.copytree(folder, tmp_path / "examples"))
+    board = pd.DataFrame({"Model": ["a", "b"], "one": [0.3, 0.4], "two": [0.5, 0.7]})
+    board.to_csv("leaderboard.csv", index=False)
+    label, random = np.arange(400) < 40, np.random.default_rng(1)
+    for name, skill in {"new": 3.0, "main": 1.0}.items():
+        judged = pd.DataFrame({"score": random.normal(size=400) + skill * label, "label": label.astype(int)})
+        judged.to_csv(f"{name}.csv", index_label="id")
+    for name, command in COMMANDS.items():
+        if not isinstance(command, click.Group):
+            words = expanded(example_of(command)[1:], Path())
+            lines = ok(*words, *["--overwrite"] * (name.startswith("import") and "--overwrite" not in words)).output
+            assert name not in ("info", "evaluate", "show") or max(map(cell_len, lines.splitlines())) <= WIDTH
+    lines = ok("info", "result.zarr").output.splitlines()
     assert max(map(cell_len, lines)) <= WIDTH
     assert any(line.split() == ["level", "0.9"] for line in lines)
 

@@ -1,7 +1,6 @@
 """What goes to other packages and comes back: checked against those packages themselves."""
 
 import csv
-import gzip
 import importlib
 import itertools
 import json
@@ -17,7 +16,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import click
 import numpy as np
 import pandas as pd
 import pytest
@@ -885,69 +883,6 @@ def test_bash_completes_by_the_script_that_the_page_names() -> None:
     """
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["binormal"]
-
-
-def commands(group: click.Group = main, before: tuple[str, ...] = ()) -> dict[tuple[str, ...], click.Command]:
-    """Return every command that does something, by its words."""
-    found: dict[tuple[str, ...], click.Command] = {}
-    for name, command in group.commands.items():
-        words = (*before, name)
-        found |= commands(command, words) if isinstance(command, click.Group) else {words: command}
-    return found
-
-
-def example_of(command: click.Command) -> list[str]:
-    with click.Context(command) as context:
-        return shlex.split(command.get_help(context).splitlines()[-1])
-
-
-@pytest.mark.parametrize("words", commands(), ids=" ".join)
-def test_every_example_is_one_that_its_command_takes(words: tuple[str, ...]) -> None:
-    command = commands()[words]
-    program, *given = example_of(command)
-    assert program == "aucpr-dask"
-    assert tuple(given[: len(words)]) == words
-    command.make_context(" ".join(words), given[len(words) :])
-
-
-@pytest.mark.slow
-def test_every_example_works_after_the_demo(tmp_path: Path) -> None:
-    """All of them, one after another in one folder, as a reader would try them."""
-    random = np.random.default_rng(1)
-    frame = pd.DataFrame({"group": np.repeat(["q1", "q2"], 20), "y": np.tile([1, 0, 0, 0], 10)})
-    for name in ("good", "better"):
-        frame[name] = frame["y"] + random.normal(size=len(frame))
-    frame.to_csv(tmp_path / "table.csv", index=False)
-    frame.drop(columns="group").to_parquet(tmp_path / "table.parquet")
-    score = frame[["good", "better"]].to_numpy().T
-    np.savez(tmp_path / "scores.npz", scores=score, y=frame["y"].to_numpy())
-    pd.DataFrame(random.random((5, 2)), columns=["good", "better"]).to_csv(tmp_path / "ndcg.csv", index_label="topic")
-    pd.DataFrame({"Model": ["a", "b"], "one": [0.3, 0.4], "two": [0.5, 0.7]}).to_csv(
-        tmp_path / "leaderboard.csv", index=False
-    )
-    label = np.arange(400) < 40
-    for name, skill in {"new": 3.0, "main": 1.0}.items():
-        judged = pd.DataFrame({"score": random.normal(size=400) + skill * label, "label": label.astype(int)})
-        judged.to_csv(tmp_path / f"{name}.csv", index_label="id")
-    foreign = xr.Dataset({"score": (("model", "item"), score), "truth": ("item", frame["y"].to_numpy())})
-    foreign.to_netcdf(tmp_path / "scores.nc", engine="scipy")
-    ap.export(queried().fillna(0.0), tmp_path / "made", format="trec_run")
-    (tmp_path / "runs").mkdir()
-    for run in (tmp_path / "made" / "runs").iterdir():
-        (tmp_path / "runs" / f"{run.stem}.txt.gz").write_bytes(gzip.compress(run.read_bytes()))
-    shutil.copy(tmp_path / "made" / "qrels.txt", tmp_path / "qrels.txt")
-    for words, command in commands().items():
-        line = " ".join(map(shlex.quote, example_of(command)[1:])).replace("'runs/*.txt.gz'", "runs/*.txt.gz")
-        overwrite = " --overwrite" if words[0] == "import" and "--overwrite" not in line else ""
-        done = subprocess.run(
-            ["bash", "-c", f"{sys.executable} -m aucpr_dask {line}{overwrite}"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
-        assert done.returncode == 0, f"{line}\n{done.stderr}"
 
 
 def test_a_selection_of_one_estimator_or_interval_keeps_its_table() -> None:
