@@ -38,6 +38,10 @@ def test_coordinates_travel_and_xarray_goes_on(client: Client, tmp_path: Path) -
     ap.save_scores(scores(), tmp_path / "s.zarr")
     stored = ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", cluster=client)
     xr.testing.assert_equal(stored.drop_attrs(), in_memory.drop_attrs())
+    with xr.open_zarr(tmp_path / "r.zarr") as by_xarray_alone:
+        loaded = by_xarray_alone.load()
+    assert loaded["estimate"].sel(query=1).plot.line()
+    assert loaded["estimate"].idxmax("model").equals(in_memory["estimate"].idxmax("model"))
     for result in (in_memory, stored):
         assert {"family", "when", "took", "site"} <= set(result.coords)
         assert (result["when"].dtype.kind, result["took"].dtype.kind, result["query"].dtype.kind) == ("M", "m", "i")

@@ -288,7 +288,7 @@ def save_comparison(comparison: Scores, url: str | Path, *, overwrite: bool = Fa
     from aucpr_dask.storage.stores import create_store  # with Zarr, which comparisons in memory do without
 
     def with_chunks(path: str, node: Any) -> Any:
-        node = with_stored_names(node.drop_encoding())
+        node = with_stored_names(node.drop_encoding(), is_result=True)
         for name in node.data_vars:
             if node[name].chunks is not None:
                 node[name].encoding["chunks"] = tuple(sizes[0] for sizes in node[name].chunks)

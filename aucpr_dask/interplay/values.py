@@ -357,7 +357,7 @@ def notes_of(values: xr.Dataset) -> list[str]:
 
 def save_values(values: xr.Dataset, url: str | Path, *, overwrite: bool = False) -> ValuesSummary:
     """Write what :func:`from_values` returns to a store that :func:`aucpr_dask.open_result` opens."""
-    pending = create_store(url, with_stored_names(values), KIND, overwrite=overwrite)
+    pending = create_store(url, with_stored_names(values, is_result=True), KIND, overwrite=overwrite)
     with pending.writing():
         pending.commit()
     sizes, missing = values.sizes, int(values["estimate"].isnull().sum())

@@ -470,7 +470,7 @@ def _template(result: xr.Dataset, lengths: Mapping[str, int], source: str, diges
 
 
 def _encoded(result: xr.Dataset, lengths: Mapping[str, int]) -> xr.Dataset:
-    template = terms.with_stored_names(result.drop_encoding())
+    template = terms.with_stored_names(result.drop_encoding(), is_result=True)
     for variable in template.data_vars.values():
         variable.encoding = _encoding(variable.variable, lengths)
     for coordinate in template.coords.values():

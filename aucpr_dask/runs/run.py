@@ -247,7 +247,10 @@ def _next_step(plan: Plan, target: str, ledger: Ledger, *, overwrite: bool) -> S
             raise growing.NotByModels
         step = growing.growth(plan, target, now, wanted)
     except growing.NotByModels:
-        text = f"the source adds more than models and data sets, so everything is evaluated anew at {public(target)}"
+        text = (
+            "the source adds more than models and data sets, or longer names, so everything is evaluated anew at "
+            f"{public(target)}"
+        )
         warnings.warn(text, UserWarning, stacklevel=3)
         return Step.whole(plan, target, clears=True)
     if step is None and state.word == FINISHED:

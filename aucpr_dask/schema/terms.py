@@ -176,6 +176,7 @@ ITEM_ROLES = frozenset(
 
 
 WIDEST_NAMES = 2**24  # characters of the names along a dimension, of four bytes each
+WIDTH_STEP = 64  # of stored names, in characters
 LONGEST_NAME = 255  # bytes: what file systems allow
 RESERVED_NAMES = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata", "ledger"})
 
@@ -302,20 +303,34 @@ def with_plain_names(dataset: xr.Dataset) -> xr.Dataset:
     return dataset.assign_coords(names) if names else dataset
 
 
-def _of_fixed_width(names: Any) -> Any:
-    """Return names as text of a fixed width, unless that would change them or take much memory."""
-    if not all(isinstance(name, str) for name in names) or len(names) * max(map(len, names), default=0) > WIDEST_NAMES:
+def _of_fixed_width(names: Any, step: int = 1) -> Any:
+    """Return names as text of a width that is a multiple of `step`, unless it would change them or take much memory."""
+    width = -(-max(map(len, names.flat), default=1) // step) * step if _are_text(names) else WIDEST_NAMES + 1
+    if names.size * width > WIDEST_NAMES:
         return names
-    text = names.astype(str)
+    text = names.astype(f"U{max(1, width)}")
     return text if (text == names).all() else names  # trailing zeros are lost
 
 
-def with_stored_names(dataset: xr.Dataset) -> xr.Dataset:
-    """Return a data set whose text is of objects: Zarr has no lasting type of a fixed width."""
-    text = {name: one for name, one in dataset.variables.items() if one.dtype.kind in "TU" and one.chunks is None}
+def _are_text(names: Any) -> bool:
+    return all(isinstance(name, str) for name in names.flat)
+
+
+def with_stored_names(dataset: xr.Dataset, *, is_result: bool = False) -> xr.Dataset:
+    """Return a data set whose text is of objects, for text of variable length in a store; of results, of a fixed width.
+
+    Zarr's text of variable length is read as a type that `idxmax` and plots don't take, so the names of results, which
+    people open by xarray alone, have a fixed width. It grows in steps, so that names of new models fit in.
+    """
+    text = {name: one for name, one in dataset.variables.items() if one.dtype.kind in "TUO" and one.chunks is None}
     for name, variable in text.items():
-        check_names(variable.values.ravel(), f"coordinate {name!r}")
-    return dataset.assign({name: one.copy(data=one.values.astype(object)) for name, one in text.items()})
+        if variable.dtype.kind != "O":
+            check_names(variable.values.ravel(), f"coordinate {name!r}")
+        values = variable.values.astype(object)
+        if is_result and name in dataset.coords:
+            values = _of_fixed_width(values, WIDTH_STEP)
+        text[name] = variable.copy(data=values)
+    return dataset.assign(text)
 
 
 def nodes_of(scores: Scores) -> Iterator[tuple[str, xr.Dataset]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from zarr.core.metadata.v3 import ArrayV3Metadata
@@ -112,13 +114,27 @@ def check_values_are_plain(document: Mapping[str, Any], path: str, where: object
         raise damaged(f"{where}, array {brief(path)}", received, allowed)
 
 
+@contextmanager
+def text_of_fixed_width() -> Iterator[None]:
+    """Write and read text of a fixed width without the warning that Zarr's specification does not list it yet."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The data type .FixedLengthUTF32")
+        yield
+
+
+def of_array(metadata: ArrayV3Metadata) -> dict[str, Any]:
+    """Return the metadata document of an array."""
+    with text_of_fixed_width():
+        return metadata.to_dict()
+
+
 def check_same_array(own: Any, consolidated: Mapping[str, Any] | None, path: str, where: object) -> None:
     """Raise unless an array's own document describes what the consolidated metadata, which are checked, describe."""
     try:
-        expected = {} if consolidated is None else ArrayV3Metadata.from_dict(dict(consolidated)).to_dict()
+        expected = {} if consolidated is None else of_array(ArrayV3Metadata.from_dict(dict(consolidated)))
     except (ValueError, TypeError, LookupError) as error:
         raise damaged(f"{where}, array {brief(path)}", f"{type(error).__name__}: {error}") from error
-    found = own.to_dict()
+    found = of_array(own)
     if differing := [name for name in _OF_ARRAYS if found.get(name) != expected.get(name)]:
         received = f"in its own document {', '.join(f'{name} {brief(found.get(name))}' for name in differing)}"
         allowed = f"as in the consolidated metadata: {', '.join(brief(expected.get(name)) for name in differing)}"

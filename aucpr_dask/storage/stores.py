@@ -120,7 +120,7 @@ def open_arrays(backend: Store, path: str, names: Iterable[str]) -> dict[str, za
 
     names = tuple(names)
     arrays = dict(zip(names, sync(all_opened()), strict=True))
-    check_plain_arrays({array.path: array.metadata.to_dict() for array in arrays.values()}, backend)
+    check_plain_arrays({array.path: metadata_documents.of_array(array.metadata) for array in arrays.values()}, backend)
     return arrays
 
 
@@ -236,7 +236,7 @@ def laid_out(template: Scores, kind: str, url: str, *, has_checksums: bool = Tru
     tree.attrs = dict(template.attrs) | _identity(kind)
     described = _taken_out(tree)
     encoding = _encoding_with_checksums(tree) if has_checksums else None
-    with zarr.config.set({"array.write_empty_chunks": has_checksums}):
+    with zarr.config.set({"array.write_empty_chunks": has_checksums}), metadata_documents.text_of_fixed_width():
         try:
             tree.to_zarr(memory, compute=False, consolidated=False, zarr_format=3, encoding=encoding)
         except UnicodeEncodeError as error:

@@ -14,7 +14,7 @@ from aucpr_dask.errors import StoreError
 from aucpr_dask.storage.backends import get_value, last_bytes, open_backend
 from aucpr_dask.storage.checksums import N_BYTES, checked, has_checksum, have_checksums, place_of, plain_entry
 from aucpr_dask.storage.claims import is_growing
-from aucpr_dask.storage.documents import check_same_array
+from aucpr_dask.storage.documents import check_same_array, of_array
 from aucpr_dask.storage.stores import described_array, open_arrays, open_checked
 from aucpr_dask.storage.urls import concealed
 
@@ -54,7 +54,7 @@ def damage_of(
 
 def is_whole(array: zarr.AsyncArray[Any], region: Region) -> bool:
     """Return whether every chunk of a region of an array is there and undamaged; True if nothing can tell."""
-    if not has_checksum(array.metadata.to_dict()):
+    if not has_checksum(of_array(array.metadata)):
         return True
     store = array.store_path.store
     try:
