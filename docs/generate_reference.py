@@ -101,7 +101,7 @@ def _meaning(spec: EstimatorSpec | IntervalSpec) -> list[str]:
 
 def _domains() -> Iterator[list[str]]:
     for spec in ESTIMATORS.values():
-        parameter = f"{spec.parameter}, above 0, up to 1" if spec.parameter else "-"
+        parameter = f"{spec.parameter}, {spec.domain}" if spec.parameter else "-"
         supported = (spec.partial, *(choice in spec.ties for choice in TIES), spec.weights)
         yield [f"`{spec.name}`", parameter, *("yes" if has else "no" for has in supported)]
 

@@ -154,13 +154,15 @@ def test_unknown_sizes_of_chunks_are_named(call: Any) -> None:
                 "lower_trapezoid": ["trapezoid"],
                 "average_precision": ["auprc", "pr_auc", "PR-AUC", "MAP"],
                 "gain_area": ["auprg"],
+                r"precision_at\(10\)": ["P@10", "precision_at_k(10)", "P_10", "p_at_k"],
+                r"recall_at\(100\)": ["R@100", "Recall@100"],
                 "roc_area": ["aucroc", "roc_auc"],
             }.items()
             for name in names
         ],
         *[
             (lambda name=name: ap.estimate(A, Y, name), InvalidInputError, f"it is elsewhere: .*{where}")
-            for name, where in {"BEDROC": "rdkit", "range_based_pr": "prts", "precision_at_k(10)": "P@10"}.items()
+            for name, where in {"BEDROC": "rdkit", "range_based_pr": "prts", "nDCG@10": "ir_measures"}.items()
         ],
         (lambda: ap.estimate(A, Y * 0.3), InvalidInputError, r"positive_weight=p"),
     ],

@@ -28,7 +28,7 @@ TOLERANCE = 2e-15
 PADDING, UNJUDGED = -2, -1
 NAN = float("nan")
 
-AT = {"recall": 0.7320508, "precision": 0.4142136}  # numbers that no precision or recall of a few items equals
+AT = {"recall": 0.7320508, "precision": 0.4142136, "k": 3}  # numbers that no precision or recall of a few items equals
 BY_SCORES = ("binormal",)  # the others know of the scores only the order, and are tested from their records
 SPECS = {
     spec.name if spec.parameter is None else f"{spec.name}({AT[spec.parameter]})": spec
@@ -40,6 +40,7 @@ ALL = [*ORDINAL, *BY_SCORES]
 AREAS = [name for name, spec in SPECS.items() if spec.partial]
 WITHOUT_PARTS = [name for name, spec in SPECS.items() if not spec.partial]
 WEIGHTED = [name for name, spec in SPECS.items() if spec.weights]
+AT_PREVALENCE = [name for name in ALL if not ESTIMATORS[name.partition("(")[0]].is_cutoff]
 REPEATED = [name for name in WEIGHTED if not SPECS[name].needs_items]  # two copies of an item are one of weight 2
 IN_TREC_ORDER = [name for name, spec in SPECS.items() if "trec_eval" in spec.ties]
 EXPECTED = [name for name, spec in SPECS.items() if "expectation" in spec.ties]
@@ -210,6 +211,20 @@ class Reference:
     def recall_at_precision(self, precision: float) -> Any:
         return float(max((p / self.n for p, n in self.points if float(p / (p + n)) >= precision), default=0))
 
+    def precision_at(self, k: float) -> Any:
+        return self.positives_at(k) / Fraction(k)
+
+    def recall_at(self, k: float) -> Any:
+        return self.positives_at(k) / self.n
+
+    def positives_at(self, k: float) -> Fraction:
+        """Average the positives of the first k places: each item of a tie group is equally likely at each of its."""
+        places: list[Fraction] = []
+        for a, b in itertools.pairwise([(Fraction(0), Fraction(0)), *self.points]):
+            n_items = int(sum(b) - sum(a))
+            places += [(b[0] - a[0]) / n_items] * n_items
+        return sum(places[: int(k)], Fraction(0))
+
 
 def as_mp(x: Fraction) -> Any:
     with mpmath.workdps(40):
@@ -367,6 +382,8 @@ def test_every_estimator_is_its_definition(missing: str, weights: str, ties: str
             options["recall_range"] = [(0.0, 1.0), (0.0, 1.0), (0.25, 0.75)][random.integers(3)]
         part = options.get("recall_range", (0.0, 1.0))
         names = [name for name in known if SPECS[name].partial or part == (0.0, 1.0)]
+        if options.get("prevalence") is not None:
+            names = [name for name in names if name in AT_PREVALENCE]
         label = given.pop("label", None)
         received = ap.estimate(score, label, names, **given, **options)
         rows = [{name: given[name][i] for name in OF_ITEMS if name in given} for i in range(len(score))]
@@ -547,7 +564,8 @@ def test_together_is_one_by_one(case: Case, missing: str, data: Any) -> None:
     options: dict[str, Any] = {"missing": missing}
     options["weight"] = data.draw(st.one_of(st.none(), weights(case.label.size)))
     options["prevalence"] = data.draw(st.sampled_from([None, 0.2]))
-    names = data.draw(st.permutations(ALL if options["weight"] is None else [*WEIGHTED, "binormal"]))
+    known = ALL if options["prevalence"] is None else AT_PREVALENCE
+    names = data.draw(st.permutations(known if options["weight"] is None else [*WEIGHTED, "binormal"]))
     together = ap.estimate(case.score, case.label, names, **options)
     for column, name in enumerate(names):
         alone = ap.estimate(case.score, case.label, name, **options)
@@ -734,6 +752,8 @@ RANKING: tuple[Any, Any] = ([3.0, 2.0, 1.0], [1, 0, 1])
         ("precision_at_recall(0.5))", "parameter is wrong"),
         ("recall_at_precision(-0.1)", "recall_at_precision\\(precision\\)"),
         ("recall_at_precision(half)", "parameter is wrong"),
+        ("precision_at(2.5)", "a whole number from 1"),
+        ("recall_at(0)", "a whole number from 1"),
         (["continuous", "continuous"], "each once"),
         ([], "one or more"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from scipy import stats
@@ -157,6 +158,15 @@ def test_models_that_differ_on_few_units_do_not_decide_on_a_family():
     adjusted = romano_wolf(sample, first, second)
     assert (adjusted[first == 0] <= 0.05).all()
     assert (adjusted[first != 0] > 0.05).all()
+
+
+def test_intervals_of_a_family_of_models_that_differ_on_few_units_are_not_empty():
+    values = np.array([[0, 0, 0, 0, 0, 0], [0, -0.2, -0.3, 0.2, 0, 0.1], [0.1, 0, -0.1, -0.2, 0, 0]])
+    frame = pd.DataFrame(values, index=list("abc"), columns=[f"t{i}" for i in range(6)]).rename_axis("model")
+    found = ap.compare(ap.from_values(frame.reset_index(), measure="P@10"), baseline="a").sel(model=["b", "c"])
+    width = [found[name].diff("ci_bound").values for name in ("interval", "simultaneous_interval")]
+    assert (width[0] > 0).all()
+    assert (width[0] < width[1]).all()
 
 
 def test_equivalence_with_errors_of_replicates():

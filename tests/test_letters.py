@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,11 @@ def test_letters_are_the_models_that_compare_finds_worse(method: str) -> None:
     assert table.worse["nDCG@10"].iloc[0] == "bcd"
     assert "Means over 30 topics." in table.caption
     assert "6 pairs of each measure" in table.caption
+    ends: Any = ap.aggregate(VALUES, level=0.9)["interval"].sel(model="plain", measure="P@10")
+    wide = ap.letters(VALUES, method=method, n_resamples=500, intervals=True, level=0.9)
+    np.testing.assert_array_equal(wide.bounds.loc["plain", "P@10"], ends)
+    assert "Brackets: 90 % intervals (t)." in wide.caption
+    assert " [{:.3f}, {:.3f}]".format(*ends.values) in wide.to_markdown()
 
 
 def test_less_is_better_turns_the_letters_round() -> None:
@@ -99,6 +106,9 @@ def test_the_command_makes_the_table_of_a_store(tmp_path: Path) -> None:
     assert "Means over 30 topics" in done.stdout
     assert "bcd" in (tmp_path / "t.md").read_text()
     assert CliRunner().invoke(main, ["table", "run.txt", "--measures", "AP"]).exit_code == 2
+    done = CliRunner().invoke(main, ["table", str(tmp_path / "v.zarr"), "--intervals"], env={"COLUMNS": "60"})
+    assert done.stdout.count("a  plain") == 2  # all columns, below each other
+    assert max(map(len, done.stdout.splitlines())) <= 60
 
 
 @pytest.mark.needs("ir_measures")
@@ -107,6 +117,15 @@ def test_one_command_leads_from_runs_to_a_table(tmp_path: Path) -> None:
         clef = data / "clef-tar-2017-mini"
         words = ["table", *map(str, sorted((clef / "runs").iterdir())), "--qrels", str(clef / "qrels.txt.xz")]
         done = CliRunner().invoke(main, [*words, "--measures", "AP P@10", "--output", str(tmp_path / "t.tex")])
+        names = ("average_precision", "precision_at(10)")
+        ours = CliRunner().invoke(main, [*words, "--json", *(word for name in names for word in ("--estimator", name))])
+        both = CliRunner().invoke(main, [*words, "--measures", "AP", "--estimator", "average_precision"])
     assert done.exit_code == 0, done.output
+    assert "14 queries, by ir_measures" in done.stdout
+    assert "14 queries, positive from grade 1, ties by name" in json.loads(ours.stdout)["caption"]
+    for row in json.loads(ours.stdout)["models"]:
+        means = [f"{mean:.4f}" for mean in row["means"].values()]
+        assert " & ".join(means) in re.sub(r"\$|\^\{\w*\}", "", (tmp_path / "t.tex").read_text())
+    assert both.exit_code == 2
     assert "0.4224" in (tmp_path / "t.tex").read_text()
     assert "AP & P@10" in (tmp_path / "t.tex").read_text()

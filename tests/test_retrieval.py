@@ -91,13 +91,12 @@ def test_objects_of_ranx_are_runs_and_judgments() -> None:
 def test_areas_are_those_of_pytrec_eval(qrels: Grades, run: dict[str, dict[str, float]]) -> None:
     import pytrec_eval
 
-    expected = pytrec_eval.RelevanceEvaluator(qrels, {"map"}).evaluate(run)
-    found = ap.evaluate_runs(qrels, {"run": run}, intervals=())["estimate"].squeeze("model")
+    measures = {"map": "average_precision", "P_5": "precision_at(5)", "recall_5": "recall_at(5)"}
+    expected = pytrec_eval.RelevanceEvaluator(qrels, {*measures}).evaluate(run)
+    found = ap.evaluate_runs(qrels, {"run": run}, [*measures.values()], intervals=())["estimate"].squeeze("model")
     for topic in qrels:
-        if topic in expected:
-            np.testing.assert_allclose(found.sel(query=topic), expected[topic]["map"], atol=1e-12)
-        else:
-            assert float(found.sel(query=topic)) == 0  # as with trec_eval -c
+        values = [expected[topic][name] if topic in expected else 0 for name in measures]  # as with trec_eval -c
+        np.testing.assert_allclose(found.sel(query=topic), values, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import click
 import aucpr_dask as ap
 from aucpr_dask.cli import common as cli
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.schema.options import AggregationOptions, ComparisonOptions
+from aucpr_dask.schema.options import AggregationOptions, ComparisonOptions, EvaluationOptions
 from aucpr_dask.schema.terms import QUERY
 
 if TYPE_CHECKING:
@@ -197,10 +197,19 @@ def power(output: cli.Output, store: str, top: int, data_sets: tuple[str, ...], 
 )
 @click.argument("sources", nargs=-1, required=True, metavar="STORE|RUNS...")
 @click.option("--qrels", metavar="FILE", help="The judgments of TREC runs.")
-@click.option("--measures", metavar="NAMES", help="What to compute of runs, by ir_measures.  [default: AP]")
+@click.option("--measures", metavar="NAMES", help="What to compute of runs by ir_measures, such as 'AP nDCG@10 RR'.")
+@click.option(
+    "--estimator",
+    "estimators",
+    multiple=True,
+    metavar="NAME",
+    help="Of runs, without ir_measures (repeat): 'precision_at(10)'.  [default: average_precision]",
+)
+@cli.option_of(EvaluationOptions, "positive_from")
 @cli.data_sets_option
 @cli.method_option("sign_flip bootstrap_t bootstrap t wilcoxon influence", "As in compare.")
 @cli.options_of(ComparisonOptions, "adjust", "level", "n_resamples", "seed", "incomplete")
+@click.option("--intervals", is_flag=True, help="Show the interval of each mean.")
 @click.option("--output", "path", metavar="FILE", help="Also write the table: FILE.tex or FILE.md.")
 @click.option("--label", default="tab:results", show_default=True, help="Of a LaTeX table.")
 @cli.overwrite_option
@@ -210,6 +219,8 @@ def table(
     sources: tuple[str, ...],
     qrels: str | None,
     measures: str | None,
+    estimators: tuple[str, ...],
+    positive_from: int | None,
     data_sets: tuple[str, ...],
     path: str | None,
     label: str,
@@ -226,8 +237,11 @@ def table(
 
     from aucpr_dask.schema.terms import nodes_of
 
-    if qrels is None and (measures is not None or len(sources) > 1):
+    is_of_runs = measures is not None or bool(estimators) or positive_from is not None
+    if qrels is None and (is_of_runs or len(sources) > 1):
         raise click.UsageError("Runs need their judgments: --qrels FILE.")
+    if measures is not None and (estimators or positive_from is not None):
+        raise click.UsageError("--measures says all: 'AP(rel=2) P(rel=2)@10', without --estimator and --positive-from.")
     with tempfile.TemporaryDirectory(prefix="aucpr-dask-") as folder:
         if qrels is None:
             data = cli.open_any(sources[0], data_sets)
@@ -237,8 +251,12 @@ def table(
 
             scores, values = f"{folder}/scores.zarr", f"{folder}/values.zarr"
             import_trec(list(sources), qrels, scores)
-            import_measures(list(sources), qrels, scores, values, measures or "AP")
-            data = ap.open_result(values)
+            if measures is not None:
+                import_measures(list(sources), qrels, scores, values, measures)
+                data = ap.open_result(values)
+            else:
+                of_runs = dict[str, Any](convention="trec_eval", positive_from=positive_from, intervals=())
+                data = ap.evaluate(ap.open_scores(scores), list(estimators) or "average_precision", **of_runs)
         nodes = list(nodes_of(data))
         if len(nodes) != 1:
             raise click.UsageError(f"A table is of one data set, and there are {len(nodes)}: --data-set NAME.")

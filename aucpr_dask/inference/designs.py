@@ -17,7 +17,7 @@ from aucpr_dask.evaluation.results import laid_out
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
 from aucpr_dask.schema.options import ADJUSTMENTS, SAMPLES
-from aucpr_dask.schema.terms import ESTIMATOR, LOWER, MEASURE, METHOD, QUERY, UNIT, in_words, plural
+from aucpr_dask.schema.terms import COMPUTED_BY, ESTIMATOR, LOWER, MEASURE, METHOD, QUERY, UNIT, in_words, plural
 
 UNITS, ITEMS, BOTH = SAMPLES
 BY_P_VALUE = ("holm", "benjamini_hochberg", "none")  # adjustments without joint replicates
@@ -178,6 +178,7 @@ def reading_of(attrs: Mapping[Any, Any]) -> list[str]:
     """Return what a number depends on besides its estimator: the grade that counts as positive, and the tie rule."""
     grade, ties = attrs.get("positive_from"), attrs.get("ties", "group")
     said = [] if grade is None else [f"positive from grade {grade}"]
+    said += [f"by {attrs[COMPUTED_BY]}"] if COMPUTED_BY in attrs else []
     return said + {"trec_eval": ["ties by name"], "expectation": ["ties in expectation"]}.get(str(ties), [])
 
 

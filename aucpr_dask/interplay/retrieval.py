@@ -15,7 +15,7 @@ from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.interplay.value_tables import MODELS, TOPICS, frame_of
 from aucpr_dask.interplay.values import ValuesSummary, from_values, save_values
 from aucpr_dask.schema.checks import HIGHEST_GRADE, real, require
-from aucpr_dask.schema.terms import MEASURE, MODEL, QUERY, UNJUDGED, nodes_of
+from aucpr_dask.schema.terms import COMPUTED_BY, MEASURE, MODEL, QUERY, UNJUDGED, nodes_of
 from aucpr_dask.scores.importing import files
 from aucpr_dask.scores.importing.files import FilePath, OnProgress
 from aucpr_dask.scores.importing.trec import Codes, Columns, identifiers, lines_of_file, named_runs, scores_of_runs
@@ -281,8 +281,8 @@ def import_measures(
         found = {(one.query_id, str(one.measure)): one.value for one in evaluator.iter_calc(run)}
         _check_agreement(model, ours.sel({MODEL: model}), found)
         rows += [(model, topic, name, found[topic, name]) for topic in topics for name in names]
-    values = from_values(pd.DataFrame(rows, columns=[MODEL, "topic", MEASURE, "value"]))
-    return save_values(values, url, overwrite=overwrite)
+    values = from_values(pd.DataFrame(rows, columns=[MODEL, QUERY, MEASURE, "value"]))
+    return save_values(values.assign_attrs({COMPUTED_BY: "ir_measures"}), url, overwrite=overwrite)
 
 
 def evaluator_of(measures: str, qrels: FilePath) -> tuple[Any, list[str]]:

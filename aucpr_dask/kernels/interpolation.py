@@ -338,3 +338,16 @@ def recall_at_precision(groups, n_groups, total, scale, precision):
         if positives / (positives + scale * groups.at[k]) >= precision:
             return positives / total
     return 0.0
+
+
+@helper
+def positives_at(groups, n_groups, place):
+    """Count the positives in the first places, in expectation over random orders of the tie group that is cut."""
+    before = 0.0
+    for k in range(n_groups):
+        size = groups.positives[k] - before + groups.at[k] - groups.above[k]
+        left = place - before - groups.above[k]
+        if left < size:
+            return before + (groups.positives[k] - before) * max(left, 0.0) / size
+        before = groups.positives[k]
+    return before

@@ -58,6 +58,8 @@ NUMBERS = (
     Number("gain_area", by_groups=False),
     Number("precision_at_recall", by_groups=False),
     Number("recall_at_precision", by_groups=False),
+    Number("precision_at", by_groups=False, counts_only=True),
+    Number("recall_at", by_groups=False, counts_only=True),
     Number("haldane", is_common=True, leaves_out=True),
     # What the intervals of average precision need, then those of Haldane's area.
     Number("standard_error_fixed", **_COMMON),
@@ -86,6 +88,7 @@ INTERPOLATED_MEAN, INTERPOLATED_MEDIAN = CODES["interpolated_mean"], CODES["inte
 CONTINUOUS, DISCRETE, BINORMAL = CODES["continuous"], CODES["discrete"], CODES["binormal"]
 ROC_AREA, GAIN_AREA = CODES["roc_area"], CODES["gain_area"]
 PRECISION_AT_RECALL, RECALL_AT_PRECISION = CODES["precision_at_recall"], CODES["recall_at_precision"]
+PRECISION_AT, RECALL_AT = CODES["precision_at"], CODES["recall_at"]
 ERROR_FIXED, ERROR_RANDOM = CODES["standard_error_fixed"], CODES["standard_error_random"]
 CUBES_FIXED, CUBES_RANDOM = CODES["cubes_fixed"], CODES["cubes_random"]
 ACCELERATION, LEFT_OUT, UNSEEN_LOSS = CODES["acceleration"], CODES["left_out"], CODES["unseen_loss"]

@@ -127,7 +127,7 @@ def finish_curve(ranking, curve, options, targets, out):
     total, negatives = totals(classes, ranking.n_unseen, options)
     missing = classes.missing_positives + classes.missing_negatives
     is_ranked = missing == 0.0 or options.missing < o.MISSING_LAST
-    if not total > 0.0 or options.expect_ties:
+    if not total > 0.0:
         return
     scale = scale_to(options.prevalence, total, negatives)
     prevalence = total / (total + negatives)
@@ -137,6 +137,11 @@ def finish_curve(ranking, curve, options, targets, out):
     low, high = lowest * total, np.inf if highest == 1.0 else highest * total
     for e in range(targets.codes.size):
         code, parameter = targets.codes[e], targets.parameters[e]
+        if code in (o.PRECISION_AT, o.RECALL_AT):
+            out[e] = more.positives_at(groups, n_groups, parameter) / (parameter if code == o.PRECISION_AT else total)
+            continue
+        if options.expect_ties:
+            continue
         if o.FACT_OF[code] >= 0 and not (low == 0.0 and high == np.inf and o.BY_GROUPS[code]):
             out[e] = fact_of(code, groups, n_groups, total, negatives, options, low, high)  # may exceed 1
             continue

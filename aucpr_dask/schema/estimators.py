@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,16 @@ class EstimatorSpec:
     influence: bool = False  # whether an influence function gives its standard error
     parameter: str | None = None  # the meaning of the number in "precision_at_recall(0.8)"
     partial: bool = True  # whether it is defined over a range of recall
+
+    @property
+    def is_cutoff(self) -> bool:
+        """Whether it looks at the first k items only."""
+        return self.parameter == "k"
+
+    @property
+    def domain(self) -> str:
+        """What its parameter may be."""
+        return "a whole number from 1" if self.is_cutoff else "above 0 and up to 1"
 
 
 def usage(spec: EstimatorSpec) -> str:
@@ -53,6 +64,7 @@ _DAVIS = "10.1145/1143844.1143874"
 _KEILWAGEN = "10.1371/journal.pone.0092209"
 _FLACH = "10.5555/2969239.2969333"
 _HALDANE = "10.1093/biomet/33.3.222"
+_MCSHERRY = "10.1007/978-3-540-78646-7_38"
 _MCDERMOTT = "10.48550/arXiv.2401.06091"
 _RANKED = ("group", "trec_eval")
 
@@ -175,6 +187,27 @@ ESTIMATORS = {
             partial=False,
         ),
         EstimatorSpec(
+            "precision_at",
+            "TP/k of the first k items, expected over random orders of tied items",
+            TIES,
+            "The first page of results, as P@k; places without an item count, so it is n/k at most. Without weights: k "
+            "counts items.",
+            _MCSHERRY,
+            parameter="k",
+            partial=False,
+            weights=False,
+        ),
+        EstimatorSpec(
+            "recall_at",
+            "TP/n of the first k items, expected over random orders of tied items",
+            TIES,
+            "The share of all positives, also those never ranked, on the first page. Without weights: k counts items.",
+            _MCSHERRY,
+            parameter="k",
+            partial=False,
+            weights=False,
+        ),
+        EstimatorSpec(
             "haldane",
             "1/n sum over positives of (TP-1)/(TP-1+FP) at the positive's own tie group, 1 where FP = 0",
             TIES,
@@ -193,23 +226,30 @@ IN_ONE_PASS = ("average_precision", "haldane")  # of them, those whose kernels f
 
 
 _RETRIEVAL = (
-    "`aucpr-dask import trec --measures 'P@10 nDCG@10'` computes it by ir_measures; ap.from_values takes its values"
+    "`aucpr-dask import trec --measures 'nDCG@10 RR'` computes it by ir_measures; ap.from_values takes its values"
 )
 _EARLY = "rdkit.ML.Scoring.Scoring (CalcBEDROC, CalcEnrichment); ap.from_values compares its values"
 _OF_RANGES = "the packages prts and TSB-AD, for time series; ap.from_values compares their values"
 ELSEWHERE = {
     "bedroc rie enrichment enrichment_factor ef log_auc logauc": _EARLY,
     "range_pr range_based_pr range_based_precision_recall r_auc_pr range_auc_pr vus_pr vus": _OF_RANGES,
-    "precision_at_k p_at_k recall_at_k ndcg mrr reciprocal_rank rbp err": _RETRIEVAL,
+    "ndcg mrr rr reciprocal_rank rprec rbp err": _RETRIEVAL,
     "f1 f1_score max_f1 mcc accuracy balanced_accuracy": "sklearn.metrics; ap.confusion counts at any threshold",
 }
 """What is asked for and not here, by its names elsewhere, and where it is."""
+
+_CUTOFF = re.compile(r"(precision|p|recall|r)(_at_k|_at|@|_)\(?(\d*)\)?", re.IGNORECASE)  # as P@10, recall_100
 
 
 def parse_estimator(text: object) -> tuple[EstimatorSpec, float]:
     """Return the record and the parameter (NaN if it takes none) of ``"name"`` or ``"name(number)"``."""
     name, parenthesis, rest = str(text).partition("(")
-    if (other := next((way for words, way in ELSEWHERE.items() if name.lower() in words.split()), None)) is not None:
+    if isinstance(text, str) and name not in ESTIMATORS and (found := _CUTOFF.fullmatch(text)):
+        own = f"{'precision' if found[1].lower().startswith('p') else 'recall'}_at({found[3] or 10})"
+        what, allowed = f"unknown estimator: {text}", "precision_at(k), recall_at(k)"
+        raise InvalidInputError(what, "name of the estimator", brief(text), allowed, f"did you mean {own!r}?")
+    bare = name.lower().partition("@")[0]
+    if (other := next((way for words, way in ELSEWHERE.items() if bare in words.split()), None)) is not None:
         what, allowed = "this is no estimator of a whole curve, and not computed here", ", ".join(ESTIMATORS)
         raise InvalidInputError(what, "name of the estimator", brief(text), allowed, f"it is elsewhere: {other}")
     spec = lookup(ESTIMATORS, name if isinstance(text, str) else text, "estimator")
@@ -219,10 +259,11 @@ def parse_estimator(text: object) -> tuple[EstimatorSpec, float]:
         value = float(rest.removesuffix(")")) if spec.parameter and rest.endswith(")") else math.nan
     except ValueError:
         value = math.nan
-    if not 0 < value <= 1:
-        allowed = f"{name}({spec.parameter}), {spec.parameter} above 0 and up to 1" if spec.parameter else name
+    if not (value >= 1 and value.is_integer() if spec.is_cutoff else 0 < value <= 1):
+        allowed = f"{name}({spec.parameter}), {spec.parameter} {spec.domain}" if spec.parameter else name
         what, where = "the estimator's parameter is wrong", f"name of the estimator {name!r}"
-        remedy = f"for example {name}(0.8)" if spec.parameter else f"write {name!r} without parentheses"
+        example = f"for example {name}({10 if spec.is_cutoff else 0.8})"
+        remedy = example if spec.parameter else f"write {name!r} without parentheses"
         raise InvalidInputError(what, where, brief(text), allowed, remedy)
     return spec, value
 

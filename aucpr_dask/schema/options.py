@@ -241,6 +241,8 @@ class EvaluationOptions(Options):
             return f"{names}: no meaning over a range of recall"
         if is_part and self.ties == "expectation":
             return "ties in expectation have no area over a range of recall"
+        if self.prevalence is not None and any(spec.is_cutoff for spec in specs):
+            return "the first k items have no meaning at another prevalence"
         if self.prevalence is not None and self.ties == "expectation":
             return "ties in expectation have no other prevalence"
         return None

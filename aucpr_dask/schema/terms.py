@@ -22,7 +22,8 @@ RANKING_DIMS = (MODEL, QUERY, CLASS, REPEAT)  # which tell rankings apart; a dat
 ESTIMATOR, METHOD, BOUND, GRADE = "estimator", "interval_method", "ci_bound", "grade"
 OLD_METHOD = "method"  # what results of version 0.1 call it, and xarray a keyword of `sel`
 LOWER = "lower_is_better"  # the attribute that names the measures of which less is better
-OF_VALUES = ("measure", "unit", LOWER, "negated", "columns_left_out", "averaged_over")  # attributes
+COMPUTED_BY = "computed_by"  # the attribute that names another package
+OF_VALUES = ("measure", "unit", LOWER, COMPUTED_BY, "negated", "columns_left_out", "averaged_over")  # attributes
 MEASURE, UNIT = "measure", "unit"  # of values of any measure: a dimension or an attribute, and the word for a query
 RESAMPLE, FOLD = "resample", "fold"
 GROUP, GROUPS = "group", "groups of items"  # the name of labels without one; an axis for all groups, in blocks only
@@ -192,10 +193,11 @@ TOGETHER = {
 def in_words(name: str) -> str:
     """Return the name of an estimator, an interval or a method as it is written in a sentence.
 
-    >>> in_words("average_precision"), in_words("romano_wolf"), in_words("wilson")
-    ('average precision', 'Romano-Wolf', 'Wilson')
+    >>> in_words("precision_at(10)"), in_words("romano_wolf"), in_words("wilson")
+    ('precision at 10', 'Romano-Wolf', 'Wilson')
     """
-    return TOGETHER.get(name) or " ".join(word.title() if word in PEOPLE else word for word in name.split("_"))
+    words = name.replace("(", "_").removesuffix(")").split("_")
+    return TOGETHER.get(name) or " ".join(word.title() if word in PEOPLE else word for word in words)
 
 
 def plural(noun: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase
@@ -15,11 +15,13 @@ from rich.console import Group
 from rich.text import Text
 
 from aucpr_dask.errors import InvalidInputError, printable
+from aucpr_dask.inference.aggregating import aggregate
 from aucpr_dask.inference.comparing import compare
-from aucpr_dask.inference.designs import direction, estimators_of, measured, reading_of, unit_names
+from aucpr_dask.inference.designs import direction, estimators_of, measured, reading_of, unit_names, with_estimators
 from aucpr_dask.inference.questions import unit_dim
 from aucpr_dask.interplay.exporting import named_file, refuse_existing, written_whole
-from aucpr_dask.schema.terms import MODEL, in_words, percent
+from aucpr_dask.schema.terms import BOUND, BOUNDS, ESTIMATOR, METHOD, MODEL, QUERY, in_words, percent
+from aucpr_dask.view.rankings import with_interval_of
 from aucpr_dask.view.reprs import WIDTH, plain_text
 from aucpr_dask.view.tables import Column, Sheet
 
@@ -43,21 +45,28 @@ class Letters:
         The model of each letter.
     caption : str
         What was averaged and how it was tested.
+    bounds : pandas.DataFrame, optional
+        With ``intervals=True``, a pair of columns, lower and upper, for each measure.
     """
 
     means: pd.DataFrame
     worse: pd.DataFrame
     names: pd.Series
     caption: str
+    bounds: pd.DataFrame | None = None
 
-    def _rows(self, cell: Callable[[str, str], str], name: Callable[[str], str]) -> list[list[str]]:
-        """Return the letter, the name and the means of each model."""
-        rows = zip(self.names.items(), self.means.to_numpy(), self.worse.to_numpy(), strict=True)
-        return [
-            [str(letter), name(printable(str(model)))]
-            + [cell(f"{mean:.4f}", letters) for mean, letters in zip(means, worse, strict=True)]
-            for (letter, model), means, worse in rows
-        ]
+    def _rows(self, cell: Callable[[str, str, str], str], name: Callable[[str], str]) -> list[list[str]]:
+        """Return the letter, the name and the means of each model, a cell from its mean, letters and interval."""
+        rows = []
+        for letter, model in self.names.items():
+            cells = []
+            for measure in self.means:
+                between = ""
+                if self.bounds is not None:
+                    between = " [{:.3f}, {:.3f}]".format(*self.bounds[measure].loc[model])
+                cells.append(cell(f"{self.means[measure][model]:.4f}", str(self.worse[measure][model]), between))
+            rows.append([str(letter), name(printable(str(model))), *cells])
+        return rows
 
     def to_latex(self, label: str = "tab:results") -> str:
         r"""Return a LaTeX table with a caption and a label, which needs the package booktabs."""
@@ -65,7 +74,7 @@ class Letters:
         def escaped(text: str) -> str:
             return text.translate(_TEX)
 
-        rows = self._rows(lambda mean, worse: f"${mean}^{{{worse}}}$" if worse else f"${mean}$", escaped)
+        rows = self._rows(lambda mean, worse, between: f"${mean}{f'^{{{worse}}}' if worse else ''}${between}", escaped)
         heads = ["", "Model", *(escaped(printable(str(name))) for name in self.means)]
         lines = [" & ".join(row) + r" \\" for row in [heads, *rows]]
         return "\n".join(
@@ -92,7 +101,7 @@ class Letters:
         def escaped(text: str) -> str:
             return text.translate(_MARKDOWN)
 
-        rows = self._rows(lambda mean, worse: f"{mean} <sup>{worse}</sup>" if worse else mean, escaped)
+        rows = self._rows(lambda *cell: cell[0] + (f" <sup>{cell[1]}</sup>" if cell[1] else "") + cell[2], escaped)
         heads = ["", "model", *(escaped(printable(str(name))) for name in self.means)]
         lines = [f"| {' | '.join(row)} |" for row in [heads, ["---"] * len(heads), *rows]]
         return "\n".join([*lines, "", self.caption, ""])
@@ -131,7 +140,7 @@ class Letters:
 
     def sheet(self) -> Sheet:
         """Return the table for a terminal or a notebook."""
-        rows = self._rows(lambda mean, worse: f"{mean} {worse}".rstrip(), str)
+        rows = self._rows(lambda mean, worse, between: f"{mean}{between} {worse}".rstrip(), str)
         heads = ["", "model", *map(str, self.means)]
         cells = list(zip(*rows, strict=True))
         return Sheet(
@@ -146,7 +155,7 @@ class Letters:
         return self.sheet().as_html(self.caption)
 
 
-def letters(data: xr.Dataset, **options: Any) -> Letters:
+def letters(data: xr.Dataset, *, intervals: bool = False, **options: Any) -> Letters:
     """Make the table of a paper: the mean of each model by each measure, with letters for the models that are worse.
 
     Each model has a letter. Behind a mean stand the letters of the models that are significantly worse by this
@@ -157,6 +166,8 @@ def letters(data: xr.Dataset, **options: Any) -> Letters:
     data : xarray.Dataset
         A result of :func:`evaluate`, :func:`evaluate_runs` or :func:`from_values`, of one or several estimators or
         measures.
+    intervals : bool
+        Whether to show the interval of each mean, as :func:`aggregate` gives it.
     **options
         Of :func:`compare`: `over`, `sample`, `method`, `adjust`, `level`, `n_resamples`, `seed`, `incomplete`.
 
@@ -207,7 +218,26 @@ def letters(data: xr.Dataset, **options: Any) -> Letters:
             for model in means.index
         }
     names = pd.Series(means.index, list(letter_of.values()))
-    return Letters(means, pd.DataFrame(worse).reindex(means.index), names, _caption(data, first, len(means)))
+    caption, bounds = _caption(data, first, len(means)), None
+    if intervals:
+        bounds, method = _bounds(data, list(found), options)
+        caption += f" Brackets: {percent(first.attrs['level'])} intervals ({method})."
+    return Letters(means, pd.DataFrame(worse).reindex(means.index), names, caption, bounds)
+
+
+def _bounds(data: xr.Dataset, names: Sequence[str], options: Mapping[str, Any]) -> tuple[pd.DataFrame, str]:
+    """Return the intervals of all means, and how they are made."""
+    kept = {name: options[name] for name in ("level", "incomplete") if options.get(name) is not None}
+    has_units = unit_dim(data) == QUERY
+    given = with_estimators(cast(xr.Dataset, aggregate(data, **kept)) if has_units else data)
+    bounds, methods = {}, dict[str, None]()
+    for name in names:
+        one = with_interval_of(given.sel({ESTIMATOR: [name]}), name).isel({METHOD: 0}, missing_dims="ignore")
+        ends = one["interval"].squeeze(ESTIMATOR).transpose(MODEL, BOUND)
+        methods[in_words("t" if has_units else str(one[METHOD].item()))] = None
+        for place, end in enumerate(BOUNDS):
+            bounds[measured(data.attrs, name), end] = ends.isel({BOUND: place}).to_series()
+    return pd.DataFrame(bounds), ", ".join(methods)
 
 
 def _caption(data: xr.Dataset, one: xr.Dataset, n_models: int) -> str:

@@ -40,7 +40,7 @@ def rank_models(result: terms.Scores, estimator: str | None = None, *, most: int
 
     n_groups = sum(math.prod(node.sizes[dim] for dim in group_dims(node)) for _, node in terms.nodes_of(result))
     groups = groups_as_data_sets(result, most)
-    result = terms.map_nodes(groups, lambda _, node: _with_interval_of(node, estimator))
+    result = terms.map_nodes(groups, lambda _, node: with_interval_of(node, estimator))
     level, method = _level_and_method(result)
 
     def mean(path: str, node: xr.Dataset) -> xr.Dataset:
@@ -108,7 +108,7 @@ def method_with_bounds(interval: xr.DataArray) -> str | None:
     )
 
 
-def _with_interval_of(node: xr.Dataset, estimator: str | None) -> xr.Dataset:
+def with_interval_of(node: xr.Dataset, estimator: str | None) -> xr.Dataset:
     """Keep the first interval that the named estimator, or the first, has; all if it has none."""
     if terms.METHOD not in node.dims or terms.ESTIMATOR not in node.dims or not node.sizes[terms.ESTIMATOR]:
         return node

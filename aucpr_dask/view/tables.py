@@ -7,7 +7,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby, takewhile
@@ -65,7 +65,7 @@ class Sheet:
             drawn = [interval_bar(*bar, self.scale, room, ascii_only=ascii_only) for bar in self.bars]
             columns.append(Column(f"{low:<{room - 4}.2f}{high:.2f}", drawn))
         title = [titled(*self.title)] if any(self.title) else []
-        return [*title, fitted_table(columns, width), *more(self.n_more, "model")]
+        return [*title, *(fitted_table(part, width) for part in _parts(columns, width)), *more(self.n_more, "model")]
 
     def as_html(self, of: str = "") -> str:
         """Return the table as HTML that takes the colours of the page; `of` heads its title."""
@@ -84,6 +84,23 @@ class Sheet:
             f"<thead><tr>{''.join(head)}</tr></thead><tbody>{rows}</tbody></table>"
             + "".join(f"<p>{line.plain}</p>" for line in more(self.n_more, "model"))
         )
+
+
+def _parts(columns: list[Column], width: int) -> Iterator[list[Column]]:
+    """Yield the columns of as many tables as the width needs, each with the names, so that no cell is cropped."""
+
+    def needed(part: Sequence[Column], least: int) -> int:
+        return sum(min(c.width, least) if c.name else c.width for c in part) + GAP * (len(part) - 1)
+
+    n_lead = 1 + max((i for i, column in enumerate(columns) if column.name), default=-1)
+    part = columns[:n_lead]
+    fits = needed(columns, LEAST_NAME) <= width
+    for column in columns[n_lead:]:
+        if not fits and len(part) > n_lead and needed([*part, column], 2 * LEAST_NAME) > width:
+            yield part
+            part = columns[:n_lead]
+        part = [*part, column]
+    yield part
 
 
 def fitted_table(columns: Sequence[Column], width: int) -> Table:

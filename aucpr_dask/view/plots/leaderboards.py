@@ -26,7 +26,7 @@ NOTHING = "Nothing to draw: no estimate is defined.\nIs there a positive item?"
 MOST_COMPARED = 2000  # names that are told from each other when they are shortened
 HEIGHT_OF_RIDGE = 0.8  # rows
 BINS = 40
-NOT_OF_PRECISION = {"roc_area", "gain_area", "recall_at_precision"}  # these have another value for a random ranking
+NOT_OF_PRECISION = {"roc_area", "gain_area", "recall_at_precision", "recall_at"}  # a random ranking has another
 
 
 class _Estimates(NamedTuple):
