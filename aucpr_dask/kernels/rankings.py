@@ -18,6 +18,7 @@ from aucpr_dask.kernels.options import N_COLUMNS, Options, Targets
 from aucpr_dask.kernels.sorting import Floats
 
 SHORT = 8192  # items up to which rankings share calls,
+PACKED = 1024  # items up to which NumPy sorts all of float32 faster than gaps are counted,
 SHORT_POSITIVES = 128  # and positives, on average, up to which only these are sorted: NumPy sorts many faster
 WORTH_COMPILING = 1 << 21  # items in a call for which gaps are compiled: sorting all compiles in a third of the time
 CACHE_ITEMS = 1 << 16  # scores in one call, so that they stay in a core's cache
@@ -47,15 +48,20 @@ def evaluate_rows(
             found = _groups_of_long(score[row], label[label_row[row]], options)
             finish_rows(*found, n_given[row : row + 1], options, codes, out[row : row + 1])
         return out
+    is_worth = score.size >= WORTH_COMPILING
+    may_pack = is_worth or needs_no_compiling("sorting.packed_groups")
+    may_pack &= score.dtype == np.float32 and n_items <= PACKED
     has_few = np.count_nonzero(label >= options.positive_from) <= SHORT_POSITIVES * len(label)
-    by_gaps = has_few and (score.size >= WORTH_COMPILING or needs_no_compiling("classes.groups_in_gaps"))
+    by_gaps = has_few and (is_worth or needs_no_compiling("classes.groups_in_gaps"))
     step = max(1, CACHE_ITEMS // max(1, n_items))
     space = np.empty((3, min(step, n_rows), n_items + 1))
     for start in range(0, n_rows, step):
         part = slice(start, start + step)
         n_groups, counts = np.empty(len(out[part]), np.int64), np.empty((len(out[part]), COUNTS))
         given = label, label_row[part], options
-        if by_gaps:  # in float64 only, to compile it once
+        if may_pack and sorting.groups_of_packed(score[part], *given, space, n_groups, counts):
+            pass
+        elif by_gaps:  # in float64 only, to compile it once
             classes.groups_in_gaps(score[part].astype(np.float64), *given, space, n_groups, counts)
         else:
             classes.groups_in_order(*_sorted_classes(score[part], *given, counts), space, n_groups, counts)
@@ -84,6 +90,7 @@ def _groups_of_long(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
     """Return the tie groups of one long ranking in a space, their number, and its counts."""
     few = min(TABLE_POSITIVES, FEW_POSITIVES * score.nbytes / 4)  # wider scores take longer to sort
+    one = score[np.newaxis], label[np.newaxis], np.zeros(1, np.int64), options
     counts, positive = np.empty((1, COUNTS)), np.empty((1, score.size + 1), score.dtype)
     is_complete = classes.survey(score, label, options, few, positive[0], counts[0])
     n_positive = int(counts[0, 0])
@@ -92,11 +99,10 @@ def _groups_of_long(
         sorting.sort_scores(positive[0, :n_positive])
         n_groups[0] = classes.count_in_gaps(positive[0, :n_positive], score, space[:, 0], counts[0])
     if is_complete and n_groups[0] < 0 and score.dtype == np.float32:
-        n_groups[0] = sorting.groups_of_packed(score, label, options, space[:, 0], counts[0])
+        sorting.groups_of_packed(*one, space, n_groups, counts)
     if n_groups[0] < 0:
         negative = np.empty_like(positive)
-        one = score[np.newaxis], label[np.newaxis], np.zeros(1, np.int64)
-        classes.split_rows(*one, options, positive, negative, counts)
+        classes.split_rows(*one, positive, negative, counts)
         n_positive, n_negative = counts[0, :2].astype(np.int64).tolist()
         positives, negatives = positive[0, :n_positive], negative[0, :n_negative]
         sorting.sort_scores(positives)

@@ -14,8 +14,9 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from aucpr_dask.kernels.classes import fill_counts
 from aucpr_dask.kernels.compiling import helper, kernel
-from aucpr_dask.kernels.options import F4, F8, I1, OPTIONS_TYPE, U4, U8, Options, row_of
+from aucpr_dask.kernels.options import F4, F8, I1, I8, OPTIONS_TYPE, U4, U8, Options, row_of, rows_of
 from aucpr_dask.kernels.tie_groups import SEGMENT, TieGroups
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
@@ -94,19 +95,28 @@ def numpy_sorts_slowly() -> bool:
 def groups_of_packed(
     score: Floats,
     label: NDArray[np.int8],
+    label_row: NDArray[np.int64],
     options: Options,
     space: NDArray[np.float64],
+    n_groups: NDArray[np.int64],
     counts: NDArray[np.float64],
-) -> int:
-    """Fill the tie groups of a long ranking of float32, all of it ranked, by one sort; return how many there are.
+) -> bool:
+    """Fill the tie groups of rankings of float32, and their counts, by one sort; return False if they do not fit.
 
     Scores become whole numbers that carry the label in their lowest bit: one sort, and nothing to merge. The bit
     patterns of magnitudes, counted from the smallest one that is not 0, leave room for the sign and for the label, and
-    no bit of a score is lost, unless the magnitudes spread over more than 128 powers of 2: then return -1. For float64,
-    two sorts and a merge are as fast.
+    no bit of a score is lost, unless the magnitudes spread over more than 128 powers of 2. For float64, two sorts and a
+    merge are as fast.
     """
-    keys = np.empty(score.size, np.uint32)
-    return int(packed_groups(sorted_keys(keys), space, counts)) if pack(score, label, options, keys) else -1
+    keys = np.empty(score.shape, np.uint32)
+    if not pack_rows(score, label, label_row, options, keys, counts):
+        return False
+    if len(keys) == 1:
+        keys = sorted_keys(keys[0])[np.newaxis]
+    else:
+        keys.sort(axis=-1)
+    packed_groups(keys, space, n_groups, counts)
+    return True
 
 
 @helper
@@ -165,17 +175,24 @@ def ascending_bits(bits, score, sign, all_bits):
     return pattern ^ (all_bits if pattern >= sign else sign)
 
 
-@kernel(types.boolean(row_of(F4), row_of(I1), OPTIONS_TYPE, U4[::1]))
-def pack(score, label, options, keys):
-    """Fill `keys`, to be sorted; return False if they do not fit, or if a score is not finite."""
-    bits = score.view(np.uint32)
-    positive_from = np.int8(options.positive_from)
+@helper
+def pack(bits, label, options, keys, counts):
+    """Fill `keys`, to be sorted, with items that are not ranked last; return False if they do not fit."""
+    lowest, positive_from = np.int8(options.drop_unjudged - 1), np.int8(options.positive_from)
     sign, infinity, nothing, one = np.uint32(2**31), np.uint32(0x7F800000), np.uint32(0), np.uint32(1)
     least, most = infinity, nothing
+    n_items = n_positive = n_ranked = n_ranked_positive = 0
     for i in range(bits.size):
         magnitude = bits[i] & (sign - one)
-        most = max(most, magnitude)
+        is_item, is_positive, is_known = label[i] >= lowest, label[i] >= positive_from, magnitude <= infinity
+        n_items += is_item
+        n_positive += is_positive
+        n_ranked += is_item & is_known
+        n_ranked_positive += is_positive & is_known
+        most = max(most, magnitude if is_known else nothing)
         least = min(least, magnitude if magnitude > nothing else infinity)
+    missing = n_positive - n_ranked_positive
+    fill_counts(counts, n_ranked_positive, n_ranked - n_ranked_positive, missing, n_items - n_ranked - missing)
     zero = min(least, most) - (one if least <= most else nothing)  # 0 comes just below the smallest
     span = most - zero
     if most >= infinity or span >= np.uint32(2**30):
@@ -184,8 +201,18 @@ def pack(score, label, options, keys):
         magnitude = bits[i] & (sign - one)
         distance = magnitude - zero if magnitude > nothing else nothing
         order = span + distance if bits[i] < sign else span - distance
-        keys[i] = (order << one) | np.uint32(label[i] >= positive_from)
+        is_ranked = (label[i] >= lowest) & (magnitude <= infinity)
+        keys[i] = (order << one) | np.uint32(label[i] >= positive_from) if is_ranked else ~nothing
     return True
+
+
+@kernel(types.boolean(rows_of(F4), rows_of(I1), row_of(I8), OPTIONS_TYPE, U4[:, ::1], F8[:, ::1]))
+def pack_rows(score, label, label_row, options, keys, counts):
+    """Fill the keys and counts of every ranking, as long as they fit."""
+    bits, fit = score.view(np.uint32), True
+    for row in range(len(bits)):
+        fit = fit and pack(bits[row], label[label_row[row]], options, keys[row], counts[row])
+    return fit
 
 
 @helper
@@ -208,10 +235,9 @@ def count_orders(keys):
     return n
 
 
-@kernel(types.int64(row_of(U4), F8[:, ::1], F8[::1]))
-def packed_groups(keys, space, counts):
-    """Fill the tie groups in `space` from sorted keys; negatives come just below positives that they tie with."""
-    groups = TieGroups(space[0], space[1], space[2])
+@helper
+def groups_of_keys(keys, groups):
+    """Fill the tie groups of one ranking from sorted keys; negatives come just below positives that they tie with."""
     place = np.empty(SEGMENT, np.uint32)
     n_groups = n_positive = 0
     one = np.uint32(1)
@@ -231,5 +257,13 @@ def packed_groups(keys, space, counts):
             groups.above[n_groups] = above
             groups.at[n_groups] = above + count_below(keys, i, key - one)
             n_groups += i == 0 or keys[i - 1] != key
-    counts[6] = count_orders(keys)
     return n_groups
+
+
+@kernel(types.void(rows_of(U4), F8[:, :, ::1], I8[::1], F8[:, ::1]))
+def packed_groups(keys, space, n_groups, counts):
+    """Fill the tie groups of every ranking in `space` from sorted keys, and count distinct scores."""
+    for row in range(len(keys)):
+        ranked = keys[row, : np.int64(counts[row, 5])]
+        n_groups[row] = groups_of_keys(ranked, TieGroups(space[0, row], space[1, row], space[2, row]))
+        counts[row, 6] = count_orders(ranked)
