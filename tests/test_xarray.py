@@ -3,7 +3,7 @@
 import warnings
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -209,14 +209,24 @@ def test_attributes_of_coordinates_travel(client: Client, tmp_path: Path) -> Non
         assert {name: result[name].attrs for name in attrs} == attrs
 
 
-def test_counts_of_grades_that_labels_have_lost_are_refused() -> None:
+@pytest.mark.parametrize("layout", ["in memory", "stored", "stored, of each run"])
+def test_counts_of_grades_that_labels_have_lost_are_refused(layout: str, tmp_path: Path) -> None:
     counts = xr.DataArray([[9, 6]] * 3, dims=("query", "grade"), coords={"grade": [1, 2]})
     given = scores().assign(n_positive=counts * 10, label=scores()["label"] * 2)
     options: Any = {"convention": "trec_eval", "ties": "group"}
+    if layout != "in memory":
+        if "run" in layout:
+            label = given["label"].expand_dims(model=given["model"]).copy()
+            given = given.assign(label=label.where(label["model"] != "a", label.roll(item=1)).astype("int8"))
+        ap.save_scores(given, tmp_path / "s.zarr")
+        given = cast("xr.Dataset", ap.open_scores(tmp_path / "s.zarr"))
+        assert (given["label"].chunks is None) == ("run" not in layout)
     expected = ap.evaluate(given, positive_from=2, **options)["estimate"]
     changed = given.assign(label=(given["label"] >= 2).astype("int8"))
     with pytest.raises(InvalidInputError, match="all labels are 0 or 1"):
         ap.evaluate(changed, **options)
+    with pytest.raises(InvalidInputError, match="all labels are 0 or 1"):
+        ap.save_scores(changed, tmp_path / "changed.zarr")
     changed = changed.assign(n_positive=changed["n_positive"].sel(grade=2, drop=True))
     np.testing.assert_array_equal(ap.evaluate(changed, **options)["estimate"], expected)
 

@@ -131,6 +131,8 @@ def _is_of_interest(record: logging.LogRecord) -> bool:
     message = record.getMessage()
     if "evaluate_task" in message and any(words in message for words in OF_STORAGE):
         return False
+    if PLUGIN in message and "failed to teardown" in message:  # the run ended before this worker had its plugin
+        return False
     is_any_running = any(worker.status == Status.running for worker in _workers_here)
     return is_any_running or not any(words in message for words in LAST_WORDS)
 

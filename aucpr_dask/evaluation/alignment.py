@@ -13,7 +13,7 @@ from aucpr_dask.errors import AlignmentError, InvalidInputError, bad_argument, b
 from aucpr_dask.evaluation.rankings import lead_of
 from aucpr_dask.schema.checks import REAL, check_counts, names_of, text
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.terms import GRADE, ITEM, ITEM_ROLES, QUERY, RANKING_DIMS
+from aucpr_dask.schema.terms import GRADE, ITEM, ITEM_ROLES, RANKING_DIMS
 from aucpr_dask.scores.validate import check_same_labels, check_unique, float_scores, refuse_lazy
 
 Labelled = TypeVar("Labelled", xr.DataArray, xr.Variable)
@@ -90,31 +90,12 @@ def score_inputs(dataset: xr.Dataset, positive_from: int | None, path: str) -> d
     total = inputs.get("n_positive")
     if total is not None and GRADE in total.dims:
         grade, known = positive_from or 1, list(total.indexes.get(GRADE, ()))
-        _refuse_former_grades(dataset, total, path)
         if grade not in known:
             where = where_of(path) or "variable 'n_positive'"
             what, received = "n_positive is not known at this grade", f"positive_from={grade}"
             raise InvalidInputError(what, where, received, f"grades {known}")
         inputs["n_positive"] = total.sel({GRADE: grade}, drop=True)
     return {name: array.drop_vars([c for c in array.coords if c not in array.dims]) for name, array in inputs.items()}
-
-
-def _refuse_former_grades(dataset: xr.Dataset, total: xr.DataArray, path: str) -> None:
-    """Raise if no label has a higher grade than 1, against the counts: labels were changed since."""
-    label = dataset.get("label")
-    grades = total[GRADE].values.tolist()
-    if label is None or not isinstance(label.data, np.ndarray) or (label.data > 1).any() or not {1, 2} <= {*grades}:
-        return
-    higher = total.sel({GRADE: 2}) / total.sel({GRADE: 1})
-    # Higher grades may stand at items that no model ranked, but hardly where many others were.
-    chance = (1 - higher.fillna(0.0)) ** (label == 1).sum(ITEM)
-    if float(chance.min([dim for dim in chance.dims if dim != QUERY]).prod()) > 0.001:
-        return
-    what, where = "n_positive counts labels of several grades, and all labels are 0 or 1", where_of(path)
-    remedy = "keep the grades and pass positive_from=; or say which of them are 1 now: "
-    remedy += "scores.assign(n_positive=scores['n_positive'].sel(grade=..., drop=True))"
-    received = f"grades {few(grades)} of 'n_positive'"
-    raise InvalidInputError(what, where, received, "labels of these grades, or one number for each query", remedy)
 
 
 def clusters_of(dataset: xr.Dataset, path: str) -> xr.DataArray:

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterator
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
 import pandas as pd
@@ -37,6 +38,7 @@ def validated_nodes(scores: terms.Scores, *, positive_from: int | None = None) -
     for path, given in checked_nodes(scores):
         dataset = _with_label_of_each_class(path, in_usual_order(shared_by_models(path, given)))
         validate_dataset(dataset, path, positive_from)
+        _refuse_former_grades(dataset, path)
         yield path, dataset
 
 
@@ -74,6 +76,31 @@ def _refuse_multi_indexes(dataset: xr.Dataset, path: str) -> None:
             received = f"a MultiIndex of {', '.join(map(repr, index.names))}"
             remedy = f"dataset.reset_index({dim!r}) keeps the levels as coordinates"
             raise InvalidInputError(what, f"{where_of(path)}, dimension {str(dim)!r}", received, allowed, remedy)
+
+
+def _refuse_former_grades(dataset: xr.Dataset, path: str) -> None:
+    """Raise if no label has a higher grade than 1, against the counts: labels were changed since."""
+    label, total = dataset.get("label"), dataset.get("n_positive")
+    if label is None or total is None or terms.GRADE not in total.dims:
+        return
+    grades = total[terms.GRADE].values.tolist()
+    # A lazy label that remembers how it is stored is as stored; what was computed from it is looked at.
+    is_stored = label.chunks is not None and "chunks" in label.encoding
+    if is_stored or not {1, 2} <= {*grades}:
+        return
+    has_higher, ones = dask.compute((label > 1).any(), (label == 1).sum(terms.ITEM))
+    if has_higher:
+        return
+    higher = total.sel({terms.GRADE: 2}) / total.sel({terms.GRADE: 1})
+    # Higher grades may stand at items that no model ranked, but hardly where many others were.
+    chance = (1 - higher.fillna(0.0)) ** ones
+    if float(chance.min([dim for dim in chance.dims if dim != terms.QUERY]).prod()) > 0.001:
+        return
+    what, where = "n_positive counts labels of several grades, and all labels are 0 or 1", where_of(path, "n_positive")
+    remedy = "keep the grades and pass positive_from=; or say which of them are 1 now: "
+    remedy += "scores.assign(n_positive=scores['n_positive'].sel(grade=..., drop=True))"
+    received = f"grades {few(grades)} of 'n_positive'"
+    raise InvalidInputError(what, where, received, "labels of these grades, or one number for each query", remedy)
 
 
 def _refuse_near_names(dataset: xr.Dataset, path: str) -> None:
