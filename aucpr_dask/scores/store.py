@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import dask
-import dask.array as da
 import numpy as np
 import xarray as xr
 from dask import threaded
@@ -368,15 +367,15 @@ class ScoreWriter:
             raise InvalidInputError("models_per_chunk must be a whole number from 1", received=repr(models_per_chunk))
         template = terms.map_nodes(template, lambda path, dataset: _load_small(dataset))
         validate_scores(template, positive_from=0)
-        prepared = terms.map_nodes(
-            template, lambda path, dataset: _prepare(terms.with_stored_names(dataset), models_per_chunk)
-        )
-        self._nodes = dict(terms.nodes_of(prepared))
+        self._nodes = {
+            path: _prepare(terms.with_stored_names(dataset), models_per_chunk)
+            for path, dataset in terms.nodes_of(template)
+        }
         self._facts = {
             path: {name: np.zeros((*dataset[name].shape, _n_item_chunks(dataset)), FACTS[name]) for name in FACTS}
             for path, dataset in self._nodes.items()
         }
-        self._pending = create_store(url, prepared, KIND, overwrite=overwrite)
+        self._pending = create_store(url, terms.gathered(template, self._nodes), KIND, overwrite=overwrite)
 
     def regions(self, path: str = "") -> list[Region]:
         """Return the aligned regions, of whole chunks, that make up the node at `path`."""
@@ -401,7 +400,7 @@ class ScoreWriter:
         facts["digest"][place] = ranking_digests(_filled(dataset, region, arrays))
         with self._pending.writing():
             for name, values in arrays.items():
-                self._pending.array(path, name)[_slices(dataset, name, region)] = values
+                self._pending.put(path, name, _slices(dataset, name, region), values)
 
     def commit(self) -> None:
         """Write the facts about every ranking, and let the store open."""
@@ -410,7 +409,7 @@ class ScoreWriter:
                 # Weighted, so that the order of chunks counts; the digest of a single chunk is its own.
                 facts["digest"] *= 2 * np.arange(facts["digest"].shape[-1], dtype=np.uint64) + np.uint64(1)
                 for name, values in facts.items():
-                    self._pending.array(path, name)[...] = values.sum(axis=-1)
+                    self._pending.put(path, name, (slice(None),) * (values.ndim - 1), values.sum(axis=-1))
             self._pending.commit()
 
 
@@ -446,36 +445,33 @@ def _large(dataset: xr.Dataset) -> list[str]:
 
 
 def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
-    """Return known variables in portable types; large ones, which are written later, as lazy zeros."""
+    """Return known variables in portable types; large ones, which are written later, described only."""
     dataset = dataset[[name for name in dataset.data_vars if name in terms.SCORE_VARIABLES]].drop_encoding()
+    score = dataset["score"]
+    names: dict[Any, Any] = {}
     for dim, index in dataset.indexes.items():
         if index.dtype.kind not in "iufbM":
             terms.check_names(index, f"labels of {dim!r}")
-            labels = np.array([str(label) for label in index], dtype=object)
-            dataset = dataset.assign_coords({dim: (dim, labels, dataset[dim].attrs)})
-    if "label" in dataset:
-        dataset["label"] = dataset["label"].astype("int8")
-    dims = [dim for dim in terms.RANKING_DIMS if dim in dataset["score"].dims]
+            names[dim] = (dim, np.array([str(label) for label in index], dtype=object), dataset[dim].attrs)
+    found = {str(name): array.variable for name, array in dataset.data_vars.items()}
+    if "label" in found:
+        found["label"] = found["label"].astype("int8")
     for name, dtype in FACTS.items():
-        facts = da.zeros([dataset.sizes[dim] for dim in dims], dtype=dtype, chunks=-1)
-        dataset[name] = (dims, facts)
-        dataset[name].encoding = {"chunks": chunk_shape(facts.shape, facts.dtype.itemsize, whole=0)}
-    length = _item_chunk_to_write(dataset["score"])
+        found[name] = empty_variable({dim: score.sizes[dim] for dim in terms.RANKING_DIMS if dim in score.dims}, dtype)
+        found[name].encoding = {"chunks": chunk_shape(found[name].shape, found[name].dtype.itemsize, whole=0)}
+    length = _item_chunk_to_write(score)
     for name in _large(dataset):
-        variable = dataset[name]
-        chunks = chunk_shape((*variable.shape[:-1], length), dataset["score"].dtype.itemsize, whole=1)
-        chunks = (min(chunks[0], models_per_chunk or chunks[0]), *chunks[1:])
-        described = da.zeros(variable.shape, dtype=variable.dtype, chunks=-1)  # not a list of a million chunks
-        dataset[name] = (variable.dims, described, variable.attrs)
-        dataset[name].encoding = {"chunks": chunks} | ({"compressors": COMPRESSORS} if name == "score" else {})
-    if length < dataset.sizes[terms.ITEM]:
-        for key, variable in dataset.data_vars.items():
-            if terms.ITEM in variable.dims and "chunks" not in variable.encoding:
-                lengths = {dim: max(1, size) for dim, size in variable.sizes.items()} | {terms.ITEM: length}
-                dataset[key].encoding = {"chunks": tuple(lengths.values())}
-    for key, variable in dataset.data_vars.items():
-        variable.attrs.setdefault("description", terms.SCORE_VARIABLES[str(key)].description)
-    return dataset
+        chunks = chunk_shape((*found[name].shape[:-1], length), score.dtype.itemsize, whole=1)
+        attrs, found[name] = found[name].attrs, empty_variable(found[name].sizes, found[name].dtype)
+        found[name].attrs = attrs
+        found[name].encoding = {"chunks": (min(chunks[0], models_per_chunk or chunks[0]), *chunks[1:])}
+        found[name].encoding |= {"compressors": COMPRESSORS} if name == "score" else {}
+    for name, variable in found.items():
+        if length < score.sizes[terms.ITEM] and terms.ITEM in variable.dims and "chunks" not in variable.encoding:
+            lengths = {dim: max(1, size) for dim, size in variable.sizes.items()} | {terms.ITEM: length}
+            variable.encoding = {"chunks": tuple(lengths.values())}
+        variable.attrs.setdefault("description", terms.SCORE_VARIABLES[name].description)
+    return dataset.assign_coords(names).assign(found)
 
 
 def _item_chunk_to_write(score: xr.DataArray) -> int:

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -107,6 +107,14 @@ def set_value(store: Any, key: str, value: Buffer) -> None:
         sync(store.set(key, value))
 
 
+def set_values(store: Any, values: Mapping[str, Buffer]) -> None:
+    """Store many values, which :func:`persist` has to follow."""
+    if isinstance(store, FolderStore):
+        store.set_many(values)
+    else:
+        sync(concurrent_map(list(values.items()), store.set, limit=64))
+
+
 def delete_value(store: Any, key: str) -> None:
     """Remove the value at a key."""
     if has_values_at_once(store):
@@ -141,8 +149,7 @@ def sweep(store: Store) -> None:
 
 # --- local folders ----------------------------------------------------------------------------------------------
 
-# Documents, which are synced together once all are written; and records of done tasks, of which only the names matter.
-_UNSYNCED = ("/zarr.json", "ledger/done/")
+_UNSYNCED = "ledger/done/"  # records of done tasks, of which only the names matter
 SYNCS_AT_ONCE = 16
 _NO_PLACE = (errno.ENAMETOOLONG, errno.ELOOP)  # a name that no file can have, or links in a circle
 _ROOT = "zarr.json"
@@ -187,7 +194,7 @@ class FolderStore(LocalStore):
 
     async def set(self, key: str, value: Buffer) -> None:
         """Store a value."""
-        await asyncio.to_thread(self._put, key, value)
+        await asyncio.to_thread(self.set_sync, key, value)
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
         """Store a value, unless there is one."""
@@ -195,44 +202,54 @@ class FolderStore(LocalStore):
 
     def set_sync(self, key: str, value: Buffer) -> None:
         """Store a value without an event loop."""
-        self._put(key, value)
+        self._put(key, value, is_synced=not key.startswith(_UNSYNCED))
+
+    def set_many(self, values: Mapping[str, Buffer]) -> None:
+        """Store values that :meth:`persist` has to follow; in turn, because threads cost more."""
+        for key, value in values.items():
+            self._put(key, value, is_synced=False)
 
     def delete_sync(self, key: str) -> None:
         """Remove a value without an event loop."""
         self._check_writable()
         (self.root / key).unlink(missing_ok=True)
 
-    def _put(self, key: str, value: Buffer, *, keep: bool = False) -> None:
+    def _put(self, key: str, value: Buffer, *, keep: bool = False, is_synced: bool = True) -> None:
         self._check_writable()
-        place = self.root / key
-        place.parent.mkdir(parents=True, exist_ok=True)
-        partial = place.with_name(f"{place.name}.{uuid4().hex}.partial")
+        place = f"{self.root}/{key}"
+        partial = f"{place}.{uuid4().hex}.partial"
         try:
-            with open(partial, "wb") as file:
-                file.write(value.as_buffer_like())
-                if not _is_synced_later(key):
-                    file.flush()
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            with open(partial, "wb", buffering=0) as file:
+                rest = memoryview(value.as_buffer_like()).cast("B")
+                while rest:  # a single write takes at most 2 GiB
+                    rest = rest[file.write(rest) :]
+                if is_synced:
                     os.fsync(file.fileno())
             if keep:
                 os.link(partial, place)
-                partial.unlink()
+                os.unlink(partial)
             else:
-                partial.replace(place)
-                if not _is_synced_later(key):
+                os.replace(partial, place)
+                if not key.endswith(f"/{_ROOT}") and not key.startswith(_UNSYNCED):
                     self.endings[key] = bytes(value.as_numpy_array()[-8:])
         except BaseException as error:
-            partial.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(partial)
             if not (keep and isinstance(error, FileExistsError)):
                 raise
 
     def persist(self, keys: Iterable[str]) -> None:
-        """Sync documents that were not synced one by one: in threads, so that the disk can take several at once."""
+        """Sync values that were not synced one by one: in threads, so that the disk can take several at once."""
         with ThreadPoolExecutor(SYNCS_AT_ONCE) as pool:
             list(pool.map(self._sync, keys))
 
     def _sync(self, key: str) -> None:
-        with open(self.root / key, "rb") as file:
-            os.fsync(file.fileno())
+        file = os.open(self.root / key, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
 
     def clear_but(self, key: str, check: Callable[[], None]) -> None:
         """Remove everything but the value at a key: first the document that makes a store open; `check` may end it."""
@@ -270,7 +287,3 @@ def _remove(path: Path, check: Callable[[], None]) -> None:
 def _is_leftover(name: str) -> bool:
     """Whether a file has the name under which we, or Zarr, begin to write."""
     return re.fullmatch(r".*\.[0-9a-f]{32}\.partial", name) is not None
-
-
-def _is_synced_later(key: str) -> bool:
-    return any(part in key for part in _UNSYNCED)

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from zarr.abc.store import ByteRequest, Store
 from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
+from zarr.core.chunk_key_encodings import ChunkKeyEncoding, parse_chunk_key_encoding
 from zarr.core.dtype import get_data_type_from_json
-from zarr.core.metadata.v3 import ArrayV3Metadata
 from zarr.storage import WrapperStore
 
 from aucpr_dask.errors import StoreError
@@ -105,7 +105,7 @@ def with_list(backend: Store, document: bytes, before: bytes | None, written: Ma
         if entry["node_type"] == "array" and has_checksum(entry)
     }
     root["consolidated_metadata"] |= {LISTED: listed, OWN: "00000000"}
-    content = json.dumps(root, indent=2).encode()
+    content = json.dumps(root).encode()
     own = f'"{OWN}": "{google_crc32c.value(content):08x}"'
     return content.replace(f'"{OWN}": "00000000"'.encode(), own.encode())
 
@@ -122,7 +122,7 @@ def without_list(document: bytes) -> bytes:
     root = json.loads(document)
     for name in (LISTED, OWN):
         root["consolidated_metadata"].pop(name, None)
-    return json.dumps(root, indent=2).encode()
+    return json.dumps(root).encode()
 
 
 def check_document(document: bytes, where: object) -> None:
@@ -137,7 +137,6 @@ def _listed(
     backend: Store, path: str, entry: Mapping[str, Any], old: Any, listed: str | None, written: Mapping[str, bytes]
 ) -> str:
     """Return the checksums of the chunks of an array, in the order of C."""
-    metadata = ArrayV3Metadata.from_dict(dict(entry))
     values, is_known = np.zeros(_counts(entry), _CHECKSUM), np.zeros(_counts(entry), bool)
     if listed is not None and old["chunk_grid"] == entry["chunk_grid"]:
         sizes = zip(old["shape"], entry["shape"], _lengths(old), _counts(old), strict=True)
@@ -145,7 +144,8 @@ def _listed(
         values[kept] = _values(listed, old)[kept]
         is_known[kept] = True
     places = [tuple(map(int, index)) for index in np.argwhere(~is_known)]
-    keys = [f"{path}/{metadata.encode_chunk_key(place)}" for place in places]
+    naming = _chunk_naming(json.dumps(entry["chunk_key_encoding"]))
+    keys = [f"{path}/{naming.encode_chunk_key(place)}" for place in places]
     for place, key, ending in zip(places, keys, last_bytes(backend, keys, N_BYTES), strict=True):
         if ending is None:
             raise _broken("a chunk is missing", place_of(backend, key))
@@ -153,6 +153,11 @@ def _listed(
             raise _broken(NOT_THIS, place_of(backend, key), "one that was put there before the store was finished")
         values[place] = int.from_bytes(ending, "little")
     return base64.b64encode(values.tobytes()).decode()
+
+
+@lru_cache(maxsize=8)
+def _chunk_naming(encoding: str) -> ChunkKeyEncoding:
+    return parse_chunk_key_encoding(json.loads(encoding))
 
 
 def _values(listed: str, entry: Mapping[str, Any]) -> NDArray[np.uint32]:

@@ -1,4 +1,4 @@
-"""Decompress chunks into no more bytes than their metadata declare, whatever the chunk says of itself."""
+"""Decompress chunks into no more bytes than their metadata declare, whatever they say of themselves; and compress."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import google_crc32c
 import numcodecs.blosc
 import numcodecs.lz4
 import numcodecs.zstd
 import numpy as np
+from numcodecs.vlen import VLenUTF8
 
 _TEXT, _OF_ONE, _RATIO = 2**26, 2**8, 64  # bytes of text in a chunk: in any, for each element, times its own size
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -120,4 +122,27 @@ _DECODERS: dict[str, Callable[..., Any]] = {
     "lzma": _streams(
         lambda settings: lzma.LZMADecompressor(settings.get("format", lzma.FORMAT_XZ), filters=settings.get("filters"))
     ),
+}
+
+
+def encoded(values: Any, codecs: Sequence[Mapping[str, Any]]) -> bytes:
+    """Return a chunk as Zarr writes it, by the codecs that this package writes with: Zarr takes a millisecond each."""
+    first, *others = codecs
+    if first["name"] == "vlen-utf8":
+        content = VLenUTF8().encode(np.asarray(values, object))
+    else:
+        content = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+    for codec in others:
+        content = _ENCODERS[codec["name"]](content, codec.get("configuration", {}))
+    return bytes(content)
+
+
+_SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
+
+_ENCODERS: dict[str, Callable[[Any, Mapping[str, Any]], Any]] = {
+    "zstd": lambda content, how: numcodecs.zstd.compress(content, how["level"], how["checksum"]),
+    "blosc": lambda content, how: numcodecs.blosc.compress(
+        content, how["cname"].encode(), how["clevel"], _SHUFFLES.index(how["shuffle"]), how["blocksize"]
+    ),
+    "crc32c": lambda content, _: bytes(content) + int(google_crc32c.value(bytes(content))).to_bytes(4, "little"),
 }
