@@ -46,10 +46,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Run all tests of a file in one process, because they share clusters and stores."""
+    """Run all tests of a file in one process, because they share clusters and stores; pages and notebooks do not."""
     from xdist.scheduler import LoadFileScheduling
 
-    return LoadFileScheduling(config, log)
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = str(super()._split_scope(nodeid))
+            return nodeid if file.endswith(("test_docs_code.py", "test_notebooks.py")) else file
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session")

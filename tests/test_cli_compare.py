@@ -307,11 +307,9 @@ def test_commands_say_of_what_the_scores_are_a_sample(tmp_path: Path) -> None:
         assert "the numbers of positives and negatives" in " ".join(fixed.split())
 
 
-def test_power_prints_what_can_be_shown(demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(demo)
-    words = [*example_of("power")[1:], "--difference", "0.05"]
-    result = ap.open_result("aucpr-demo/result.zarr")["clef-tar"].to_dataset()
-    expected = ap.power(result, "AMC", difference=0.05)
+def test_power_prints_what_can_be_shown(stores: Path) -> None:
+    words = ["power", stores / "result.zarr", "--baseline", "m1", "--difference", "0.05"]
+    expected = ap.power(ap.open_result(stores / "result.zarr"), "m1", difference=0.05)
     printed = ok(*words).stdout
     assert " ".join(expected.attrs["summary"].split()) in " ".join(printed.split())
     assert "detectable" in printed
@@ -322,10 +320,9 @@ def test_power_prints_what_can_be_shown(demo: Path, monkeypatch: pytest.MonkeyPa
     assert [row["estimate"] for row in found["models"]] == sorted(row["estimate"] for row in found["models"])[::-1]
 
 
-def test_power_of_neighbours_is_that_of_rank_sets(demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(demo)
-    expected = ap.power(ap.open_result("aucpr-demo/result.zarr")["clef-tar"].to_dataset())
-    (found,) = json.loads(ok("power", "aucpr-demo/result.zarr", "--data-set", "clef-tar", "--json").stdout)["power"]
+def test_power_of_neighbours_is_that_of_rank_sets(stores: Path) -> None:
+    expected = ap.power(ap.open_result(stores / "result.zarr"))
+    (found,) = json.loads(ok("power", stores / "result.zarr", "--json").stdout)["power"]
     assert len(found["models"]) == expected.sizes["model"] - 1
     for row in found["models"]:
         assert row["detectable_family"] == pytest.approx(float(expected["detectable_rank"].sel(model=row["model"])))
