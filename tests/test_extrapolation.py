@@ -125,3 +125,11 @@ def test_coverage_at_another_prevalence(mean: float, prevalence: float) -> None:
     for n in (10, 100):
         lower, upper = ap.evaluate(normal(n, mean, n, 300), prevalence=prevalence)["interval"].values.T
         assert np.mean((lower <= truth) & (truth <= upper)) >= 0.93
+
+
+@pytest.mark.parametrize(("weight", "is_extrapolated"), [(1.5, False), (1.9, False), (111.0, True)])
+def test_negatives_may_be_a_little_heavier_by_chance(weight: float, is_extrapolated: bool) -> None:
+    """Weights of a survey give either class the larger ones: where that is all, an interval is due."""
+    scores = normal(10, n_models=40)
+    scores = scores.assign(weight=xr.where(scores["label"] == 1, 1.0, weight))
+    assert bool(ap.evaluate(scores)["interval"].isnull().any()) == is_extrapolated

@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 
 STREAM = 2  # a random stream different from those of resamples and folds
 AT_ONCE = 1 << 18  # numbers drawn at a time, in some ten arrays: about 20 MB
+TYPICAL = 2.0  # times as heavy as a positive may negatives be by chance, where weights alone tell
 HALF = 0.5  # an unseen negative, and what is left out of a positive's own weight
 
 
@@ -85,7 +86,8 @@ def _groups(
     if not n > 0 or not m > 0:
         return None
     odds = m / n if options.prevalence is None else (1 - options.prevalence) / options.prevalence
-    if only_extrapolated and not odds * (m_squares / m) / m > n_squares / n / n:
+    least = TYPICAL if options.prevalence is None else 1.0
+    if only_extrapolated and not odds * (m_squares / m) / m > least * n_squares / n / n:
         return None
     if options.missing == "last":  # below every score
         score = np.where(np.isnan(score), -np.inf, np.maximum(score, np.finfo(np.float64).min))

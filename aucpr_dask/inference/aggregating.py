@@ -316,12 +316,14 @@ def _by_spread(result: xr.Dataset, dim: str, level: float) -> _Mean:
     """Return the mean with Student's t."""
     mean, error, counts = _known_mean(result, dim)
     drawn = counts[COUNTS[dim]]
-    if samples.are_in_clusters(result):
+    degrees = drawn - 1.0
+    if samples.are_in_clusters(result):  # the jackknife, and the effective number of clusters: large ones decide
         estimate = result["estimate"].assign_coords(cluster=result["cluster"].compute())
-        drawn = estimate.notnull().groupby("cluster").any(dim).sum("cluster")
-        deviations = (estimate - mean).fillna(0).groupby("cluster").sum(dim) / counts[COUNTS[dim]]
-        error = ((deviations**2).sum("cluster") * drawn / (drawn - 1).where(drawn > 1)) ** 0.5
-    degrees = (drawn - 1).where(drawn >= FEWEST_UNITS)
+        share = estimate.notnull().groupby("cluster").sum(dim) / drawn
+        change = (estimate - mean).fillna(0).groupby("cluster").sum(dim) / drawn / (1 - share).where(share < 1)
+        degrees, drawn = 1 / (share**2).sum("cluster") - 1, (share > 0).sum("cluster")
+        error = ((change**2).sum("cluster", skipna=False) * (drawn - 1) / drawn) ** 0.5
+    degrees = degrees.where(drawn >= FEWEST_UNITS)
     quantile = xr.apply_ufunc(stdtrit, degrees, 0.5 + level / 2, dask="parallelized", output_dtypes=[np.float64])
     return _Mean(mean, error, _bounds(mean, quantile * error), counts)
 
