@@ -70,9 +70,11 @@ class TestLayouts:
         label = random.integers(-1, 2, [sizes[name] for name in names if name in ("query", "item")])
         np.savez(tmp_path / "a.npz", scores=scores, y=label)
         stored, summary = load(tmp_path / "a.npz", tmp_path, dims=dims)
-        ranked = [name for name in ("query", "item") if name in names]
+        kept = ("query", "item") if "query" in names else ("repeat", "item")
+        ranked = [name for name in kept if name in names]
         array = xr.DataArray(scores, dims=names)
-        labels = xr.DataArray(label, dims=[name for name in names if name in ranked]).transpose(*ranked)
+        labels = xr.DataArray(label, dims=[name for name in names if name in ("query", "item")])
+        labels = labels.transpose(*(name for name in ranked if name != "repeat"))
         np.testing.assert_array_equal(stored["label"], labels)
         assert summary.models == stored.sizes["model"]
         for model in stored["model"].values:
@@ -84,10 +86,19 @@ class TestLayouts:
 
     def test_names_of_stacked_models(self, tmp_path):
         np.savez(tmp_path / "a.npz", scores=np.zeros((2, 2, 3)), y=[0, 1, 0], names=[b"rf", b"lr"])
-        stored, _ = load(tmp_path / "a.npz", tmp_path, dims=("repeat", "model", "item"), models="names")
-        assert stored["model"].values.tolist() == ["rf repeat=0", "rf repeat=1", "lr repeat=0", "lr repeat=1"]
-        stored, _ = load(tmp_path / "a.npz", tmp_path, dims=("repeat", "model", "item"), models=["u", "v"])
-        assert stored["model"].values.tolist()[0] == "u repeat=0"
+        stored, _ = load(tmp_path / "a.npz", tmp_path, dims=("size", "model", "item"), models="names")
+        assert stored["model"].values.tolist() == ["rf size=0", "rf size=1", "lr size=0", "lr size=1"]
+        stored, _ = load(tmp_path / "a.npz", tmp_path, dims=("size", "model", "item"), models=["u", "v"])
+        assert stored["model"].values.tolist()[0] == "u size=0"
+
+    def test_repeats_stay_a_dimension_with_the_folds_of_each(self, tmp_path, random):
+        scores, fold = random.random((2, 3, 6)), random.integers(0, 2, (3, 6))
+        np.savez(tmp_path / "a.npz", scores=scores, y=[0, 1, 0, 1, 1, 0], fold=fold)
+        stored, summary = load(tmp_path / "a.npz", tmp_path, dims="model,repeat,item", fold="fold")
+        assert (summary.models, stored["score"].dims) == (2, ("model", "repeat", "item"))
+        np.testing.assert_array_equal(stored["score"], scores)
+        assert stored["fold"].dims == ("repeat", "item")
+        np.testing.assert_array_equal(stored["fold"], fold)
 
     @pytest.mark.parametrize("dims", ["model,repeat,query,item", "item,repeat,model,query"])
     @pytest.mark.parametrize("chunk_bytes", [40, 2**24])
@@ -245,14 +256,14 @@ class TestAdbench:
     def test_out_of_fold_scores(self, folder, tmp_path):
         files = sorted((folder / "oof_scores").glob("*.npz"))
         stored, summary = load(folder / "oof_scores", tmp_path, dims=("model", "repeat", "item"))
-        assert (summary.models, summary.datasets) == (75, 12)
+        assert (summary.models, summary.datasets) == (25, 12)
         for file in files:
             arrays = np.load(file)
             node = stored[file.stem].to_dataset()
             np.testing.assert_array_equal(node["label"], arrays["y"])
             for model, name in enumerate(arrays["models"]):
                 for repeat in range(3):
-                    one = node["score"].sel(model=f"{name} repeat={repeat}")
+                    one = node["score"].sel(model=name).isel(repeat=repeat)
                     np.testing.assert_array_equal(one, arrays["scores"][model, repeat])
 
     def test_features(self, folder, tmp_path):

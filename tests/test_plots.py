@@ -51,7 +51,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> xr.DataTree:
 
 @pytest.fixture(scope="module")
 def pima(shipped: xr.DataTree) -> xr.Dataset:
-    return shipped["29_Pima"].to_dataset().compute()
+    return shipped["29_Pima"].to_dataset().isel(repeat=0).compute()
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +159,7 @@ def test_precision_recall_curves_of_the_best(shipped: xr.DataTree, pima: xr.Data
     ax = shipped.aucpr.plot.precision_recall(dataset="29_Pima")
     check_legible(ax)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("recall", "precision")
-    assert ax.get_title("left") == "29_Pima · 75 models"
+    assert ax.get_title("left") == "29_Pima · first of 3 repeats · 25 models"
     areas = ap.estimate(pima["score"], pima["label"])
     best = pima["model"].values[np.argsort(-areas.values, kind="stable")[:3]].tolist()
     legend = legend_of(ax)
@@ -203,7 +203,7 @@ def test_bands_around_a_curve(shipped: xr.DataTree, plot: str) -> None:
     ax = draw(name, dataset="29_Pima", bands="both", n_resamples=100, level=0.9, seed=3)
     check_legible(ax)
     assert {"90 % pointwise band", "90 % simultaneous band"} <= set(legend_of(ax))
-    node = shipped["29_Pima"].to_dataset().sel(model=[name]).compute()
+    node = shipped["29_Pima"].to_dataset().sel(model=[name]).isel(repeat=0).compute()
     bands = ap.curve_bands(node["score"], node["label"], plot, n_resamples=100, level=0.9, seed=3, dataset="29_Pima")
     (band,) = [c for c in ax.collections if c.get_label() == "90 % simultaneous band"]
     drawn = np.unique(band.get_paths()[0].vertices[:, 1])
@@ -225,7 +225,7 @@ def test_roc_curves(pima: xr.Dataset) -> None:
 def test_the_achievable_curve_is_nowhere_below(shipped: xr.DataTree) -> None:
     ax = shipped.aucpr.plot.achievable(dataset="37_Stamps")
     check_legible(ax)
-    assert ax.get_title("left").endswith("best of 75 models")
+    assert ax.get_title("left").endswith("best of 25 models")
     curve, achievable = (line.get_ydata() for line in ax.lines if re.search("curves as|AP =", line.get_label()))
     assert (achievable >= curve - 1e-12).all()
     assert (achievable > curve).any()
@@ -366,7 +366,7 @@ def test_forest_of_the_best(pima_result: xr.Dataset) -> None:
     check_legible(ax)
     best = pima_result.sortby("estimate", ascending=False)
     assert ax.get_xlabel() == "average precision, 95 % bootstrap interval"
-    assert ax.get_title("left") == "20 best of 75 models"
+    assert ax.get_title("left") == "20 best of 25 models"
     dots = ax.lines[0].get_xdata()
     np.testing.assert_array_equal(dots, best["estimate"][:20])
     (intervals,) = [c for c in ax.collections if isinstance(c, LineCollection)]
@@ -507,7 +507,7 @@ def test_heat_map_of_data_sets(shipped: xr.DataTree) -> None:
     assert image.shape == (25, 6)
     columns = [label.get_text() for label in ax.get_xticklabels()]
     assert columns[0] == "4_breastw"
-    estimates = result["4_breastw"]["estimate"].squeeze().sel(model=rows_of(ax))
+    estimates = result["4_breastw"]["estimate"].mean("repeat").sel(model=rows_of(ax))
     np.testing.assert_allclose(image[:, 0], estimates)
     assert len(ax.texts) == image.size
 

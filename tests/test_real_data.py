@@ -109,9 +109,8 @@ def test_out_of_fold_scores_of_classifiers(tmp_path, real_data):
     n_compared = 0
     for name, rows in expected.groupby("dataset"):
         both = ap.evaluate(tree[str(name)].to_dataset().load(), ["average_precision", "lower_trapezoid", "roc_area"])
-        received = both["estimate"].to_pandas()
-        labels = rows["model"] + " repeat=" + rows["repeat"].astype(str)
-        expected_rows = rows.set_index(labels)[["ap", "pr_auc_trapezoid", "roc_auc"]]
+        received = both["estimate"].stack(rows=["model", "repeat"]).transpose("rows", ...).to_pandas()
+        expected_rows = rows.set_index(["model", "repeat"])[["ap", "pr_auc_trapezoid", "roc_auc"]]
         difference = received.reindex(expected_rows.index).to_numpy() - expected_rows.to_numpy()
         assert np.abs(difference).max() < 1e-7
         n_compared += len(rows)

@@ -6,9 +6,11 @@ import functools
 import io
 import json
 import logging
+import re
 import shlex
 import signal
 import sys
+import textwrap
 import threading
 import time
 import warnings
@@ -169,9 +171,11 @@ class Output:
                 self._out.print(part, soft_wrap=not fold)
 
     def suggest(self, *arguments: object) -> None:
-        """Print the command to try next."""
-        command = " ".join(["aucpr-dask", *(shlex.quote(str(argument)) for argument in arguments)])
-        self.show(f"next: {command}", fold=False)
+        """Print the command to try next, on several lines if one is too narrow for its options."""
+        command = " ".join(["next: aucpr-dask", *(shlex.quote(str(argument)) for argument in arguments)])
+        whole = re.sub(" (?!--)", "\0", command)
+        look: Any = {"subsequent_indent": "  ", "break_on_hyphens": False, "break_long_words": False}
+        self.show(" \\\n".join(textwrap.wrap(whole, self.width - 2, **look)).replace("\0", " "), fold=False)
 
     def data(self, document: dict[str, Any]) -> None:
         """With ``--json``, print strict JSON, undefined numbers as null; otherwise do nothing."""
@@ -282,7 +286,7 @@ def with_options(*options: Option[Any]) -> Option[Any]:
 
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace what is there already.")
 data_sets_option = click.option(
-    "--data-set", "data_sets", multiple=True, metavar="NAME", help="Only this data set (repeat)."
+    "--data-set", "data_sets", multiple=True, metavar="NAME", help="Only this data set, or those like '20*' (repeat)."
 )
 auxiliary_option = click.option(
     "--auxiliary",

@@ -229,7 +229,7 @@ def demo(output: cli.Output, out: Path, overwrite: bool) -> None:
     """Import real scores, evaluate them on a local Dask cluster, and show who ranks best.
 
     The data are bundled with the package: 14 systems that screened citations for 14 systematic reviews (CLEF eHealth
-    2017), and cross-validated scores of 25 classifiers, three times each, on six tables (ADBench).
+    2017), and scores of 25 classifiers in three repeats of a five-fold cross-validation on six tables (ADBench).
     """
     source, result = out / "scores.zarr", out / "result.zarr"
     if result.exists() and not overwrite:
@@ -249,6 +249,8 @@ def demo(output: cli.Output, out: Path, overwrite: bool) -> None:
 
             evaluated = ap.run(source, result, cluster=client, overwrite=overwrite, progress=report)
 
+        import pandas as pd
+
         from aucpr_dask.demo import CLEF
         from aucpr_dask.view.rankings import rank_models, ranking_view
 
@@ -257,11 +259,18 @@ def demo(output: cli.Output, out: Path, overwrite: bool) -> None:
             ranking_view(rankings[:1], output.width, ascii_only=output.ascii_only),
             "",
             ranking_view(rankings[1:], output.width, top=TOP_OF_TABLES, ascii_only=output.ascii_only),
+        )
+        areas = pd.concat([one["models"].set_index("model")["estimate"] for one in rankings[1:]], axis=1)
+        best = areas.mean(axis=1).idxmax()
+        ahead = int((areas > areas.loc[best]).any(axis=1).sum())
+        output.show(
+            f"{best} has the largest mean over them; {ahead} of {len(areas) - 1} others are ahead of it on some. "
+            "Which are better on average, and on a new data set? See the next command.",
             "",
         )
         _show_warnings(output, evaluated, str(result))
         output.show(f"{output.seconds:.1f} s; open it: {_opening(evaluated, str(result))}", fold=False)
-        output.suggest("compare", result)
+        output.suggest("compare", source, "--over", "dataset", "--data-set", "*_*", "--baseline", best)
     output.data({"source": source, "result": result, "seconds": output.seconds, "rankings": rankings})
 
 

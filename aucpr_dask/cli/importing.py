@@ -154,7 +154,7 @@ def _import_table(output: cli.Output, files: tuple[str, ...], store: str, option
 @click.option(
     "--dims",
     metavar="NAMES",
-    help="The axes of the scores, separated by commas; axes other than model, query and item are stacked into "
+    help="The axes of the scores, separated by commas; axes other than model, query, repeat and item are stacked into "
     "the models [default: model,item or model,query,item].",
 )
 @click.option("--cluster", metavar="ARRAY|FILE", help="The array of each item's or query's cluster.")

@@ -52,6 +52,7 @@ def write_scores(
             label="y",
             models="models",
             dims="model,repeat,item",
+            fold="fold",
             on_progress=on_progress,
         )
         if overwrite or _digests(url) != _digests(runs) | _digests(tables):  # else another demo was interrupted later

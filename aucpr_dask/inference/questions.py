@@ -36,7 +36,7 @@ from aucpr_dask.inference.designs import (
 )
 from aucpr_dask.inference.machine_labels import machine_nodes, of_machine, refuse_other_samples
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
-from aucpr_dask.inference.repeats import areas_of_folds, compared_by_replicates, training_variance
+from aucpr_dask.inference.repeats import areas_of_folds, compared_by_replicates, mean_of_repeats, training_variance
 from aucpr_dask.inference.requirements import (
     check,
     refuse_dependent_queries,
@@ -59,7 +59,7 @@ from aucpr_dask.inference.swapping import with_ranks
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
 from aucpr_dask.schema.options import MISSING, ComparisonOptions, EvaluationOptions
-from aucpr_dask.schema.terms import FOLD, ITEM, MODEL, N_FOLDS, QUERY, RESAMPLE, Scores, map_nodes, nodes_of
+from aucpr_dask.schema.terms import FOLD, ITEM, MODEL, N_FOLDS, QUERY, REPEAT, RESAMPLE, Scores, map_nodes, nodes_of
 from aucpr_dask.scores.validate import shared_by_models, validated_scores
 
 LEAST_QUERIES = 10  # of a data set, for the variance between them to be known
@@ -133,6 +133,10 @@ def results_for(
         refuse_different_items(path, node)
     if question.method == CORRECTED:
         return map_nodes(results, lambda path, node: areas_of_folds(node, path))
+    if question.over == DATASET and question.sample in (None, UNITS) and question.method != RANDOM_EFFECTS:
+        results = map_nodes(
+            results, lambda path, node: _averaged(node)
+        )  # the data sets show what items and training do
     results = map_nodes(results, lambda path, node: compared_by_replicates(path, node, question.estimator))
     results = means_over_classes(results, question.incomplete)
     if question.over != DATASET and question.sample not in (ITEMS, BOTH):
@@ -170,6 +174,11 @@ def with_default_method(data: Scores, question: ComparisonOptions, options: Mapp
         return of_items and not ("label" in node and MODEL in node["label"].dims)
 
     return replace(question, method=RANDOM_EFFECTS) if nodes and all(map(is_known, nodes)) else question
+
+
+def _averaged(node: xr.Dataset) -> xr.Dataset:
+    """Return the means over repeats, if there are any: the spread of data sets shows what items and training do."""
+    return mean_of_repeats(node).drop_vars(OF_REPEAT) if REPEAT in node["estimate"].dims else node
 
 
 def _with_variances(path: str, node: xr.Dataset, question: ComparisonOptions) -> xr.Dataset:

@@ -5,10 +5,12 @@ The records of variables validate scores, annotate results and generate the refe
 
 from __future__ import annotations
 
+import fnmatch
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aucpr_dask.errors import InvalidInputError, did_you_mean, few
@@ -348,18 +350,18 @@ def nodes_of(scores: Scores) -> Iterator[tuple[str, xr.Dataset]]:
 
 
 def select_data_sets(data: Scores, names: Sequence[str] | None) -> Scores:
-    """Return a tree of the named data sets; without names, all that there is."""
+    """Return a tree of the data sets of these names or patterns; without any, all that there is."""
     if not names:
         return data
     nodes = dict(nodes_of(data))
-    unknown = [name for name in names if name not in nodes or not name]
-    if unknown:
+    found = {name: [name] if name in nodes else fnmatch.filter(nodes, name) for name in names}
+    if unknown := [name for name in names if not name or not found[name]]:
         allowed = few(map(repr, nodes)) if "" not in nodes else "none: it has one data set without a name"
         remedy = did_you_mean(unknown[0], nodes, "leave out --data-set, or name another")
         raise InvalidInputError(
             "there is no such data set in this store", None, few(map(repr, unknown)), allowed, remedy
         )
-    return gathered(data, {name: nodes[name] for name in dict.fromkeys(names)})
+    return gathered(data, {name: nodes[name] for name in dict.fromkeys(chain.from_iterable(found.values()))})
 
 
 def map_nodes(scores: Scores, transform: Callable[[str, xr.Dataset], Any]) -> Scores:

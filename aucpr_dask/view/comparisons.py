@@ -239,11 +239,13 @@ def _columns(pairs: pd.DataFrame, header: str, n_rows: int) -> list[Column]:
     columns = [column(header, "difference", "{:+.4f}".format)]
     if _has(pairs, "simultaneous_interval"):
         columns.append(column("simultaneous", "simultaneous_interval", lambda ends: bounds(ends, "+.3f"), right=False))
-    columns += [column("p", "p_value", _p_value), column("adjusted", "p_adjusted", _p_value)]
+    is_predicted = _has(pairs, "prediction_interval")  # a wide column: the p-value of each alone makes room
+    columns += [] if is_predicted else [column("p", "p_value", _p_value)]
+    columns.append(column("adjusted", "p_adjusted", _p_value))
     if _has(pairs, "probability"):
         shares = column("better/same/worse", "probability", lambda of: "/".join(f"{100 * one:.0f}" for one in of[0]))
         columns.append(shares)
-    elif _has(pairs, "prediction_interval"):
+    elif is_predicted:
         ends = "prediction_interval"
         columns.append(column("new data set", ends, lambda ends: bounds(ends, "+.3f"), right=False))
     elif _has(pairs, "decision"):

@@ -76,6 +76,19 @@ def rank_means(means: terms.Scores, estimator: str | None = None) -> list[Docume
     ]
 
 
+def with_means_of_repeats(node: xr.Dataset) -> xr.Dataset:
+    """Return a result whose repeats, if it has any, are averaged; what differs between them is left out."""
+    from aucpr_dask.inference.aggregating import aggregate
+    from aucpr_dask.inference.repeats import mean_of_repeats
+
+    if terms.REPEAT not in node["estimate"].dims:
+        return node
+    mean = cast("xr.Dataset", aggregate(node, level=level_of(node)))
+    mean = mean.assign({name: one for name, one in mean_of_repeats(node).items() if name == REPLICATE})
+    same = [name for name in ("n_positive", "n_negative", "prevalence") if name in node]
+    return node[same].isel({terms.REPEAT: 0}, drop=True).assign(mean.data_vars).assign_coords(mean.coords)
+
+
 def mean_of_classes(result: xr.Dataset, level: float) -> xr.Dataset:
     """Return the means over classes; with an interval, if the result has replicates."""
     from aucpr_dask.inference.aggregating import aggregate
@@ -156,6 +169,7 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, method: str | Non
         "level": float(means["level"]) if "level" in means.coords else None,
         "n_queries": int(counts.max(initial=0)) if has_queries else None,
         "models": pd.DataFrame(models).astype({"rank": object}),
+        "n_repeats": int(means["n_repeats"]) if "n_repeats" in means else None,
         "n_classes": means.attrs.get("n_classes"),
         "average": means.attrs.get("average"),
         "unit": means.attrs.get(terms.UNIT),  # what a query of values of a measure is called
@@ -183,6 +197,8 @@ def about(ranking: Document) -> str:
         size = count(ranking["n_queries"], *unit_names(terms.QUERY, attrs))
         has_machine = "width_ratio" in ranking["models"] and ranking["models"]["width_ratio"].notnull().any()
         parts.append(f"mean of {size}{' labelled by people and of machine labels' if has_machine else ''}")
+    if ranking["n_repeats"] is not None:
+        parts.append(count(ranking["n_repeats"], "repeat"))
     if ranking["n_classes"] is not None:
         parts.append(f"{AVERAGES[ranking['average']]} of {count(ranking['n_classes'], 'class', 'classes')}")
     if ranking["interval"] is not None:

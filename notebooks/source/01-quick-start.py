@@ -39,9 +39,7 @@ list(scores.children)
 # We take the table `29_Pima` (diabetes or not), and of three repetitions of its cross-validation the first.
 
 # %%
-pima = scores["29_Pima"].to_dataset()
-pima = pima.sel(model=pima["model"].str.endswith("repeat=0"))
-pima["model"] = pima["model"].str.replace(" repeat=0", "")
+pima = scores["29_Pima"].to_dataset().isel(repeat=0)
 pima[["score", "label"]]
 
 # %% [markdown]
@@ -158,7 +156,7 @@ ax = ranking.aucpr.plot.ranks()
 # %%
 with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
     stored = ap.run(folder / "scores.zarr", folder / "run.zarr", cluster=client, progress=False)
-again = stored["29_Pima"]["estimate"].sel(model=result["model"] + " repeat=0")
+again = stored["29_Pima"]["estimate"].isel(repeat=0)
 print("the same to the last bit:", (again.values == result["estimate"].values).all())
 
 # %% [markdown]

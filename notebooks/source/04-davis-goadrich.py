@@ -78,9 +78,7 @@ print("back to ROC:     ", *ap.to_roc(recall, precision, n_positive=20, n_negati
 
 # %%
 scores = demo.build_scores(Path(tempfile.mkdtemp()) / "scores.zarr")
-stamps = scores["37_Stamps"].to_dataset().compute()
-stamps = stamps.sel(model=stamps["model"].str.endswith("repeat=0"))
-stamps["model"] = stamps["model"].str.replace(" repeat=0", "")
+stamps = scores["37_Stamps"].to_dataset().isel(repeat=0).compute()
 
 points = ap.curve(stamps.score, stamps.label)
 others = points.rename(model="other")

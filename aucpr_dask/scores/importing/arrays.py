@@ -17,7 +17,18 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few, lacks
-from aucpr_dask.schema.terms import DEFAULT_DIMS, ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES, Scores, check_node_name
+from aucpr_dask.schema.terms import (
+    DEFAULT_DIMS,
+    FOLD,
+    ITEM,
+    MODEL,
+    PADDING,
+    QUERY,
+    REPEAT,
+    SCORE_VARIABLES,
+    Scores,
+    check_node_name,
+)
 from aucpr_dask.scores.appending import FILL, place_for
 from aucpr_dask.scores.chunks import Region
 from aucpr_dask.scores.importing import array_files, files
@@ -67,10 +78,10 @@ def import_arrays(
         themselves. Without names the models are numbered from 0.
     dims : str or sequence of str, optional
         The names of the score array's axes, perhaps as one string with commas: ``item``, which must be
-        there, ``model``, ``query``, and others. By default ``model, item`` for two axes and
-        ``model, query, item`` for three. Others are stacked into the models: ``rf_100 repeat=0``.
+        there, ``model``, ``query`` or ``repeat`` (of a cross-validation), and others. By default ``model, item`` for
+        two axes and ``model, query, item`` for three. Others are stacked into the models: ``rf_100 size=0``.
     cluster, fold : str or path, optional
-        The array of each item's (or query's) cluster, or fold; for ``.npy`` the path of another.
+        The array of each item's (or query's) cluster, or fold (of each repeat); for ``.npy`` the path of another.
     negate : bool
         Whether low scores mean positive: their sign is changed.
     overwrite : bool
@@ -105,7 +116,7 @@ def import_arrays(
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> np.savez(folder / "a.npz", scores=np.zeros((2, 5, 9)), y=np.arange(9) % 2, models=["forest", "linear"])
     >>> print(import_arrays(folder / "a.npz", folder / "scores.zarr", dims="model, repeat, item"))
-    10 models, 9 items, 1 data set
+    2 models, 9 items, 1 data set
     """
     with place_for(url, overwrite=overwrite, append=append) as place:
         listed = files.named_files(files.find_files(paths, "array file"), (".npz", ".npy"), "data set")
@@ -142,20 +153,21 @@ class _Axes:
     @property
     def stacked(self) -> list[str]:
         """The axes that become the models, ``model`` first."""
-        return sorted((dim for dim in self.sizes if dim not in (QUERY, ITEM)), key=lambda dim: dim != MODEL)
+        return sorted((dim for dim in self.sizes if dim not in self.ranked), key=lambda dim: dim != MODEL)
 
     @property
-    def kept(self) -> dict[str, int]:
-        """The other axes, in the order of the file."""
+    def labelled(self) -> dict[str, int]:
+        """The axes of labels that all models share, in the order of the file."""
         return {dim: size for dim, size in self.sizes.items() if dim in (QUERY, ITEM)}
 
     @property
     def ranked(self) -> dict[str, int]:
-        """The other axes, in the order of the store."""
-        return {dim: self.sizes[dim] for dim in (QUERY, ITEM) if dim in self.sizes}
+        """The other axes, in the order of the store: repeats are kept where there are no queries."""
+        kept = (QUERY, ITEM) if QUERY in self.sizes else (REPEAT, ITEM)
+        return {dim: self.sizes[dim] for dim in kept if dim in self.sizes}
 
     def take(self, array: np.ndarray, region: Region) -> np.ndarray:
-        """Return a region of (model, query, item) of an array of these axes, reading no more than that."""
+        """Return a region of (model, query or repeat, item) of an array of these axes, reading no more than that."""
         order = [*self.sizes]
         arranged = array.transpose([order.index(dim) for dim in (*self.stacked, *self.ranked)])
         if not self.stacked:
@@ -165,7 +177,7 @@ class _Axes:
         return arranged[(*place, *region[1:])]
 
     def model_names(self, names: Sequence[str], score: str) -> list[str]:
-        """Return the names of the stacked models, such as ``rf_100 repeat=0``."""
+        """Return the names of the stacked models, such as ``rf_100 size=0``."""
         parts = [names if dim == MODEL else [f"{dim}={i}" for i in range(self.sizes[dim])] for dim in self.stacked]
         return [" ".join(one) for one in product(*parts)] if parts else [score]
 
@@ -218,13 +230,14 @@ def _describe(
     where = f"{path}, array {str(label)!r}"
     labels = as_labels(arrays.load(label), where)
     n_items = int((labels != PADDING).sum())
-    if labels.shape == tuple(axes.kept.values()):
-        variables["label"] = xr.Variable(tuple(axes.kept), labels).transpose(*axes.ranked)
-    elif labels.shape == shape:
+    labelled = axes.labelled
+    if labels.shape == tuple(labelled.values()):
+        variables["label"] = xr.Variable(tuple(labelled), labels).transpose(*(d for d in axes.ranked if d in labelled))
+    elif labels.shape == shape and REPEAT not in axes.ranked:
         variables["label"] = (tuple(full), da.zeros(tuple(full.values()), dtype=np.int8, chunks=-1))
     else:
         received = f"labels of shape {labels.shape}, scores ({', '.join(axes.sizes)}) of shape {shape}"
-        allowed = f"labels of shape {tuple(axes.kept.values())} ({', '.join(axes.kept)})"
+        allowed = f"labels of shape {tuple(labelled.values())} ({', '.join(labelled)})"
         remedy = "name the axes of the scores in their order: dims=(...) (--dims)"
         raise AlignmentError("the labels do not fit the scores", where, received, allowed, remedy)
     for job, name in groups.items():
@@ -244,7 +257,7 @@ def _check_dims(dims: str | Sequence[str] | None, shape: tuple[int, ...], path: 
     what = "these are not names for the axes of the scores"
     received = f"dims ({', '.join(named)}) for an array of shape {shape}"
     allowed = f"{len(shape)} different names, one of them {ITEM!r}; {MODEL!r} and {QUERY!r} have their meaning, "
-    allowed += "others are stacked into the models"
+    allowed += f"{REPEAT!r} is kept without queries; others are stacked into the models"
     remedy = "pass dims=(...) (--dims), for example model,repeat,item"
     raise InvalidInputError(what, path, received, allowed, remedy)
 
@@ -266,9 +279,11 @@ def _strings(array: np.ndarray) -> list[str]:
     return [name.decode("utf-8") if isinstance(name, bytes) else str(name) for name in array.ravel().tolist()]
 
 
-def _groups(arrays: Arrays, name: FilePath, job: str, axes: _Axes) -> tuple[tuple[str], np.ndarray]:
-    """Return the dimension and values of ``cluster`` or ``fold``."""
+def _groups(arrays: Arrays, name: FilePath, job: str, axes: _Axes) -> tuple[tuple[str, ...], np.ndarray]:
+    """Return the dimensions and values of ``cluster`` or ``fold``."""
     values = np.asarray(arrays.load(name))
+    if job == FOLD and REPEAT in axes.ranked and values.shape == tuple(axes.ranked.values()):
+        return tuple(axes.ranked), values
     for dim, size in axes.ranked.items():
         if values.shape == (size,):
             return (dim,), np.array(_strings(values), object) if values.dtype.kind in "US" else values

@@ -22,7 +22,7 @@ from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.evaluation.request import drawn_unit
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import UNITS
-from aucpr_dask.schema.terms import BOUND, ITEM, MODEL, Scores, percent
+from aucpr_dask.schema.terms import BOUND, ITEM, MODEL, REPEAT, Scores, percent
 from aucpr_dask.view.plots import style, subjects
 from aucpr_dask.view.plots.leaderboards import MOST_COMPARED, Models
 from aucpr_dask.view.tables import distinct
@@ -268,10 +268,14 @@ def _subject(
 ) -> _Subject:
     """Return what to draw; the named models are the requested ones, or the best."""
     path, node = subjects.one_node(scores, subjects.SCORES, plot, dataset)
+    n_repeats = node.sizes.get(REPEAT)
     node = subjects.at_query(node, query, plot)
     if MODEL not in node["score"].dims:
         node = node.assign(score=node["score"].expand_dims(MODEL))
-    subject = _Subject(path, subjects.title_of(scores, path), node, query, options, [0], model is not None)
+    title = subjects.title_of(scores, path)
+    if n_repeats:
+        title = " · ".join(filter(None, [title, f"first of {n_repeats} repeats"]))
+    subject = _Subject(path, title, node, query, options, [0], model is not None)
     if model is not None:
         named = subjects.positions_of(node, model)
         if len(named) > MOST_NAMED:

@@ -12,8 +12,9 @@ from aucpr_dask.errors import InvalidInputError, did_you_mean, few
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference.designs import values_as_areas
 from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.terms import CLASS, ESTIMATOR, MODEL, QUERY, Scores, nodes_of
+from aucpr_dask.schema.terms import CLASS, ESTIMATOR, MODEL, QUERY, REPEAT, Scores, nodes_of
 from aucpr_dask.scores.validate import with_label_of_each_class
+from aucpr_dask.view.rankings import with_means_of_repeats
 
 SCORES, RESULT, COMPARISON, RANKS, STUDY = "scores", "a result", "a comparison", "ranks", "a study"
 _SIGNS = (
@@ -44,7 +45,8 @@ def nodes_of_kind(data: Scores, kind: str, plot: str) -> dict[str, xr.Dataset]:
         raise InvalidInputError(what, received=type(data).__name__, allowed="a Dataset or a DataTree")
     nodes = dict(nodes_of(with_label_of_each_class(data) if kind == SCORES else groups_as_data_sets(data)))
     if kind == RESULT:
-        nodes = {path: values_as_areas(node) for path, node in nodes.items()}
+        areas = {path: values_as_areas(node) for path, node in nodes.items()}
+        nodes = {path: with_means_of_repeats(node) if "estimate" in node else node for path, node in areas.items()}
     found = {kind_of(node) for node in nodes.values()} or {"nothing"}
     if found != {kind}:
         raise InvalidInputError(what, received=" and ".join(sorted(found)), remedy=_REMEDIES[kind])
@@ -69,7 +71,8 @@ def title_of(data: Scores, path: str) -> str:
 
 
 def at_query(node: xr.Dataset, query: Any, plot: str) -> xr.Dataset:
-    """Return the node at one query, if it has any; raise if it has several classes."""
+    """Return the node at one query, if it has any, or at the first repeat; raise if it has several classes."""
+    node = node.isel({REPEAT: 0}, missing_dims="ignore")
     if node.sizes.get(CLASS, 1) > 1:
         first = node[CLASS].values.tolist()[0] if CLASS in node.coords else None
         by = f".sel({{'class': {first!r}}})" if CLASS in node.coords else ".isel({'class': 0})"
