@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from dataclasses import fields
+from collections.abc import Iterable, Iterator
 
 import pages
 
 from aucpr_dask.schema.estimators import ESTIMATORS, TIES, EstimatorSpec
 from aucpr_dask.schema.intervals import INTERVAL_NEEDS, INTERVAL_SYMBOLS, INTERVALS, IntervalSpec
-from aucpr_dask.schema.options import (
-    CONVENTIONS,
-    MISSING,
-    NO_POSITIVES,
-    NOTHING_RANKED,
-    UNJUDGED,
-    Options,
-    ReportOptions,
-)
+from aucpr_dask.schema.options import CONVENTIONS, MISSING, NO_POSITIVES, NOTHING_RANKED, UNJUDGED
 from aucpr_dask.schema.terms import FLAGS
 
 PAGE = pages.HERE / "estimators.md"
 
 INTRODUCTION = """# Estimators, intervals and flags
 
-In the formulas, $T$ and $F$ (TP and FP) count the positives and negatives at or above a threshold, and $n$ and $m$
-count all of them (with weights, these are sums of weights). Precision is $T/(T+F)$, recall $T/n$. $r_i$ are the
-distinct recalls, $r_0=0$; $p_i$ and $q_i$ are the lowest and the highest precision at $r_i$. Before the first item
-precision is 1. $\\pi$ is the prevalence $n/(n+m)$; $\\Phi$ is the normal distribution function; $\\mu$ and $\\sigma$
-are the mean and the standard deviation of the scores of a class. Without positives every estimate is NaN; without
-negatives the areas under the curve are 1, and `roc_area` is NaN. Larger scores are more positive, and a threshold never
-separates tied items.
+```{eval-rst}
+.. index:: ! estimators, ! intervals, ! flags, ! options
+```
 
-[Which estimator and interval?](choosing.md) helps to choose."""
+[Which estimator and interval?](choosing.md) helps to choose. In the formulas, $T$ and $F$ count the positives and
+negatives at or above a threshold, and $n$ and $m$ all of them; with weights, these are sums of weights. Precision is
+$T/(T+F)$, recall $T/n$. $r_i$ are the distinct recalls, $r_0=0$; $p_i$ and $q_i$ are the lowest and the highest
+precision at $r_i$. Before the first item precision is 1. $\\pi$ is the prevalence $n/(n+m)$; $\\Phi$ the normal
+distribution function; $\\mu$ and $\\sigma$ the mean and standard deviation of the scores of a class. Without
+positives every estimate is NaN; without negatives the areas under the curve are 1, and `roc_area` is NaN."""
 IN_SYMBOLS = {
     "average_precision": r"\frac1n\sum_{\mathrm{positives}}\frac{T}{T+F}",
     "haldane": r"\frac1n\sum_{\mathrm{positives}}\frac{T-1}{T-1+F}\;(1\text{ if }F=0)",
@@ -50,7 +42,7 @@ IN_SYMBOLS = {
     "influence_logit": r"\mathrm{expit}\left(\mathrm{logit}\,t\pm\frac{z\,s}{t(1-t)}\right)",
 }
 """Formulas of estimators and intervals as the page shows them; those of others are words."""
-SYMBOLS = ["name", "formula", "use, and bias or coverage", "DOI"]
+SYMBOLS = ["name", "formula", "use, and bias or coverage", ""]
 
 
 def main() -> None:
@@ -63,7 +55,6 @@ def main() -> None:
 
 def reference() -> str:
     """Return the page."""
-    ties = [f'`ties="{choice}"`' for choice in TIES]
     options = {"ties": TIES, "missing": MISSING, "unjudged": UNJUDGED}
     options |= {"nothing_ranked": NOTHING_RANKED, "no_positives": NO_POSITIVES, "convention": tuple(CONVENTIONS)}
     choices = [[f"`{name}`", ", ".join(f'`"{choice}"`' for choice in given)] for name, given in options.items()]
@@ -71,19 +62,15 @@ def reference() -> str:
         INTRODUCTION,
         "## Estimators",
         pages.table(SYMBOLS, map(_meaning, ESTIMATORS.values())),
-        "The next table lists what each supports. A parameter follows the name, as in `precision_at_recall(0.8)`; a "
-        'range of recall is `recall_range=(low, high)`. Weights and soft labels require `ties="group"`.',
-        pages.table(["name", "parameter", "range of recall", *ties, "weights, soft labels"], _domains()),
+        pages.table(["support", "by"], _domains()),
+        'Weights and soft labels require `ties="group"`.',
         "## Intervals",
         INTERVAL_SYMBOLS,
         pages.table(SYMBOLS, map(_meaning, INTERVALS.values())),
-        "In addition to the estimate, each needs the following. `ap.interval` computes those that need only the number "
-        "of positives, `ap.evaluate` computes all.",
-        pages.table(["name", "needs", "estimators"], map(_basis, INTERVALS.values())),
+        "`ap.interval` computes those that need only the number of positives, `ap.evaluate` computes all.",
+        pages.table(["intervals", "need", "of estimators"], _bases()),
         "## Options",
         pages.table(["option", "choices, the default first"], choices),
-        "`ap.report` takes the following.",
-        pages.table(["option", "default", "meaning"], _options(ReportOptions)),
         "## Flags",
         "Bits of the variable `flags` of a result; `result.aucpr.flagged(name)` shows where one is set.",
         pages.table(["name", "bit", "meaning"], ([f"`{f.name}`", f.bit, f.description] for f in FLAGS)),
@@ -100,29 +87,35 @@ def _meaning(spec: EstimatorSpec | IntervalSpec) -> list[str]:
 
 
 def _domains() -> Iterator[list[str]]:
-    for spec in ESTIMATORS.values():
-        parameter = f"{spec.parameter}, {spec.domain}" if spec.parameter else "-"
-        supported = (spec.partial, *(choice in spec.ties for choice in TIES), spec.weights)
-        yield [f"`{spec.name}`", parameter, *("yes" if has else "no" for has in supported)]
+    parts = [f"`{spec.name}({spec.parameter})`: {spec.domain}" for spec in ESTIMATORS.values() if spec.parameter]
+    yield ["a parameter", "; ".join(parts)]
+    yield ["`recall_range=(low, high)`", _those(name for name, spec in ESTIMATORS.items() if spec.partial)]
+    for choice in TIES:
+        yield [f'`ties="{choice}"`', _those(name for name, spec in ESTIMATORS.items() if choice in spec.ties)]
+    yield ["weights, soft labels", _those(name for name, spec in ESTIMATORS.items() if spec.weights)]
 
 
-def _basis(spec: IntervalSpec) -> list[str]:
-    needs = ", ".join(INTERVAL_NEEDS[need] for need in spec.needs)
-    areas = [name for name in ESTIMATORS if ESTIMATORS[name].partial]
-    if spec.estimators is None or set(spec.estimators) == set(areas):
-        return [f"`{spec.name}`", needs, "all" if spec.estimators is None else "areas under the curve"]
-    return [f"`{spec.name}`", needs, ", ".join(f"`{name}`" for name in spec.estimators)]
+def _those(names: Iterable[str] | None) -> str:
+    """Name estimators, or those that are missing where these are fewer."""
+    chosen = list(ESTIMATORS if names is None else names)
+    others = [name for name in ESTIMATORS if name not in chosen]
+    listed = ", ".join(f"`{name}`" for name in (others if len(others) < len(chosen) else chosen))
+    return "all" if not others else f"all but {listed}" if len(others) < len(chosen) else listed
 
 
-def _options(record: type[Options]) -> Iterator[list[str]]:
-    for one in fields(record):
-        yield [f"`{one.name}`", f"`{one.default!r}`", one.metadata["description"]]
+def _bases() -> Iterator[list[str]]:
+    groups: dict[tuple[str, str], list[str]] = {}
+    for spec in INTERVALS.values():
+        needs = ", ".join(INTERVAL_NEEDS[need] for need in spec.needs)
+        groups.setdefault((needs, _those(spec.estimators)), []).append(f"`{spec.name}`")
+    for (needs, estimators), names in groups.items():
+        yield [", ".join(names), needs, estimators]
 
 
 def _doi(doi: str) -> str:
     # 10.5555 is the ACM's own numbering, which doi.org does not know.
     resolver = "https://dl.acm.org/doi" if doi.startswith("10.5555/") else "https://doi.org"
-    return f"[{doi}]({resolver}/{doi})"
+    return f"[source]({resolver}/{doi})"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""The documentation site: it builds without a warning, and nothing public is missing from it."""
+"""The documentation site: it builds without a warning, holds everything public, and answers questions."""
 
+import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -73,24 +75,19 @@ def test_readers_see_no_notes_for_authors() -> None:
         assert "by hand" not in page.read_text(), page
 
 
-@pytest.mark.slow
-def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("sphinx", reason='pip install ".[docs]"')
-    command = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "-q",
-        "-W",
-        "--keep-going",
-        "-d",
-        tmp_path / "trees",
-        DOCS,
-        tmp_path / "site",
-    ]
+    folder = tmp_path_factory.mktemp("site")
+    options = ["-q", "-W", "--keep-going", "-d", folder / "trees"]
+    command = [sys.executable, "-m", "sphinx", *options, DOCS, folder / "site"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    site = tmp_path / "site"
+    return folder / "site"
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(site: Path) -> None:
     for page in ("index", "tutorial", "clusters", "generated/aucpr_dask.evaluate", "command-line"):
         assert (site / f"{page}.html").exists()
     assert "From a laptop to a cluster" in (site / "clusters.html").read_text()
@@ -107,3 +104,125 @@ def assert_nothing_is_fetched(site: Path) -> None:
     )
     found = {page.name: match for page in site.rglob("*.html") if (match := loaded.search(page.read_text()))}
     assert found == {}
+
+
+# What people type, and the pages that answer
+QUESTIONS = {
+    "MAP": "how-do-i retrieval",
+    "mean average precision": "how-do-i retrieval",
+    "BEIR": "how-do-i retrieval",
+    "MS MARCO": "how-do-i retrieval",
+    "trec_eval": "how-do-i coming-from retrieval",
+    "nDCG": "how-do-i values",
+    "precision at k": "how-do-i values",
+    "recall at k": "how-do-i values",
+    "slices": "how-do-i groups",
+    "subgroups": "how-do-i groups",
+    "fairness": "how-do-i groups",
+    "group by": "how-do-i groups",
+    "threshold": "how-do-i",
+    "best threshold": "how-do-i",
+    "threshold for 90% recall": "how-do-i",
+    "f1 score": "how-do-i",
+    "operating point": "how-do-i",
+    "error bars": "how-do-i choosing",
+    "confidence interval": "how-do-i choosing",
+    "standard error": "how-do-i choosing",
+    "bootstrap": "resampling choosing estimators",
+    "auc pr": "how-do-i index choosing",
+    "auprc": "how-do-i index choosing",
+    "pr auc": "how-do-i",
+    "partial auc": "how-do-i",
+    "AUPRG": "how-do-i",
+    "roc auc": "how-do-i",
+    "prevalence": "how-do-i choosing",
+    "imbalanced": "choosing index",
+    "class imbalance": "choosing",
+    "baseline": "how-do-i honest-comparisons",
+    "random baseline": "choosing how-do-i",
+    "better than chance": "choosing",
+    "nan": "how-do-i your-scores",
+    "missing scores": "how-do-i choosing your-scores",
+    "ties": "why-tools-disagree choosing",
+    "multi-class": "how-do-i your-scores",
+    "multi-label": "how-do-i your-scores",
+    "macro average": "how-do-i your-scores",
+    "weights": "how-do-i your-scores",
+    "patients": "how-do-i",
+    "compare two models": "how-do-i",
+    "p-value": "how-do-i honest-comparisons",
+    "significance test": "how-do-i honest-comparisons",
+    "multiple testing": "how-do-i",
+    "wilcoxon": "honest-comparisons learners coming-from",
+    "friedman test": "how-do-i coming-from learners",
+    "critical difference diagram": "how-do-i coming-from learners",
+    "cross-validation": "how-do-i cross-validation",
+    "many data sets": "how-do-i learners",
+    "leaderboard": "leaderboards",
+    "sample size": "how-do-i power",
+    "power analysis": "how-do-i power",
+    "llm judge": "how-do-i judgments",
+    "out of memory": "how-do-i runs items-in-chunks",
+    "larger than memory": "how-do-i items-in-chunks",
+    "training loop": "how-do-i items-in-chunks interplay",
+    "streaming": "how-do-i items-in-chunks",
+    "pytorch": "interplay",
+    "torchmetrics": "interplay coming-from",
+    "huggingface": "how-do-i interplay",
+    "pandas": "how-do-i interplay",
+    "polars": "how-do-i interplay",
+    "csv": "how-do-i interplay your-scores",
+    "excel": "how-do-i interplay",
+    "latex": "interplay retrieval how-do-i",
+    "scikit-learn": "coming-from interplay",
+    "average_precision_score": "coming-from generated/aucpr_dask.metrics.average_precision_score",
+    "sklearn": "coming-from",
+    "autorank": "coming-from",
+    "ranx": "coming-from",
+    "tfma": "coming-from",
+    "prroc": "coming-from",
+    "slurm": "how-do-i clusters",
+    "kubernetes": "how-do-i clusters",
+    "aws": "how-do-i clusters runs",
+    "s3": "how-do-i runs",
+    "azure": "runs clusters",
+    "resume": "how-do-i runs",
+    "add a model": "how-do-i runs",
+    "exit codes": "how-do-i faults",
+    "reproducibility": "how-it-works",
+    "ci job": "gate",
+    "non-inferiority": "gate",
+    "install": "tutorial index stability",
+    "license": "index stability",
+    "version": "stability changelog",
+    "security": "security",
+    "deprecation": "stability",
+    "precision-recall curve": "plots coming-from how-do-i generated/aucpr_dask.metrics.precision_recall_curve",
+    "plot": "plots",
+    "heatmap": "plots",
+}
+SEARCH = """const fs = require("fs"), vm = require("vm"), [site, questions] = process.argv.slice(1);
+const page = { getElementById: () => null, addEventListener() {} };
+const names = { DOCUMENTATION_OPTIONS: { URL_ROOT: "" }, SPHINX_HIGHLIGHT_ENABLED: false, _: (text) => text };
+const context = vm.createContext({ ...names, document: page, _ready() {}, _removeChildren() {} });
+context.window = context;
+for (const file of ["_static/language_data.js", "_static/searchtools.js", "searchindex.js"]) {
+  const text = fs.readFileSync(`${site}/${file}`, "utf8");
+  vm.runInContext(text.replace("_removeChildren(document", "void (document"), context);
+}
+const ask = "(q) => Search._performSearch(...Search._parseQuery(q)).reverse().slice(0, 3).map((r) => r[0])";
+const search = vm.runInContext(ask, context);
+console.log(JSON.stringify(Object.fromEntries(JSON.parse(questions).map((q) => [q, search(q)]))));
+"""
+
+
+@pytest.mark.slow
+def test_questions_find_their_answer_within_three_results(site: Path) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node, which runs the site's search, is not installed")
+    command = [node, "-e", SEARCH, str(site), json.dumps(list(QUESTIONS))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert {q: found[q] for q, pages in QUESTIONS.items() if not {*pages.split()} & {*found[q]}} == {}

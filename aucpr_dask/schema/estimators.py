@@ -181,7 +181,7 @@ ESTIMATORS = {
             "recall_at_precision",
             "highest TP/n of the thresholds with TP/(TP+FP) at least the given precision",
             _RANKED,
-            "One operating point, for a precision that the application fixes; 0 if it is never kept.",
+            "One operating point, for a precision that the application fixes; 0 if it is never reached.",
             _DAVIS,
             parameter="precision",
             partial=False,

@@ -163,7 +163,7 @@ INTERVALS = {
             "influence_beta",
             "Beta quantiles at x = m t' of m, not rounded, t' the mean of t and of t with each positive left out of "
             "its recall (of haldane: of t and average_precision), m = t'(1-t')/V the effective number of positives, V "
-            "from s; the lower one also reckons with the skewness of the influences, and with negatives above all "
+            "from s; the lower one also allows for the skewness of the influences, and with negatives above all "
             "items that the sample lacks",
             "The default, where there is an influence function: closest of all to the level in unfavourable cases, and "
             "mostly narrower than logit. No resampling; informative at areas of 0 and 1. Other areas, and parts, "
