@@ -26,6 +26,7 @@ def _lines(table: dict[str, dict[str, Any]], form: str, end: str = "\n") -> str:
 QRELS_FORMS = {
     "qrels.trec": _lines(JUDGED, "{t} 0 {d} {v}"),
     "beir.tsv": "query-id\tcorpus-id\tscore\n" + _lines(JUDGED, "{t}\t{d}\t{v}"),
+    "bare.tsv": _lines(JUDGED, "{t}\t{d}\t{v}"),
     "turned.tsv": "corpus-id\tquery-id\tscore\n" + _lines(JUDGED, "{d}\t{t}\t{v}", "\r\n"),
     "beir.jsonl": _lines(JUDGED, '{{"query-id": "{t}", "corpus-id": "{d}", "score": {v}}}'),
     "q.json": json.dumps(JUDGED, indent=1),
@@ -34,6 +35,7 @@ QRELS_FORMS = {
 RUN_FORMS = {
     "run.txt": _lines(RETRIEVED, "{t} Q0 {d} 1 {v} x"),
     "run.tsv": "query-id\tcorpus-id\tscore\n" + _lines(RETRIEVED, "{t}\t{d}\t{v}"),
+    "bare.tsv": _lines(RETRIEVED, "{t}\t{d}\t{v}"),
     "run.jsonl": _lines(RETRIEVED, '{{"query-id": "{t}", "corpus-id": "{d}", "score": {v}}}'),
     "run.json": json.dumps(RETRIEVED),
     "marco.tsv": "q1\td3\t1\nq1\td1\t2\nq1\td7\t3\nq2\td8\t1\nq2\td9\t2\n",
@@ -75,6 +77,7 @@ def test_every_format_has_the_same_lists(
         ('{"query-id": "q1", "corpus-id": "d"}\n', "line 1"),
         ('{"query-id": "q1", "corpus-id": "d", "score": 1}\n[]\n', "line 2"),
         ("{}", "the file is empty"),
+        ('{"q1": {"d1": 1}}\n{}\n', "no run and no judgments in JSON"),
         ("{" * 10**5, "JSON"),
         ("query-id\tcorpus-id\tscore\nq1\td1\n", "line 2"),
         ("q1\td1\t1\nq1\td2\tx\n", "line 2"),

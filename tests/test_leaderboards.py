@@ -15,6 +15,7 @@ from click.testing import CliRunner
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError
+from aucpr_dask.interplay import value_tables
 from aucpr_dask.interplay.value_columns import is_no_value
 
 random = np.random.default_rng(7)
@@ -124,6 +125,17 @@ def _markdown(frame: pd.DataFrame) -> str:
     return "# A board\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n\n- more\n"
 
 
+def test_an_audit_reads_a_file_and_each_of_its_columns_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    PLAIN.to_csv(tmp_path / "t.csv", index=False)
+    calls = []
+    for name in ("_of_file", "_numbers"):
+        own = getattr(value_tables, name)
+        monkeypatch.setattr(value_tables, name, lambda *a, own=own, name=name: (calls.append(name), own(*a))[1])
+    ap.audit(tmp_path / "t.csv", n_resamples=100)
+    assert calls.count("_of_file") == 1
+    assert calls.count("_numbers") == PLAIN.shape[1] - 1
+
+
 @pytest.mark.needs("lxml")
 def test_files_of_every_format_have_the_same_values(tmp_path: Path) -> None:
     expected = ap.from_values(PLAIN)
@@ -133,6 +145,7 @@ def test_files_of_every_format_have_the_same_values(tmp_path: Path) -> None:
         "models.json": SCORES.to_json(orient="index"),
         "a.jsonl": PLAIN.to_json(orient="records", lines=True),
         "a.md": _markdown(PLAIN.assign(model="**" + PLAIN["model"] + "**")),
+        "bare.md": _markdown(PLAIN).partition("\n\n")[2],
         "a.html": f"<h1>Board</h1>{PLAIN.to_html(index=False)}",
         "a.csv": f"\n\n{PLAIN.to_csv(index=False)},,,,,\n\n",
     }
@@ -230,7 +243,7 @@ def test_one_task_of_which_less_is_better_is_negated() -> None:
 
 def test_the_commands_take_the_direction_and_keep_it(tmp_path: Path) -> None:
     PLAIN.to_csv(tmp_path / "t.csv", index=False)
-    words = ["import", "values", "t.csv", "v.zarr", "--measure", "WER", "--lower-is-better", "all"]
+    words = ["import", "values", "t.csv", "v.zarr", "--measure", "WER", "--lower-is-better"]  # all
     leader = SCORES.mean(axis=1).idxmin()
 
     def call(*arguments: str) -> str:

@@ -104,6 +104,7 @@ def test_areas_are_those_of_pytrec_eval(qrels: Grades, run: dict[str, dict[str, 
     [
         ("query_id", "doc_id", "relevance", "score", "run_id"),  # ir_measures
         ("qid", "docno", "label", "score", "name"),  # PyTerrier
+        ("query-id", "corpus-id", "score", "score", "run"),  # BEIR
         ("topic", "document", "grade", "score", "model"),
     ],
 )

@@ -479,7 +479,7 @@ def test_measures_of_runs_are_those_of_ir_measures(tmp_path: Path, named_by: str
     said = json.loads(ok("import", "trec", runs, tmp_path / "s.zarr", "--qrels", qrels, "--json", *words))
     assert said["values"]["summary"]["measures"] == names
     values = ap.open_result(tmp_path / "v.zarr")
-    assert values.attrs["unit"] == "topic"
+    assert values.attrs["unit"] == "query"
     measures = [ir_measures.parse_measure(name) for name in names]
     for file in sorted(runs.iterdir()):
         model = file.stem if named_by == "file" else f"tag_{file.stem}"

@@ -307,6 +307,8 @@ columns_of_values = with_options(
     click.option(
         "--lower-is-better",
         multiple=True,
+        is_flag=False,
+        flag_value="all",
         metavar="all|none|NAME",
         callback=lambda ctx, param, names: {(): None, ("all",): True, ("none",): False}.get(names, names),
         help="Of which measures or columns less is better (repeat).",

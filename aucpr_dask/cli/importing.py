@@ -50,6 +50,12 @@ table_options = cli.with_options(
 )
 
 
+def _refuse_grade(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Say where the grade is chosen."""
+    if value is not None:
+        raise click.UsageError(f"The store keeps all grades: aucpr-dask evaluate --positive-from {value}.")
+
+
 @cli.command("aucpr-dask import trec runs/*.txt.gz scores.zarr --qrels qrels.txt", of=import_group)
 @files_and_store
 @click.option("--qrels", required=True, metavar="FILE", help="The judgments: topic, iteration, document, grade.")
@@ -62,6 +68,7 @@ table_options = cli.with_options(
 @click.option("--values", metavar="STORE", help="Where to write the values of --measures per topic: a result store.")
 @data_set_option
 @cli.option_of(RunOptions, "dtype")
+@click.option("--positive-from", hidden=True, expose_value=False, callback=_refuse_grade)
 @place_options
 @cli.output_option
 def trec(

@@ -14,7 +14,7 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference import families, pairs
 from aucpr_dask.inference.designs import METHODS, UNIT_RESAMPLES, UNITS, are_values, estimators_of, unit_names
 from aucpr_dask.inference.methods import Method
-from aucpr_dask.inference.paired_samples import paired_sample
+from aucpr_dask.inference.paired_samples import paired_sample, refuse_too_few
 from aucpr_dask.inference.powering import POWER, Reach, least_units
 from aucpr_dask.inference.questions import results_for, unit_dim
 from aucpr_dask.inference.ranking import ranks_of
@@ -112,6 +112,7 @@ def _ranked(
 ) -> tuple[Estimates, Method, xr.Dataset]:
     """Return the estimates without gaps, the best model first, the method filled with them, and the ranks."""
     estimates = read_estimates(node, dim, None, incomplete)
+    refuse_too_few(node, estimates, dim, UNITS)
     order = np.lexsort((np.array(estimates.names), -estimates.mean))
     estimates = replace(estimates, models=estimates.models[order], values=estimates.values[order])
     n_pairs = max(1, order.size * (order.size - 1) // 2)

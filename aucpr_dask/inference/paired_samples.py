@@ -162,7 +162,7 @@ def paired_sample(
     else:
         sampling = designs.settle(dim, UNITS, question.method, question.adjust, methods=designs.WITH_MACHINE)
     estimates = samples.read_estimates(node, dim, question.estimator, question.incomplete)
-    _refuse_too_few(node, estimates, sampling)
+    refuse_too_few(node, estimates, sampling.dim, sampling.sample)
     method: methods.Method
     n_machine = 0
     if machine is not None:
@@ -191,17 +191,19 @@ def paired_sample(
     return sample
 
 
-def _refuse_too_few(node: xr.Dataset, estimates: Estimates, sampling: Sampling) -> None:
+def refuse_too_few(node: xr.Dataset, estimates: Estimates, dim: str | None, sample: str) -> None:
     """Raise unless there are two models and, if units are sampled, two units."""
     if len(estimates.models) < 2:
         gone = few(map(repr, estimates.models_left_out))
         received = few(map(repr, estimates.names)) + (f"; left out: {gone}" if gone else "")
         remedy = "incomplete='drop' leaves out units in place of models" if gone else None
         raise InvalidInputError("there is only one model", None, received, "two or more", remedy)
-    if sampling.sample != ITEMS and len(estimates.units) < 2:
-        one, several = unit_names(str(sampling.dim), node.attrs)
+    if sample != ITEMS and len(estimates.units) < 2:
+        one, several = unit_names(str(dim), node.attrs)
         remedy = None if are_values(node) else "sample='items' samples the items, with the units fixed"
         what, received = f"one {one} says nothing about others", few(map(repr, estimates.units))
+        if gone := few(map(repr, estimates.left_out)):
+            received, remedy = f"{received}; left out for gaps: {gone}", "leave out models or tasks with many gaps"
         raise InvalidInputError(what, None, received, f"two {several} or more", remedy)
 
 

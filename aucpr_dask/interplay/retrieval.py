@@ -22,7 +22,7 @@ from aucpr_dask.scores.importing.trec import Codes, Columns, identifiers, lines_
 from aucpr_dask.scores.store import open_scores
 
 DOCUMENT = ("doc_id", "docno", "docid", "document", "doc", "corpus-id", "corpus_id", "pid")
-GRADE = ("relevance", "label", "grade", "rel", "judgment")
+GRADE = ("relevance", "label", "grade", "rel", "judgment", "score")  # the last as BEIR calls it
 SCORE = ("score", "sim")
 ONE_RUN = "run"  # the name of a run without one
 _AS_MAPPING = "{topic: {document: number}}, for each run, or a data frame with a column of each"
@@ -196,7 +196,7 @@ def _column(frame: pd.DataFrame, names: Sequence[str], what: str) -> str:
     found = [name for name in names if name in frame.columns]
     if not found:
         received, allowed = f"columns {few(map(repr, frame.columns))}", f"one of {', '.join(map(repr, names))}"
-        remedy = files.closest(names[0], map(str, frame.columns))
+        remedy = f"rename the column that is meant to {names[0]!r}"
         raise InvalidInputError(f"there is no column {names[0]!r}", what, received, allowed, remedy)
     return found[0]
 

@@ -57,12 +57,12 @@ def _tables_in_markdown(text: str) -> list[pd.DataFrame]:
     from markdown_it import MarkdownIt  # rich needs it, too
 
     tables: list[list[list[str]]] = []
-    for before, token in pairwise(MarkdownIt().enable("table").parse(text)):
+    for token, following in pairwise(MarkdownIt().enable("table").parse(text)):
         if token.type == "table_open":
             tables.append([])
         elif token.type == "tr_open":
             tables[-1].append([])
-        elif before.type in ("th_open", "td_open"):
-            words = [one.content for one in token.children or () if one.type in ("text", "code_inline")]
+        elif token.type in ("th_open", "td_open"):
+            words = [one.content for one in following.children or () if one.type in ("text", "code_inline")]
             tables[-1][-1].append("".join(words).strip())
     return [pd.DataFrame(rows, columns=heads) for heads, *rows in tables]

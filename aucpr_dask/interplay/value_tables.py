@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -39,11 +39,12 @@ ROUNDED = 1e-4  # at most, of means of values that are printed with four decimal
 
 @dataclass(frozen=True)
 class Table:
-    """A table whose index numbers its rows."""
+    """A table whose index numbers its rows; no cell is parsed twice."""
 
     frame: pd.DataFrame
     name: str  # what errors call it
     word: str  # for a row, before its number
+    _parsed: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def columns(self) -> list[str]:
@@ -77,17 +78,12 @@ class Table:
 
     def is_text(self, column: str) -> bool:
         """Return whether a column has cells, and none is a number."""
-        cells = self.frame[column]
-        if isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "biuf":
-            return False
-        numbers = np.array(_numbers(cells), np.float64)
-        return bool(np.isinf(numbers).any() and not np.isfinite(numbers).any())
+        numbers = self._read(column)
+        return bool(np.isinf(numbers).any() and not np.isfinite(numbers).any()) and not self._are_numbers(column)
 
     def numbers(self, column: str) -> np.ndarray:
         """Return the cells of a column of values, NaN where missing."""
-        cells = self.frame[column]
-        is_number = isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "biuf"
-        numbers = np.array(cells if is_number else _numbers(cells), dtype=np.float64)
+        cells, numbers = self.frame[column], self._read(column)
         if np.isinf(numbers).any():
             place = int(np.isinf(numbers).argmax())
             where, allowed = self.where(place, column), "a finite number; empty, NA or NaN for a missing one"
@@ -96,6 +92,17 @@ class Table:
                 "the value is not a finite number", where, brief(cells.iloc[place]), allowed, remedy
             )
         return numbers
+
+    def _are_numbers(self, column: str) -> bool:
+        dtype = self.frame[column].dtype
+        return isinstance(dtype, np.dtype) and dtype.kind in "biuf"
+
+    def _read(self, column: str) -> np.ndarray:
+        """Return the cells of a column as numbers: NaN if missing, infinite if not a number."""
+        if column not in self._parsed:
+            cells = self.frame[column]
+            self._parsed[column] = np.array(cells if self._are_numbers(column) else _numbers(cells), np.float64)
+        return self._parsed[column]
 
 
 def _numbers(cells: Iterable[Any]) -> list[float]:
@@ -129,7 +136,9 @@ def _number(cell: Any) -> float:
 
 
 def tables_of(values: Any, separator: str | None) -> list[Table]:
-    """Return what users pass as values as tables."""
+    """Return what users pass as values as tables; tables as they are."""
+    if isinstance(values, list) and values and all(isinstance(one, Table) for one in values):
+        return values
     if isinstance(values, xr.DataTree):
         allowed, remedy = "a Dataset or a DataArray", "choose one: tree['name'].to_dataset()"
         raise InvalidInputError("values are of one data set", "the values", brief(values), allowed, remedy)

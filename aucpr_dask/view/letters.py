@@ -21,6 +21,7 @@ from aucpr_dask.inference.designs import direction, estimators_of, measured, rea
 from aucpr_dask.inference.questions import unit_dim
 from aucpr_dask.interplay.exporting import named_file, refuse_existing, written_whole
 from aucpr_dask.schema.terms import BOUND, BOUNDS, ESTIMATOR, METHOD, MODEL, QUERY, in_words, percent
+from aucpr_dask.scores.importing.files import count
 from aucpr_dask.view.rankings import with_interval_of
 from aucpr_dask.view.reprs import WIDTH, plain_text
 from aucpr_dask.view.tables import Column, Sheet
@@ -247,7 +248,7 @@ def _caption(data: xr.Dataset, one: xr.Dataset, n_models: int) -> str:
     if dim is not None:
         what = f"Means over {int(one['n_units'])} {unit_names(dim, data.attrs)[1]}"
     rules = "".join(f", {rule}" for rule in reading_of(data.attrs))
-    of = f"the {n_models * (n_models - 1) // 2} pairs of each measure"
+    of = f"the {count(n_models * (n_models - 1) // 2, 'pair')} of each measure"
     adjusted = "" if facts["adjust"] in (None, "none") else f", {in_words(str(facts['adjust']))} adjusted for {of}"
     tested = f"{percent(1 - facts['level'])} level, {in_words(str(facts['method']))}{adjusted}"
     return f"{what}{rules}. Letters name the models that are significantly worse ({tested})."

@@ -367,7 +367,8 @@ _OPENERS: dict[str | None, Callable[[Path], Any]] = {
 def compression_of(path: Path) -> str | None:
     """Return how a file is compressed, by its first bytes; refuse a suffix that promises a compression it lacks."""
     if path.exists() and not path.is_file():  # reading it may never end, and a pipe can be read only once
-        raise InvalidInputError("this is not a file", path, remedy="write it to a file first")
+        remedy = "name one file in it" if path.is_dir() else "write it to a file first"
+        raise InvalidInputError("this is not a file", path, remedy=remedy)
     with path.open("rb") as stream:
         head = stream.read(8)
     found = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)

@@ -72,6 +72,8 @@ class TextTable:
             allowed = f"{len(self.columns)} cells, as in line {self._header_line}, separated by {self._separator!r}"
             what = f"too {'few' if len(ragged) < len(self.columns) else 'many'} cells in a line"
             received, remedy = f"{len(ragged)} cells", "fix the line, or name another separator"
+            if len(self.columns) == 1:
+                remedy = f"leave out line {self._header_line}, if it is a title above the table, or name the separator"
             raise bad_line(what, self.path, self.line_of(first), received, allowed, remedy)
 
     def _next_cells(self, rows: Iterator[list[str]]) -> tuple[list[list[str]], list[str] | None]:

@@ -38,6 +38,7 @@ _VALUES = ("grade", "score", "place")
 _ROLES = dict.fromkeys(("query-id", "query_id", "qid"), "topic") | dict.fromkeys(("score", "relevance"), "value")
 _ROLES |= dict.fromkeys(("corpus-id", "corpus_id", "doc_id", "docid", "docno", "pid"), "document")
 """What columns with a header hold, as BEIR and others call them."""
+_NUMBER = re.compile(r"[-+]?\d*\.?\d+(e[-+]?\d+)?")
 
 
 def import_trec(
@@ -200,11 +201,13 @@ def _named_columns(start: bytes, usual: tuple[str, ...]) -> tuple[tuple[str, ...
     """Return what the columns of a file hold by its first line, and whether that is a header."""
     cells = [cell.strip().decode("utf-8", "replace").lower() for cell in start.split(b"\t" if b"\t" in start else None)]
     roles = [_ROLES.get(cell, "") for cell in cells]
+    value = "score" if usual is _RUN_COLUMNS else "grade"
     if sorted(roles) == ["document", "topic", "value"]:
-        value = "score" if usual is _RUN_COLUMNS else "grade"
         return tuple(value if role == "value" else role for role in roles), True
     if usual is _RUN_COLUMNS and len(cells) == len(_PLACES) and cells[-1].isdigit():
         return _PLACES, False
+    if len(cells) == len(_PLACES) and b"\t" in start and _NUMBER.fullmatch(cells[-1]):  # BEIR's, without a header
+        return ("topic", "document", value), False
     return usual, False
 
 
@@ -214,9 +217,12 @@ def _of_json(path: Path, start: bytes, value: str) -> Columns:
     number = 1
     try:
         with files.reading_text(path) as text:
-            is_one = not {"query-id", "corpus-id"} <= {*_object(start)}
+            whole = _object(start)
+            is_one = not {"query-id", "corpus-id"} <= {*whole}
             if is_one:
-                for topic, listed in json.load(text).items():
+                if whole:
+                    next(text)
+                for topic, listed in (whole or json.load(text)).items():
                     topics += [topic.encode()] * len(listed)
                     documents += [name.encode() for name in listed]
                     numbers += [json.dumps(one).encode() for one in listed.values()]

@@ -230,11 +230,11 @@ def _values_of(data: Any, of_table: dict[str, Any], unit_name: str | None, exclu
         return _without(
             data if unit_name is None else data.assign_attrs({UNIT: checks.text(unit_name, "unit_name")}), exclude
         )
-    (first, *_) = tables_of(data, None)
+    (first, *_) = tables = tables_of(data, None)
     if of_table["model"] is None and first.has_unnamed_names:
         of_table |= {"model": first.columns[0]}
     columns = [name for name in exclude if name in first.columns]
-    table = from_values(data, unit_name="task" if unit_name is None else unit_name, exclude=columns, **of_table)
+    table = from_values(tables, unit_name="task" if unit_name is None else unit_name, exclude=columns, **of_table)
     include = checks.names_of(of_table["include"], "include")
     rows = {str(name): is_no_value(str(name)) for name in table[QUERY].values if str(name) not in (*include, *exclude)}
     rows = {name: why for name, why in rows.items() if why in (MEAN, RANK)}
