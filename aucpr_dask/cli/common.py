@@ -126,12 +126,53 @@ def _plain_warnings() -> Iterator[None]:
 )
 @click.version_option(ap.__version__, prog_name="aucpr-dask")
 def main() -> None:
-    """Area under the precision-recall curve for thousands of rankers at once.
+    r"""Area under the precision-recall curve (AUC PR, average precision) for thousands of rankers at once.
 
     Scores of many models go into a store (import), every ranking is evaluated on all cores or on a Dask cluster
-    (evaluate), and the answer is a store of estimates and confidence intervals that opens in xarray.
+    (evaluate), and the answer is a store of estimates and confidence intervals that opens in xarray. Paths may be
+    URLs, such as s3://bucket/scores.zarr.
+
+    \b
+    To get                              use
+      TREC runs, BEIR, CSV, pandas in   import trec, import csv, import parquet
+      error bars, confidence intervals  evaluate, then show
+      MAP, nDCG, precision at k         import trec --measures, aggregate
+      slices, group by; multi-class     evaluate --by; aggregate --over class
+      two models compared, a p-value    compare
+      a run that is out of memory       plan
+      Slurm, Kubernetes, a cloud        evaluate --cluster FILE
+      a table in LaTeX; for polars      table; export
+      thresholds, curves, LLM judges    Python: docs/how-do-i.md
     """
     click.get_current_context().with_resource(_plain_warnings())
+
+
+class _Brief(click.Command):
+    """A command whose help describes the options that most calls need, and names the others."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        if any(option.name in _RARE for option in self.params):
+            help = "Show all options and exit."
+            show: Any = {"is_flag": True, "is_eager": True, "expose_value": False, "callback": self._show_all}
+            self.params.append(click.Option(["--help-all"], help=help, **show))
+
+    def _show_all(self, ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value:
+            ctx.meta["all"] = True
+            click.echo(self.get_help(ctx), color=ctx.color)
+            ctx.exit()
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Describe the options; these in the order in which they were made, and rare ones by name."""
+        options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
+        rare = [] if "all" in ctx.meta else [option for option in options if option.name in _RARE]
+        with formatter.section("Options"):
+            formatter.write_dl([r for option in options if option not in rare and (r := option.get_help_record(ctx))])
+        if rare:
+            with formatter.section("More, which --help-all describes"):
+                look: Any = {"width": formatter.width - 2, "break_on_hyphens": False}
+                formatter.write(textwrap.indent(textwrap.fill(", ".join(o.opts[0] for o in rare), **look), "  ") + "\n")
 
 
 class Output:
@@ -245,6 +286,7 @@ class Choice(click.Choice[str]):
             raise click.BadParameter(f"{error.message}{hint}", ctx, param) from None
 
 
+_RARE = {CONVENTION, *READINGS, "unit", "prevalence_design", "n_resamples", "seed", "n_folds", "incomplete"}
 _FLAGS = {"named_by": "--name"}  # where they differ from the field
 _OLD_FLAGS = {"resamples": "n-resamples", "folds": "n-folds"}  # of any command
 
@@ -261,7 +303,8 @@ def option_of(record: type[Options], name: str, *flags: str, note: str = "", **s
     elif allowed is not None:
         made |= {"type": Choice(allowed), "show_default": True}
     elif least is not None:
-        made |= {"type": click.IntRange(least, most), "show_default": default is not None}
+        shown = None if most is not None and most >= 2**31 - 1 else most  # a limit that nobody meets
+        made |= {"type": click.IntRange(least, shown), "show_default": default is not None}
     else:
         made |= {"type": float if "float" in str(one.type) else str, "show_default": default is not None}
     flags = flags or (_FLAGS.get(name, f"--{name.replace('_', '-')}"),)
@@ -329,7 +372,7 @@ cluster_option = click.option(
 )
 
 
-def reading_options(note: str = "") -> list[Option[Any]]:
+def reading_options() -> list[Option[Any]]:
     """Make the options that say how labels, missing scores and ties are read, which a convention may set."""
     help = "Defaults of the options that follow: trec_eval sets --missing, --ties, --positive-from and --no-positives."
     of_convention = click.option(f"--{CONVENTION}", type=Choice(list(CONVENTIONS)), help=help)
@@ -337,19 +380,16 @@ def reading_options(note: str = "") -> list[Option[Any]]:
     return [
         of_convention,
         *(
-            option_of(EvaluationOptions, name, default=None, show_default=getattr(defaults, name) or False, note=note)
+            option_of(EvaluationOptions, name, default=None, show_default=getattr(defaults, name) or False)
             for name in READINGS
         ),
     ]
 
 
-def design_options(note: str = "") -> list[Option[Any]]:
+def design_options() -> list[Option[Any]]:
     """Make the options that say of what scores are a sample."""
     defaults = {"unit": False, "prevalence_design": ResamplingOptions().prevalence_design}
-    return [
-        option_of(ResamplingOptions, name, default=None, show_default=shown, note=note)
-        for name, shown in defaults.items()
-    ]
+    return [option_of(ResamplingOptions, name, default=None, show_default=shown) for name, shown in defaults.items()]
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:
@@ -361,7 +401,8 @@ def given(options: dict[str, Any]) -> dict[str, Any]:
 def command(example: str, *name: str, of: click.Group | None = None, **settings: Any) -> Option[Any]:
     """Make a command, of a group or of none, whose help ends with an example that works."""
     settings = {"context_settings": old_flags()} | settings
-    made: Option[Any] = (click if of is None else of).command(*name, epilog=epilog(example), **settings)
+    settings |= {"cls": _Brief, "epilog": epilog(example)}
+    made: Option[Any] = (click if of is None else of).command(*name, **settings)
     return made
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @cli.options_of(AggregationOptions, "level", "n_resamples", "seed", "incomplete")
 @cli.auxiliary_option
 @cli.data_sets_option
-@cli.with_options(*cli.reading_options(note="score stores only"), *cli.design_options(note="score stores only"))
+@cli.with_options(*cli.reading_options(), *cli.design_options())
 @cli.top_option
 @cli.output_option
 def aggregate(
@@ -71,8 +71,8 @@ _asking_options = cli.with_options(
     click.argument("store"),
     cli.options_of(ComparisonOptions, "estimator", "over", "sample", "level", "n_resamples", "seed", "incomplete"),
     cli.data_sets_option,
-    *cli.reading_options(note="score stores only"),
-    *cli.design_options(note="score stores only"),
+    *cli.reading_options(),
+    *cli.design_options(),
     click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Models to show."),
 )
 _question_options = cli.with_options(

@@ -49,7 +49,7 @@ _table_options = cli.with_options(
 @cli.by_option
 @cli.data_sets_option
 @_table_options
-@cli.with_options(*cli.reading_options(note="scores only"), *cli.design_options(note="scores only"))
+@cli.with_options(*cli.reading_options(), *cli.design_options())
 @click.option("--markdown", is_flag=True, help="Print a table in Markdown, for the summary of a job.")
 @cli.output_option
 def gate(
