@@ -91,14 +91,14 @@ def _is_cut(array: NDArray[Any], lead: tuple[int, ...], n_core: int = 0) -> bool
 class _Layout(NamedTuple):
     """Where items are put, so that those of a group are neighbours, and similar groups too."""
 
-    place: NDArray[np.int64]  # of each item; the last one of those in no group
+    place: NDArray[np.int64]  # of each item; the last one of those in no group; nothing, if all are where they were
     n_places: int
     stacks: list[tuple[NDArray[np.int64], slice]]  # the numbers of groups, and their places, as many for each
 
     def laid(self, array: NDArray[Any], role: str) -> NDArray[Any]:
         """Return an array with the items in their places."""
-        if self.n_places == self.place.size and np.array_equal(self.place, np.arange(self.n_places)):
-            return array
+        if not self.place.size:
+            return array[..., : self.n_places]
         found = np.full((*array.shape[:-1], self.n_places + 1), PADDING if role == "label" else 0, array.dtype)
         rows = found.reshape(-1, self.n_places + 1), array.reshape(-1, self.place.size)
         for to, of in zip(*rows, strict=True):  # which stay in a cache
@@ -106,8 +106,19 @@ class _Layout(NamedTuple):
         return found[..., :-1]
 
 
+_latest: tuple[Any, Any, Any] = (
+    None,
+    (),
+    None,
+)  # arguments and result of `_layout`: all tasks of a run have the same groups
+
+
 def _layout(code: NDArray[Any], kind: NDArray[np.int64], most: int, slack: float) -> _Layout:
     """Lay out the groups by their number, in stacks of one kind and of nearly one size, of so many places at most."""
+    global _latest
+    before, arrays, known = _latest  # at once: other threads have layouts too
+    if before == (most, slack) and all(map(np.array_equal, arrays, (code, kind))):
+        return known  # type: ignore[no-any-return]
     order = np.arange(code.size) if np.all(code[1:] >= code[:-1]) else np.argsort(code, kind="stable")
     of_group = code[order].astype(np.int64)
     counts = np.bincount(of_group[of_group >= 0], minlength=kind.size)
@@ -128,7 +139,10 @@ def _layout(code: NDArray[Any], kind: NDArray[np.int64], most: int, slack: float
     within = np.arange(code.size) - (np.cumsum(counts) - counts)[of_group] - np.count_nonzero(of_group < 0)
     place = np.empty(code.size, np.int64)
     place[order] = np.where(of_group < 0, at, start_of[of_group] + within)
-    return _Layout(place, at, stacks or [(alike, slice(0, 0))])  # nothing, so that there is a result
+    place = place[:0] if np.array_equal(place, np.arange(at)) else place
+    found = _Layout(place, at, stacks or [(alike, slice(0, 0))])  # nothing, so that there is a result
+    _latest = (most, slack), (code, kind), found
+    return found
 
 
 def _count_folds(code: NDArray[Any], fold: NDArray[Any], n_groups: int) -> NDArray[np.int64]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class Groups:
         """The number of combinations, empty ones included."""
         return math.prod(self.sizes.values())
 
-    @property
+    @cached_property
     def names(self) -> list[tuple[str, ...]]:
         """The labels of each group, as text."""
         words = [[str(label) for label in index] for index in self.indexes.values()]
