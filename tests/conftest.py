@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -92,6 +93,46 @@ def client() -> Iterator[Client]:
         Client(cluster) as client,
     ):
         yield client
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """A browser that keeps what pages write to its console."""
+    binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    driver = shutil.which("chromedriver")
+    if binary is None or driver is None:
+        pytest.skip("no browser here: apt-get install chromium chromium-driver")
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for word in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "window-size=1200,1000"):
+        options.add_argument(f"--{word}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    session = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    try:
+        yield session
+    finally:
+        session.quit()
+
+
+class Clock:
+    """A clock that stands still unless it is put forward."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of reports of progress."""
+    from aucpr_dask import progress
+
+    clock = Clock()
+    monkeypatch.setattr(progress.time, "monotonic", clock)
+    return clock
 
 
 @contextmanager

@@ -391,12 +391,6 @@ def test_bounds_of_positives_that_nobody_ranked() -> None:
         ap.area_bounds(score, label)
 
 
-@pytest.mark.parametrize("tolerance", [-1, math.nan, "small", None])
-def test_tolerances(tolerance: Any) -> None:
-    with pytest.raises(InvalidInputError, match="tolerance"):
-        ap.area_bounds(np.arange(3.0), np.array([0, 1, 1]), tolerance)
-
-
 # Stores
 
 

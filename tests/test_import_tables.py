@@ -389,12 +389,6 @@ class TestParquet:
         with pytest.raises(FileFormatError, match=message):
             load(path, label="y", **options)
 
-    def test_truncated(self, tmp_path):
-        path = self.write(tmp_path / "t.parquet", {"y": [1, 0], "a": [0.1, 0.2]})
-        path.write_bytes(path.read_bytes()[:-9])
-        with pytest.raises(FileFormatError, match="Parquet file cannot be read"):
-            load(path, label="y")
-
     def test_pyarrow_is_absent(self, tmp_path, monkeypatch):
         path = self.write(tmp_path / "t.parquet", {"y": [1, 0], "a": [0.1, 0.2]})
         monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -748,7 +748,6 @@ HOLE = ITEMS.assign(score=ITEMS["score"].where((ITEMS["model"] != "m1") | (ITEMS
     ("dataset", "options", "message"),
     [
         (ITEMS, {"estimator": "discrete"}, "no influence function"),
-        (ITEMS, {"prevalence_design": "free"}, "prevalence_design"),
         (HOLE, {}, "'m1': 1"),
         (LISTS, {}, "share no items"),
         (with_clusters(ITEMS).assign(n_positive=30), {"unit": "clusters"}, "belong to no cluster"),

@@ -22,6 +22,7 @@ from click.testing import CliRunner
 from conftest import pooled, queried
 from distributed import Client, LocalCluster
 from object_servers import BUCKET, Proxy, azure_server, object_server, static_server
+from test_resume import Stop, stop_after
 from test_run import assert_same_bits
 
 import aucpr_dask as ap
@@ -340,18 +341,6 @@ def test_files_from_elsewhere_are_imported(folder: str, storage: Proxy, tmp_path
 
 
 # Runs
-
-
-class Stop(Exception):
-    pass
-
-
-def stop_after(n: int) -> Any:
-    def on_progress(event: Any) -> None:
-        if event.tasks_done >= n:
-            raise Stop
-
-    return on_progress
 
 
 @server

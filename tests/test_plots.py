@@ -672,23 +672,19 @@ def test_the_prevalence_is_drawn_where_a_random_ranking_tends_to_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("plot", "options", "words"),
     [
-        ({"query": "none"}, "there is no such query"),
-        ({"top": 2.5}, "top must be a whole number from 1"),
-        ({"top": "3"}, "top must be a whole number from 1"),
+        ("forest", {"query": "none"}, "there is no such query"),
+        ("forest", {"top": 2.5}, "top must be a whole number from 1"),
+        ("forest", {"top": "3"}, "top must be a whole number from 1"),
+        ("precision_recall", {"query": "q1"}, "there is no such query"),
+        ("precision_recall", {"top": 2.5}, "top must be a whole number from 0 to 10"),
     ],
 )
-def test_options_of_leaderboards_are_checked(options: dict[str, object], words: str) -> None:
+def test_queries_and_numbers_of_models_are_checked(plot: str, options: dict[str, object], words: str) -> None:
+    scores = named(["a", "b"])
     with pytest.raises(InvalidInputError, match=words):
-        ap.evaluate(named(["a", "b"])).aucpr.plot.forest(**options)
-
-
-def test_a_query_that_is_not_there_is_not_in_the_title() -> None:
-    with pytest.raises(InvalidInputError, match="there is no such query"):
-        named(["a", "b"]).aucpr.plot.precision_recall(query="q1")
-    with pytest.raises(InvalidInputError, match="top must be a whole number from 0 to 10"):
-        named(["a", "b"]).aucpr.plot.precision_recall(top=2.5)
+        getattr((ap.evaluate(scores) if plot == "forest" else scores).aucpr.plot, plot)(**options)
 
 
 def test_means_over_queries_have_one_interval(clef_result: xr.Dataset) -> None:

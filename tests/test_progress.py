@@ -11,33 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import pooled
+from conftest import Clock, pooled
 from distributed import Client, LocalCluster
 from rich.console import Console
 
 import aucpr_dask as ap
-import aucpr_dask.progress as progress_module
 from aucpr_dask.progress import Progress, Tracker
 from aucpr_dask.progress import showing as view
 from aucpr_dask.progress.showing import RunWatcher, reporting, watching
 from aucpr_dask.storage import stores
 
 LINK = "http://127.0.0.1:8787/status"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(progress_module.time, "monotonic", clock)
-    return clock
 
 
 # How it is measured

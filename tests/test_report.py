@@ -7,7 +7,6 @@ import inspect
 import io
 import json
 import re
-import shutil
 import subprocess
 import tarfile
 import time
@@ -226,19 +225,16 @@ def test_one_sentence_says_who_leads_and_how_many_may(tmp_path: Path) -> None:
 
 def test_coverage_in_words_is_that_of_the_study() -> None:
     table = pd.read_csv(Path(__file__).parents[1] / "docs" / "study" / "intervals.csv")
-    table = table[(table["estimator"] == "average_precision") & (table["prevalence"] == 0.1)]
-    worst = table.groupby(["method", "n_items"])["coverage"].min().unstack()
-    found = {method: tuple(float(f"{share:.3f}") for share in row) for method, row in worst.iterrows()}
-    assert found == words.LOWEST_COVERAGE
-
-
-def test_coverage_of_rare_positives_is_that_of_the_study() -> None:
-    table = pd.read_csv(Path(__file__).parents[1] / "docs" / "study" / "intervals.csv")
-    table = table[(table["estimator"] == "average_precision") & (table["prevalence"] < 0.1)]
-    assert set(table["n_items"]) == {1000}
-    worst = table.groupby(["method", "prevalence"])["coverage"].min().unstack()
-    found = {method: tuple(float(f"{share:.3f}") for share in row) for method, row in worst.iterrows()}
-    assert found == words.RARE_COVERAGE
+    table = table[table["estimator"] == "average_precision"]
+    common, rare = table[table["prevalence"] == 0.1], table[table["prevalence"] < 0.1]
+    assert set(rare["n_items"]) == {1000}
+    for part, by, expected in (
+        (common, "n_items", words.LOWEST_COVERAGE),
+        (rare, "prevalence", words.RARE_COVERAGE),
+    ):
+        worst = part.groupby(["method", by])["coverage"].min().unstack()
+        found = {method: tuple(float(f"{share:.3f}") for share in row) for method, row in worst.iterrows()}
+        assert found == expected
     assert [round(1000 * share) for share in worst.columns] == list(words.STUDIED[:3])
 
 
@@ -430,24 +426,10 @@ class Reader:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
-    binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    driver = shutil.which("chromedriver")
-    if binary is None or driver is None:
-        pytest.skip("no browser here: apt-get install chromium chromium-driver")
-    webdriver = pytest.importorskip("selenium.webdriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    for word in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "window-size=1200,1000"):
-        options.add_argument(f"--{word}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+def browser(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Reader:
     downloads = tmp_path_factory.mktemp("downloads")
-    session = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    try:
-        session.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads)})
-        yield Reader(session, downloads)
-    finally:
-        session.quit()
+    chromium.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads)})
+    return Reader(chromium, downloads)
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from conftest import Clock
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from aucpr_dask.progress import showing as progress_module
 from aucpr_dask.progress.showing import console_for, reporting
 from aucpr_dask.schema.terms import FLAG_BITS
 from aucpr_dask.view.rankings import Document, ranking_view, rankings_view
@@ -195,21 +195,6 @@ def test_plain_is_strict_json() -> None:
     assert parsed["bad"] == [None, None]
     assert parsed["r"]["models"][0]["model"] == "a"
     assert (parsed["x"], parsed["n"], parsed["array"]) == (0.5, 3, [0, 1])
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(progress_module.time, "monotonic", clock)
-    return clock
 
 
 def log() -> Console:
