@@ -85,13 +85,19 @@ def no_scheduler_of_a_client_that_is_gone() -> None:
             dask.config.set(scheduler=None)
 
 
+@pytest.fixture(scope="session")
+def two_processes() -> Iterator[LocalCluster]:
+    """Two worker processes. To start them takes longer than most tests, so that files share them."""
+    from aucpr_dask.clusters.local import start_processes  # which look for work less often, and cost less in between
+
+    with start_processes(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+        yield cluster
+
+
 @pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
-    """Two worker processes that the tests of a file share."""
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
+def client(two_processes: LocalCluster) -> Iterator[Client]:
+    """A client of two worker processes."""
+    with Client(two_processes) as client:
         yield client
 
 

@@ -11,6 +11,7 @@ import pytest
 import xarray as xr
 from click.testing import CliRunner
 from conftest import pooled
+from distributed import Client
 
 import aucpr_dask as ap
 from aucpr_dask.accessor import Plots
@@ -65,7 +66,7 @@ TWO = xr.Dataset(
     {"model": ["a", "b"], "query": list("wxyz")},
 )
 TABLE = {"a": {"s": 0.1, "t": 0.3}, "b": {"s": 0.2, "t": 0.1}}
-SMALL = {"scenarios": "binormal", "n_items": 40, "estimators": "average_precision", "intervals": "logit", "cluster": 1}
+SMALL = {"scenarios": "binormal", "n_items": 40, "estimators": "average_precision", "intervals": "logit"}
 
 
 @pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewUnitsWarning")
@@ -83,8 +84,9 @@ SMALL = {"scenarios": "binormal", "n_items": 40, "estimators": "average_precisio
     ],
 )
 def test_old_names_of_parameters_work_with_a_warning(
-    function: Callable[..., Any], old: str, new: str, value: Any, others: dict[str, Any]
+    function: Callable[..., Any], old: str, new: str, value: Any, others: dict[str, Any], client: Client
 ) -> None:
+    others = others | {"cluster": client} if function is ap.simulate.study else others
     expected = function(**others, **{new: value})
     with pytest.warns(DeprecationWarning, match=f"{old}= of {function.__name__} is called {new}= now"):
         found = function(**others, **{old: value})
@@ -106,10 +108,11 @@ def test_old_names_of_progress_work_with_a_warning() -> None:
         _ = progress.rankings  # type: ignore[attr-defined]
 
 
-def test_old_flags_work_with_a_warning(tmp_path: Path) -> None:
+def test_old_flags_work_with_a_warning(client: Client, tmp_path: Path) -> None:
     ap.save_scores(pooled(3, 40), tmp_path / "scores.zarr")
     score, result = str(tmp_path / "scores.zarr"), str(tmp_path / "result.zarr")
-    words = ["evaluate", score, result, "--cluster", "1", "--intervals", "bootstrap,logit", "--resamples", "20"]
+    words = ["evaluate", score, result, "--cluster", client.scheduler.address]
+    words += ["--intervals", "bootstrap,logit", "--resamples", "20"]
     for command, old in (
         (words, "resamples"),
         (["report", result, f"{tmp_path}/r.html", "--interval", "logit"], "interval"),
