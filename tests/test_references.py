@@ -105,8 +105,36 @@ def test_levels_go_with_queries_and_normalise_an_estimate():
     np.testing.assert_allclose(beyond_chance, (0.9 - levels["random"]) / (1 - levels["random"]))
     ends = xr.DataArray([0.8, 1.0], dims="ci_bound")
     assert ap.normalised(ends, levels, zero="random").sizes == {"ci_bound": 2, "query": 2, "estimator": 1}
+    scores = xr.Dataset(
+        {"score": (("model", "query", "item"), [label + 0.5, -1.0 * label]), "label": label.astype("i1")}
+    )
+    result = ap.evaluate(scores.assign_coords(model=["good", "bad"]), ["average_precision", "precision_at(2)"])
+    with pytest.raises(InvalidInputError, match=r"levels lack an estimator[\s\S]*precision_at"):
+        ap.normalised(result, levels)
+    levels_of_both = ap.reference_levels(label, ["precision_at(2)", "average_precision"])
+    np.testing.assert_allclose(levels_of_both["random"].sel(estimator="precision_at(2)"), [0.25, 0.75])
+    beyond = ap.normalised(result, levels_of_both, zero="random")
+    for name in ("average_precision", "precision_at(2)"):
+        one = {"estimator": name}
+        low, high = levels_of_both["random"].sel(one), levels_of_both["maximum"].sel(one)
+        for part in ("estimate", "interval"):
+            expected = (result[part].sel(one) - low) / (high - low)
+            xr.testing.assert_allclose(beyond[part].sel(one), expected.transpose(*beyond[part].sel(one).dims))
+    assert "average precision beyond chance" in repr(ap.compare(beyond).aucpr)
     assert worst.values.tolist() == [[0.0], [0.0]]
     assert best.values.tolist() == [[1.0], [1.0]]
+
+
+def test_levels_of_runs_count_positives_that_they_do_not_list():
+    label, n_positive = xr.DataArray([1, 0, 1, 0, 0], dims="item"), xr.DataArray(4)
+    names = ["average_precision", "recall_at(2)", "precision_at(10)", "gain_area"]
+    levels = ap.reference_levels(label, names, n_positive=n_positive)
+    orders = np.array([*{*itertools.permutations(label.values.tolist())}])
+    score = np.broadcast_to(np.arange(5.0)[::-1], orders.shape)
+    areas = ap.estimate(score, orders, names, n_positive=np.full(len(orders), 4))
+    np.testing.assert_allclose(levels["random"][:3], areas.mean(axis=0)[:3])
+    np.testing.assert_allclose(levels["maximum"][:3], areas.max(axis=0)[:3])
+    assert np.isnan(levels["random"][3])
 
 
 def test_invalid_options():

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.errors import InvalidInputError, few
 from aucpr_dask.evaluation.alignment import joined, named_dimensions, numeric, one_dimension
 from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.evaluation.rankings import negative_scale
 from aucpr_dask.schema.checks import choose, fraction, refuse_outside
 from aucpr_dask.schema.estimators import estimator_names, parse_estimator
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.terms import ESTIMATOR, ITEM
+from aucpr_dask.schema.terms import ESTIMATOR, ITEM, NORMALISED
+
+Area = TypeVar("Area", xr.DataArray, xr.Dataset)
 
 
 def reference_levels(
     label: xr.DataArray | None = None,
     estimator: str | Sequence[str] = "average_precision",
     *,
+    n_positive: xr.DataArray | None = None,
     positive_weight: xr.DataArray | None = None,
     negative_weight: xr.DataArray | None = None,
     prevalence: float | None = None,
@@ -43,6 +46,9 @@ def reference_levels(
         Hard labels, or a plain array of them; None with soft ones.
     estimator : str or sequence of str
         Names from the registry.
+    n_positive : xarray.DataArray, optional
+        All positives, also those that are no items, as in stores of runs: the levels are those of the items that a run
+        lists, in another order.
     positive_weight, negative_weight : xarray.DataArray, optional, shape (..., item)
         Soft labels.
     prevalence, unjudged, positive_from, dim
@@ -53,8 +59,8 @@ def reference_levels(
     xarray.Dataset
         ``minimum``, ``maximum`` and ``random``, over the other dimensions and ``estimator``. ``random`` is the
         exact expectation over all orders of items with hard labels, ties aside, for the estimators that are sums
-        over single positives (average precision, the trapezoids, discrete, continuous, the gain area) and one half
-        for the ROC area; NaN for the others.
+        over single positives (average precision, the trapezoids, discrete, continuous, the gain area), for precision
+        and recall at k, and one half for the ROC area; NaN for the others.
 
     Raises
     ------
@@ -83,7 +89,7 @@ def reference_levels(
             ("negative_weight", negative_weight),
         )
     )
-    labels: dict[str, Any] = {"label": label}
+    labels: dict[str, Any] = {"label": label} | ({} if n_positive is None else {"n_positive": n_positive})
     options: dict[str, Any] = {"prevalence": prevalence, "unjudged": unjudged, "positive_from": positive_from}
     weights = {"positive_weight": positive_weight, "negative_weight": negative_weight}
     given = {name: weight for name, weight in weights.items() if weight is not None}
@@ -115,7 +121,8 @@ def reference_levels(
         elif label is not None:
             is_positive = label >= (positive_from or 1)
             is_item = label >= (0 if unjudged == "drop" else -1)
-            sizes = is_positive.sum(dim), (is_item & ~is_positive).sum(dim)
+            n_ranked = is_positive.sum(dim)
+            sizes = n_ranked, (is_item & ~is_positive).sum(dim), n_ranked if n_positive is None else n_positive
             random[{ESTIMATOR: position}] = xr.apply_ufunc(
                 _expected,
                 *sizes,
@@ -127,16 +134,17 @@ def reference_levels(
     return xr.Dataset({"minimum": minimum, "maximum": maximum, "random": random})
 
 
-def normalised(area: xr.DataArray, levels: xr.Dataset, *, zero: str = "minimum") -> xr.DataArray:
+def normalised(area: Area, levels: xr.Dataset, *, zero: str = "minimum") -> Area:
     """Return where an area lies between two levels: ``(area - zero) / (maximum - zero)``.
 
     With ``zero="random"`` this is the area beyond chance, ``(AP - chance) / (1 - chance)``.
 
     Parameters
     ----------
-    area : xarray.DataArray
+    area : xarray.DataArray or Dataset
         Estimates, with or without the dimension ``estimator``; or their intervals, whose ends are normalised with the
-        levels of this sample.
+        levels of this sample; or a result, whose estimates, standard errors, intervals and replicates are: its means
+        and comparisons are those of normalised areas.
     levels : xarray.Dataset
         The result of :func:`reference_levels` for the same labels.
     zero : {"minimum", "random"}
@@ -144,7 +152,7 @@ def normalised(area: xr.DataArray, levels: xr.Dataset, *, zero: str = "minimum")
 
     Returns
     -------
-    xarray.DataArray
+    xarray.DataArray or Dataset
         0 for the worst or a random ranking and 1 for the best; NaN where the two are equal.
 
     Examples
@@ -158,15 +166,30 @@ def normalised(area: xr.DataArray, levels: xr.Dataset, *, zero: str = "minimum")
     0.687
     """
     choose(("minimum", "random"), zero, "zero")
-    for name, given, kind in (("area", area, xr.DataArray), ("levels", levels, xr.Dataset)):
+    is_result = isinstance(area, xr.Dataset) and "estimate" in area
+    estimates = area["estimate"] if is_result else area
+    for name, given, kind in (("area", estimates, xr.DataArray), ("levels", levels, xr.Dataset)):
         is_right = isinstance(given, kind) and (name == "area" or {zero, "maximum"} <= set(given.data_vars))
         if not is_right or (name == "area" and given.dtype.kind != "f"):
             what = f"{name} are the estimates" if name == "area" else f"{name} are what reference_levels returns"
             allowed = "a DataArray of floats" if name == "area" else "a Dataset with minimum, random and maximum"
             remedy = "area=result['estimate'], levels=reference_levels(label)"
             raise InvalidInputError(what, f"argument {name!r}", type(given).__name__, allowed, remedy)
-    width = levels["maximum"] - levels[zero]
-    return (area - levels[zero]) / width.where(width > 0)
+    if ESTIMATOR in estimates.coords and ESTIMATOR in levels.dims:
+        names = [str(name) for name in np.atleast_1d(estimates[ESTIMATOR].values)]
+        if lacking := [name for name in names if name not in levels[ESTIMATOR].values]:
+            received, remedy = few(map(repr, lacking)), "reference_levels(label, estimators of the result)"
+            raise InvalidInputError("levels lack an estimator", "argument 'levels'", received, remedy=remedy)
+        levels = levels.sel({ESTIMATOR: names if estimates[ESTIMATOR].ndim else names[0]})
+    low, width = levels[zero], levels["maximum"] - levels[zero]
+    width = width.where(width > 0)
+    if not is_result:
+        return (area - low) / width
+    moved = {name: (area[name] - low) / width for name in ("estimate", "interval", "replicate") if name in area}
+    if "standard_error" in area:
+        moved["standard_error"] = area["standard_error"] / width
+    moved = {name: one.transpose(*area[name].dims, ...).assign_attrs(area[name].attrs) for name, one in moved.items()}
+    return area.assign(moved).assign_attrs({NORMALISED: zero})  # type: ignore[no-any-return]
 
 
 def unachievable_precision(recall: Any, prevalence: float) -> Any:
@@ -219,12 +242,18 @@ def _labelled(array: Any, name: str, dims: tuple[str, ...]) -> Any:
     return array
 
 
-def _expected(n_positive: int, n_negative: int, *, name: str, prevalence: float | None) -> float:
-    """Return the expected area of a random ranking; NaN for an estimator that has no closed form."""
-    if name not in STEPS:
+def _expected(n_positive: int, n_negative: int, total: float, *, name: str, prevalence: float | None) -> float:
+    """Return the expected area of a random ranking, of `total` positives; NaN where it has no closed form."""
+    spec, place = parse_estimator(name)
+    n_items = n_positive + n_negative
+    if spec.is_cutoff and total > 0 and n_items > 0:
+        found = n_positive * min(place, n_items) / n_items
+        return float(found / (place if name.startswith("precision") else total))
+    if name not in STEPS or not total > 0 or (name == "gain_area" and total > n_positive):
         return np.nan
     scale = negative_scale(prevalence, n_positive, n_negative)
-    return _expected_area(name, int(n_positive), int(n_negative), scale)
+    area = _expected_area(name, int(n_positive), int(n_negative), scale) if n_positive > 0 else 0.0
+    return float(area * n_positive / total)
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

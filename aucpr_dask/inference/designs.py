@@ -17,7 +17,18 @@ from aucpr_dask.evaluation.results import laid_out
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
 from aucpr_dask.schema.options import ADJUSTMENTS, SAMPLES
-from aucpr_dask.schema.terms import COMPUTED_BY, ESTIMATOR, LOWER, MEASURE, METHOD, QUERY, UNIT, in_words, plural
+from aucpr_dask.schema.terms import (
+    COMPUTED_BY,
+    ESTIMATOR,
+    LOWER,
+    MEASURE,
+    METHOD,
+    NORMALISED,
+    QUERY,
+    UNIT,
+    in_words,
+    plural,
+)
 
 UNITS, ITEMS, BOTH = SAMPLES
 BY_P_VALUE = ("holm", "benjamini_hochberg", "none")  # adjustments without joint replicates
@@ -111,7 +122,8 @@ def measured(attrs: Mapping[Any, Any], name: object = None) -> str:
     ('average precision', 'ndcg_cut_10')
     """
     name = _recorded(attrs) if name is None else name
-    return str(name) if UNIT in attrs else in_words(str(name))
+    beyond = {"random": " beyond chance", "minimum": " above the worst"}.get(attrs.get(NORMALISED, ""), "")
+    return f"{name if UNIT in attrs else in_words(str(name))}{beyond}"
 
 
 def _recorded(attrs: Mapping[Any, Any]) -> object:

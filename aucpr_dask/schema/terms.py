@@ -25,7 +25,17 @@ ESTIMATOR, METHOD, BOUND, GRADE = "estimator", "interval_method", "ci_bound", "g
 OLD_METHOD = "method"  # what results of version 0.1 call it, and xarray a keyword of `sel`
 LOWER = "lower_is_better"  # the attribute that names the measures of which less is better
 COMPUTED_BY = "computed_by"  # the attribute that names another package
-OF_VALUES = ("measure", "unit", LOWER, COMPUTED_BY, "negated", "columns_left_out", "averaged_over")  # attributes
+NORMALISED = "normalised"  # the attribute that says which level became 0
+OF_VALUES = (
+    "measure",
+    "unit",
+    LOWER,
+    COMPUTED_BY,
+    NORMALISED,
+    "negated",
+    "columns_left_out",
+    "averaged_over",
+)  # attributes
 MEASURE, UNIT = "measure", "unit"  # of values of any measure: a dimension or an attribute, and the word for a query
 RESAMPLE, FOLD = "resample", "fold"
 GROUP, GROUPS = "group", "groups of items"  # the name of labels without one; an axis for all groups, in blocks only

@@ -144,7 +144,7 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, method: str | Non
     name = names[0] if estimator is None else estimator
     if name not in names:
         what = f"this {terms.MEASURE if are_values(means) else terms.ESTIMATOR} is not in the result"
-        remedy = f"evaluate again with --estimator {name}" if name in ESTIMATORS else None
+        remedy = f"evaluate again with --estimator {name}" if name.partition("(")[0] in ESTIMATORS else None
         raise InvalidInputError(what, path or None, repr(name), ", ".join(names), remedy)
     means = means.sel({terms.ESTIMATOR: name}).isel({terms.METHOD: 0}, missing_dims="ignore")
     estimate = np.atleast_1d(means["estimate"].values)
@@ -173,6 +173,7 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, method: str | Non
         "n_classes": means.attrs.get("n_classes"),
         "average": means.attrs.get("average"),
         "unit": means.attrs.get(terms.UNIT),  # what a query of values of a measure is called
+        terms.NORMALISED: means.attrs.get(terms.NORMALISED),
     }
 
 
@@ -186,7 +187,8 @@ def best(ranking: Document, top: int | None) -> Document:
 
 def _attrs_of(ranking: Document) -> dict[str, str]:
     """Return what a result says of its units, as the names of measures are chosen by."""
-    return {} if ranking["unit"] is None else {terms.UNIT: ranking["unit"]}
+    known = {name: ranking.get(name) for name in (terms.UNIT, terms.NORMALISED)}
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def about(ranking: Document) -> str:

@@ -86,6 +86,7 @@ def estimator_terms(subjects: Sequence[Subject]) -> list[dict[str, str | None]]:
     if any(subject.node.attrs.get("ties") == "trec_eval" for subject in subjects):
         for term in terms:
             text = str(term["text"]).replace("at the positive's own tie group", "at the positive's own place")
+            text = text.replace(", expected over random orders of tied items", "")
             term["text"] = text.replace("equals scikit-learn's", "equals trec_eval's")
     return terms
 

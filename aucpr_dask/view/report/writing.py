@@ -327,7 +327,9 @@ def _units(subject: Subject) -> list[dict[str, str]]:
             facts.append("no estimate")
         else:
             best = int(np.nanargmax(direction(node.attrs, subject.estimators[0]) * column))
-            facts.append(f"best {models[best]} {column[best]:.4f}, median {np.nanmedian(column):.4f}")
+            n_others = int((column == column[best]).sum()) - 1
+            which = f"{models[best]}{f' and {n_others} more' if n_others else ''}"
+            facts.append(f"best {which} {column[best]:.4f}, median {np.nanmedian(column):.4f}")
         units.append({"name": name, "facts": "; ".join(facts)})
     return units
 
