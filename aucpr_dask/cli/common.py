@@ -134,24 +134,23 @@ def _plain_warnings() -> Iterator[None]:
 )
 @click.version_option(ap.__version__, prog_name="aucpr-dask")
 def main() -> None:
-    r"""Area under the precision-recall curve (AUC PR, average precision) for thousands of rankers at once.
+    """Area under the precision-recall curve (AUC PR, average precision) for thousands of rankers at once.
 
     Scores of many models go into a store (import), every ranking is evaluated on all cores or on a Dask cluster
     (evaluate), and the answer is a store of estimates and confidence intervals that opens in xarray. Paths may be
     URLs, such as s3://bucket/scores.zarr.
 
     \b
-    To get                              use
-      TREC runs, BEIR, CSV, pandas in   import trec, import csv, import parquet
-      error bars, confidence intervals  evaluate, then show
-      MAP, nDCG, precision at k         import trec --measures, aggregate
-      slices, group by; multi-class     evaluate --by; aggregate --over class
-      two models compared, a p-value    compare
-      a run that is out of memory       plan
-      Slurm, Kubernetes, a cloud        evaluate --cluster FILE
-      a table in LaTeX; for polars      table; export
-      thresholds, curves, LLM judges    Python: docs/how-do-i.md
-    """
+    TREC runs, BEIR, CSV, pandas in:    import trec, import csv, import parquet
+    error bars, confidence intervals:   evaluate, then show
+    MAP, nDCG, precision at k:          import trec --measures, aggregate
+    slices, group by; multi-class:      evaluate --by; aggregate --over class
+    two models compared, a p-value:     compare
+    a run that is out of memory:        plan
+    Slurm, Kubernetes, a cloud:         evaluate --cluster FILE
+    a table in LaTeX; for polars:       table; export
+    thresholds, curves, LLM judges:     Python: docs/how-do-i.md
+    """  # noqa: D301
     click.get_current_context().with_resource(_plain_warnings())
 
 
