@@ -40,6 +40,11 @@ OPTIONS: dict[str, Any] = {"estimators": ["average_precision", "continuous"], "i
 OPTIONS |= {"n_resamples": 100, "keep_replicates": True}
 
 
+@pytest.fixture(scope="module")
+def client(client_of_processes: Client) -> Client:
+    return client_of_processes
+
+
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 1000)
