@@ -339,16 +339,13 @@ def evaluate(
 
     Examples
     --------
-    >>> import xarray as xr
-    >>> scores = xr.Dataset(
-    ...     {"score": (("model", "item"), [[4.0, 3, 2, 1], [1, 2, 3, 4]]), "label": ("item", [1, 1, 0, 0])},
-    ...     coords={"model": ["good", "bad"]},
-    ... )
-    >>> result = evaluate(scores)
-    >>> result["estimate"].values.round(4)
-    array([1.    , 0.4167])
-    >>> str(result["estimate"].idxmax("model").item())
-    'good'
+    >>> import numpy as np, xarray as xr
+    >>> label = np.arange(500) % 10 == 0
+    >>> score = np.random.default_rng(0).normal(size=(2, 500)) + np.outer([1.0, 2.0], label)
+    >>> variables = {"score": (("model", "item"), score), "label": ("item", label)}
+    >>> result = evaluate(xr.Dataset(variables, {"model": ["old", "new"]}))
+    >>> result["estimate"].values.round(3), result["interval"].sel(model="new").values.round(3)
+    (array([0.252, 0.694]), array([0.543, 0.801]))
     """
     if by is not None:
         scores, by = with_labels(scores, by)

@@ -42,6 +42,11 @@ def open_result(url: str | Path | Store, *, chunks: Any = None) -> terms.Scores:
     ------
     StoreError
         If there is no finished result at `url`.
+
+    Examples
+    --------
+    >>> result = open_result("result.zarr")  # of run, or of the command; doctest: +SKIP
+    >>> result["estimate"].sel(model="bm25").mean("query")  # doctest: +SKIP
     """
     from aucpr_dask.storage.stores import open_store  # with Zarr, which results in memory do without
 

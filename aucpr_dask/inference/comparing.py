@@ -165,13 +165,10 @@ def compare(
     data sets; it is too narrow where `tau` is small and little known. ``i_squared`` is the share of ``tau**2`` in the
     variance of a typical estimate (that of metafor, not Higgins's from Q).
 
-    Variances within data sets are those by influence (scores), between queries (ten or more each), or of the replicates
-    that a result keeps. They are averaged over the data sets in proportion to 1 / n, n the effective positives or the
-    queries: used one by one, they are small where areas are near 1 and so differ little, and pull the mean to 0. A
-    result with ``difference_variance(model, other_model)`` and nothing that it comes from has them used as they stand.
-
-    ``probability`` follows from a flat prior of the mean and half a Student distribution (4 degrees of freedom, scale
-    0.1) for ``tau``, on a grid. It needs no adjustment, and depends on the prior where there are few data sets.
+    Variances within data sets are those by influence (scores), between queries, or of the replicates that a result
+    keeps, averaged in proportion to 1 / n, n the effective positives or the queries: used one by one, they pull the
+    mean to 0 where areas are near 1. ``probability`` follows from a flat prior of the mean and half a Student
+    distribution (4 degrees of freedom, scale 0.1) for ``tau``; it needs no adjustment.
 
     References
     ----------
@@ -182,18 +179,19 @@ def compare(
 
     Examples
     --------
-    >>> areas = [[0.2, 0.4, 0.6, 0.3, 0.5], [0.1, 0.2, 0.5, 0.1, 0.2], [0.2, 0.5, 0.5, 0.3, 0.6]]
-    >>> result = xr.Dataset(
-    ...     {"estimate": (("model", "query"), areas)},
-    ...     coords={"model": ["bm25", "tfidf", "neural"], "query": list("abcde")},
-    ... )
-    >>> comparison = compare(result, "bm25")
-    >>> comparison["difference"].values.round(3)
-    array([ 0.  , -0.18,  0.02])
-    >>> comparison["p_value"].values
-    array([1.    , 0.0625, 1.    ])
+    >>> areas = {
+    ...     "bm25": [0.2, 0.4, 0.6, 0.3, 0.5, 0.4, 0.3, 0.5],
+    ...     "tfidf": [0.1, 0.2, 0.5, 0.1, 0.2, 0.3, 0.2, 0.3],
+    ...     "neural": [0.2, 0.5, 0.5, 0.3, 0.6, 0.5, 0.3, 0.5],
+    ... }
+    >>> estimate = xr.DataArray(list(areas.values()), {"model": list(areas), "query": list("abcdefgh")})
+    >>> comparison = compare(estimate.to_dataset(name="estimate"), "bm25")
+    >>> comparison["difference"].values.round(3), comparison["p_adjusted"].values.round(3)
+    (array([ 0.   , -0.162,  0.025]), array([1.   , 0.008, 1.   ]))
+    >>> comparison["simultaneous_interval"].sel(model="tfidf").values.round(3)
+    array([-0.226, -0.099])
     >>> comparison.attrs["design"]  # doctest: +NORMALIZE_WHITESPACE
-    'signs flipped: the differences on 5 queries, each with its items, all 32 choices of signs; fixed: the 3 models;
+    'signs flipped: the differences on 8 queries, each with its items, all 256 choices of signs; fixed: the 3 models;
     exact if differences are jointly symmetric'
     """
     question = ComparisonOptions.among(locals())
@@ -326,6 +324,15 @@ def open_comparison(url: str | Path, *, chunks: Any = None) -> Scores:
     ------
     StoreError
         If there is no finished comparison at `url`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> result = xr.Dataset({"estimate": (("model", "query"), [[0.2, 0.4, 0.6], [0.3, 0.4, 0.7]])})
+    >>> place = tempfile.mkdtemp() + "/comparison.zarr"
+    >>> save_comparison(compare(result), place)
+    >>> float(open_comparison(place)["difference"][1, 0].round(3))
+    0.067
     """
     from aucpr_dask.storage.stores import open_store
 

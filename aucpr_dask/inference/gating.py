@@ -155,20 +155,11 @@ def gate(
 ) -> Gate | Gates:
     """Tell whether a candidate is better than a baseline, or at least not worse by more than a margin.
 
-    The verdict follows from the interval of the paired difference, candidate minus baseline:
-
-    - *better* if all of it is above 0, whatever the margin;
-    - *not worse* if none of it is below -margin. Without a margin, this happens only where the interval begins at 0
-      exactly, as between two models that are equal on every query;
-    - *worse* if all of it is below -margin;
-    - *cannot tell* otherwise: there are too few data.
-
-    The interval decides, not the p-value. With sign flips the two come from different distributions, of flipped
-    deviations and of flipped differences, so near the level they may disagree.
-
-    The first two pass. The interval of level 0.95 is two-sided, so a candidate that is worse by more than the margin
-    passes with a probability of at most 0.025, and one that is not is called worse with at most 0.025. For one-sided
-    tests at 5 %, take ``level=0.9``. Of several candidates, these probabilities concern any error among them.
+    The verdict follows from the interval of the paired difference, candidate minus baseline: *better* if all of it is
+    above 0, *not worse* if none of it is below -margin, *worse* if all of it is, and otherwise *cannot tell*. The first
+    two pass. The interval is two-sided, so at level 0.95 a candidate that is worse by more than the margin passes with
+    a probability of at most 0.025, and one that is not is called worse with at most 0.025; of several candidates, any
+    of them. The p-value comes from another distribution, and near the level the two may disagree.
 
     Parameters
     ----------

@@ -75,12 +75,12 @@ def export(
     --------
     >>> import pathlib, tempfile, xarray as xr, aucpr_dask
     >>> scores = xr.Dataset(
-    ...     {"score": (("model", "item"), [[3.0, 2, 1]]), "label": ("item", [1, 0, 1])}, coords={"model": ["=a"]}
+    ...     {"score": (("model", "item"), [[3.0, 2, 1]]), "label": ("item", [1, 0, 1])}, coords={"model": ["a"]}
     ... )
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "result.csv"
     >>> export(aucpr_dask.evaluate(scores), file)
     >>> file.read_text().splitlines()[1].split(",")[:3]
-    ["'=a", 'average_precision', '0.8333333333333333']
+    ['a', 'average_precision', '0.8333333333333333']
     """
     if is_remote(os.fspath(path)):
         remedy = "name a local path, and copy the output"

@@ -127,6 +127,16 @@ def run(
         the scheduler is lost. All tasks that are done are kept.
     InvalidInputError, MissingScoresError
         See :func:`aucpr_dask.evaluate`; before the first task if the metadata show it.
+
+    Examples
+    --------
+    >>> import tempfile, xarray as xr, aucpr_dask as ap
+    >>> folder = tempfile.mkdtemp()
+    >>> scores = xr.Dataset({"score": (("model", "item"), [[0.9, 0.1, 0.4]]), "label": ("item", [1, 0, 1])})
+    >>> ap.save_scores(scores, f"{folder}/scores.zarr")
+    >>> result = run(f"{folder}/scores.zarr", f"{folder}/result.zarr")
+    >>> float(ap.open_result(f"{folder}/result.zarr")["estimate"][0])
+    1.0
     """
     from aucpr_dask.progress.showing import watching
 

@@ -64,6 +64,11 @@ def open_scores(url: str | Path | Store, *, chunks: Any = "auto") -> terms.Score
         If there is no finished score store at `url`.
     InvalidInputError
         If its contents are not valid.
+
+    Examples
+    --------
+    >>> scores = open_scores("s3://bucket/scores.zarr")  # doctest: +SKIP
+    >>> scores["clef-tar"].to_dataset()["score"].sel(model="bm25")  # of one data set; doctest: +SKIP
     """
     url = concealed(url)
     try:
