@@ -88,7 +88,7 @@ class ForeignStoreError(StoreError):
 
 
 class UnreachableError(StoreError):
-    """A store that does not answer, answers with an error, or may not be read: retrying may help."""
+    """A remote store that does not answer, or answers with an error: retrying may help."""
 
 
 class OtherRunError(StoreError):

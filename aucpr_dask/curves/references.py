@@ -16,7 +16,7 @@ from aucpr_dask.evaluation.rankings import negative_scale
 from aucpr_dask.schema.checks import choose, fraction, refuse_outside
 from aucpr_dask.schema.estimators import estimator_names, parse_estimator
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.terms import ESTIMATOR, ITEM, NORMALISED
+from aucpr_dask.schema.terms import ESTIMATOR, GRADE, ITEM, NORMALISED
 
 Area = TypeVar("Area", xr.DataArray, xr.Dataset)
 
@@ -89,6 +89,8 @@ def reference_levels(
             ("negative_weight", negative_weight),
         )
     )
+    if n_positive is not None and GRADE in n_positive.dims:  # counted from each grade, as stores of runs keep it
+        n_positive = n_positive.sel({GRADE: positive_from or 1}, drop=True)
     labels: dict[str, Any] = {"label": label} | ({} if n_positive is None else {"n_positive": n_positive})
     options: dict[str, Any] = {"prevalence": prevalence, "unjudged": unjudged, "positive_from": positive_from}
     weights = {"positive_weight": positive_weight, "negative_weight": negative_weight}
