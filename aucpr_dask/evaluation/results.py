@@ -45,7 +45,7 @@ def open_result(url: str | Path | Store, *, chunks: Any = None) -> terms.Scores:
 
     Examples
     --------
-    >>> result = open_result("result.zarr")  # of run, or of the command; doctest: +SKIP
+    >>> result = open_result("result.zarr")  # doctest: +SKIP
     >>> result["estimate"].sel(model="bm25").mean("query")  # doctest: +SKIP
     """
     from aucpr_dask.storage.stores import open_store  # with Zarr, which results in memory do without

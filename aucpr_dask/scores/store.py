@@ -68,7 +68,7 @@ def open_scores(url: str | Path | Store, *, chunks: Any = "auto") -> terms.Score
     Examples
     --------
     >>> scores = open_scores("s3://bucket/scores.zarr")  # doctest: +SKIP
-    >>> scores["clef-tar"].to_dataset()["score"].sel(model="bm25")  # of one data set; doctest: +SKIP
+    >>> scores["clef-tar"].to_dataset()["score"].sel(model="bm25")  # doctest: +SKIP
     """
     url = concealed(url)
     try:
