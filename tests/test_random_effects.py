@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -189,3 +190,33 @@ def test_the_command_compares_over_data_sets(tmp_path: Path) -> None:
     (comparison,) = json.loads(answer.stdout)["comparisons"]
     assert comparison["facts"]["method"] == "random_effects"
     assert np.sum(comparison["pairs"][0]["probability"]) == pytest.approx(2)
+
+
+def test_gate_gives_the_interval_of_compare_and_ranks_say_why_they_flip_signs() -> None:
+    tree = rankings()
+    pair = xr.DataTree.from_dict({name: node.to_dataset().sel(model=["m0", "m2"]) for name, node in tree.items()})
+    compared = ap.compare(pair, "m0", over="dataset").sel(model="m2")
+    gate = ap.gate(tree, "m2", "m0", over="dataset")
+    assert (gate.method, gate.difference, gate.p_value) == (
+        "random_effects",
+        compared["difference"],
+        compared["p_value"],
+    )
+    np.testing.assert_allclose(gate.interval, compared["interval"], rtol=1e-12)
+    assert ap.gate(tree, "m2", "m0", over="dataset", method="sign_flip").method == "sign_flip"
+    ranking = ap.rank(tree, over="dataset")
+    assert ranking.attrs["method"] == "sign_flip"
+    assert "which random effects (compare) lack" in ranking.attrs["design"]
+
+
+@pytest.mark.parametrize("ask", [lambda tree: ap.compare(tree, "m0", over="dataset"), lambda tree: ap.friedman(tree)])
+def test_results_with_repeats_are_averaged_over_data_sets(ask: Any) -> None:
+    tree, other = rankings(), rankings(seed=1)
+    nodes = {}
+    for name, node in tree.items():
+        again = node["score"].copy(data=other[name]["score"].values[:, :1] + node["score"].values)
+        score = xr.concat([node["score"], again], "repeat")
+        nodes[name] = xr.Dataset({"score": score.transpose("model", "repeat", "item"), "label": node["label"]})
+    result = ap.evaluate(xr.DataTree.from_dict(nodes))
+    means = {name: ap.aggregate(node.to_dataset())[["estimate"]] for name, node in result.items()}
+    xr.testing.assert_equal(ask(result), ask(xr.DataTree.from_dict(means)))

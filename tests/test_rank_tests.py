@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
+from click.testing import CliRunner
 from reference_cases import oracle
 
 import aucpr_dask as ap
+from aucpr_dask.cli import main
 from aucpr_dask.errors import InvalidInputError
 
 CASES = oracle("learners")
@@ -61,3 +66,24 @@ def test_too_few_models_and_other_data() -> None:
         ap.friedman(result, over="query", posthoc="t")
     with pytest.raises(InvalidInputError, match="no mean ranks"):
         result.aucpr.plot.critical_difference()
+
+
+def test_the_command_shows_mean_ranks_and_refuses_what_they_do_not_have(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    label = random.integers(0, 2, (9, 60))
+    score = random.normal(size=(4, 9, 60)) + np.arange(4)[:, None, None] * label
+    variables = {"score": (("model", "query", "item"), score), "label": (("query", "item"), label)}
+    scores = xr.Dataset(variables, {"model": list("abcd"), "query": list("123456789")})
+    ap.save_scores(scores, url := str(tmp_path / "s.zarr"))
+    done = CliRunner().invoke(main, ["compare", url, "--method", "friedman"])
+    assert done.exit_code == 0, done.output
+    tested = ap.friedman(scores, over="query")
+    assert f"critical distance {float(tested['critical_distance']):.2f} (Nemenyi)" in done.stdout
+    assert "sample: 9 queries" in done.stdout
+    assert "ranks forget by how much models differ" in done.stdout
+    document = json.loads(CliRunner().invoke(main, ["compare", url, "--method", "friedman", "--json"]).stdout)
+    models = pd.DataFrame(document["comparisons"][0]["models"])
+    assert models["model"].tolist() == list("dcba")
+    np.testing.assert_allclose(models["mean_rank"], np.sort(tested["mean_rank"]))
+    refused = CliRunner().invoke(main, ["compare", url, "--method", "friedman", "--baseline", "a"])
+    assert (refused.exit_code, "received: baseline" in refused.stderr) == (2, True)

@@ -9,7 +9,7 @@ import click
 
 import aucpr_dask as ap
 from aucpr_dask.cli import common as cli
-from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.errors import InvalidInputError, few
 from aucpr_dask.schema.options import AggregationOptions, ComparisonOptions, EvaluationOptions
 from aucpr_dask.schema.terms import QUERY
 
@@ -97,10 +97,10 @@ _baseline_option = click.option(
 )
 @_baseline_option
 @cli.method_option(
-    "sign_flip bootstrap_t bootstrap t wilcoxon random_effects influence rank_swap",
+    "sign_flip bootstrap_t bootstrap t wilcoxon random_effects friedman influence rank_swap",
     "Of units: sign_flip (default), bootstrap_t, bootstrap, t or wilcoxon; random_effects (default over data sets "
     "whose variances are known: scores, replicates, or ten queries each); of items: influence (default, where the "
-    "estimator or an option has influences), bootstrap or rank_swap.",
+    "estimator or an option has influences), bootstrap or rank_swap. friedman tests mean ranks of all models.",
 )
 @cli.option_of(ComparisonOptions, "adjust")
 @cli.by_option
@@ -123,9 +123,20 @@ def compare(
     store is evaluated first.
     """
     from aucpr_dask.schema.terms import nodes_of
-    from aucpr_dask.view.comparisons import summarize_comparison
+    from aucpr_dask.view.comparisons import summarize_comparison, summarize_mean_ranks
 
     options["auxiliary"] = None if auxiliary is None else cli.open_any(auxiliary, data_sets)
+    if options["method"] == "friedman":
+        asked = {name: value for name, value in cli.given(options).items() if name != "method" and value is not None}
+        unused: list[str] = [
+            name for name in ("baseline", "by", "adjust", "sample", "auxiliary", "n_resamples") if name in asked
+        ]
+        if unused := unused + (["output"] if target else []):
+            allowed, remedy = "--over, --estimator, --level, --equivalence, --seed", "leave them out"
+            raise InvalidInputError("mean ranks have no such option", None, few(unused), allowed, remedy)
+        tested = ap.friedman(cli.open_any(store, data_sets), **asked)
+        _finish(output, store, None, {"comparisons": summarize_mean_ranks(tested)}, {}, top)
+        return
     answer, left_out = _answer(ap.compare, store, target, overwrite, data_sets, options)
     _finish(output, store, target, {"comparisons": summarize_comparison(answer)}, left_out, top)
     for _, node in nodes_of(answer):

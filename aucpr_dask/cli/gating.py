@@ -41,9 +41,10 @@ _table_options = cli.with_options(
 )
 @cli.options_of(ComparisonOptions, "level", "estimator", "over", "sample")
 @cli.method_option(
-    "sign_flip bootstrap_t bootstrap t influence rank_swap",
-    "Of units: sign_flip (default), bootstrap_t, bootstrap or t; of items: influence (default, where the estimator or "
-    "an option has influences), bootstrap or rank_swap.",
+    "sign_flip bootstrap_t bootstrap t random_effects influence rank_swap",
+    "Of units: sign_flip (default), bootstrap_t, bootstrap, t or random_effects (default over data sets whose "
+    "variances are known); of items: influence (default, where the estimator or an option has influences), "
+    "bootstrap or rank_swap.",
 )
 @cli.options_of(ComparisonOptions, "n_resamples", "seed", "incomplete")
 @cli.by_option

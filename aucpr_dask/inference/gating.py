@@ -14,13 +14,13 @@ from aucpr_dask.errors import InvalidInputError, bad_argument, clash, few, print
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.inference.comparing import Baseline, positions
 from aucpr_dask.inference.covarying import OTHER_MODEL
-from aucpr_dask.inference.designs import ITEMS, UNITS, reading_of, unit_names
+from aucpr_dask.inference.designs import CORRECTED, ITEMS, RANDOM_EFFECTS, UNITS, reading_of, unit_names
 from aucpr_dask.inference.grouped import Parts, ask_each, has_groups
 from aucpr_dask.inference.methods import Pairs, adjusted_p_values
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
 from aucpr_dask.inference.pairs import ROUND_OFF, half_widths, holm, sides
 from aucpr_dask.inference.powering import ENOUGH_UNITS, POWER, reaches
-from aucpr_dask.inference.questions import naming, parted_options, results_for, unit_dim
+from aucpr_dask.inference.questions import naming, parted_options, results_for, unit_dim, with_default_method
 from aucpr_dask.inference.requirements import check
 from aucpr_dask.inference.samples import DATASET, labels_of
 from aucpr_dask.inference.units import Floats, mean_of_units
@@ -184,6 +184,7 @@ def gate(
         Options of :func:`compare`: `estimator`, `over`, `sample`, `method`, `adjust`, `n_resamples`, `seed`,
         `incomplete`; and of :func:`aucpr_dask.evaluate`, if `data` are scores. If their items are the sample, the
         method is by default ``"influence"``, or ``"bootstrap"`` where the estimator or an option has no influences.
+        Over data sets whose variances are known it is ``"random_effects"``, with the interval of :func:`compare`.
 
     Returns
     -------
@@ -223,6 +224,7 @@ def gate(
     if len(given) < 2:
         raise bad_argument("there is no candidate", "candidate", candidate, "labels of models", "name one or more")
     check(data, question, rest)  # before models are looked up in it
+    question = with_default_method(data, question, rest)
     paths = [path for path, _ in nodes_of(data)]
     if len(paths) > 1 and question.over != DATASET:
         received, allowed = f"{len(paths)} data sets: {few(map(repr, paths))}", "one data set, or several as a sample"
@@ -339,10 +341,10 @@ def _gates(sample: PairedSample, given: Sequence[str | int], margin: float, powe
 
 
 def _skewness(sample: PairedSample, family: Pairs) -> Floats:
-    """Return the skewness of each pair's differences over the units; 0 if the items are the sample too."""
+    """Return the skewness of each pair's differences over the units; 0 if items are the sample, or variances known."""
     values = sample.estimates.values[family.first] - sample.estimates.values[family.second]
     n, deviations = values.shape[1], values - mean_of_units(values)[:, None]
-    if sample.sampling.sample != UNITS or n < 3:
+    if sample.sampling.sample != UNITS or n < 3 or sample.sampling.method in (RANDOM_EFFECTS, CORRECTED):
         return np.zeros(len(values))
     with np.errstate(invalid="ignore", divide="ignore"):
         skewness = mean_of_units(deviations**3) / mean_of_units(deviations**2) ** 1.5

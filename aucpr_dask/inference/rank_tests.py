@@ -11,6 +11,7 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.results import provenance
 from aucpr_dask.inference import grids, units
 from aucpr_dask.inference.covarying import OTHER_MODEL
+from aucpr_dask.inference.designs import unit_names
 from aucpr_dask.inference.paired_samples import PairedSample
 from aucpr_dask.inference.pairs import all_pairs, holm, wilcoxon_p_values
 from aucpr_dask.inference.questions import answer
@@ -135,7 +136,8 @@ def _tested(sample: PairedSample, posthoc: str) -> xr.Dataset:
         found["probability"] = ((*both, grids.OUTCOME), shares)
         found = found.assign_coords({grids.OUTCOME: list(grids.COORDINATES[grids.OUTCOME])})
     facts = {"method": "friedman", "posthoc": posthoc, "over": sample.sampling.dim, "level": question.level}
-    design = f"sample: {n_units} {sample.sampling.dim}s; fixed: the {n_models} models, which all enter the ranks"
+    names = unit_names(str(sample.sampling.dim), sample.node.attrs)
+    design = f"sample: {n_units} {names[n_units != 1]}; fixed: the {n_models} models, which all enter the ranks"
     return found.assign_attrs({"design": design} | provenance(sample.node, facts))
 
 

@@ -16,12 +16,12 @@ from aucpr_dask.errors import InvalidInputError, brief
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.inference import families, pairs
 from aucpr_dask.inference.comparing import OF_GROUPS
-from aucpr_dask.inference.designs import UNIT_RESAMPLES
+from aucpr_dask.inference.designs import RANDOM_EFFECTS, UNIT_RESAMPLES
 from aucpr_dask.inference.families import JointReplicates
 from aucpr_dask.inference.grouped import answered_by_groups, has_groups
 from aucpr_dask.inference.methods import Influence, SignFlips, resample_units
 from aucpr_dask.inference.paired_samples import PairedSample, annotate
-from aucpr_dask.inference.questions import answer
+from aucpr_dask.inference.questions import answer, with_default_method
 from aucpr_dask.inference.units import Floats, Indices
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.terms import BOUND, MODEL, QUERY, Scores
@@ -58,7 +58,8 @@ def rank(
         See :func:`compare`.
     method : {"sign_flip", "bootstrap_t", "bootstrap", "influence"}, optional
         As in :func:`compare`. The probability of being best comes from the bootstrap of the same units or items
-        (with ``"influence"``, from Student draws).
+        (with ``"influence"``, from Student draws). Over data sets the default is ``"sign_flip"``, and the design says
+        so: random effects have no joint replicates.
 
     Returns
     -------
@@ -98,7 +99,10 @@ def rank(
     if has_groups(data, by):
         given = {one: value for one, value in locals().items() if one in OF_GROUPS and value is not None}
         return answered_by_groups(data, by, rank, over=over, level=level, **given, **options)
-    return answer(data, question, options, ranks_of, without=ONLY_OF_COMPARISONS)
+    found = answer(data, question, options, ranks_of, without=ONLY_OF_COMPARISONS)
+    if with_default_method(data, question, options).method == RANDOM_EFFECTS:
+        found.attrs["design"] += "; by sign flips: ranks need joint replicates, which random effects (compare) lack"
+    return found
 
 
 def ranks_of(sample: PairedSample) -> xr.Dataset:

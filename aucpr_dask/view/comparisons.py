@@ -18,7 +18,7 @@ from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference.comparing import BASELINE
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.designs import direction, measured, noun, unit_names
-from aucpr_dask.schema.terms import MEASURE, MODEL, Scores, in_words, nodes_of, percent
+from aucpr_dask.schema.terms import MEASURE, MODEL, Scores, in_words, nodes_of, p_value_in_words, percent
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.view.rankings import Document
 from aucpr_dask.view.tables import LONGEST_TITLE, WIDEST_NAME, Column, Sheet, bounds, number, shorten, titled
@@ -125,6 +125,22 @@ def _summarize_ranks(path: str, node: xr.Dataset) -> Document:
     return {"data_set": path, "facts": dict(node.attrs), "n_units": _n_units(node), "models": models}
 
 
+def summarize_mean_ranks(tested: Scores) -> list[Document]:
+    """Return the mean ranks of the models of each data set, or over data sets, best first; and pairs with the first."""
+    return [_summarize_mean_ranks(path, node) for path, node in nodes_of(tested)]
+
+
+def _summarize_mean_ranks(path: str, node: xr.Dataset) -> Document:
+    node = node.isel({MODEL: np.argsort(node["mean_rank"].values, kind="stable")})
+    of_first = node.sel({OTHER_MODEL: node[MODEL].values[0]})
+    names = ("mean_rank", "first_group", "last_group")
+    columns = {name: node[name].values for name in names}
+    columns |= {name: of_first[name].values for name in ("p_adjusted", "mean_difference", "wins", "ties", "losses")}
+    models = pd.DataFrame({"model": [str(name) for name in node[MODEL].values]} | columns)
+    tests = {name: float(node[name]) for name in ("statistic", "p_value", "critical_distance")}
+    return {"data_set": path, "facts": dict(node.attrs) | tests, "models": models}
+
+
 def _best_first(estimate: np.ndarray[Any, Any], node: xr.Dataset) -> np.ndarray[Any, Any]:
     return np.argsort(-direction(node.attrs) * estimate, kind="stable")
 
@@ -161,6 +177,8 @@ def answer_of(document: Document, width: int = LONGEST_TITLE, *, top: int | None
     about = [measured(facts)] if {"estimator", MEASURE} & set(facts) else []
     about += [in_words(str(facts["method"]))] if "method" in facts else []
     title = (shorten(document["data_set"], WIDEST_NAME) or "all models", ", ".join(about))
+    if "mean_rank" in document.get("models", ()):
+        return Answer(title, [_mean_ranks(document["models"], top)], _notes_of_mean_ranks(facts))
     if "detectable" in document.get("models", ()):
         return Answer(title, [_detectable(document["models"], top)], [facts["summary"], facts["design"]])
     if "pairs" not in document:
@@ -293,6 +311,33 @@ def widths(ratios: Iterable[float | None]) -> list[str]:
 
 
 # Ranks
+
+
+def _mean_ranks(models: pd.DataFrame, top: int | None) -> Sheet:
+    """Return the models with their mean ranks, and their differences from the first."""
+    shown = models[:top]
+    columns = [
+        Column("mean rank", [f"{rank:.2f}" for rank in shown["mean_rank"]], right=True),
+        Column("model", list(shown["model"]), name=True),
+        Column("groups", list(map(_span, zip(shown["first_group"], shown["last_group"], strict=True)))),
+        Column("from the first", ["", *map("{:+.4f}".format, shown["mean_difference"][1:])], right=True),
+        Column("adjusted", ["", *map(_p_value, shown["p_adjusted"][1:])], right=True),
+    ]
+    counts = ["/".join(map(str, one)) for one in shown[["wins", "ties", "losses"]].values]
+    columns.append(Column("win/tie/loss", ["", *counts[1:]], right=True))
+    return Sheet(("", ""), columns, n_more=len(models) - len(shown))
+
+
+def _notes_of_mean_ranks(facts: Document) -> list[str]:
+    """Say whether mean ranks differ, which differ, and what ranks do not say."""
+    by = f"critical distance {facts['critical_distance']:.2f} (Nemenyi)"
+    by = by if facts["posthoc"] == "nemenyi" else "Wilcoxon's test of each pair, Holm"
+    return [
+        f"equal mean ranks: {p_value_in_words(facts['p_value'])} (Friedman)",
+        f"models of one group are not told apart: {by}",
+        str(facts["design"]),
+        "ranks forget by how much models differ, and two of them depend on the others: see compare without --method",
+    ]
 
 
 def _ranks(ranks: Document, top: int | None) -> Sheet:
