@@ -111,6 +111,10 @@ def test_an_answer_by_the_bootstrap_says_why(estimator: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ap.errors.FewPositivesWarning)
         by_result = ap.compare(result).attrs["design"]
+        (subject,) = subjects_of(result, None)
+        (plan,), _ = comparisons(subject, estimator, Payload(), 0)
+        others = {ap.rank(result).attrs["design"], ap.power(result).attrs["design"], plan["design"]}
+        assert others | {ap.gate(result, "new", "old").design} == {by_result}
         by_scores = ap.compare(scores, estimator=estimator, n_resamples=200).attrs["design"]
     kept = "the result keeps no influences; its scores do"
     unknown = "no influences are known here"
@@ -118,3 +122,20 @@ def test_an_answer_by_the_bootstrap_says_why(estimator: str) -> None:
     assert by_result.startswith("resampled: the clusters, 200 times; ")
     assert by_result.endswith(f"; by the bootstrap, because {kept if has_influence else unknown}")
     assert by_scores.endswith(f"; by the bootstrap, because {unknown}") != has_influence
+
+
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
+@pytest.mark.parametrize("command", ["compare", "rank", "gate", "power"])
+def test_commands_say_why_a_result_is_compared_by_the_bootstrap(command: str, stored_result: Path) -> None:
+    models = {"compare": ["--baseline", "old"], "gate": ["--candidate", "new", "--baseline", "old"]}
+    shown = CliRunner().invoke(main, [command, str(stored_result), *models.get(command, [])]).output
+    assert "by the bootstrap, because the result keeps no influences; its scores do" in " ".join(shown.split())
+
+
+@pytest.fixture(scope="module")
+def stored_result(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stores")
+    ap.save_scores(clustered(), folder / "scores.zarr")
+    call = ["evaluate", str(folder / "scores.zarr"), str(folder / "result.zarr"), "--keep-replicates"]
+    assert CliRunner().invoke(main, [*call, "--n-resamples", "200"]).exit_code == 0
+    return folder / "result.zarr"

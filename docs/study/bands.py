@@ -24,9 +24,9 @@ GRID = np.linspace(0, 1, 101)
 PLACES = [f"{place:.2f}" for place in GRID]
 
 
-def run(folder: Path, *, small: bool) -> None:
+def run(folder: Path, share: float) -> None:
     """Simulate every cell; a simulation is a query, because queries have their own resamples."""
-    n_simulations, rows = 20 if small else 1000, []
+    n_simulations, rows = max(20, round(share * 1000)), []
     for n_positive, n_items in SIZES:
         prevalence = n_positive / n_items
         sample = ap.simulate.binormal(MU).sample(n_items, prevalence, n_simulations=n_simulations, seed=1).compute()

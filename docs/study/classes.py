@@ -31,11 +31,11 @@ def draw(random: np.random.Generator, n_items: int, separation: float) -> xr.Dat
     )
 
 
-def run(folder: Path, *, small: bool) -> None:
+def run(folder: Path, share: float) -> None:
     """Simulate data sets, and count how often each interval covers the average of a million items."""
-    n_simulations, rows = 20 if small else 500, []
+    n_simulations, rows = max(20, round(share * 500)), []
     for separation in SEPARATIONS:
-        many = draw(np.random.default_rng(0), MANY // 100 if small else MANY, separation)
+        many = draw(np.random.default_rng(0), round(max(share, 0.01) * MANY), separation)
         true = {average: _true(many, average) for average in AVERAGES}
         found: dict[tuple[str, str], list[tuple[float, float]]] = {}
         for number in range(n_simulations):

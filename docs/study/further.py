@@ -1,54 +1,32 @@
-"""Estimators and intervals that Boyd, Eng & Page 2013 do not have, in their scenarios; worlds hard for intervals."""
+"""Estimators and intervals that Boyd, Eng & Page 2013 do not have, in their scenarios."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pandas as pd
-
 from docs import pages
 from docs.study.boyd import (
     BY_PREVALENCE,
-    CELL,
     PREVALENCE,
     RECOMMENDED,
     are_below,
     estimates,
-    interval_rows,
     intervals,
     keep,
     simulate,
-    write,
 )
 
 POSITIVES = (10, 20, 50, 100, 1000)
+SIMULATIONS = 1000
 # Intervals that the paper does not have; the bayesian one is apart
 FORMULAS = ("wilson", "clopper_pearson")
 INFLUENCES = ("influence", "influence_logit", "influence_logit_t", "influence_beta")
 RESAMPLED = ("basic", "bca", "bootstrap_t", "cross_validation")
-ADVERSE = ("logit", "clopper_pearson", "influence_logit_t", "influence_beta")  # intervals shown in adverse worlds
-ADVERSE_POSITIVES = (10, 20, 50, 100, 300)
-ADVERSE_COLUMNS = [*CELL, "method", "true_area", "coverage", "width", "n_simulations"]
-MOST_ITEMS = 300_000
-# Mean and standard deviation of positives, where negatives are N(0, 1), and the prevalence.
-WORLDS = (
-    (1.0, 1.0, 0.1),
-    (1.5, 0.5, 0.5),
-    (2.0, 0.5, 0.5),
-    (2.5, 0.6, 0.5),
-    (1.0, 2.0, 0.1),
-    (4.0, 1.0, 0.1),
-    (0.1, 1.0, 0.02),
-    (2.0, 1.0, 0.001),
-    (3.0, 1.0, 0.0001),
-)
 
 
-def run(folder: Path, *, small: bool) -> None:
+def run(folder: Path, share: float) -> None:
     """Run the parts of the study, and write their tables."""
-    import aucpr_dask as ap
-
-    n_simulations = 20 if small else 10_000
+    n_simulations = max(20, round(share * SIMULATIONS))
     common = {"estimators": (*RECOMMENDED, "continuous", "discrete"), "n_simulations": n_simulations}
     alone = {"estimators": ["average_precision"], "n_simulations": n_simulations}
     others = {
@@ -59,20 +37,7 @@ def run(folder: Path, *, small: bool) -> None:
         # Dirichlet weights cost twice as much as counts, so there are fewer simulations, of one estimator.
         "bayesian": alone | {"n_simulations": max(2, n_simulations // 10), "intervals": ["bayesian"]},
     }
-    adverse = {
-        f"adverse-{number}": alone
-        | {
-            "scenarios": [ap.simulate.binormal(mu, sigma)],
-            "prevalence": prevalence,
-            "n_items": [size for n in ADVERSE_POSITIVES if (size := round(n / prevalence)) <= MOST_ITEMS],
-            "intervals": ADVERSE,
-        }
-        for number, (mu, sigma, prevalence) in enumerate(WORLDS)
-    }
-    found = simulate(folder, "further", others)
-    keep(folder, found)
-    found = simulate(folder, "further", adverse)
-    write(folder, "adverse", pd.concat(map(interval_rows, found))[ADVERSE_COLUMNS], [*CELL, "method"])
+    keep(folder, simulate(folder, "further", others))
 
 
 def bias(folder: Path) -> str:
@@ -102,28 +67,4 @@ def coverage(folder: Path) -> str:
     return pages.table(["interval: n =", "valid", *map("{:,}".format, POSITIVES)], rows)
 
 
-def adverse(folder: Path) -> str:
-    """Return coverage and width, relative to that of logit, in worlds that are hard for some interval."""
-    table = pd.read_csv(folder / "adverse.csv")
-    table["n"] = (table["n_items"] * table["prevalence"]).round().astype(int)
-    rows = []
-    for mu, sigma, prevalence in WORLDS:
-        cells = table[(table["scenario"] == f"binormal(mu={mu}, sigma={sigma})") & (table["prevalence"] == prevalence)]
-        by_method = cells.set_index(["method", "n"])
-        first = f"N({mu:g}, {sigma:g}²), {prevalence:g}" if sigma != 1 else f"N({mu:g}, 1), {prevalence:g}"
-        names = [first, f"{cells['true_area'].iloc[0]:.3f}"]
-        for method in ADVERSE:
-            shown = []
-            for n in ADVERSE_POSITIVES:
-                if (method, n) not in by_method.index:
-                    shown.append("")
-                    continue
-                width = by_method.loc[method, "width"][n] / by_method.loc["logit", "width"][n]
-                coverage = f"{by_method.loc[method, 'coverage'][n]:.3f}"
-                shown.append(coverage if method == "logit" else f"{coverage} ({width:.2f})")
-            rows.append([*names, f"`{method}`", *shown])
-            names = ["", ""]
-    return pages.table(["positives, prevalence", "area", "interval", *(f"n = {n}" for n in ADVERSE_POSITIVES)], rows)
-
-
-TABLES = {"tables.md": (bias, coverage, adverse)}
+TABLES = {"tables.md": (bias, coverage)}

@@ -27,9 +27,9 @@ ITEM_WORLDS = {"area 0.48": 1.5}  # how far the baseline's positives are above t
 PREVALENCE, CORRELATION, MARGIN = 0.1, 0.5, 0.1
 
 
-def run(folder: Path, *, small: bool) -> None:
+def run(folder: Path, share: float) -> None:
     """Simulate gates over queries and over items."""
-    n, n_pilot = (40, 20) if small else (N_SIMULATIONS, N_PILOT)
+    n, n_pilot = (max(20, round(share * size)) for size in (N_SIMULATIONS, N_PILOT))
     rows = [_over_queries(world, n_units, n) for world in QUERY_WORLDS for n_units in UNITS]
     rows += [_over_items(world, n_positive, n, n_pilot) for world in ITEM_WORLDS for n_positive in POSITIVES]
     pd.DataFrame(rows).assign(n_simulations=n).to_csv(folder / TABLE, index=False, float_format="%.4g")
@@ -96,15 +96,9 @@ def _draw(random: np.random.Generator, n_positive: int, *mu: float) -> xr.Datase
 def gate_errors(folder: Path) -> str:
     """Return errors and power of every world and size."""
     table = pd.read_csv(folder / TABLE)
-    rows = [
-        [
-            row.sample,
-            row.world,
-            row.n,
-            *(f"{100 * share:.1f} %" for share in (row.false_pass, row.false_fail, row.power)),
-        ]
-        for row in table.itertuples()
-    ]
+    shares = ["false_pass", "false_fail", "power"]
+    table[shares] = (100 * table[shares]).map("{:.1f} %".format)
+    rows = table[["sample", "world", "n", *shares]].values
     return pages.table(["sample", "differences", "n", "passed wrongly", "failed wrongly", "power"], rows)
 
 
