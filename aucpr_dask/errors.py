@@ -88,7 +88,7 @@ class ForeignStoreError(StoreError):
 
 
 class UnreachableError(StoreError):
-    """A remote store that does not answer, or answers with an error: retrying may help."""
+    """A store that does not answer, answers with an error, or may not be read: retrying may help."""
 
 
 class OtherRunError(StoreError):

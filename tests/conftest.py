@@ -85,6 +85,16 @@ def no_scheduler_of_a_client_that_is_gone() -> None:
             dask.config.set(scheduler=None)
 
 
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    """Two workers in this process, which cost half of what two processes do."""
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
 @pytest.fixture(scope="session")
 def two_processes() -> Iterator[LocalCluster]:
     """Two worker processes. To start them takes longer than most tests, so that files share them."""
@@ -95,8 +105,8 @@ def two_processes() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(scope="module")
-def client(two_processes: LocalCluster) -> Iterator[Client]:
-    """A client of two worker processes."""
+def client_of_processes(two_processes: LocalCluster) -> Iterator[Client]:
+    """A client of two worker processes, where that matters."""
     with Client(two_processes) as client:
         yield client
 

@@ -14,6 +14,7 @@ import aucpr_dask as ap
 from aucpr_dask.kernels import Options, classes, evaluate_all_rows, evaluate_rows, first_calls, rankings, sorting
 from aucpr_dask.kernels import areas as areas_of_groups
 from aucpr_dask.kernels import options as of_kernels
+from aucpr_dask.kernels.influence import influence_rows, sums_of_products
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
 PADDING, UNJUDGED = -2, -1
@@ -182,6 +183,28 @@ def test_the_first_calls_by_numpy_have_the_bits_of_the_kernels(data: st.DataObje
             patch.setattr(rankings, "finish_rows", None)
             ours = evaluate_rows(*arguments)
         np.testing.assert_array_equal(ours, evaluate_rows(*arguments))
+
+
+@given(st.data())
+def test_the_first_influences_by_numpy_have_the_bits_of_the_kernels(data: st.DataObject) -> None:
+    n = data.draw(st.integers(1, 60))
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    score = random.choice([random.normal(size=(2, n)), random.integers(0, 5, (2, n)) / 3], axis=0)
+    score[random.random((2, n)) < random.choice([0.0, 0.2])] = np.nan
+    label, row, unseen = random.integers(-1, 2, n), np.zeros(2, np.int64), np.full(2, random.integers(0, 3) * 1.0)
+    weights = ((label == 1)[np.newaxis] * 1.0, (label == 0)[np.newaxis] * 1.0)
+    for missing, is_fixed, is_corrected in itertools.product(range(4), (False, True), (False, True)):
+        options = Options(missing=missing, prevalence=random.choice([np.nan, 0.2]))
+        design = {"prevalence_is_fixed": is_fixed, "is_corrected": is_corrected}
+        found = []
+        for most in (0, 1 << 62):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(first_calls, "MOST", most)
+                patch.setattr(first_calls, "needs_no_compiling", lambda name: False)
+                influence = influence_rows(score.astype(np.float32), *weights, row, options, unseen, **design)
+                found.append([*influence, sums_of_products(influence.values, np.tile(influence.values, 9)[:, :n])])
+        for by_kernel, by_numpy in zip(*found, strict=True):
+            np.testing.assert_array_equal(by_kernel, by_numpy)
 
 
 def test_calls_beyond_the_first_are_for_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

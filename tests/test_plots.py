@@ -358,6 +358,28 @@ def test_thousands_of_curves_are_few_artists(others: str) -> None:
         assert len(ax.images) == 1
 
 
+@pytest.mark.parametrize("by", ["site", ["site", "sex"]])
+@pytest.mark.parametrize("models", [None, "1"])
+def test_differences_by_group(by: str | list[str], models: str | None) -> None:
+    random = np.random.default_rng(1)
+    label = random.integers(0, 2, 240)
+    score = random.normal(size=(3, 240)) + label * np.array([[1.0], [1.5], [0.5]])
+    groups = {"site": ("item", np.tile(["north", "south"], 120)), "sex": ("item", np.repeat(["f", "m"], 120))}
+    variables = {"score": (("model", "item"), score), "label": ("item", label)}
+    compared = ap.compare(xr.Dataset(variables, {"model": list("012")} | groups), "0", by=by)
+    ax = compared.aucpr.plot.differences(models=models)
+    check_legible(ax)
+    rows = rows_of(ax)
+    assert len(rows) == (2 if by == "site" else 4) * (1 if models else 2)
+    assert ax.get_title("left") == (models or "")
+    assert "all groups together" in legend_of(ax)
+    for row in rows:
+        *labels, model = row.split(", ") if models is None else [*row.split(", "), models]
+        one = compared["difference"].sel(model=model, **dict(zip([by] if by == "site" else by, labels, strict=True)))
+        drawn = {round(float(x), 12) for line in ax.lines for x in np.atleast_1d(line.get_xdata())}
+        assert round(float(one), 12) in drawn
+
+
 # Leaderboards
 
 

@@ -315,15 +315,52 @@ def test_replicates_of_the_best_are_kept_if_they_are_many(tmp_path: Path, monkey
     assert (plan["models"], plan["n_without"]) == (sorted(best.tolist()), 3)
 
 
+@pytest.mark.parametrize("given", ["scores", "a result and scores", "replicates", "estimates"])
+def test_groups_have_a_table_and_a_picture_of_where_models_lose(tmp_path: Path, given: str) -> None:
+    scores = pooled(3, 400).assign_coords(site=("item", np.repeat(["north", "south"], 200)))
+    keeps: dict[str, Any] = {"keep_replicates": True, "n_resamples": 50} if given == "replicates" else {}
+    result = scores if given == "scores" else ap.evaluate(scores, by="site", **keeps)
+    more: dict[str, Any] = {"by": "site"} if given == "scores" else {}
+    more |= {"scores": scores} if given == "a result and scores" else {}
+    baseline = str(scores["model"].values[0])
+    page = ap.report(result, tmp_path / "r.html", baseline=baseline, **more).read_text()
+    assert "3 models, 2 groups; average precision" in page
+    assert "data set" not in page[page.index("<main") : page.index("What these numbers are")]
+    section = page[page.index('<section id="groups"') : page.index("</section>", page.index('<section id="groups"'))]
+    if given == "estimates":
+        assert "Models cannot be compared here" in section
+        return
+    assert section.count("<circle") == section.count('<th scope="row">') == 4
+    assert "4 comparisons in 2 groups by site, adjusted by Holm for all 4" in section
+    if given != "replicates":
+        compared = ap.compare(scores, baseline, by="site")
+        for difference in compared["difference"].values[1:].ravel():
+            assert f"{difference:+.4f}" in section
+
+
+def test_groups_are_those_of_the_result_or_of_scores(tmp_path: Path) -> None:
+    scores = pooled(3, 40).assign_coords(site=("item", np.repeat(["north", "south"], 20)))
+    with pytest.raises(ap.errors.InvalidInputError, match="evaluated already, without these groups"):
+        ap.report(ap.evaluate(scores), tmp_path / "r.html", by="site")
+    assert "Name a baseline" in ap.report(scores, tmp_path / "r.html", by="site").read_text()
+
+
+def test_repeats_are_averaged(tmp_path: Path) -> None:
+    scores = xr.concat([pooled(3, 60), pooled(3, 60)], "repeat", data_vars=["score"])
+    result = ap.evaluate(scores)
+    page = ap.report(result, tmp_path / "r.html").read_text()
+    assert f"{float(ap.aggregate(result)['estimate'].max()):.4f}" in page
+
+
 def test_signature_and_command_have_the_options_of_the_record() -> None:
     options = {one.name: one.default for one in dataclasses.fields(ReportOptions)}
     given = {name: one.default for name, one in inspect.signature(ap.report).parameters.items()}
-    assert given == {"result": inspect.Parameter.empty, "path": inspect.Parameter.empty, "scores": None} | options | {
-        "overwrite": False
-    }
+    assert given == {"result": inspect.Parameter.empty, "path": inspect.Parameter.empty, "by": None, "scores": None} | (
+        options | {"overwrite": False}
+    )
     made = {one.name: one.default for one in main.commands["report"].params}
     assert options.items() <= made.items()
-    assert set(made) - set(options) == {"result", "page", "scores", "data_sets", "overwrite", "as_json"}
+    assert set(made) - set(options) == {"result", "page", "by", "scores", "data_sets", "overwrite", "as_json"}
     with pytest.raises(ap.errors.InvalidInputError, match="top"):
         ReportOptions(top=-1).checked()
 

@@ -2,10 +2,12 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,12 +22,27 @@ from faults import until, wait_for
 from test_run import assert_does_not_open, assert_same_bits
 
 import aucpr_dask as ap
-from aucpr_dask.errors import ChunkError, DamageWarning, RunError, StoreError
+from aucpr_dask.cli.common import AGAIN
+from aucpr_dask.errors import (
+    AucprError,
+    ChunkError,
+    DamageWarning,
+    OtherRunError,
+    RunError,
+    StoreError,
+    UnreachableError,
+)
+from aucpr_dask.runs import tasks
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import plan_run
 
 OPTIONS: dict[str, Any] = {"estimators": ["average_precision", "continuous"], "intervals": ["logit", "bootstrap"]}
 OPTIONS |= {"n_resamples": 100, "keep_replicates": True}
+
+
+@pytest.fixture(scope="module")
+def client(client_of_processes: Client) -> Client:
+    return client_of_processes
 
 
 @pytest.fixture(autouse=True)
@@ -323,3 +340,64 @@ def has_members(group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def read_only(mounted: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", mounted], check=True)
+
+
+def full(mounted: Path) -> None:
+    with suppress(OSError), (mounted / "filler").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+
+
+def forbidden(mounted: Path) -> None:
+    os.seteuid(65534)
+
+
+def removed(mounted: Path) -> None:
+    shutil.rmtree(mounted / "r.zarr")
+
+
+FAILING: dict[Callable[[Path], None], tuple[type[AucprError], str]] = {
+    read_only: (RunError, r"cannot be written[\s\S]*Read-only file system[\s\S]*writable for the workers"),
+    full: (RunError, r"disk is full[\s\S]*No space left[\s\S]*make room"),
+    forbidden: (UnreachableError, r"cannot be read[\s\S]*Permission denied[\s\S]*let this user"),
+    removed: (OtherRunError, r"has been removed[\s\S]*run the same command again to start over"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root mounts")
+@pytest.mark.parametrize("fail", FAILING, ids=lambda fail: fail.__name__)
+def test_storage_that_fails_ends_the_run_at_the_first_task(
+    fail: Callable[[Path], None], source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounted, seen, kind = tmp_path / "mounted", set[int](), FAILING[fail]
+    mounted.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", mounted], check=False).returncode:
+        pytest.skip("this machine mounts nothing")
+
+    def evaluate_task(number: int, *given: Any) -> Any:
+        seen.add(number)
+        if len(seen) == 3:
+            fail(mounted)
+        return tasks.evaluate_task(number, *given)
+
+    monkeypatch.setattr("aucpr_dask.runs.run.current_client", lambda: None)
+    monkeypatch.setattr("aucpr_dask.runs.run.evaluate_task", evaluate_task)
+    try:
+        with pytest.raises(kind[0], match=kind[1]) as caught:
+            ap.run(source, mounted / "r.zarr", **OPTIONS)
+        os.seteuid(0)
+        assert isinstance(caught.value, AGAIN)  # so that the command ends with 1
+        assert len(seen) == 3 < len(plan_run(source, **OPTIONS).tasks)
+        (mounted / "filler").unlink() if fail is full else None
+        subprocess.run(["mount", "-o", "remount,rw", mounted], check=True)
+        monkeypatch.undo()
+        expected = ap.evaluate(queried(11, 5, 40), **OPTIONS)
+        assert_same_bits(ap.run(source, mounted / "r.zarr", **OPTIONS), expected)
+    finally:
+        os.seteuid(0)
+        subprocess.run(["umount", "-l", mounted], check=True)

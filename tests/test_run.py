@@ -37,6 +37,11 @@ NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
 METHODS = ["logit", "wilson", "clopper_pearson", "binomial"]
 
 
+@pytest.fixture(scope="module")
+def client(client_of_processes: Client) -> Client:
+    return client_of_processes
+
+
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut the small stores of these tests into many tasks."""

@@ -424,10 +424,22 @@ def test_what_others_wrote_is_never_replaced(tmp_path: Path, way: str, overwrite
     ap.save_scores(pooled(), tmp_path / "project" / "scores.zarr")  # a store among other things
     precious = tmp_path / way
     precious.write_text("years of work")
-    with pytest.raises(StoreError, match=r"something at this place|not a Zarr store|Not a directory"):
+    with pytest.raises(StoreError, match=r"something at this place|this package did not write|Not a directory"):
         ap.save_scores(pooled(), tmp_path / Path(way).parts[0], overwrite=overwrite)
     assert precious.read_text() == "years of work"
     assert ap.open_scores(tmp_path / "project" / "scores.zarr").sizes["model"] == 5
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_stores_of_other_programs_are_never_replaced(tmp_path: Path, zarr_format: Any) -> None:
+    place = tmp_path / "theirs.zarr"
+    xr.Dataset({"x": ("time", [1.0, 2.0])}).to_zarr(place, zarr_format=zarr_format, consolidated=False)
+    with pytest.raises(StoreError, match="something at this place") as caught:
+        ap.save_scores(pooled(), place)
+    assert "overwrite" not in str(caught.value)
+    with pytest.raises(StoreError, match=r"this package did not write[\s\S]*remove it yourself"):
+        ap.save_scores(pooled(), place, overwrite=True)
+    assert xr.open_zarr(place, consolidated=False)["x"].values.tolist() == [1.0, 2.0]
 
 
 def test_a_path_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,16 @@ import click
 from click.shell_completion import CompletionItem
 
 import aucpr_dask as ap
-from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError, SourceChangedError, nearest, renaming
+from aucpr_dask.errors import (
+    AucprError,
+    ClusterError,
+    OtherRunError,
+    RunError,
+    SourceChangedError,
+    UnreachableError,
+    nearest,
+    renaming,
+)
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import (
@@ -49,6 +58,7 @@ Option = Callable[[Command], Command]
 
 # Exit codes: tasks, the cluster or the disk failed, and the same command resumes; invalid input; interrupted.
 FAILED, BAD_INPUT = 1, 2
+AGAIN = (ClusterError, OtherRunError, RunError, SourceChangedError, UnreachableError)  # the same command may succeed
 INTERRUPTED = {name: 128 + getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)}
 CANNOT_TELL = 3  # of a gate, which fails with 1
 
@@ -70,9 +80,7 @@ class _Main(click.Group):
                 return super().invoke(ctx)
         except AucprError as error:
             click.echo("\n".join([f"Error: {error}", *getattr(error, "__notes__", [])]), err=True)
-            ctx.exit(
-                FAILED if isinstance(error, (ClusterError, OtherRunError, RunError, SourceChangedError)) else BAD_INPUT
-            )
+            ctx.exit(FAILED if isinstance(error, AGAIN) else BAD_INPUT)
         except KeyboardInterrupt as end:
             name = str(end) if str(end) in INTERRUPTED else "SIGINT"
             by = "" if name == "SIGINT" else f" by {name}"
@@ -126,24 +134,23 @@ def _plain_warnings() -> Iterator[None]:
 )
 @click.version_option(ap.__version__, prog_name="aucpr-dask")
 def main() -> None:
-    r"""Area under the precision-recall curve (AUC PR, average precision) for thousands of rankers at once.
+    """Area under the precision-recall curve (AUC PR, average precision) for thousands of rankers at once.
 
     Scores of many models go into a store (import), every ranking is evaluated on all cores or on a Dask cluster
     (evaluate), and the answer is a store of estimates and confidence intervals that opens in xarray. Paths may be
     URLs, such as s3://bucket/scores.zarr.
 
     \b
-    To get                              use
-      TREC runs, BEIR, CSV, pandas in   import trec, import csv, import parquet
-      error bars, confidence intervals  evaluate, then show
-      MAP, nDCG, precision at k         import trec --measures, aggregate
-      slices, group by; multi-class     evaluate --by; aggregate --over class
-      two models compared, a p-value    compare
-      a run that is out of memory       plan
-      Slurm, Kubernetes, a cloud        evaluate --cluster FILE
-      a table in LaTeX; for polars      table; export
-      thresholds, curves, LLM judges    Python: docs/how-do-i.md
-    """
+    TREC runs, BEIR, CSV, pandas in:    import trec, import csv, import parquet
+    error bars, confidence intervals:   evaluate, then show
+    MAP, nDCG, precision at k:          import trec --measures, aggregate
+    slices, group by; multi-class:      evaluate --by; aggregate --over class
+    two models compared, a p-value:     compare
+    a run that is out of memory:        plan
+    Slurm, Kubernetes, a cloud:         evaluate --cluster FILE
+    a table in LaTeX; for polars:       table; export
+    thresholds, curves, LLM judges:     Python: docs/how-do-i.md
+    """  # noqa: D301
     click.get_current_context().with_resource(_plain_warnings())
 
 

@@ -150,6 +150,7 @@ def export(output: cli.Output, store: str, path: str, data_sets: tuple[str, ...]
 @click.argument("result")
 @click.argument("page", type=click.Path(path_type=Path), required=False)
 @click.option("--scores", metavar="STORE", help="The scores that were evaluated: adds curves and comparisons.")
+@cli.by_option
 @cli.data_sets_option
 @cli.options_of(ReportOptions, *ReportOptions.__dataclass_fields__)
 @cli.overwrite_option
@@ -159,7 +160,8 @@ def report(
 ) -> None:
     """Write the result store RESULT as the HTML file PAGE, which opens in any browser without a network.
 
-    By default PAGE is in this folder and named like the store: result.html for result.zarr.
+    With --by, RESULT may be a store of scores, which are evaluated within groups; --baseline shows where they lose. By
+    default PAGE is in this folder and named like the store: result.html for result.zarr.
 
     It holds leaderboards to sort, filter and search, the comparison of any two models, an explanation of the numbers
     and their provenance, and the tables as CSV. Models on data sets without queries can be compared with --scores, or
@@ -168,7 +170,8 @@ def report(
     from aucpr_dask.schema.terms import select_data_sets
 
     page = Path(PurePosixPath(result).stem + ".html") if page is None else page
-    evaluated = select_data_sets(ap.open_result(result), data_sets)
+    evaluated = cli.open_any(result) if options["by"] else ap.open_result(result)
+    evaluated = select_data_sets(evaluated, data_sets)
     written = ap.report(evaluated, page, scores=None if scores is None else ap.open_scores(scores), **options)
     size = written.stat().st_size
     output.show(f"{written}: {size / 1e6:.1f} MB, {output.seconds:.1f} s; open it in a browser", fold=False)

@@ -7,9 +7,10 @@ from numba import types
 from numpy.typing import NDArray
 
 from aucpr_dask.kernels.compiling import kernel
-from aucpr_dask.kernels.options import F8, I8, row_of, rows_of
+from aucpr_dask.kernels.options import F8, row_of, rows_of
 
-LANES = 32  # sums at a time, which the compiler turns into vectors: their order is part of the result
+LANES = 32  # sums at a time: their order is part of the result
+BLOCK = 1 << 18  # values at a time
 TILE, STEP = 512, 4  # replicates at a time, units per step
 LEAST_OWN_ERROR = 0.2  # relative to the error of the data
 
@@ -33,8 +34,31 @@ def studentise(
     deviation up to `resolution` (M,) is an error of 0, and the divisor is then the resolution.
     """
     sizes, error, scale = np.empty((first.size, centred.shape[1])), np.empty(first.size), np.empty(first.size)
-    divide_by_spread(centred, bias, resolution, spread, degrees, first, second, sizes, error, scale)
+    step = max(1, BLOCK // max(centred.shape[1], spread.shape[1]))
+    with np.errstate(all="ignore"):
+        for block in (slice(start, start + step) for start in range(0, first.size, step)):
+            j, k = first[block], second[block]
+            least = resolution[j] + resolution[k]
+            deviation = np.sqrt(_sums_in_lanes((spread[j] - spread[k]) ** 2) / degrees)
+            error[block] = np.where(deviation > least, deviation, 0.0)
+            scale[block] = np.maximum(error[block], least)
+            size = np.subtract(centred[j], centred[k], out=sizes[block])
+            size += (bias[j] - bias[k])[:, np.newaxis]
+            np.abs(size, out=size)
+            size *= (1.0 / scale[block])[:, np.newaxis]
     return sizes, error, scale
+
+
+def _sums_in_lanes(terms: Floats) -> Floats:
+    """Add the terms of each row: those of each lane from left to right, then the two halves of the lanes."""
+    lanes = np.zeros((len(terms), LANES))
+    for start in range(0, terms.shape[1], LANES):
+        part = terms[:, start : start + LANES]
+        lanes[:, : part.shape[1]] += part
+    while lanes.shape[1] > 1:
+        half = lanes.shape[1] // 2
+        lanes = lanes[:, :half] + lanes[:, half:]
+    return lanes[:, 0]
 
 
 def tally(sizes: Floats, reach: Floats, maximum: Floats, *, is_cumulative: bool = False) -> Indices:
@@ -43,56 +67,10 @@ def tally(sizes: Floats, reach: Floats, maximum: Floats, *, is_cumulative: bool 
     Counts sizes or, if cumulative, the maxima over the pair and all before it.
     """
     counts = np.empty(len(sizes), np.int64)
-    count_attained(sizes, reach, is_cumulative, maximum, counts)
+    for p, size in enumerate(sizes):
+        np.fmax(maximum, size, out=maximum)
+        counts[p] = np.count_nonzero((maximum if is_cumulative else size) >= reach[p])
     return counts
-
-
-@kernel(types.void(rows_of(F8), *[row_of(F8)] * 2, rows_of(F8), F8, *[row_of(I8)] * 2, F8[:, ::1], F8[::1], F8[::1]))
-def divide_by_spread(centred, bias, resolution, spread, degrees, first, second, sizes, error, scale):
-    """Do the work of :func:`studentise`."""
-    whole = spread.shape[1] - spread.shape[1] % LANES
-    lanes = np.empty(LANES)
-    for p in range(first.size):
-        j, k = first[p], second[p]
-        one, other = spread[j], spread[k]
-        lanes[:] = 0.0
-        for start in range(0, whole, LANES):
-            for lane in range(LANES):
-                deviation = one[start + lane] - other[start + lane]
-                lanes[lane] += deviation * deviation
-        for i in range(whole, spread.shape[1]):
-            deviation = one[i] - other[i]
-            lanes[i - whole] += deviation * deviation
-        width = LANES // 2
-        while width > 0:
-            for lane in range(width):
-                lanes[lane] += lanes[lane + width]
-            width //= 2
-        least = resolution[j] + resolution[k]
-        deviation = np.sqrt(lanes[0] / degrees)
-        error[p] = deviation if deviation > least else 0.0
-        scale[p] = max(error[p], least)
-        shift, factor = bias[j] - bias[k], 1.0 / scale[p]
-        one, other, size = centred[j], centred[k], sizes[p]
-        for r in range(size.size):
-            size[r] = abs(one[r] - other[r] + shift) * factor
-
-
-@kernel(types.void(rows_of(F8), row_of(F8), types.boolean, F8[::1], I8[::1]))
-def count_attained(sizes, reach, is_cumulative, maximum, counts):
-    """Do the work of :func:`tally`."""
-    for p in range(sizes.shape[0]):
-        size, least = sizes[p], reach[p]
-        for r in range(size.size):
-            maximum[r] = size[r] if size[r] > maximum[r] else maximum[r]
-        n_attained = 0
-        if is_cumulative:
-            for r in range(size.size):
-                n_attained += maximum[r] >= least
-        else:
-            for r in range(size.size):
-                n_attained += size[r] >= least
-        counts[p] = n_attained
 
 
 @kernel(types.void(F8[:, ::1], rows_of(F8), rows_of(F8), row_of(F8), row_of(F8)))

@@ -5,6 +5,8 @@ Sums run in the order of the kernels' loops: NumPy accumulates one term after th
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,11 +15,20 @@ from aucpr_dask.kernels.compiling import needs_no_compiling
 from aucpr_dask.kernels.sorting import Floats
 
 FINISHING = "areas.finish_common_rows"  # the kernel that every ranking here would need
-MOST = 1 << 22  # items, with which NumPy spends about as long as kernels take to compile
+MOST = 1 << 23  # items, with which NumPy spends about as long as kernels take to compile
 OF_A_CALL = 1 << 11  # items, as many as a short ranking costs
 
 Array = NDArray[np.float64]
 _n_done = 0  # items by NumPy in this process
+
+
+def is_first(kernel: str, work: int) -> bool:
+    """Return whether NumPy should do what a kernel would have to be compiled for, and count it."""
+    global _n_done
+    if _n_done + work > MOST or needs_no_compiling(kernel):
+        return False
+    _n_done += work
+    return True
 
 
 def by_numpy(
@@ -29,12 +40,9 @@ def by_numpy(
     codes: NDArray[np.int64],
 ) -> Array | None:
     """Evaluate rankings as `rankings.evaluate_rows` does; None if the kernels are there, or worth compiling."""
-    global _n_done
-    work = score.size + OF_A_CALL * len(score)
     is_known = not options.expect_ties and bool(o.IS_COMMON[codes].all())
-    if not is_known or _n_done + work > MOST or needs_no_compiling(FINISHING):
+    if not is_known or not is_first(FINISHING, score.size + OF_A_CALL * len(score)):
         return None
-    _n_done += work
     with np.errstate(all="ignore"):
         rows = zip(score, label[label_row], n_given.tolist(), strict=True)
         return np.array([_row(*row, options, codes) for row in rows]).reshape(len(score), -1)
@@ -144,3 +152,78 @@ def _moments(
         cubes += exchange * (exchange * exchange) * (1.0 / (total * total) - 1.0 / (negatives * negatives))
         squares += exchange * exchange * (1.0 / total + 1.0 / negatives)
     return squares, cubes
+
+
+def influence(
+    descending: Array,
+    order: NDArray[np.int64],
+    positive_weight: Array,
+    negative_weight: Array,
+    options: o.Options,
+    n_unseen: float,
+    units: tuple[float, float],
+    is_fixed: bool,
+    is_corrected: bool,
+    values: Array,
+    facts: Array,
+) -> None:
+    """Do the work of `influence.influence_row` for weights of 0 and 1, whose sums are exact in any order."""
+    is_missing = np.isnan(descending[order])
+    n_placed = order.size if options.missing == o.MISSING_LAST else int(order.size - is_missing.sum())
+    n_counted = order.size if options.missing in (o.MISSING_LAST, o.MISSING_UNRETRIEVED) else n_placed
+    of_positives, of_negatives = positive_weight[order], negative_weight[order]
+    n_positive, n_negative = n_unseen + of_positives[:n_counted].sum(), of_negatives[:n_counted].sum()
+    total, x = np.float64(n_positive), descending[order[:n_placed]]
+    is_own = np.isnan(options.prevalence) or n_negative == 0.0
+    scale = 1.0 if is_own else total * (1.0 - options.prevalence) / (n_negative * options.prevalence)
+
+    start = np.flatnonzero(np.insert(~(x[1:] <= x[:-1]) & ~np.isnan(x[:-1]), 0, True)[:n_placed])
+    end = np.append(start[1:], n_placed)[: start.size]
+    positives, negatives = (np.cumsum(one[:n_placed])[end - 1] for one in (of_positives, of_negatives))
+    gained = np.diff(positives, prepend=0.0)
+    start, end, positives, gained, below = (
+        one[gained > 0.0] for one in (start, end, positives, gained, scale * negatives)
+    )
+    size = positives + below
+    precision = positives / size
+    area, exchange = _sum(gained * precision) / total, _sum(gained * precision * (below / size))
+    found = np.maximum(positives - units[0], 0.0) * (total / (total - units[0]))
+    left_out = _sum(gained * np.where(found + below > 0.0, found / (found + below), 1.0)) / total
+    one = scale * units[1]
+    facts[1:] = area, left_out if total > units[0] else np.nan, np.nan
+    facts[3] = _sum(gained * np.where(size > 0.0, positives * one / (size * (size + one)), 1.0)) / total
+    if not total > 0.0 or (is_corrected and min(n_positive, n_negative) < 2.0):
+        facts[0] = values[:] = np.nan
+        return
+
+    moved = exchange / total / total
+    mean = -exchange / total / n_negative if n_negative > 0.0 else 0.0
+
+    def stretch(derivative: Any, mean: float, moved: float, n_items: float) -> Any:
+        deviation = derivative - mean
+        deviation = deviation * np.sqrt(n_items / (n_items - 1.0)) if is_corrected else deviation
+        return deviation if is_fixed else deviation + moved
+
+    missed, behind = stretch(-area / total, moved, moved, n_positive), stretch(0.0, mean, mean, n_negative)
+    rise = np.cumsum((gained * (below / size) / size)[::-1])[::-1]
+    fall = np.cumsum((gained * scale * precision / size)[::-1])[::-1]
+    of_groups = np.append(stretch((precision - area + rise) / total, moved, moved, n_positive), 0.0)
+    of_others = np.append(stretch(-fall / total, mean, mean, n_negative), behind)
+    place = np.arange(n_placed)
+    group = np.searchsorted(end, place, "right")  # that it lies in, or the next one with positives
+    is_inside = place >= np.append(start, n_placed)[group]
+    of_places = of_negatives[:n_placed] * of_others[group]
+    of_places[is_inside] = (of_positives[:n_placed] * of_groups[group] + of_places)[is_inside]
+    values[:] = 0.0
+    facts[0], values[order[:n_placed]] = missed, of_places
+    values[order[n_placed:n_counted]] = (of_positives * missed + of_negatives * behind)[n_placed:n_counted]
+
+
+def products(left: Array, right: Array, panel: int) -> Array:
+    """Return the sums of `influence.add_products`, panel by panel."""
+    starts = range(0, left.shape[1], panel)
+    sums = np.zeros((len(left), len(right)))
+    for i, j in np.ndindex(*sums.shape):
+        terms = left[i] * right[j]
+        sums[i, j] = _sum(np.array([np.cumsum(terms[start : start + panel])[-1] for start in starts]))
+    return sums

@@ -25,6 +25,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from aucpr_dask.kernels import first_calls
 from aucpr_dask.kernels import options as o
 from aucpr_dask.kernels.compiling import helper, kernel
 from aucpr_dask.kernels.interpolation import clipped_step
@@ -83,11 +84,18 @@ def influence_rows(
     unseen = np.zeros(n_rows) if n_unseen is None else n_unseen
     units = Units(np.ones(n_rows), np.ones(n_rows)) if units is None else units
     is_fixed = prevalence_is_fixed or not np.isnan(options.prevalence)
+    is_plain = not leaves_out and all(np.isin(one, (0.0, 1.0)).all() for one in (positive_weight, negative_weight))
+    is_first = is_plain and first_calls.is_first("influence.influence_row", score.size + first_calls.OF_A_CALL * n_rows)
     for row in range(n_rows):
         descending, order = -score[row].astype(np.float64), descending_places(score[row])
         weights = positive_weight[weight_row[row]], negative_weight[weight_row[row]]
-        design = options, unseen[row], units.positive[row], units.negative[row], is_fixed, is_corrected, leaves_out
-        influence_row(descending, order, *weights, *design, values[row], facts[row])
+        own = units.positive[row], units.negative[row]
+        reading, design = (options, unseen[row]), (is_fixed, is_corrected)
+        if is_first:
+            with np.errstate(all="ignore"):
+                first_calls.influence(descending, order, *weights, *reading, own, *design, values[row], facts[row])
+        else:
+            influence_row(descending, order, *weights, *reading, *own, *design, leaves_out, values[row], facts[row])
     return Influence(values, *facts.T)
 
 
@@ -112,6 +120,8 @@ def sums_of_products(left: NDArray[np.float64], right: NDArray[np.float64]) -> N
 
     Unlike in a library's matrix product, a sum is bit-for-bit independent of the other rows.
     """
+    if first_calls.is_first("influence.add_products", left.size * len(right) // 8):
+        return first_calls.products(left, right, PANEL)
     out = np.zeros((len(left), len(right)))
     add_products(left, right, out)
     return out

@@ -76,7 +76,8 @@ class Record:
         try:
             self._path.write_text(json.dumps(self._content, indent=1), encoding="utf-8")
         except OSError as error:
-            raise StoreError("the record of the run cannot be written", self._path, error.strerror) from error
+            what, remedy = "the record of the run cannot be written", "name a file in a folder that you may write to"
+            raise StoreError(what, self._path, error.strerror, remedy=remedy) from error
 
 
 def _times(record: Mapping[str, Any]) -> dict[str, Any]:

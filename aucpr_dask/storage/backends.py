@@ -25,7 +25,7 @@ from zarr.core.common import concurrent_map
 from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
-from aucpr_dask.errors import StoreError
+from aucpr_dask.errors import StoreError, UnreachableError
 from aucpr_dask.storage import remote, urls
 from aucpr_dask.storage.documents import LARGEST_DOCUMENT, damaged
 from aucpr_dask.storage.urls import StoreName
@@ -181,7 +181,14 @@ class FolderStore(LocalStore):
         except OSError as error:
             if error.errno in _NO_PLACE:
                 raise damaged(place, error.strerror, "a file") from error
-            raise
+            raise _unreadable(place, error) from error
+
+    async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Buffer | None:
+        """Return a value, or a part of it."""
+        try:
+            return await super().get(key, prototype, byte_range)
+        except OSError as error:
+            raise _unreadable(self.root / key, error) from error
 
     def last_bytes(self, key: str, n: int) -> bytes | None:
         """Return the last bytes of a value; None if there is none."""
@@ -270,6 +277,12 @@ class FolderStore(LocalStore):
         """Whether there is nothing, or only what a write that was killed has left."""
         files = (file for file in (self.root / prefix).rglob("*") if not file.is_dir())
         return await super().is_empty(prefix) or all(_is_leftover(file.name) for file in files)
+
+
+def _unreadable(place: Path, error: OSError) -> UnreachableError:
+    """Return the error for a file that is there, and that the system does not let us read."""
+    remedy = "let this user, and that of the workers, read it, and see that its disk answers"
+    return UnreachableError("a store cannot be read", place, f"{type(error).__name__}: {error.strerror}", None, remedy)
 
 
 def _remove(path: Path, check: Callable[[], None]) -> None:

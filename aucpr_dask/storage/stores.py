@@ -250,9 +250,12 @@ def make_room(url: str, claim: Claim, state: State, *, overwrite: bool) -> None:
     check_writable(url)
     backend = open_backend(url)
     is_empty = sync(backend.is_empty(""))
-    if not is_empty and not _is_store(url, backend):
-        remedy = "remove it yourself if you do not need it, or name another place"
-        raise StoreError("refusing to overwrite what is not a Zarr store", url, remedy=remedy)
+    if not is_empty and _is_of_others(url, backend):
+        what, remedy = (
+            "refusing to overwrite what this package did not write",
+            "remove it yourself if you do not need it, or name another place",
+        )
+        raise StoreError(what, url, remedy=remedy)
     if is_empty:
         claim.take_over(state)
     elif overwrite or get_value(backend, ROOT_DOCUMENT) is None:
@@ -462,11 +465,16 @@ def in_the_way(url: str | Path) -> StoreError:
     remedy = REPLACE_IT
     with suppress(OSError):
         backend = open_backend(concealed(url), read_only=True)
-        root = get_value(backend, ROOT_DOCUMENT)
-        is_foreign = root is not None and "kind" not in _attributes_of(root.to_bytes())
-        if is_foreign or any(has(backend, name) for name in OF_VERSION_2) or not _is_store(concealed(url), backend):
+        if _is_of_others(concealed(url), backend):
             remedy = "name another place: this holds something that this package did not write"
     return StoreError("there is something at this place already", concealed(url), remedy=remedy)
+
+
+def _is_of_others(url: str, backend: Store) -> bool:
+    """Return whether a place holds something that this package did not write, which it never replaces."""
+    root = get_value(backend, ROOT_DOCUMENT)
+    is_foreign = root is not None and b'"aucpr_dask' not in root.to_bytes()  # ours may be damaged
+    return is_foreign or any(has(backend, name) for name in OF_VERSION_2) or not _is_store(url, backend)
 
 
 def refuse_finished(url: str | Path, *, overwrite: bool) -> None:

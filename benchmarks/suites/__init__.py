@@ -1,7 +1,7 @@
 """All suites, in the order in which they run."""
 
 from benchmarks.suite import Suite
-from benchmarks.suites import bootstrap, cold_start, influence, items_in_chunks, per_query, runs, single_ranking
+from benchmarks.suites import bootstrap, cold_start, groups, influence, items_in_chunks, per_query, runs, single_ranking
 
 SUITES: tuple[type[Suite], ...] = (
     single_ranking.SingleRanking,
@@ -9,6 +9,7 @@ SUITES: tuple[type[Suite], ...] = (
     per_query.PerQuery,
     bootstrap.Bootstrap,
     influence.Influence,
+    groups.Groups,
     items_in_chunks.ItemsInChunks,
     items_in_chunks.Accumulating,
     runs.StoreToStore,

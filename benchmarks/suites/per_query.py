@@ -55,13 +55,23 @@ class PerQuery(Suite):
         self.tie_order = np.arange(self.n_documents, dtype=np.int32)[::-1].copy()
         self._name_things()
         if installed("pytrec_eval-terrier"):
-            self._prepare_pytrec_eval()
+            import pytrec_eval
+
+            self.evaluator = pytrec_eval.RelevanceEvaluator(self.judgments, {"map"})
         if installed("ranx"):
-            self._prepare_ranx()
+            import ranx
+
+            self.ranx_qrels = ranx.Qrels(self.judgments)
+            self.ranx_runs = [ranx.Run(run) for run in self.runs]
+            self.ranx_lists = self.ranx_qrels.to_typed_list(), [run.to_typed_list() for run in self.ranx_runs]
         if installed("ir-measures"):
-            self._prepare_ir_measures()
+            import ir_measures
+
+            self.ir_measures_evaluator = ir_measures.evaluator([ir_measures.AP], self.judgments)
         if installed("torch"):
-            self._prepare_torch()
+            import torch
+
+            self.tensors = torch.from_numpy(self.score), torch.from_numpy(self.label.astype(bool))
 
     def _name_things(self) -> None:
         """Use names that sort like their numbers, so that every library keeps our order of topics."""
@@ -80,28 +90,6 @@ class PerQuery(Suite):
             }
             for run in self.score
         ]
-
-    def _prepare_pytrec_eval(self) -> None:
-        import pytrec_eval
-
-        self.evaluator = pytrec_eval.RelevanceEvaluator(self.judgments, {"map"})
-
-    def _prepare_ranx(self) -> None:
-        import ranx
-
-        self.ranx_qrels = ranx.Qrels(self.judgments)
-        self.ranx_runs = [ranx.Run(run) for run in self.runs]
-        self.ranx_lists = self.ranx_qrels.to_typed_list(), [run.to_typed_list() for run in self.ranx_runs]
-
-    def _prepare_ir_measures(self) -> None:
-        import ir_measures
-
-        self.ir_measures_evaluator = ir_measures.evaluator([ir_measures.AP], self.judgments)
-
-    def _prepare_torch(self) -> None:
-        import torch
-
-        self.tensors = torch.from_numpy(self.score), torch.from_numpy(self.label.astype(bool))
 
     @contender("aucpr_dask", "ap.estimate(score, label)", "aucpr-dask")
     def time_ours(self, case: str) -> Any:

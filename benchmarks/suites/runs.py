@@ -70,12 +70,13 @@ class _Runs(Suite):
         ap.run(self.source(n_models), result, cluster=self.client(n_workers), **self.options)
         return result
 
-    def on_every_chunk(self, function: Callable[..., Any], n_models: int, n_workers: int) -> list[Any]:
+    def on_every_chunk(self, function: Callable[..., Any], case: int, n_workers: int) -> list[Any]:
         """Call a function of (store, first model, last) for every chunk of a store, on the workers."""
         import zarr
 
-        source, client = self.source(n_models), self.client(n_workers)
-        step = zarr.open_array(source, path="score", mode="r").chunks[0]
+        source, client = self.source(case), self.client(n_workers)
+        score = zarr.open_array(source, path="score", mode="r")
+        n_models, step = score.shape[0], score.chunks[0]
         tasks = [(str(source), start, min(start + step, n_models)) for start in range(0, n_models, step)]
         # pure=False: otherwise the scheduler would return the results of the round before.
         return list(client.gather(client.map(function, *zip(*tasks, strict=True), pure=False)))

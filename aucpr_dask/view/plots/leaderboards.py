@@ -13,9 +13,22 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from aucpr_dask.errors import InvalidInputError, bad_argument
+from aucpr_dask.evaluation.results import group_dims
 from aucpr_dask.inference.designs import direction, measured, unit_names
 from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.terms import BOUND, BOUNDS, CLASS, METHOD, MODEL, QUERY, RESAMPLE, Scores, in_words, percent
+from aucpr_dask.schema.terms import (
+    BOUND,
+    BOUNDS,
+    CLASS,
+    METHOD,
+    MODEL,
+    QUERY,
+    RESAMPLE,
+    Scores,
+    in_words,
+    nodes_of,
+    percent,
+)
 from aucpr_dask.view.plots import style, subjects
 from aucpr_dask.view.rankings import level_of, mean_of_classes, method_with_bounds
 from aucpr_dask.view.tables import distinct
@@ -123,6 +136,7 @@ def _rows(
     top: int,
     *title: str,
     best: str = "best",
+    of: str = "models",
     height: float = 0.0,
     row_height: float = 0.0,
 ) -> _Rows:
@@ -135,7 +149,7 @@ def _rows(
     names = subjects.names_of(node)
     style.label_rows(ax, [names[i] for i in shown], among=names if len(names) <= MOST_COMPARED else ())
     what = best if models is None else "chosen"
-    style.put_title(ax, *title, "" if len(shown) == order.size else f"{len(shown):,} {what} of {order.size:,} models")
+    style.put_title(ax, *title, "" if len(shown) == order.size else f"{len(shown):,} {what} of {order.size:,} {of}")
     return _Rows(ax, shown)
 
 
@@ -298,7 +312,8 @@ def differences(
 ) -> Axes:
     """Draw the difference of each model from a baseline, with its interval and its simultaneous interval.
 
-    A filled dot is a difference that is significant after adjustment for all comparisons; a hollow one is not.
+    A filled dot is a difference that is significant after adjustment for all comparisons; a hollow one is not. Of a
+    comparison by groups, each group has a row, for each model if there are several, and the intervals hold for all.
 
     Parameters
     ----------
@@ -318,8 +333,14 @@ def differences(
     InvalidInputError
         If this is not a comparison, or an option is not allowed.
     """
-    path, node = subjects.one_node(comparison, subjects.COMPARISON, "differences", dataset)
-    name, node = _against(node, baseline)
+    title, are_groups = "", dataset is None and any(group_dims(node) for _, node in nodes_of(comparison))
+    if are_groups:
+        name, title, node = _groups_as_rows(comparison, baseline, models)
+        models = None
+    else:
+        path, node = subjects.one_node(comparison, subjects.COMPARISON, "differences", dataset)
+        title = subjects.title_of(comparison, path)
+        name, node = _against(node, baseline)
     node = node.compute()
     others = np.array([label != name for label in subjects.names_of(node)])
     order = np.array([i for i in subjects.best_first(node["difference"]) if others[i]], dtype=np.int64)
@@ -329,12 +350,18 @@ def differences(
         order, order[np.argsort(-sizes, kind="stable")[: style.rows_of(ax, order.size, subjects.checked_top(top, 1))]]
     )
     order = np.concatenate([order[is_large], order[~is_large]])
-    rows = _rows(ax, node, order, models, top, subjects.title_of(comparison, path), best="largest", height=0.2)
+    of, family = ("groups", "all groups") if are_groups else ("models", "all of the family")
+    rows = _rows(ax, node, order, models, top, title, best="largest", of=of, height=0.2)
     ax, shown = rows
     if not np.isfinite(node["difference"].values[shown]).any():
         style.say(ax, "Nothing to draw: no difference is defined.")
     for variable, colour, width, label in (
-        ("simultaneous_interval", style.SKY, 3.4, "all of the family together"),
+        (
+            "simultaneous_interval",
+            style.SKY,
+            3.4,
+            f"{family} together",
+        ),
         ("interval", style.BLUE, 1.4, "each on its own"),
     ):
         if variable in node:
@@ -416,6 +443,25 @@ def pairs(
         bar.set_label(f"row minus column: {measured(node.attrs)}", wrap=True, fontsize=style.SMALL)
     style.put_legend(ax)
     return ax
+
+
+def _groups_as_rows(
+    comparison: Scores, baseline: str | int | None, models: Models | None
+) -> tuple[str, str, xr.Dataset]:
+    """Return the baseline, the title, and the differences of all models in all groups, a row for each."""
+    parts = []
+    for path, node in nodes_of(comparison):
+        dims = group_dims(node)
+        name, node = _against(node, baseline)
+        kept = [i for i, label in enumerate(subjects.names_of(node)) if label != name]
+        node = node.isel({MODEL: kept if models is None else subjects.positions_of(node, models)})
+        names = subjects.names_of(node)
+        flat = node.stack({"row": (*dims, MODEL)}, create_index=False)
+        named = [flat[dim].values for dim in (*dims, *([MODEL] if len(names) > 1 else []))]
+        rows = [", ".join(filter(None, [path, *map(str, row)])) for row in zip(*named, strict=True)]
+        parts.append(flat.drop_vars([MODEL, *dims]).rename({"row": MODEL}).assign_coords({MODEL: rows}))
+    title = names[0] if len(names) == 1 else ""
+    return name, title, xr.concat(parts, MODEL, data_vars="minimal", coords="minimal", compat="override")
 
 
 def _against(node: xr.Dataset, baseline: str | int | None) -> tuple[str, xr.Dataset]:

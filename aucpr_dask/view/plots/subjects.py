@@ -60,8 +60,9 @@ def one_node(data: Scores, kind: str, plot: str, dataset: str | None) -> tuple[s
         choose(tuple(nodes), dataset, "dataset")
         return dataset, nodes[dataset]
     if len(nodes) > 1:
-        received, remedy = f"{len(nodes)} data sets", "choose one: dataset=..."
-        raise InvalidInputError(f"{plot} plots one data set", None, received, few(map(repr, nodes)), remedy)
+        part = "group" if any("by" in node.attrs for node in nodes.values()) else "data set"
+        received, remedy = f"{len(nodes)} {part}s", "choose one: dataset=..."
+        raise InvalidInputError(f"{plot} plots one {part}", None, received, few(map(repr, nodes)), remedy)
     return next(iter(nodes.items()))
 
 

@@ -6,7 +6,7 @@ Of each its numbers: means, those that compare any two models as :func:`aucpr_da
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,7 +40,7 @@ from aucpr_dask.schema.terms import (
     Scores,
     nodes_of,
 )
-from aucpr_dask.view.rankings import level_of, method_with_bounds
+from aucpr_dask.view.rankings import level_of, method_with_bounds, with_means_of_repeats
 from aucpr_dask.view.report.pages import Payload
 
 ALL = "All data sets"
@@ -146,11 +146,12 @@ def subjects_of(result: Scores, interval: str | None) -> list[Subject]:
             where, received = f"data set {path!r}" if path else None, f"{node.sizes[CLASS]:,} classes"
             remedy = "select a class: .sel({'class': ...}); or show the means: aggregate(..., over='class')"
             raise InvalidInputError(what, where, received, "a result without classes", remedy)
-    nodes = {path: _complete(node) for path, node in nodes_of(result)}
+    nodes = {path: _complete(with_means_of_repeats(node)) for path, node in nodes_of(result)}
     subjects = [_data_set(path, node, interval) for path, node in nodes.items()]
     if not any(subject.node.sizes[MODEL] for subject in subjects):
         raise InvalidInputError("there is no model in this result", remedy="evaluate some scores first")
-    together = _together(nodes)
+    are_groups = any("by" in node.attrs for node in nodes.values())
+    together = None if are_groups else _together(nodes)
     return subjects if together is None else [together, *subjects]
 
 
@@ -220,17 +221,22 @@ def _by_scores(node: xr.Dataset, level: float, **options: Any) -> xr.Dataset:
     return compared  # type: ignore[return-value]
 
 
-def _covariances(subject: Subject, scores: xr.Dataset, estimator: str) -> xr.Dataset | None:
-    """Return the covariances of the best models, evaluated as the result was; None without influences."""
-    attrs, mean = in_words_of_today(subject.node.attrs), subject.means["estimate"].sel({ESTIMATOR: estimator})
-    defaults = EvaluationOptions().as_parameters()
+def evaluated_with(attrs: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the options with which scores are compared as a result of these attributes was evaluated."""
+    attrs, defaults = in_words_of_today(attrs), EvaluationOptions().as_parameters()
     options = {
         name: value
         for name, value in attrs.items()
-        if name in defaults and name not in {"level", "estimators", "seed", "n_resamples", "n_folds"}
+        if name in defaults and name not in {"by", "level", "estimators", "seed", "n_resamples", "n_folds"}
         if (list(value) if np.iterable(value) and not isinstance(value, str) else value) != defaults[name]
     }
-    options |= {"unit": attrs.get("sampled", "items"), "prevalence_design": attrs.get("prevalence_design", "fixed")}
+    design = {"unit": attrs.get("sampled", "items"), "prevalence_design": attrs.get("prevalence_design", "fixed")}
+    return options | design
+
+
+def _covariances(subject: Subject, scores: xr.Dataset, estimator: str) -> xr.Dataset | None:
+    """Return the covariances of the best models, evaluated as the result was; None without influences."""
+    options, mean = evaluated_with(subject.node.attrs), subject.means["estimate"].sel({ESTIMATOR: estimator})
     best = np.sort(np.argsort(-mean.transpose(MODEL).values, kind="stable")[:MOST_BY_INFLUENCE])
     names = shown_labels(scores, MODEL)
     rows = [names.index(subject.models[place]) for place in best]

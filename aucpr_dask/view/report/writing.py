@@ -12,16 +12,16 @@ import xarray as xr
 
 from aucpr_dask._version import __version__
 from aucpr_dask.errors import InvalidInputError, brief, printable
-from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets
+from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference.aggregating import COUNTS
 from aucpr_dask.inference.designs import are_values, direction, unit_names
-from aucpr_dask.inference.grouped import parts_of
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS
 from aucpr_dask.schema.options import ReportOptions, renamed
 from aucpr_dask.scores.importing.files import closest, count
 from aucpr_dask.view.report import pages, words
+from aucpr_dask.view.report.by_groups import evaluated_by, groups_shown, scores_of_groups
 from aucpr_dask.view.report.subjects import Subject, comparisons, curves_of, matched, shown_labels, subjects_of
 from aucpr_dask.view.tables import distinct
 
@@ -34,6 +34,7 @@ def report(
     result: terms.Scores,
     path: str | Path,
     *,
+    by: Any = None,
     scores: terms.Scores | None = None,
     title: str = "Ranking report",
     interval_method: str | None = None,
@@ -55,6 +56,9 @@ def report(
         replicates, or with `scores`.
     path : str or Path
         The page to write.
+    by : str, array, mapping or sequence, optional
+        Scores in place of a result are evaluated within these groups of items, see :func:`aucpr_dask.evaluate`. With
+        `baseline`, a picture and a table say in which groups other models are worse, all groups together.
     scores : xarray.Dataset or xarray.DataTree, optional
         The scores that were evaluated: for the curves, and to compare the best 200 models over items as
         :func:`aucpr_dask.compare` does with scores, by their influences in place of replicates.
@@ -107,24 +111,15 @@ def report(
         remedy = "report the result they were made from"
         raise InvalidInputError(what, received="a comparison or ranks", remedy=remedy)
     options = ReportOptions.among(locals())
-    if scores is not None and any(map(group_dims, dict(terms.nodes_of(result)).values())):
-        scores = groups_of_scores(scores, result)
-    return pages.write_page(_render(groups_as_data_sets(result), scores, options), target)
+    result, scores = evaluated_by(result, scores, by)
+    groups = groups_shown(result, scores, options)
+    scores = None if scores is None else scores_of_groups(scores, result)
+    return pages.write_page(_render(groups_as_data_sets(result), scores, options, groups), target)
 
 
-def groups_of_scores(scores: terms.Scores, result: terms.Scores) -> xr.DataTree:
-    """Return a tree of the scores of each group of a result."""
-    nodes: dict[str, xr.Dataset] = {}
-    results = dict(terms.nodes_of(result))
-    for path, node in terms.nodes_of(scores):
-        parts = parts_of(node, group_dims(results[path]), path)
-        for place in range(len(parts.names)):
-            tree = parts.tree(place, path)
-            nodes |= {} if tree is None else terms.nodes_of(tree)
-    return xr.DataTree.from_dict(nodes)
-
-
-def _render(result: terms.Scores, scores: terms.Scores | None, options: ReportOptions) -> str:
+def _render(
+    result: terms.Scores, scores: terms.Scores | None, options: ReportOptions, groups: dict[str, Any] | None
+) -> str:
     subjects = subjects_of(result, options.interval_method)
     if scores is not None:
         of_scores = dict(terms.nodes_of(scores))
@@ -152,7 +147,9 @@ def _render(result: terms.Scores, scores: terms.Scores | None, options: ReportOp
         scripts=[pages.vendored("uplot.js"), pages.asset("statistics.js"), pages.asset("report.js")],
         generator=f"aucpr-dask {__version__}",
         title=printable(options.title),
-        lead=_lead(subjects),
+        lead=_lead(subjects, "data set" if groups is None else "group"),
+        groups=groups,
+        part="data set" if groups is None else f"group by {groups['by']}",
         units=_unit_names(subjects),
         kind=terms.MEASURE if all(are_values(subject.node) for subject in subjects) else terms.ESTIMATOR,
         estimator=firsts[0] if len(firsts) == 1 else f"{' or '.join(firsts)}, the first of each",
@@ -293,7 +290,8 @@ def _rank_picture(subject: Subject, ranks: xr.Dataset) -> dict[str, Any]:
     shown = f"the first {len(first)} of {len(models)} models" if len(first) < len(models) else "each model"
     return {
         "lines": [
-            {"name": name, "model": models[i], "low": bounds[i, 0], "at": places[i], "high": bounds[i, 1]}
+            {"name": name, "low": bounds[i, 0], "at": places[i], "high": bounds[i, 1]}
+            | {"title": f"{models[i]}: rank {places[i]:g}, from {bounds[i, 0]:g} to {bounds[i, 1]:g}"}
             for i, name in zip(first, names, strict=True)
         ],
         "last": len(models),
@@ -342,11 +340,11 @@ def _range(values: np.ndarray[Any, Any], form: str) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _lead(subjects: list[Subject]) -> str:
+def _lead(subjects: list[Subject], part: str) -> str:
     alone = [subject for subject in subjects if subject.dim != DATASET]
     n_models = len({name for subject in alone for name in subject.models})
     n_queries = sum(subject.node.sizes.get(terms.QUERY, 0) for subject in alone)
-    parts = [count(n_models, "model"), count(len(alone), "data set")]
+    parts = [count(n_models, "model"), count(len(alone), part)]
     if n_queries:
         parts.append(count(n_queries, *_unit_names(subjects)))
     names = dict.fromkeys(name for subject in alone for name in subject.measured)
