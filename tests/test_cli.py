@@ -30,6 +30,7 @@ from aucpr_dask.demo import data_folder
 from aucpr_dask.evaluation.results import open_result
 
 WIDTH = 80
+MOST_LINES = 56  # of a help: a screen
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
@@ -150,8 +151,20 @@ def test_help_ends_in_an_example_and_fits(name: str) -> None:
     assert lines[-2].strip() == "Example:"
     assert lines[-1].strip().startswith(f"aucpr-dask {name}".strip())
     assert max(map(len, lines)) <= WIDTH
+    assert len(lines) <= MOST_LINES
     command, given = COMMANDS[name], example_of(COMMANDS[name])[1 + len(name.split()) :]
     assert isinstance(command, click.Group) or command.make_context(name, given)
+
+
+@pytest.mark.parametrize("word", ["BEIR", "MAP", "error bars", "slices", "out of memory", "Slurm", "LLM", "thresholds"])
+def test_the_top_help_leads_on(word: str) -> None:
+    (line,) = [line for line in ok("--help").output.splitlines() if word in line]
+    assert ":" in line
+
+
+def test_rare_options_are_named_and_described_on_demand() -> None:
+    assert "More, which --help-all describes:\n  --equivalence, --auxiliary, " in ok("compare", "--help").output
+    assert "Lowest grade that counts as positive" in ok("compare", "--help-all").output
 
 
 def test_a_command_that_is_gone_names_what_to_use() -> None:

@@ -293,7 +293,9 @@ class Choice(click.Choice[str]):
             raise click.BadParameter(f"{error.message}{hint}", ctx, param) from None
 
 
-_RARE = {CONVENTION, *READINGS, "unit", "prevalence_design", "n_resamples", "seed", "n_folds", "incomplete"}
+# Options that few calls need
+_RARE = {CONVENTION, *READINGS, "unit", "prevalence_design", "n_resamples", "seed", "n_folds", "incomplete", "sample"}
+_RARE |= {"auxiliary", "equivalence", "record"}
 _FLAGS = {"named_by": "--name"}  # where they differ from the field
 _OLD_FLAGS = {"resamples": "n-resamples", "folds": "n-folds"}  # of any command
 
