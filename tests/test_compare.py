@@ -28,7 +28,7 @@ from aucpr_dask.inference.covarying import standard_errors_of_differences
 from aucpr_dask.inference.designs import CONDITIONS, WITH_MACHINE
 from aucpr_dask.inference.designs import METHODS as COMPARED_BY
 from aucpr_dask.inference.questions import on_common_items
-from aucpr_dask.inference.units import multiplicities
+from aucpr_dask.inference.units import means_under, multiplicities
 
 pytestmark = pytest.mark.filterwarnings("ignore:method='bootstrap' over")  # over few queries, as many here
 
@@ -360,6 +360,14 @@ def test_more_resamples_extend_the_first() -> None:
     assert (multiplicities(names, 100, 3) != multiplicities(names, 100, 4)).any()
 
 
+def test_means_under_weights_are_each_their_own() -> None:
+    random = np.random.default_rng(0)
+    weights, values = random.integers(0, 3, (50, 8)), random.normal(size=(300, 8))
+    means = means_under(weights, values)
+    np.testing.assert_allclose(means, values @ weights.T / 8, rtol=1e-12)
+    np.testing.assert_array_equal(means[[7, 200]], means_under(weights, values[[7, 200]]))
+
+
 def test_the_seed_matters_and_is_kept(result: xr.Dataset) -> None:
     first, again, other = (ap.compare(result, n_resamples=RESAMPLES, seed=seed) for seed in (1, 1, 2))
     xr.testing.assert_identical(first, again)
@@ -642,6 +650,13 @@ def test_ranks_of_items_and_of_the_accessor(kept: xr.Dataset) -> None:
     assert ap.rank(pooled(4, 100), method="influence")["rank"].sum() == 10
     with pytest.raises(InvalidInputError, match="unknown method for ranks\n  where: option 'method'\n  received: 't'"):
         ap.rank(kept, method="t")
+
+
+def test_equal_models_share_their_rank() -> None:
+    areas = areas_of(3, 15)
+    ranks = ap.rank(result_of(np.stack([areas[2], areas[0], areas[2]])))
+    np.testing.assert_array_equal(ranks["rank"], [1.5, 3, 1.5])
+    np.testing.assert_array_equal(ranks["probability_best"][0], ranks["probability_best"][2])
 
 
 # Means

@@ -698,6 +698,7 @@ def test_thresholds_are_taken_in_the_precision_of_the_scores() -> None:
     [
         ({"kind": "pr"}, r"unknown kind(.|\n)*'precision_recall', 'roc', 'achievable'"),
         ({"grid": [0.5, 1.5]}, "increasing values of recall from 0 to 1"),
+        ({"grid": [0, 0.5, 0.5]}, "increasing values of recall from 0 to 1"),
         ({"grid": [1, 0], "kind": "roc"}, "increasing values of false_positive_rate from 0 to 1"),
         ({"grid": 0.5}, "one or more numbers"),
         ({"weight": [1, 1]}, "differ in length"),

@@ -606,6 +606,16 @@ def test_aggregate_leaves_undefined_queries_out() -> None:
     assert (nothing["n_queries"] == 0).all()
 
 
+def test_aggregate_without_queries_keeps_the_first_interval(forest: xr.DataTree) -> None:
+    result = ap.evaluate(forest, intervals=["wilson", "logit"])
+    means = ap.aggregate(result)
+    assert isinstance(means, xr.DataTree)
+    np.testing.assert_array_equal(means["small/interval"].values, result["small/interval"].values[:, 0])
+    assert means["topics/estimate"].dims == ("model",)
+    with pytest.raises(InvalidInputError, match="level must lie"):
+        ap.aggregate(result, level=95)
+
+
 @pytest.mark.parametrize("empty", [{"query": slice(0)}, {"model": slice(0)}])
 def test_data_sets_without_rankings_are_evaluated_lazy_or_not(empty: dict[str, slice]) -> None:
     scores = queried().isel(empty)

@@ -262,6 +262,7 @@ def test_a_candidate_left_out_for_its_gaps_is_named() -> None:
         (("a", "a"), {}, "each once"),
         (([], "a"), {}, "there is no candidate"),
         (("b", "a", -0.1), {}, "margin must not be negative"),
+        (("b", "a", np.nan), {}, "margin must not be negative"),
         (("b", "a"), {"method": "wilcoxon"}, "has no intervals"),
         (("b", "a"), {"baseline": "a"}, "multiple values|unknown option"),
         (("b", "a"), {"equivalence": 0.1}, "unknown option"),

@@ -150,6 +150,18 @@ levels = st.floats(0.5, 0.999)
 
 
 @given(areas, sizes, levels)
+def test_intervals_hold_the_area_and_stay_inside(area: np.ndarray, n: int, level: float) -> None:
+    bounds = ap.interval(area, n, FORMULAS, level)
+    assert bounds.shape == (area.size, 4, 2)
+    assert not np.isnan(bounds).any()
+    lower, upper = bounds[..., 0], bounds[..., 1]
+    assert (lower <= area[:, None] + 1e-9).all()
+    assert (area[:, None] - 1e-9 <= upper).all()
+    inside = bounds[:, 1:]
+    assert ((inside >= 0) & (inside <= 1)).all()
+
+
+@given(areas, sizes, levels)
 def test_a_list_of_methods_is_each_method(area: np.ndarray, n: int, level: float) -> None:
     together = ap.interval(area, n, FORMULAS, level)
     for position, method in enumerate(FORMULAS):
