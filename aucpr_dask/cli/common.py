@@ -61,6 +61,7 @@ FAILED, BAD_INPUT = 1, 2
 AGAIN = (ClusterError, OtherRunError, RunError, SourceChangedError, UnreachableError)  # the same command may succeed
 INTERRUPTED = {name: 128 + getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)}
 CANNOT_TELL = 3  # of a gate, which fails with 1
+MOST_WITHOUT_DASK = 32 * 2**20  # bytes of scores
 
 
 class _Main(click.Group):
@@ -247,7 +248,12 @@ def output_option(command: Command) -> Command:
     )
     @functools.wraps(command)
     def wrapped(*args: Any, as_json: bool, **kwargs: Any) -> Any:
-        return command(Output(as_json=as_json), *map(_concealed, args), **{k: _concealed(v) for k, v in kwargs.items()})
+        import dask
+
+        with dask.config.set(scheduler=dask.config.get("scheduler", "threads")):  # else Dask looks for distributed ones
+            return command(
+                Output(as_json=as_json), *map(_concealed, args), **{k: _concealed(v) for k, v in kwargs.items()}
+            )
 
     return wrapped  # type: ignore[return-value]
 
@@ -263,7 +269,16 @@ def open_any(store: str, data_sets: tuple[str, ...] = ()) -> Scores:
     """Open a store of scores or of results, or only the named data sets of it."""
     from aucpr_dask.schema.terms import select_data_sets
 
-    return select_data_sets(ap.open_result(store) if is_result(store) else ap.open_scores(store), data_sets)
+    return select_data_sets(ap.open_result(store) if is_result(store) else open_scores(store), data_sets)
+
+
+def open_scores(store: str) -> Scores:
+    """Open a store of scores, without Dask if they are few, which spares its import."""
+    from aucpr_dask.schema.terms import nodes_of
+
+    scores = ap.open_scores(store, chunks=None)
+    n_bytes = sum(node.nbytes for _, node in nodes_of(scores))
+    return scores if n_bytes <= MOST_WITHOUT_DASK else ap.open_scores(store)
 
 
 def is_result(store: str) -> bool:

@@ -49,7 +49,7 @@ def info(output: cli.Output, store: str, data_sets: tuple[str, ...], positive_fr
         output.data({"store": store, "kind": kind, "data_sets": answers})
         return
     else:
-        scores = select_data_sets(ap.open_scores(store), data_sets)
+        scores = select_data_sets(cli.open_scores(store), data_sets)
         with output.progress(after=SILENT_SECONDS) as report, _reporting_tasks(report):
             summary = stores.summarize_scores(scores, store, positive_from=positive_from)
         output.show(stores.scores_view(summary, output.width))
