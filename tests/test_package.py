@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -122,3 +123,36 @@ def test_old_flags_work_with_a_warning(client: Client, tmp_path: Path) -> None:
         assert f"warning: --{old} is called --" in done.stderr
         assert f"--{old} " not in CliRunner().invoke(main, [command[0], "--help"]).output.replace("--intervals", "")
     assert ap.open_result(result).attrs["n_resamples"] == 20
+
+
+TYPED = """
+import dask.array as da
+import numpy as np
+import xarray as xr
+
+import aucpr_dask as ap
+
+scores, tree, x, y = xr.Dataset(), xr.DataTree(), np.zeros((2, 3)), np.array([0, 1, 1])
+reveal_type(ap.evaluate(scores))  # Dataset | DataTree
+reveal_type(ap.evaluate(tree, "haldane", by="site"))  # Dataset | DataTree
+reveal_type(ap.evaluate({"a": x}, y, groups=y))  # Dataset | DataTree
+reveal_type(ap.compare({"a": x, "b": x}, y, baseline="a"))  # Dataset | DataTree
+reveal_type(ap.run("scores.zarr", "result.zarr", cluster=2))  # Dataset | DataTree
+reveal_type(ap.gate(scores, "a", "b"))  # Gate | Gates
+reveal_type(ap.save_scores(scores, "scores.zarr"))  # None
+reveal_type(ap.estimate(da.from_array(x), y))  # Any
+reveal_type(ap.metrics.average_precision_score(y, x[0]))  # float | ndarray
+ap.evaluate(scores, estimator="haldane")  # type: ignore[call-overload]
+ap.run("scores.zarr")  # type: ignore[call-arg]
+ap.open_scores(3)  # type: ignore[arg-type]
+"""
+
+
+@pytest.mark.slow
+def test_static_types_that_users_see(tmp_path: Path) -> None:
+    api = pytest.importorskip("mypy.api")
+    (tmp_path / "user.py").write_text(TYPED)
+    said, _, status = api.run(["--strict", "--cache-dir", str(tmp_path), str(tmp_path / "user.py")])
+    found = re.findall(r'Revealed type is "(.*)"', said)
+    short = [re.sub(r"\[.*\]", "", re.sub(r"[\w.]+\.(\w+)", r"\1", one)) for one in found]
+    assert (short, status) == (re.findall(r"reveal_type.*# (.*)", TYPED), 0), said

@@ -145,9 +145,7 @@ def _evaluated(task: Task, assignment: Assignment) -> dict[str, xr.Variable]:
 # Opened once per process and run: between runs, a store may be replaced.
 
 
-@lru_cache(maxsize=8)
-def _ledger(target: str, token: str) -> Ledger:
-    return Ledger(target, token)
+_ledger = lru_cache(maxsize=8)(Ledger)
 
 
 @lru_cache(maxsize=8)

@@ -240,75 +240,59 @@ def _zarr_documents(path: FilePath) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield name, node.metadata.to_dict()
 
 
-# What readers do before they come to numbers. In a damaged file, HDF5 may go in circles, which nothing can interrupt.
+# What readers do before they come to numbers, and what is wrong with a member, if anything is. Another process does it,
+# because nothing can interrupt HDF5, which may go in circles in a damaged file, or crash.
 _WALK = """
 import sys, h5py
+from contextlib import suppress
+
+def problem(group, name):
+    if isinstance(group.get(name, getlink=True), h5py.ExternalLink):
+        return "a link to another file"
+    node = group.get(name)
+    with suppress(Exception):
+        dict(node.attrs)
+    if isinstance(node, h5py.Group):
+        if node.id in seen:  # readers would walk in circles
+            return "a group that occurs in two places"
+        seen.add(node.id)
+        groups.append(node)
+    elif isinstance(node, h5py.Dataset):
+        [len(dim) for dim in node.dims]
+        if node.external or node.is_virtual:
+            return "data in another file"
+        types = [node.dtype, *(field[0] for field in (node.dtype.fields or {}).values())]
+        return "references to objects" if any(map(h5py.check_ref_dtype, types)) else None
+
 with h5py.File(sys.argv[1], "r") as file:
-    groups, seen = [file["/"]], set()
+    groups, seen = [file["/"]], {file["/"].id}
     while groups:
         group = groups.pop()
         for name in group:
-            if isinstance(group.get(name, getlink=True), h5py.ExternalLink):
-                continue
-            node = group.get(name)
-            dict(node.attrs)
-            if isinstance(node, h5py.Dataset):
-                [len(dim) for dim in node.dims]
-            elif node.id not in seen:
-                seen.add(node.id)
-                groups.append(node)
+            if found := problem(group, name):
+                print(f"{group.name.rstrip('/')}/{name}", found, sep="\\0")
+                sys.exit()
 """
 PATIENCE = 120.0  # seconds
 
 
-def _check_that_it_ends(path: FilePath) -> None:
-    """Raise if reading what an HDF5 file says of itself, in another process, does not end, or crashes."""
-    try:
-        done = subprocess.run([sys.executable, "-c", _WALK, path], timeout=PATIENCE, capture_output=True, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise _corrupt(Path(path), f"reading its metadata took more than {PATIENCE:g} s") from error
-    if done.returncode < 0:
-        raise _corrupt(Path(path), f"HDF5 crashed by signal {-done.returncode}")
-
-
 def _check_hdf5(path: FilePath) -> None:
+    """Raise if an HDF5 file leads elsewhere, or if reading what it says of itself does not end, or crashes."""
     try:
         import h5py
     except ImportError:
         return  # then only an engine that was named can open it
     if not h5py.is_hdf5(path):
         return
-    _check_that_it_ends(path)
-    with h5py.File(path, "r") as file:
-        groups, seen = [file["/"]], {file["/"].id}
-        while groups:
-            group = groups.pop()
-            for name in group:
-                if found := _problem(h5py, group, name, seen):
-                    where = f"{os.fspath(path)}, {group.name.rstrip('/')}/{name}"
-                    allowed = "groups, and data sets of numbers and text"
-                    remedy = "write it again without these, with the program that made it"
-                    raise FileFormatError(MORE_THAN_NUMBERS, where, found, allowed, remedy)
-                node = group.get(name)
-                if isinstance(node, h5py.Group):
-                    seen.add(node.id)
-                    groups.append(node)
-
-
-def _problem(h5py: Any, group: Any, name: str, seen: set[Any]) -> str | None:
-    """Return what is wrong with a member of a group, if anything is."""
-    if isinstance(group.get(name, getlink=True), h5py.ExternalLink):
-        return "a link to another file"
-    node = group.get(name)
-    if isinstance(node, h5py.Group) and node.id in seen:  # readers would walk in circles
-        return "a group that occurs in two places"
-    if not isinstance(node, h5py.Dataset):
-        return None
-    if node.external or node.is_virtual:
-        return "data in another file"
-    return "references to objects" if any(map(h5py.check_ref_dtype, _types_in(node.dtype))) else None
-
-
-def _types_in(dtype: Any) -> list[Any]:
-    """Return a type and those of its fields."""
-    return [dtype, *(field[0] for field in (dtype.fields or {}).values())]
+    call = [sys.executable, "-c", _WALK, path]
+    try:
+        done = subprocess.run(call, timeout=PATIENCE, capture_output=True, check=False, text=True, errors="replace")
+    except subprocess.TimeoutExpired as error:
+        raise _corrupt(Path(path), f"reading its metadata took more than {PATIENCE:g} s") from error
+    if done.returncode:
+        said = done.stderr.strip().rpartition("\n")[2]
+        raise _corrupt(Path(path), said if done.returncode > 0 else f"HDF5 crashed by signal {-done.returncode}")
+    if done.stdout:
+        name, found = done.stdout.strip().split("\0")
+        allowed, remedy = "groups, and data sets of numbers and text", "write it again without these"
+        raise FileFormatError(MORE_THAN_NUMBERS, f"{os.fspath(path)}, {name}", found, allowed, remedy)
