@@ -51,7 +51,15 @@ SHAPES: dict[str, tuple[Any, dict[str, Any], list[str]]] = {  # made up, with th
     "agents": (PLAIN.assign(**{"total_cost": 3.5, "Submission Date": "2026-01-01", "url": "http://x"}), {}, TASKS),
     "tool calls": (PLAIN.assign(**{"Overall Acc": 50.5, "Latency Mean (s)": 1.5, "Organization": "org"}), {}, TASKS),
     "helm": (PLAIN.assign(**{"Mean win rate": 0.5, "Instances": None, "n_parameters": 7}), {}, TASKS),
+    "scores": (
+        PLAIN.rename(columns={"model": "Model Name"}).assign(
+            **{"Score": SCORES.mean(axis=1).to_numpy().round(2), "95% CI": 1.5, "Std": 2.5, "n": 90}
+        ),
+        {},
+        TASKS,
+    ),
     "tidy": (TIDY, {}, TASKS),
+    "prompts": (TIDY.rename(columns={"task": "Prompt ID", "model": "LLM"}), {}, TASKS),
     "instances": (TIDY.rename(columns={"task": "instance_id", "score": "resolved"}), {}, TASKS),
     "seeds": (pd.concat([TIDY.assign(seed=seed) for seed in range(3)]), {}, TASKS),
 }
@@ -64,7 +72,7 @@ def test_what_is_no_task_is_left_out_and_named(shape: str) -> None:
     assert sorted(made.findings["query"].values) == sorted(tasks)
     said = dict(made.verdict)["Columns"]
     assert "Taken as " in said
-    known = {"model", "task", "instance_id", "score", "resolved", "seed"}
+    known = {"model", "Model Name", "LLM", "task", "instance_id", "Prompt ID", "score", "resolved", "seed"}
     for name in {*table.columns} - {*tasks} - known:
         assert name in said
 

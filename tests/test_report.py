@@ -169,7 +169,6 @@ def test_names_that_look_alike_are_distinguished(tmp_path: Path) -> None:
     assert written(result, tmp_path).data["names"] == [[r"a\x1b", r"a\x1b (number 1)", "a"]]
 
 
-@pytest.mark.smoke
 def test_names_fit_the_picture_of_ranks_and_units_have_one_name(tmp_path: Path) -> None:
     names = [f"colbert_rankgpt4o_msmarco_{'W' * i}_{i}" for i in range(12)]
     rows = pd.DataFrame(np.random.default_rng(0).random((12, 9)), names, [f"t{i}" for i in range(9)])
@@ -182,6 +181,7 @@ def test_names_fit_the_picture_of_ranks_and_units_have_one_name(tmp_path: Path) 
     assert not re.search(r"\bquer(y|ies)\b", re.sub(r"<(script|style).*?</\1>|<[^>]*>", "", page, flags=re.DOTALL))
 
 
+@pytest.mark.smoke
 def test_same_result_gives_the_same_page(tmp_path: Path) -> None:
     result = of_queries(5, 6)
     first = ap.report(result, tmp_path / "a.html").read_bytes()

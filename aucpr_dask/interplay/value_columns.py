@@ -8,25 +8,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-MEAN, RANK, ABOUT = "a mean or total", "a rank", "about the model"
+MEAN, RANK, ABOUT, SPREAD = "a mean or total", "a rank", "about the model", "a spread or an error"
 MEANS = {"average", "averaged", "avg", "mean", "means", "overall", "total", "sum", "aggregate", "aggregated"}
 RANKS = {"rank", "ranks", "position", "place"}
+SPREADS = {"std", "stdev", "stddev", "stderr", "sem", "ci", "variance"}
 COUNTED = {"num", "number", "n", "nr", "no", "#"}  # before what is counted
 # The last word of a name: what a size, a cost or an identifier is given in or called.
 ABOUT_THE_MODEL = {
-    *(
-        "size",
-        "params",
-        "parameters",
-        "parameter",
-        "tokens",
-        "dimension",
-        "dimensions",
-        "dim",
-        "dims",
-        "memory",
-        "count",
-    ),
+    *("size", "params", "parameters", "parameter", "tokens", "memory", "count"),
+    *("dimension", "dimensions", "dim", "dims"),
     *("mb", "gb", "ram", "flops", "layers", "likes", "downloads", "votes", "followers"),
     *("cost", "costs", "price", "usd", "latency", "runtime", "seconds", "throughput", "rtfx", "speed"),
     *("id", "ids", "identifier", "uuid", "hash", "sha", "revision", "commit", "version", "url", "link", "license"),
@@ -46,6 +36,8 @@ def is_no_value(name: str) -> str | None:
     ('a mean or total', 'about the model', 'about the model')
     >>> is_no_value("Rank (Borda)"), is_no_value("n_tokens"), is_no_value("date_understanding")
     ('a rank', 'about the model', None)
+    >>> is_no_value("95 % CI"), is_no_value("n"), is_no_value("MNLI")
+    ('a spread or an error', 'about the model', None)
     """
     bare = re.sub(r"\(.*?\)|\[.*?\]", " ", name)
     # Of "MaxTokens" the last word tells; in the middle of one word, as in "NoMeanFeat", nothing does.
@@ -57,7 +49,9 @@ def is_no_value(name: str) -> str | None:
         return MEAN
     if RANKS & ends or words == ["#"]:
         return RANK
-    is_count = len(parts) > 1 and parts[0] in COUNTED
+    if SPREADS & {*parts[-1:], words[-1]}:
+        return SPREAD
+    is_count = (len(parts) > 1 and parts[0] in COUNTED) or words == ["n"]
     tells = {*parts[-1:], words[-1], *({"cost", "price"} & ends)}
     return ABOUT if is_count or tells & ABOUT_THE_MODEL else None
 

@@ -24,7 +24,10 @@ from aucpr_dask.scores.importing.table_files import MISSING_CELLS, TextTable, op
 
 TOPICS = ("query_id", "qid", "topic", "query", "q_id", "topic_id", "query-id")
 REPEATS = ("seed", "epoch", "repeat", "trial", "repetition")  # columns over which values are averaged
-MODELS = ("run_id", "model", "run", "tag", "name", "system", "method", "agent")
+MODELS = (
+    *("run_id", "model", "run", "tag", "name", "system", "method", "agent", "model_name", "models", "llm"),
+    *("system_name", "method_name", "run_name", "submission", "team", "algorithm"),
+)
 VALUE = "value"
 SUFFIXES = (".txt", ".eval", ".tsv", ".csv", ".res", ".trec")
 ALL, RUN_ID, N_QUERIES = "all", "runid", "num_q"  # as trec_eval calls them
@@ -35,6 +38,11 @@ REMEDY = "make it one of these; arrays need labels: xarray.DataArray(values, coo
 EMPTY = MISSING_CELLS | {"N/A", "n/a", "null", "NULL", "None", "none", "-", "--", "\N{EN DASH}", "\N{EM DASH}"}
 THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]*)?%?")
 ROUNDED = 1e-4  # at most, of means of values that are printed with four decimals
+
+
+def usual(name: str) -> str:
+    """Return the name of a column as the lists of usual names write it."""
+    return name.lower().replace(" ", "_").replace("-", "_")
 
 
 @dataclass(frozen=True)
@@ -74,7 +82,7 @@ class Table:
         """Whether the first column has no name, and holds text, where no other is of models."""
         first = self.columns[0] if self.columns else None
         is_bare = first is not None and (first == "" or first.startswith("Unnamed: "))
-        return is_bare and not {*map(str.lower, self.columns)} & {*MODELS} and self.is_text(str(first))
+        return is_bare and not {*map(usual, self.columns)} & {*MODELS} and self.is_text(str(first))
 
     def is_text(self, column: str) -> bool:
         """Return whether a column has cells, and none is a number."""

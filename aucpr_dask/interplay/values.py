@@ -17,7 +17,7 @@ from aucpr_dask.errors import AlignmentError, InvalidInputError, few
 from aucpr_dask.evaluation.results import KIND, provenance
 from aucpr_dask.inference.designs import estimators_of
 from aucpr_dask.interplay.value_columns import asks_for_direction, is_no_value, no_values_by_number
-from aucpr_dask.interplay.value_tables import MODELS, REPEATS, TOPICS, VALUE, Table, tables_of
+from aucpr_dask.interplay.value_tables import MODELS, REPEATS, TOPICS, VALUE, Table, tables_of, usual
 from aucpr_dask.schema import checks, options
 from aucpr_dask.schema.terms import (
     LOWER,
@@ -39,9 +39,13 @@ from aucpr_dask.storage.stores import create_store
 ROLES = (MODEL, QUERY, MEASURE)
 REPEAT = "repeat"
 UNITS = dict.fromkeys(TOPICS, "query") | {"topic": "topic", "topic_id": "topic"}
-UNITS |= {f"{noun}{end}": noun for noun in ("task", "instance", "question", "problem", "user") for end in ("", "_id")}
-UNITS |= {"task_name": "task", "doc_id": "document"}
-UNITS |= dict.fromkeys(("dataset", "dataset_name", "data_set", "data set"), "data set")
+UNITS |= {
+    f"{noun}{end}": noun
+    for noun in ("task", "instance", "question", "problem", "user", "prompt")
+    for end in ("", "_id")
+}
+UNITS |= {"task_name": "task", "doc_id": "document", "sample_id": "sample", "example_id": "example"}
+UNITS |= dict.fromkeys(("dataset", "dataset_name", "data_set"), "data set")
 COLUMNS = {
     MODEL: MODELS,
     QUERY: tuple(UNITS),
@@ -181,6 +185,8 @@ def _cells(table: Table, chosen: _Chosen) -> _Part:
     if twice := [name for name, number in Counter(of.values()).items() if number > 1]:
         received = ", ".join(f"{role}={name!r}" for role, name in of.items() if name in twice)
         raise InvalidInputError("one column cannot be two things", table.name, received, "a column each")
+    if MODEL in of and QUERY not in of and named[VALUE] is None and table.frame[of[MODEL]].is_unique:
+        of.pop(VALUE, None)  # a column of scores beside those of tasks is one of them, or their mean
     repeats = [name for name in columns if name.lower() in REPEATS and name not in (*of.values(), *chosen.include)]
     free = [of[VALUE]] if VALUE in of else [name for name in columns if name not in (*of.values(), *repeats, "")]
     free = [name for name in free if not name.startswith(PANDAS_INDEX)]
@@ -201,7 +207,7 @@ def _cells(table: Table, chosen: _Chosen) -> _Part:
         cells = known | headed | {VALUE: table.numbers(name), "column": name, "row": table.row}
         parts.append(pd.DataFrame(cells, index=table.frame.index))
     given = of.get(QUERY, QUERY)
-    word = UNITS.get(given.lower(), in_words(given) if named[QUERY] else QUERY)
+    word = UNITS.get(usual(given), in_words(given) if named[QUERY] else QUERY)
     all_cells = pd.concat(parts).assign(repeats=", ".join(repeats))
     if named[MEASURE] not in (None, of.get(MEASURE)):
         measure = checks.choose(tuple(all_cells[MEASURE].unique()), named[MEASURE], MEASURE)
@@ -268,8 +274,8 @@ def _column(columns: Sequence[str], role: str, name: str | None, table: Table) -
         return name
     if name is not None and role != MEASURE:  # which may be the name of the one measure
         raise unknown_column(name, columns, table.name)
-    by_lower = {column.lower(): column for column in reversed(columns)}
-    return next((by_lower[usual] for usual in COLUMNS[role] if usual in by_lower), None)
+    by_usual = {usual(column): column for column in reversed(columns)}
+    return next((by_usual[usual(one)] for one in COLUMNS[role] if usual(one) in by_usual), None)
 
 
 def _measure_of(column: str) -> str:
