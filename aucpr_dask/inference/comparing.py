@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, brief, clash, did_you_mean, few
 from aucpr_dask.evaluation.arrays import takes_arrays
+from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference import grids
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.grouped import answered_by_groups, has_groups
@@ -20,6 +22,7 @@ from aucpr_dask.inference.methods import Wilcoxon
 from aucpr_dask.inference.paired_samples import PairedSample, annotate
 from aucpr_dask.inference.pairs import against, all_pairs
 from aucpr_dask.inference.questions import answer, with_default_method
+from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.checks import is_list
 from aucpr_dask.schema.options import ComparisonOptions, renamed
 from aucpr_dask.schema.terms import (
@@ -35,7 +38,6 @@ from aucpr_dask.schema.terms import (
 BASELINE = "baseline"
 Baseline = str | int | Sequence[str | int]
 KIND = "aucpr_dask.comparison"
-OF_GROUPS = ("baseline", "estimator", "sample", "method", "equivalence", "n_resamples", "seed", "incomplete")
 LAZY_FROM, LAZY_CHUNK = 500, 250  # models: from how many on the pairs are a chunked array, and in which chunks
 
 
@@ -199,8 +201,14 @@ def compare(
         if auxiliary is not None or chunk is not None:
             others = {"auxiliary": auxiliary and type(auxiliary).__name__, "chunk": chunk}
             raise clash("groups are compared without these", "leave them out, or select a group", None, **others)
-        given = {one: value for one, value in locals().items() if one in OF_GROUPS and value is not None}
-        return answered_by_groups(data, by, compare, adjust=adjust, over=over, level=level, **given, **options)
+        if over != DATASET or by is not None:
+
+            def asked(tree: Scores, joint: float) -> Scores:
+                own = with_default_method(tree, replace(question, adjust=None), options)
+                return answer(tree, own, options, _comparison, joint=joint)
+
+            return answered_by_groups(data, by, asked, question)
+        data = groups_as_data_sets(data)
     if auxiliary is None:
         question = with_default_method(data, question, options)
     return answer(data, question, options, _comparison, auxiliary=auxiliary)

@@ -256,7 +256,7 @@ def _gates_of_groups(
         return found if isinstance(found, Gates) else (found,)
 
     def judged(parts: Parts, answers: list[Any], path: str) -> list[Gate]:
-        some = next(gates for one in answers if not isinstance(one, InvalidInputError) for gates in one[1:])
+        some = next(gates for gates in answers if not isinstance(gates, InvalidInputError))
         unknown = {
             "verdict": CANNOT_TELL,
             "difference": math.nan,
@@ -267,7 +267,7 @@ def _gates_of_groups(
         found = []
         for names, one in zip(parts.names, answers, strict=True):
             reason = str(one).split("\n", maxsplit=1)[0] if isinstance(one, InvalidInputError) else ""
-            gates = [replace(each, **unknown, limits=reason) for each in some] if reason else one[1]
+            gates = [replace(each, **unknown, limits=reason) for each in some] if reason else one
             found += [replace(each, group=", ".join(filter(None, [path, *names]))) for each in gates]
         return found
 

@@ -14,19 +14,19 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, clash, few
 from aucpr_dask.evaluation.groups import groups_of, refuse_no_groups, with_labels
-from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets
+from aucpr_dask.evaluation.results import group_dims
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.designs import BY_P_VALUE
 from aucpr_dask.inference.pairs import benjamini_hochberg, holm
 from aucpr_dask.inference.requirements import are_scores
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.terms import BOUND, FOLD, ITEM, MODEL, Scores, gathered, nodes_of
 from aucpr_dask.scores.validate import validated_scores
 
-OF_ALL = ("simultaneous_interval", "simultaneous_rank_interval")  # they hold for all groups together
 ADJUSTED: dict[str, Callable[[Any], Any]] = {"holm": holm, "benjamini_hochberg": benjamini_hochberg, "none": np.copy}
-Ask = Callable[[xr.DataTree, float], Any]  # about one group, at a level
+Ask = Callable[[xr.DataTree, float], Any]  # about one group; the level at which intervals of all hold together
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,7 @@ def ask_each(
 ) -> dict[str, Any]:
     """Ask about each group of each data set, and return what `reply` makes of the answers, by data set.
 
-    An answer is a pair: that at `level`, and that at the level at which the intervals of all groups hold together. Or
-    it is the error of a group that cannot be asked about.
+    Intervals of all groups hold together at `level`. An answer may be the error of a group that cannot be asked about.
     """
     if are_scores(data, {}):
         data = validated_scores(data)
@@ -89,7 +88,7 @@ def ask_each(
             joint = 1 - (1 - level) / max(1, sum(part is not None for part in parts.data))
             for place in range(len(parts.names)):
                 tree = parts.tree(place, path)
-                answers.append(InvalidInputError("no items") if tree is None else _asked(tree, ask, level, joint))
+                answers.append(InvalidInputError("no items") if tree is None else _asked(tree, ask, joint))
         _warn_once(caught, len(answers))
         errors = [one for one in answers if isinstance(one, InvalidInputError)]
         if len(errors) == len(answers):
@@ -98,9 +97,9 @@ def ask_each(
     return found
 
 
-def _asked(tree: xr.DataTree, ask: Ask, level: float, joint: float) -> Any:
+def _asked(tree: xr.DataTree, ask: Ask, joint: float) -> Any:
     try:
-        return ask(tree, level), ask(tree, joint)
+        return ask(tree, joint)
     except InvalidInputError as error:
         if type(error) is not InvalidInputError:
             raise  # missing scores concern the whole question
@@ -118,43 +117,29 @@ def _warn_once(caught: Sequence[warnings.WarningMessage], n_groups: int) -> None
         warnings.warn(f"{first}{more}", kind, stacklevel=5)
 
 
-def answered_by_groups(
-    data: Scores,
-    by: Any,
-    ask: Callable[..., Any],
-    *,
-    over: str,
-    level: float,
-    adjust: str | None = None,
-    **options: Any,
-) -> Scores:
+def answered_by_groups(data: Scores, by: Any, ask: Ask, question: ComparisonOptions) -> Scores:
     """Compare or rank the models of every group; adjusted p-values and joint intervals hold for all groups."""
-    if over == DATASET and by is None:
-        options |= {"adjust": adjust} if adjust else {}
-        whole: Scores = ask(groups_as_data_sets(data), over=over, level=level, **options)
-        return whole
-    if over == DATASET:
+    if question.over == DATASET:
         remedy = "compare each group (leave out over), or average over the data sets of one group"
-        raise clash("groups and data sets as the sample exclude each other", remedy, over=over, by=by)
-    adjusted: str = choose(BY_P_VALUE, "holm" if adjust is None else adjust, "adjust, of groups")
+        raise clash("groups and data sets as the sample exclude each other", remedy, over=question.over, by=by)
+    adjusted: str = choose(BY_P_VALUE, "holm" if question.adjust is None else question.adjust, "adjust, of groups")
 
-    def asked(tree: xr.DataTree, at_level: float) -> xr.Dataset:
-        (found,) = (node for _, node in nodes_of(ask(tree, over=over, level=at_level, **options)))
+    def asked(tree: xr.DataTree, joint: float) -> xr.Dataset:
+        (found,) = (node for _, node in nodes_of(ask(tree, joint)))
         return found
 
     def combined(parts: Parts, answers: list[Any], path: str) -> xr.Dataset:
-        return _combined(parts, answers, adjusted, level)
+        return _combined(parts, answers, adjusted, question.level)
 
-    found = ask_each(data, by, asked, level, combined)
-    return gathered(data, found)
+    return gathered(data, ask_each(data, by, asked, question.level, combined))
 
 
 def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr.Dataset:
     """Lay out the answers of all groups, with NaN for those that have none."""
     sizes = {name: len(index) for name, index in parts.indexes.items()}
     known = [one for one in answers if not isinstance(one, InvalidInputError)]
-    models = pd.Index(dict.fromkeys(model for own, _ in known for model in own.get_index(MODEL)))
-    first = known[0][0]
+    models = pd.Index(dict.fromkeys(model for one in known for model in one.get_index(MODEL)))
+    first = known[0]
     indexers = {dim: models for dim in (MODEL, OTHER_MODEL) if dim in first.dims}
     whole = first.reindex(indexers)
     variables: dict[str, xr.Variable] = {}
@@ -163,7 +148,7 @@ def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr
         values = np.full((len(answers), *template.shape), np.nan)
         for place, one in enumerate(answers):
             if not isinstance(one, InvalidInputError):
-                values[place] = one[name in OF_ALL][name].reindex(
+                values[place] = one[name].reindex(
                     {dim: index for dim, index in indexers.items() if dim in template.dims}
                 )
         laid = values.reshape(*sizes.values(), *template.shape)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,12 @@ class PairedSample:
     estimates: Estimates
     method: methods.Method
     n_machine: int = 0  # units with machine labels
+
+    def at_level(self, level: float) -> PairedSample:
+        """Return the same sample, to be answered at another level."""
+        method = copy(self.method)
+        vars(method)["goal"] = methods.Goal(level, self.question.equivalence)
+        return replace(self, question=replace(self.question, level=level), method=method)
 
     @property
     def n_resamples(self) -> int:

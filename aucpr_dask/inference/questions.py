@@ -63,6 +63,7 @@ from aucpr_dask.schema.terms import FOLD, ITEM, MODEL, N_FOLDS, QUERY, REPEAT, R
 from aucpr_dask.scores.validate import shared_by_models, validated_scores
 
 LEAST_QUERIES = 10  # of a data set, for the variance between them to be known
+OF_FAMILY = ("simultaneous_interval", "simultaneous_rank_interval")  # with groups, they hold for all together
 SET_HERE = ("estimators", "intervals", "keep_replicates")  # options of an evaluation that a comparison sets
 
 
@@ -92,10 +93,12 @@ def answer(
     *,
     auxiliary: Scores | None = None,
     without: tuple[str, ...] = (),
+    joint: float | None = None,
 ) -> Scores:
     """Answer a question for every data set, or for all together if they are the units.
 
-    `options` are those of an evaluation, except for names in `without`; `reply` says what a sample shows.
+    `options` are those of an evaluation, except for names in `without`; `reply` says what a sample shows. With `joint`,
+    what holds for a family is at this level.
     """
     if auxiliary is not None:
         refuse_other_samples(question)
@@ -111,7 +114,12 @@ def answer(
 
     def answer_node(path: str, node: xr.Dataset) -> xr.Dataset:
         with naming(path):
-            return reply(paired_sample(node, unit_dim(node), question, machines.get(path)))
+            sample = paired_sample(node, unit_dim(node), question, machines.get(path))
+            found = reply(sample)
+            if joint is None:
+                return found
+            of_all = reply(sample.at_level(joint))
+            return found.assign({one: found[one].copy(data=of_all[one].data) for one in OF_FAMILY if one in found})
 
     return map_nodes(results, answer_node)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,15 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, brief
 from aucpr_dask.evaluation.arrays import takes_arrays
+from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference import families, pairs
-from aucpr_dask.inference.comparing import OF_GROUPS
 from aucpr_dask.inference.designs import RANDOM_EFFECTS, UNIT_RESAMPLES
 from aucpr_dask.inference.families import JointReplicates
 from aucpr_dask.inference.grouped import answered_by_groups, has_groups
 from aucpr_dask.inference.methods import Influence, SignFlips, resample_units
 from aucpr_dask.inference.paired_samples import PairedSample, annotate
 from aucpr_dask.inference.questions import answer, with_default_method
+from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.inference.units import Floats, Indices
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.terms import BOUND, MODEL, QUERY, Scores
@@ -97,8 +99,10 @@ def rank(
         raise InvalidInputError("unknown method for ranks", "option 'method'", brief(method), allowed, remedy)
     question = ComparisonOptions.among(locals())
     if has_groups(data, by):
-        given = {one: value for one, value in locals().items() if one in OF_GROUPS and value is not None}
-        return answered_by_groups(data, by, rank, over=over, level=level, **given, **options)
+        if over != DATASET or by is not None:
+            asked = partial(answer, question=question, options=options, reply=ranks_of, without=ONLY_OF_COMPARISONS)
+            return answered_by_groups(data, by, lambda tree, joint: asked(tree, joint=joint), question)
+        data = groups_as_data_sets(data)
     found = answer(data, question, options, ranks_of, without=ONLY_OF_COMPARISONS)
     if with_default_method(data, question, options).method == RANDOM_EFFECTS:
         found.attrs["design"] += "; by sign flips: ranks need joint replicates, which random effects (compare) lack"
