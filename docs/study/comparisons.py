@@ -100,7 +100,7 @@ def _compare_units(values: Floats) -> dict[str, bool]:
 
 def pairs_over_items(share: float) -> Iterator[dict[str, object]]:
     """Yield the coverage and the width of intervals of the difference between two models."""
-    number = max(4, round(share * 1000))
+    number = max(4, round(share * 400))
     for world, (first, second, prevalence, correlation) in ITEM_WORLDS.items():
         areas = [ap.simulate.binormal(*of_positives).area(prevalence) for of_positives in (first, second)]
         for n in PAIR_POSITIVES:

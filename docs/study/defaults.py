@@ -123,6 +123,7 @@ def in_clusters(random: np.random.Generator, number: int) -> Iterator[tuple[str,
         n_clusters, size = (n, max(25, 480 // n)) if mixed else (5 * n, 5)
         cluster = np.arange(n_clusters * size) // size
         label = random.random((number, cluster.size if mixed else n_clusters)) < 0.2
+        label[label.sum(axis=1) < 3, :3] = True
         label = label if mixed else label[:, cluster]
         shared, own = random.normal(size=(2, number, n_clusters))[..., cluster], random.normal(size=(2, *label.shape))
         score = np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own + label

@@ -23,7 +23,7 @@ from aucpr_dask.view.report.subjects import Subject
 
 MOST_RANKED = 100  # models; more take longer than the page
 FEW_POSITIVES, FEW_UNITS = 20, 10
-LOWEST_COVERAGE = {"positives": 0.946, "clusters with positives": 0.94}
+COVERAGE = {"positives": (0.946, "at least"), "clusters with positives": (0.95, "on average")}
 """Of influence_beta where 8 to 200 of them were simulated: the page on statistics has the table."""
 
 _CONVENTIONS = {
@@ -249,9 +249,10 @@ def _of_positives(subject: Subject) -> list[str]:
             f"The width of an interval depends on the number of {what} far more than on that of the others."
         )
     if subject.method == "influence_beta":
+        share, how = COVERAGE[what]
         text = (
             f"Validity: in simulations with 10 to 200 {what}, 95 % {_spaced(subject.method)} intervals of average "
-            f"precision contained the true area in at least {percent(LOWEST_COVERAGE[what], '.1f')} of the samples."
+            f"precision contained the true area in {percent(share, '.1f')} of the samples {how}."
         )
         said.append(text if "average_precision" in subject.estimators else f"{text} Other areas were tried less.")
     elif subject.method in INTERVALS and subject.method != "extrapolated":
