@@ -89,27 +89,20 @@ def figures(known):
     return figures_of(Known(), list(known.values()), MACHINE, 3)
 
 
-def test_ratios_are_of_neighbouring_times(known):
+def test_times_are_per_unit_and_ratios_of_neighbouring_times(known):
     assert len(known["long"].ratios) == 3
     # Wide bounds: a sleep may last longer on a busy machine, but not by this much in the median.
     assert 1.5 < known["long"].ratio < 6
     assert len(known["short"].seconds) == 12, "the first contender runs before each of the others"
     assert known["short"].ratio is None
-
-
-def test_times_are_per_unit(known):
     assert 0.015 <= known["short"].median < 0.03
+    assert "skipped, not installed: no-such-distribution" in as_line(known["absent"])
 
 
-def test_disagreement_is_not_hidden(known, figures):
-    assert known["long"].agrees is True
-    assert known["wrong"].agrees is False
+def test_disagreement_is_not_hidden_and_an_approximation_not_judged(known, figures):
+    assert (known["long"].agrees, known["wrong"].agrees, known["near"].agrees) == (True, False, None)
     assert "DISAGREES" in as_line(known["wrong"])
     assert "wrong differs at only" in section(figures)
-
-
-def test_the_error_of_an_approximation_is_shown_but_not_judged(known, figures):
-    assert known["near"].agrees is None
     assert "approximates: differs by 2.5e-01" in as_line(known["near"])
     row = next(line for line in section(figures).splitlines() if line.startswith("| near |"))
     assert row.split(" | ")[-1] == "2.5e-01 |"
@@ -142,10 +135,6 @@ def test_other_shapes_and_nan_disagree(answer):
             return answer
 
     assert [timing.agrees for timing in measure(Odd(), rounds=1)] == [None, False]
-
-
-def test_a_missing_peer_is_skipped_with_a_line(known):
-    assert "skipped, not installed: no-such-distribution" in as_line(known["absent"])
 
 
 @pytest.mark.parametrize("kind", SUITES, ids=lambda kind: kind.name)

@@ -627,25 +627,12 @@ def ssh_server(tmp_path: Path) -> Iterator[dict[str, Any]]:
     shutil.copy(tmp_path / "user.pub", tmp_path / "authorized")
     port = free_port()
     (tmp_path / "known_hosts").write_text(f"[127.0.0.1]:{port} {(tmp_path / 'host.pub').read_text()}")
-    options = {
-        "Port": port,
-        "ListenAddress": "127.0.0.1",
-        "HostKey": tmp_path / "host",
-        "AuthorizedKeysFile": tmp_path / "authorized",
-        "PidFile": "none",
-        "StrictModes": "no",
-        "PermitRootLogin": "prohibit-password",
-        "PasswordAuthentication": "no",
-    }
+    options = {"Port": port, "ListenAddress": "127.0.0.1", "HostKey": tmp_path / "host", "PidFile": "none"}
+    options |= {"AuthorizedKeysFile": tmp_path / "authorized", "StrictModes": "no"}
+    options |= {"PermitRootLogin": "prohibit-password", "PasswordAuthentication": "no"}
     (tmp_path / "sshd_config").touch()
-    command = [
-        server,
-        "-D",
-        "-e",
-        "-f",
-        tmp_path / "sshd_config",
-        *(f"-o{name}={value}" for name, value in options.items()),
-    ]
+    command = [server, "-D", "-e", "-f", tmp_path / "sshd_config"]
+    command += [f"-o{name}={value}" for name, value in options.items()]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         for _ in range(600):
