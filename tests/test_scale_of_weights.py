@@ -11,7 +11,7 @@ import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.estimators import ESTIMATORS
 
-AREAS = [name if spec.parameter is None else f"{name}(0.6)" for name, spec in ESTIMATORS.items()]
+AREAS = [f"{name}(0.6)" if spec.parameter else name for name, spec in ESTIMATORS.items() if not spec.is_cutoff]
 WEIGHTED = [name for name in AREAS if name not in ("discrete", "binormal")]
 WEIGHT = np.array([1.0, 2, 3, 1, 2, 1])
 BY_WEIGHT = ([5.0, 4, 3, 2, 1, 0], [1, 0, 1, 1, 0, 0])
@@ -87,6 +87,16 @@ def test_classes_whose_weights_are_far_apart(weights: tuple[float, float]) -> No
         for function in (ap.estimate, ap.curve):
             with pytest.raises(InvalidInputError, match="too far apart"):
                 function(score, label, **given)
+
+
+@pytest.mark.filterwarnings("error")
+def test_weights_whose_sum_is_no_float() -> None:
+    score, label = np.array(BY_WEIGHT)
+    for function in (ap.estimate, ap.curve, lambda s, y, **w: ap.evaluate({"a": s}, y, **w)["estimate"]):
+        found = [function(score, label, weight=np.full(label.size, weight)) for weight in (1e308, 1.0)]
+        np.testing.assert_array_equal(
+            *(np.asarray(one if function is not ap.curve else one["recall"]) for one in found)
+        )
 
 
 FAR = ([127.0, 1, 0, 0, -128], [1, 1, 1, 0, 1])  # two recalls differ by the third item only

@@ -141,7 +141,8 @@ def _each_ranking(
         points = operating_points(score[row], positive[weights], negative[weights], options.missing, n_given[row])
         points = replace(points, unit=unit[weights])
         facts["n_missing"][row], facts["n_unseen"][row] = points.n_missing, points.n_unseen
-        results.append(use(points))
+        with np.errstate(over="ignore"):  # a sum of weights may be infinite; precision and recall rest on their ratios
+            results.append(use(points))
     check_rows(facts, rows, options)
     return rows, results
 

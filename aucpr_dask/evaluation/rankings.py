@@ -78,7 +78,8 @@ def evaluate_rankings(
     if is_weighted(named):
         out, unit = _evaluate_weighted(rows, named, options, reading, targets)
         evaluated, unit = finished(out, rows, options, facts), unit.reshape(rows.lead)
-        return evaluated._replace(n_positive=evaluated.n_positive * unit, n_negative=evaluated.n_negative * unit)
+        with np.errstate(over="ignore"):  # a sum of weights may be infinite; areas rest on their ratios
+            return evaluated._replace(n_positive=evaluated.n_positive * unit, n_negative=evaluated.n_negative * unit)
     label, label_row = rows.distinct(named["label"].astype(np.int8, copy=False))
     n_given = rows.scalar(named.get("n_positive", np.array(np.nan)))
     out = _evaluate_hard(score, label, label_row, n_given, reading, targets)
