@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 SILENT_SECONDS = 2.0
 
 
-@cli.command("aucpr-dask info aucpr-demo/scores.zarr", short_help="Show the contents of a store, and warn of oddities.")
+@cli.command("aucpr-dask info aucpr-demo/scores.zarr", short_help="Show a store, and report anything unusual.")
 @click.argument("store")
 @cli.data_sets_option
 @cli.option_of(EvaluationOptions, "positive_from", metavar="GRADE")
 @cli.output_option
 def info(output: cli.Output, store: str, data_sets: tuple[str, ...], positive_from: int | None) -> None:
-    """Show the contents of the store STORE (scores, results or comparisons) and warn of oddities.
+    """Show the contents of the store STORE (scores, results or comparisons) and report anything unusual.
 
     For scores: sizes, prevalence, missing scores, and warnings such as inverted polarity or heavy ties; every
     ranking is evaluated once to find them. For results: options, warnings, and the best models. For the output of

@@ -37,7 +37,7 @@ ON_UNIT_SCALE = tuple(name for name in WITH_INFLUENCE if name != "gain_area")  #
 INTERVAL_SYMBOLS = (
     "t is the estimate, n the number of positives, z the normal quantile of the level, a = (1 - level)/2; s the "
     "standard error by the influence function; t* and s* the estimate and standard error of a bootstrap replicate, "
-    "Q(p) the linear quantile (type 7) of the B replicates; Phi the normal distribution function."
+    "Q(p) the p-quantile, as of NumPy, of the B replicates; Phi the normal distribution function."
 )
 
 INTERVAL_NEEDS = {
