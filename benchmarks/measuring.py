@@ -120,7 +120,7 @@ def _time_in_turns(calls: list[tuple[Timing, Callable[[], Any]]], rounds: int, s
 
     def sample(timing: Timing, call: Callable[[], Any]) -> float:
         number = repeats[timing.name]
-        timing.seconds.append(timeit.timeit(call, number=number) / number / timing.units)
+        timing.seconds.append(timeit.timeit(call, timer=suite.clock, number=number) / number / timing.units)
         return timing.seconds[-1]
 
     for _ in range(rounds):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
@@ -87,6 +88,7 @@ class Suite:
     explanation: str
     params: tuple[Any, ...] = ()
     unit = "call"
+    clock = time.perf_counter
     number = 0  # calls per sample; 0 means as many as the clock needs
     no_memory = ""  # the reason, if peak memory is not measured
 

@@ -1,20 +1,29 @@
 """All suites, in the order in which they run."""
 
 from benchmarks.suite import Suite
-from benchmarks.suites import bootstrap, cold_start, groups, influence, items_in_chunks, per_query, runs, single_ranking
+from benchmarks.suites import (
+    bootstrap,
+    cold_start,
+    groups,
+    influence,
+    items_in_chunks,
+    per_query,
+    run_files,
+    runs,
+    single_ranking,
+)
 
 SUITES: tuple[type[Suite], ...] = (
     single_ranking.SingleRanking,
     single_ranking.Weighted,
     per_query.PerQuery,
+    run_files.RunFiles,
     bootstrap.Bootstrap,
     influence.Influence,
     groups.Groups,
     items_in_chunks.ItemsInChunks,
-    items_in_chunks.Accumulating,
     runs.StoreToStore,
     runs.Workers,
-    runs.WorkersOfReplicates,
     runs.Models,
     cold_start.ColdStart,
     cold_start.FirstTable,

@@ -57,10 +57,6 @@ class ColdStart(Suite):
     def time_scikit_learn(self, case: str) -> Any:
         return _run(ARRAYS + SCIKIT_LEARN)
 
-    @contender("xarray and dask.array", 'python -c "import xarray, dask.array"', "xarray", "dask")
-    def time_import_xarray(self, case: str) -> Any:
-        return _run("import xarray, dask.array")
-
     @floor("Python", 'python -c "pass"')
     def time_python(self, case: str) -> Any:
         return _run("pass")
@@ -90,19 +86,8 @@ class FirstTable(Suite):
         with tempfile.TemporaryDirectory() as empty:
             return _first_area_shown(AUCPR_DASK_CACHE_DIR=empty)
 
-    @floor("two workers of Dask", "Client(LocalCluster(n_workers=2, threads_per_worker=1))")
-    def time_two_workers(self, case: str) -> Any:
-        _until(WORKERS, [sys.executable, "-c", DASK])
-
 
 ROW_OF_A_TABLE = re.compile(r"^ *1  \S+ +(\d\.\d+) ")
-WORKERS = re.compile(r"(2) workers")
-DASK = """\
-from distributed import Client, LocalCluster
-if __name__ == "__main__":
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
-        print(len(client.nthreads()), "workers", flush=True)
-"""
 
 
 def _first_area_shown(**variables: str) -> float:

@@ -56,36 +56,3 @@ class ItemsInChunks(OneRanking):
 
         with dask.config.set(scheduler="synchronous"):
             return np.asarray(ap.area_bounds(*self.chunks, tolerance))
-
-
-class Accumulating(OneRanking):
-    """One ranking in ten batches, against metrics that see each batch once."""
-
-    name = "accumulating"
-    title = "Average precision of {n_items:,} float32 items in ten batches, one thread"
-    explanation = "Ours returns bounds, here their middle. torchmetrics keeps all items, or counts them at thresholds."
-    params = (0.01, 0.5)
-    n_items = 3_000_000
-
-    @contender("aucpr_dask", "accumulator.update(score, label), .compute()", "aucpr-dask")
-    def time_ours(self, prevalence: float) -> Any:
-        total = ap.Accumulator()
-        for score, label in zip(np.split(self.score, 10), np.split(self.label, 10), strict=True):
-            total.update(score, label)
-        bounds = total.compute()
-        return (bounds.lower + bounds.upper) / 2
-
-    @contender("torchmetrics", "BinaryAveragePrecision()", "torchmetrics", "torch", tolerance=1e-4)
-    def time_torchmetrics(self, prevalence: float, thresholds: int | None = None) -> Any:
-        from torchmetrics.classification import BinaryAveragePrecision
-
-        metric = BinaryAveragePrecision(thresholds=thresholds, validate_args=False)
-        for score, label in zip(*(tensor.chunk(10) for tensor in self.tensors()), strict=True):
-            metric.update(score, label)
-        return metric.compute()
-
-    @contender("1000 thresholds", "BinaryAveragePrecision(1000)", "torchmetrics", "torch", approximates=True)
-    def time_thresholds(self, prevalence: float) -> Any:
-        return self.time_torchmetrics(prevalence, 1000)
-
-    time_pass = one_pass

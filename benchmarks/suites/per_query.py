@@ -18,8 +18,7 @@ class PerQuery(Suite):
     title = "Average precision of each of {n_topics} topics of {n_documents} documents, per run of {n_runs}, one thread"
     explanation = (
         "10 to 60 relevant documents per topic, all scores distinct. Each library's objects are built beforehand, and "
-        "reading run files is not timed. 'ranx, typed lists' starts from the lists that ranx makes of its objects in "
-        "every call."
+        "reading run files is not timed."
     )
     params = ("all runs",)
     unit = "run"
@@ -64,10 +63,6 @@ class PerQuery(Suite):
             self.ranx_qrels = ranx.Qrels(self.judgments)
             self.ranx_runs = [ranx.Run(run) for run in self.runs]
             self.ranx_lists = self.ranx_qrels.to_typed_list(), [run.to_typed_list() for run in self.ranx_runs]
-        if installed("ir-measures"):
-            import ir_measures
-
-            self.ir_measures_evaluator = ir_measures.evaluator([ir_measures.AP], self.judgments)
         if installed("torch"):
             import torch
 
@@ -115,17 +110,6 @@ class PerQuery(Suite):
         return [self.evaluator.evaluate(run) for run in self.runs]
 
     @contender(
-        "ir-measures",
-        "evaluator.iter_calc(run), evaluator = ir_measures.evaluator([AP], qrels)",
-        "ir-measures",
-        "pytrec_eval-terrier",
-        tolerance=FLOAT64,
-        numbers=lambda results: [[one.value for one in sorted(result)] for result in results],
-    )
-    def time_ir_measures(self, case: str) -> Any:
-        return [list(self.ir_measures_evaluator.iter_calc(run)) for run in self.runs]
-
-    @contender(
         "torchmetrics",
         "retrieval_average_precision(scores_of_topic, labels_of_topic) for each topic",
         "torchmetrics",
@@ -144,37 +128,16 @@ class PerQuery(Suite):
         "ranx",
         tolerance=FLOAT64,
     )
-    def time_ranx(self, case: str) -> Any:
-        return [self._ranx(self.ranx_qrels, run, 1) for run in self.ranx_runs]
+    def time_ranx(self, case: str, lists: Any = None) -> Any:
+        import ranx
 
-    @contender(
-        "ranx, all threads",
-        'ranx.evaluate(qrels, run, "map", return_mean=False, save_results_in_run=False)',
-        "ranx",
-        tolerance=FLOAT64,
-    )
-    def time_ranx_all_threads(self, case: str) -> Any:
-        import numba
+        qrels, runs = lists or (self.ranx_qrels, self.ranx_runs)
+        how = {"return_mean": False, "save_results_in_run": False, "threads": 1}
+        return [ranx.evaluate(qrels, run, "map", **how) for run in runs]
 
-        try:
-            return [self._ranx(self.ranx_qrels, run, numba.config.NUMBA_NUM_THREADS) for run in self.ranx_runs]
-        finally:
-            numba.set_num_threads(1)
-
-    @contender(
-        "ranx, typed lists",
-        'ranx.evaluate(qrels_list, run_list, "map", return_mean=False, threads=1)',
-        "ranx",
-        tolerance=FLOAT64,
-    )
+    @contender("ranx, typed lists", "the same of what ranx makes of its objects", "ranx", tolerance=FLOAT64)
     def time_ranx_typed_lists(self, case: str) -> Any:
-        qrels, runs = self.ranx_lists
-        return [self._ranx(qrels, run, 1) for run in runs]
+        return self.time_ranx(case, self.ranx_lists)
 
     time_pass = one_pass
     time_sort = sort
-
-    def _ranx(self, qrels: Any, run: Any, threads: int) -> Any:
-        import ranx
-
-        return ranx.evaluate(qrels, run, "map", return_mean=False, save_results_in_run=False, threads=threads)

@@ -126,8 +126,17 @@ class StoreToStore(_Runs):
         return sum(self.client(2).gather(self.client(2).map(read_bytes, files, pure=False)))
 
 
-class _OneAndTwo(_Runs):
-    """One worker process and two."""
+class Workers(_Runs):
+    """Estimates alone: half of the time is reading, and with one worker the client has a core to itself."""
+
+    name = "scaling-workers"
+    title = "Workers: models by {n_items:,} float32 items, 1 % positive, store to store"
+    explanation = (
+        "The same store and the same call, on running clusters of one and of two single-threaded worker processes; "
+        "the numbers must be bit-for-bit identical. Two workers at twice the speed would be 0.5 x. No worker shortens "
+        "the fixed cost of a run, which weighs less the more models there are. The floors are what the machine "
+        "allows: reading and the bare kernels alone, without a plan, labels or results."
+    )
 
     @contender("one worker process", "ap.run(..., cluster=client_of_1)", "aucpr-dask", numbers=estimates)
     def time_one(self, n_models: int) -> Path:
@@ -154,19 +163,6 @@ class _OneAndTwo(_Runs):
             times = timings[2].median / timings[3].median
             yield f"reading and the bare kernels alone are {times:.2f} times as fast on two"
 
-
-class Workers(_OneAndTwo):
-    """Estimates alone: half of the time is reading, and with one worker the client has a core to itself."""
-
-    name = "scaling-workers"
-    title = "Workers: models by {n_items:,} float32 items, 1 % positive, store to store"
-    explanation = (
-        "The same store and the same call, on running clusters of one and of two single-threaded worker processes; "
-        "the numbers must be bit-for-bit identical. Two workers at twice the speed would be 0.5 x. No worker shortens "
-        "the fixed cost of a run, which weighs less the more models there are. The floors are what the machine "
-        "allows: reading and the bare kernels alone, without a plan, labels or results."
-    )
-
     @floor("read + bare kernels, one", "client_of_1.map(read_and_estimate, chunks)", "aucpr-dask")
     def time_bare_one(self, n_models: int) -> Any:
         return self.on_every_chunk(read_and_estimate, n_models, 1)
@@ -174,15 +170,6 @@ class Workers(_OneAndTwo):
     @floor("read + bare kernels, two", "client_of_2.map(read_and_estimate, chunks)", "aucpr-dask")
     def time_bare_two(self, n_models: int) -> Any:
         return self.on_every_chunk(read_and_estimate, n_models, 2)
-
-
-class WorkersOfReplicates(_OneAndTwo):
-    """With replicates the processors are the limit."""
-
-    name = "scaling-workers-replicates"
-    title = "Workers: models by {n_items:,} float32 items, 1 % positive, 1000 bootstrap replicates each, store to store"
-    explanation = "The same with the bootstrap interval from a thousand replicates of every model."
-    options: Mapping[str, Any] = {"intervals": ("bootstrap",), "n_resamples": 1000}
 
 
 class Models(_Runs):
