@@ -220,3 +220,11 @@ def test_results_with_repeats_are_averaged_over_data_sets(ask: Any) -> None:
     result = ap.evaluate(xr.DataTree.from_dict(nodes))
     means = {name: ap.aggregate(node.to_dataset())[["estimate"]] for name, node in result.items()}
     xr.testing.assert_equal(ask(result), ask(xr.DataTree.from_dict(means)))
+
+
+@pytest.mark.parametrize(("area", "is_said"), [(0.6, False), (0.95, True)])
+def test_areas_near_one_are_said(area: float, is_said: bool) -> None:
+    tree = known(np.full(6, 0.02), np.full(6, 0.001)).map_over_datasets(
+        lambda node: node.assign(estimate=node["estimate"] + area) if node else node
+    )
+    assert ("areas are near 1" in ap.compare(tree, over="dataset").attrs["design"]) == is_said

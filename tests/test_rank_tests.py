@@ -87,3 +87,16 @@ def test_the_command_shows_mean_ranks_and_refuses_what_they_do_not_have(tmp_path
     np.testing.assert_allclose(models["mean_rank"], np.sort(tested["mean_rank"]))
     refused = CliRunner().invoke(main, ["compare", url, "--method", "friedman", "--baseline", "a"])
     assert (refused.exit_code, "received: baseline" in refused.stderr) == (2, True)
+
+
+def test_groups_are_data_sets_of_a_sample() -> None:
+    random = np.random.default_rng(5)
+    label = random.integers(0, 2, 300)
+    score = random.normal(size=(3, 300)) + np.arange(3)[:, None] * label
+    variables = {"score": (("model", "item"), score), "label": ("item", label)}
+    coords = {"model": list("abc"), "dataset": ("item", np.repeat(list("uvwxyz"), 50))}
+    scores = xr.Dataset(variables, coords)
+    groups, tree = ap.evaluate(scores, by="dataset"), ap.evaluate(ap.to_tree(scores, by="dataset"))
+    xr.testing.assert_equal(ap.friedman(groups), ap.friedman(tree))
+    xr.testing.assert_equal(ap.aggregate(groups, over="dataset"), ap.aggregate(tree, over="dataset"))
+    assert ap.gate(groups, "c", "a", over="dataset") == ap.gate(tree, "c", "a", over="dataset")

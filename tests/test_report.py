@@ -313,6 +313,18 @@ def test_replicates_of_the_best_are_kept_if_they_are_many(tmp_path: Path, monkey
     assert (plan["models"], plan["n_without"]) == (sorted(best.tolist()), 3)
 
 
+def test_groups_may_be_bins_or_arrays(tmp_path: Path) -> None:
+    from xarray.groupers import BinGrouper
+
+    scores = pooled(3, 400).assign_coords(age=("item", np.linspace(0, 80, 400)))
+    for place, by in enumerate(({"age": BinGrouper([-1, 40, 80])}, {"half": np.repeat(["first", "second"], 200)})):
+        baseline = str(scores["model"].values[0])
+        page = ap.report(scores, tmp_path / f"{place}.html", by=by, baseline=baseline).read_text()
+        assert page.count("<circle") == 4
+        compared = ap.compare(scores, baseline, by=by)
+        assert len(compared.aucpr.plot.differences().get_yticks()) == 4
+
+
 @pytest.mark.parametrize("given", ["scores", "a result and scores", "replicates", "estimates"])
 def test_groups_have_a_table_and_a_picture_of_where_models_lose(tmp_path: Path, given: str) -> None:
     scores = pooled(3, 400).assign_coords(site=("item", np.repeat(["north", "south"], 200)))

@@ -12,6 +12,7 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, bad_argument, clash, few, printable
 from aucpr_dask.evaluation.arrays import takes_arrays
+from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference.comparing import Baseline, positions
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.designs import CORRECTED, ITEMS, RANDOM_EFFECTS, UNITS, reading_of, unit_names
@@ -214,7 +215,9 @@ def gate(
     >>> gate(result, "tiny", "old").verdict
     'worse'
     """
-    if has_groups(data, by):
+    if by is None and options.get("over") == DATASET and has_groups(data, by):
+        data = groups_as_data_sets(data)
+    elif has_groups(data, by):
         return _gates_of_groups(data, candidate, baseline, margin, by, level, {"power": power, **options})
     question, rest = parted_options(options, without=("baseline", "equivalence", "chunk"), level=level)
     allowance, wanted_power = tolerance(margin, "margin"), fraction(power, "power")

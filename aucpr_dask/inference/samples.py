@@ -12,6 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import MOST_SHOWN, AlignmentError, InvalidInputError, brief, few
+from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference.designs import IN_CLUSTERS, direction, estimator_dim, estimators_of, unit_names
 from aucpr_dask.inference.units import Floats, draw_units_and_items, mean_of_units, means_of_replicates
 from aucpr_dask.schema.terms import ESTIMATOR, MEASURE, MODEL, QUANTITY, QUERY, REPEAT, RESAMPLE, Scores, nodes_of
@@ -309,6 +310,7 @@ def _nothing_left(names: tuple[str, str], incomplete: str, where: str | None) ->
 
 def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
     """Stack the data sets of a tree, queries averaged, over ``dataset``; NaN where models are absent."""
+    tree = groups_as_data_sets(tree)
     nodes = list(nodes_of(tree))
     if isinstance(tree, xr.Dataset) or not nodes:
         what, remedy = "there are no data sets to average over", "over='query' averages the queries of one data set"

@@ -36,21 +36,23 @@ def evaluated_by(data: terms.Scores, scores: terms.Scores | None, by: Any) -> tu
     raise InvalidInputError(what, "option 'by'", repr(by), "scores, or the groups of the result", remedy)
 
 
-def scores_of_groups(scores: terms.Scores, result: terms.Scores) -> terms.Scores:
+def scores_of_groups(scores: terms.Scores, result: terms.Scores, by: Any) -> terms.Scores:
     """Return a tree of the scores of each group of a result; the scores as they are without groups."""
     results = dict(terms.nodes_of(result))
     if not any(map(group_dims, results.values())):
         return scores
     nodes: dict[str, xr.Dataset] = {}
     for path, node in terms.nodes_of(scores):
-        parts = parts_of(node, group_dims(results[path]), path)
+        parts = parts_of(node, group_dims(results[path]) if by is None else by, path)
         for place in range(len(parts.names)):
             tree = parts.tree(place, path)
             nodes |= {} if tree is None else terms.nodes_of(tree)
     return xr.DataTree.from_dict(nodes)
 
 
-def groups_shown(result: terms.Scores, scores: terms.Scores | None, options: ReportOptions) -> dict[str, Any] | None:
+def groups_shown(
+    result: terms.Scores, scores: terms.Scores | None, options: ReportOptions, named: Any
+) -> dict[str, Any] | None:
     """Return the words, the table and the picture of the section; None without groups."""
     nodes = [node for _, node in terms.nodes_of(result)]
     if not any(map(group_dims, nodes)):
@@ -61,7 +63,7 @@ def groups_shown(result: terms.Scores, scores: terms.Scores | None, options: Rep
     if options.baseline is None:
         return shown | {"summary": ["Name a baseline (baseline=, --baseline) to see in which groups others lose."]}
     asked: dict[str, Any] = {"level": level_of(first), "incomplete": "drop", "estimator": names[0] if names else None}
-    asked |= {} if scores is None else {"by": by, **evaluated_with(first.attrs)}
+    asked |= {} if scores is None else {"by": by if named is None else named, **evaluated_with(first.attrs)}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FewPositivesWarning)
@@ -83,6 +85,7 @@ def groups_shown(result: terms.Scores, scores: terms.Scores | None, options: Rep
 def _lines(path: str, node: xr.Dataset, by: list[str], baseline: str) -> list[dict[str, Any]]:
     """Return a line for each model and group whose difference is known."""
     way = direction(node.attrs)
+    node = node.assign_coords({dim: [str(value) for value in node[dim].values] for dim in by})  # bins do not stack
     flat = node.stack(place=(terms.MODEL, *by), create_index=False)
     labels = [[str(value) for value in flat[dim].values] for dim in by]
     lines = []

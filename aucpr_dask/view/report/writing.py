@@ -112,8 +112,8 @@ def report(
         raise InvalidInputError(what, received="a comparison or ranks", remedy=remedy)
     options = ReportOptions.among(locals())
     result, scores = evaluated_by(result, scores, by)
-    groups = groups_shown(result, scores, options)
-    scores = None if scores is None else scores_of_groups(scores, result)
+    groups = groups_shown(result, scores, options, by)
+    scores = None if scores is None else scores_of_groups(scores, result, by)
     return pages.write_page(_render(groups_as_data_sets(result), scores, options, groups), target)
 
 
