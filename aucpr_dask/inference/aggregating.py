@@ -66,9 +66,9 @@ def aggregate(
     Classes are never a sample: they are fixed, and their estimates rest on the same items. The interval of a mean over
     classes is about other items, and keeps the dependence between classes.
 
-    Repeats of a cross-validation are no sample either. Their mean has ``items_error``, by kept replicates or else as if
-    all repeats ranked alike, and ``training_error``, the standard deviation between R repeats of k folds times
-    ``sqrt(1 / R + k - 1)``. The interval counts both, or items alone with ``sample="items"``.
+    Repeats of a cross-validation are no sample either. The interval of their mean counts ``items_error`` and, unless
+    ``sample="items"``, ``training_error``: the standard deviation between R repeats of k folds times
+    ``sqrt(1 / R + k - 1)``.
 
     Parameters
     ----------
@@ -106,13 +106,11 @@ def aggregate(
         classes), leave out the unit for all models, or leave out these models (their means are NaN). By default over
         queries, each model is averaged over those it has, which `n_queries` counts.
     auxiliary : xarray.Dataset or xarray.DataTree, optional
-        The same models evaluated with labels of a machine, such as a language model, on more queries: all those of
-        `data`, which people labelled, and others. With y a model's estimates by people's labels and f those by the
-        machine's, the mean is *prediction-powered*, ``mean(y) - tuning (mean(f) here - mean(f) on the other queries)``:
-        about people's labels, however the machine errs, if people labelled a random part of the queries. Each model's
-        tuning is the best one, so with many queries the interval is never wider than from people's labels alone. The
-        method is ``"prediction_powered"``, Student's t with n - 2 degrees of freedom, of n queries that people
-        labelled. The estimates are computed at once.
+        The same models evaluated with labels of a machine, on these queries and on others that people did not label.
+        With y a model's estimates by people's labels and f the machine's, the mean is *prediction-powered*, ``mean(y) -
+        tuning (mean(f) here - mean(f) on the other queries)``: about people's labels, however the machine errs, if
+        people labelled a random part of the queries. The tuning is the best one; the interval is Student's t with n - 2
+        degrees of freedom, of n queries that people labelled.
     **options
         Options of :func:`aucpr_dask.evaluate`, if `data` are scores.
 

@@ -125,10 +125,9 @@ def compare(
         Lay out all pairs as Dask arrays in chunks of this many models; by default from 500 models on. The numbers
         are bit-for-bit identical.
     auxiliary : xarray.Dataset or xarray.DataTree, optional
-        The same models evaluated with labels of a machine, such as a language model, on more units: all those of
-        `data`, which people labelled, and others. Every difference is then prediction-powered: corrected
-        by the machine's as far as they agree, see :func:`aggregate`. The method is ``"prediction_powered"``, its
-        default adjustment Holm's, its simultaneous intervals Bonferroni's.
+        The same models evaluated with labels of a machine, on these units and on others that people did not label.
+        Every difference is then corrected by the machine's, see :func:`aggregate`: method ``"prediction_powered"``,
+        Holm's adjustment, Bonferroni's simultaneous intervals.
     **options
         Options of :func:`aucpr_dask.evaluate`, if `data` are scores.
 
@@ -153,11 +152,9 @@ def compare(
     Notes
     -----
     Of repeats of a cross-validation, ``score(model, repeat, item)`` with ``fold(repeat, item)``, the means over the
-    repeats are compared. Their variance has two parts: that of the items, by influence, and that of training. The
-    latter is the variance between repeats of k folds times ``1 / R + k - 1``: all R learn from one sample. Without
-    folds, repeats are fits that differ in their seeds, and it is divided by R. ``training_share`` tells whether more
-    items or more repeats would narrow the interval most. ``"corrected_t"`` compares areas of single folds, of scores or
-    of ``evaluate(by="fold")``, by Nadeau and Bengio's test.
+    repeats are compared. Their variance is that of the items, by influence, and that between R repeats of k folds
+    times ``1 / R + k - 1``, as all learn from one sample (without folds, divided by R); ``training_share`` is the share
+    of the latter. ``"corrected_t"`` compares areas of single folds by Nadeau and Bengio's test.
 
     Random effects take the difference on a data set as a draw around what many more items would show there, and that
     as a draw around the mean, with the standard deviation ``tau`` (Paule and Mandel's, which is sometimes 0 where REML
