@@ -178,6 +178,8 @@ class FolderStore(LocalStore):
             return None
         except UnicodeEncodeError as error:
             raise damaged(repr(str(place)), "a name that no file can have", "a file") from error
+        except StoreError:
+            raise
         except OSError as error:
             if error.errno in _NO_PLACE:
                 raise damaged(place, error.strerror, "a file") from error
