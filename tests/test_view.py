@@ -41,7 +41,8 @@ def ranking(names: list[str], data_set: str = "reviews", uneven: bool = False, i
         dtype=object,
     )
     facts = {"data_set": data_set, "estimator": "average_precision", "interval": interval, "level": 0.95}
-    return facts | {"n_queries": 14, "models": models, "n_classes": None, "average": None, "unit": None}
+    facts |= dict.fromkeys(("n_classes", "n_repeats", "average", "unit"))
+    return facts | {"n_queries": 14, "models": models}
 
 
 def sizes_of(*names: str) -> pd.DataFrame:
