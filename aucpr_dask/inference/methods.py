@@ -115,7 +115,8 @@ class SignFlips:
     def simultaneous_quantile(self, family: Pairs) -> float:
         """Quantile of the largest Student statistic of the family."""
         quantile = families.max_t_quantile(_known(family.spread), self.goal.level)
-        if quantile == 0:  # every pair differs on too few units, and is left out
+        is_possible = 2.0 ** (1 - self.values.shape[1]) <= 1 - self.goal.level
+        if quantile == 0 and is_possible:  # every pair differs on too few units, and is left out
             return pairs.bonferroni_quantile(self.goal.level, family.first.size, self.values.shape[1] - 1)
         return float(self.reach(np.array([quantile]))[0])
 
