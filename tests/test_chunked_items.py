@@ -24,7 +24,7 @@ from aucpr_dask.evaluation.in_chunks import WHOLE_ONLY
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 
 EVERY = [
-    usage(spec).replace("RECALL", "0.4").replace("PRECISION", "0.3")
+    usage(spec).replace("RECALL", "0.4").replace("PRECISION", "0.3").replace("(K)", "(3)")
     for spec in ESTIMATORS.values()
     if spec.name not in WHOLE_ONLY
 ]
