@@ -78,12 +78,18 @@ options = st.fixed_dictionaries(
 )
 
 
+def known_with(options: dict[str, Any]) -> list[str]:
+    """Leave out the first k items at another prevalence, where they have no meaning."""
+    return [name for name in EVERY if options.get("prevalence") is None or not name.endswith("(3)")]
+
+
 @few
 @given(chunked_cases(), options)
 def test_every_estimator_is_bit_identical_to_whole_rankings(case: Any, options: dict[str, Any]) -> None:
     score, label, lazy_score, lazy_label = case
-    found = lazily(ap.estimate, lazy_score, lazy_label, EVERY, **options)
-    assert same_bits(found, ap.estimate(score, label, EVERY, **options))
+    names = known_with(options)
+    found = lazily(ap.estimate, lazy_score, lazy_label, names, **options)
+    assert same_bits(found, ap.estimate(score, label, names, **options))
 
 
 @few
@@ -92,7 +98,7 @@ def test_small_rankings_have_the_same_bits(case: Any, options: dict[str, Any], e
     score, label, lazy_score, lazy_label = case
     if expect_ties:
         options |= {"ties": "expectation", "prevalence": None}
-    names = "average_precision" if expect_ties else EVERY
+    names = "average_precision" if expect_ties else known_with(options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(in_chunks, "WORTH_TWO_PASSES", 1 << 24)
         found = lazily(ap.estimate, lazy_score, lazy_label, names, **options)
