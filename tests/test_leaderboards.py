@@ -94,6 +94,12 @@ def test_names_of_tasks_stay_tasks(name: str) -> None:
     assert name in ap.audit(PLAIN.rename(columns={"task 0": name})).findings["query"].values
 
 
+@pytest.mark.parametrize("name", ["org/model", "Model (link)", "LLM evaluated"])
+def test_models_are_in_a_column_one_of_whose_words_says_so(name: str) -> None:
+    cells = {name: ["a", "b", "c"], "Model size": ["7B", "8B", "9B"], "t1": [0.9, 0.8, 0.7], "t2": [0.9, 0.7, 0.8]}
+    assert ap.from_values(pd.DataFrame(cells))["model"].values.tolist() == ["a", "b", "c"]
+
+
 def test_a_column_left_out_can_be_taken_in() -> None:
     table = PLAIN.rename(columns={"task 0": "Mean IoU"})
     assert ap.from_values(table).sizes["query"] == 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -275,7 +276,12 @@ def _column(columns: Sequence[str], role: str, name: str | None, table: Table) -
     if name is not None and role != MEASURE:  # which may be the name of the one measure
         raise unknown_column(name, columns, table.name)
     by_usual = {usual(column): column for column in reversed(columns)}
-    return next((by_usual[usual(one)] for one in COLUMNS[role] if usual(one) in by_usual), None)
+    if found := next((by_usual[usual(one)] for one in COLUMNS[role] if usual(one) in by_usual), None):
+        return found
+    # "org/model" or "Model (link)": one column of different names, one of whose words is usual
+    wordy = [column for column in columns if role == MODEL and {*re.split("[^a-z]+", column.lower())} & {*MODELS}]
+    wordy = [column for column in wordy if table.is_text(column) and table.frame[column].is_unique]
+    return wordy[0] if len(wordy) == 1 or {*wordy} & {*columns[:1]} else None
 
 
 def _measure_of(column: str) -> str:
