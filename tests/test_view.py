@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from aucpr_dask import evaluate
 from aucpr_dask.progress.showing import console_for, reporting
 from aucpr_dask.schema.terms import FLAG_BITS
-from aucpr_dask.view.rankings import Document, ranking_view, rankings_view
+from aucpr_dask.view.rankings import Document, rank_models, ranking_view, rankings_view
 from aucpr_dask.view.stores import result_view, scores_view, summarize_flags
 from aucpr_dask.view.tables import Column, distinct, fitted_table, interval_bar, plain, shorten
 
@@ -85,6 +86,15 @@ def test_hidden_rows_are_counted() -> None:
     assert lines[-1] == "and 7 more models"
     assert sum(line.split()[0].isdigit() for line in lines[2:-1]) == 3
     assert "and 12 more data sets" in render(rankings_view([ranking(["a"])] * 20, 80))[-1]
+    assert "and 92 more data sets" in render(rankings_view([ranking(["a"])] * 8, 80, n_data_sets=100))[-1]
+
+
+def test_no_more_data_sets_are_ranked_than_are_shown() -> None:
+    scores = xr.Dataset({"score": (("model", "item"), [[0.9, 0.1, 0.4]]), "label": ("item", [1, 0, 1])})
+    result = evaluate(xr.DataTree.from_dict({f"d{place}": scores for place in range(5)}))
+    whole, first = (rank_models(result, most_data_sets=most) for most in (None, 2))
+    assert [one["data_set"] for one in whole] == [f"d{place}" for place in range(5)]
+    assert list(map(plain, first)) == list(map(plain, whole[:2]))
 
 
 def test_undefined_areas_come_without_rank_and_bar() -> None:

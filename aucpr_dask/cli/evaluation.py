@@ -190,11 +190,17 @@ def _can_be_compared(result: Scores) -> bool:
 
 
 def _show_rankings(output: cli.Output, result: Scores, estimator: str | None, top: int | None) -> list[Document]:
-    """Show the best models of each data set, and return the rankings for programs, whole unless `top` is given."""
-    from aucpr_dask.view.rankings import best, rank_models, rankings_view
+    """Show the best models of each data set, and return the rankings for programs, whole unless `top` is given.
 
-    rankings = rank_models(result, estimator)
-    output.show(rankings_view(rankings, output.width, top=top, ascii_only=output.ascii_only))
+    Without ``--json``, only those shown are made.
+    """
+    from aucpr_dask.schema.terms import nodes_of
+    from aucpr_dask.view.rankings import MOST_DATA_SETS, best, rank_models, rankings_view
+
+    rankings = rank_models(result, estimator, most_data_sets=None if output.as_json else MOST_DATA_SETS)
+    n_data_sets = sum(1 for _ in nodes_of(result))
+    view = rankings_view(rankings, output.width, top=top, ascii_only=output.ascii_only, n_data_sets=n_data_sets)
+    output.show(view)
     return [best(ranking, top) for ranking in rankings]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, cast
 
 import numpy as np
@@ -34,16 +35,21 @@ AVERAGES = {
 Document = dict[str, Any]  # what `tables.plain` turns into JSON; its tables are data frames
 
 
-def rank_models(result: terms.Scores, estimator: str | None = None, *, most: int = MOST_GROUPS) -> list[Document]:
-    """Rank the models of each data set by the named estimator or the first, with means over any queries or classes."""
+def rank_models(
+    result: terms.Scores, estimator: str | None = None, *, most: int = MOST_GROUPS, most_data_sets: int | None = None
+) -> list[Document]:
+    """Rank the models of each data set by the named estimator or the first, with means over any queries or classes.
+
+    With `most_data_sets`, no more than that many are ranked, the first ones.
+    """
     from aucpr_dask.inference.aggregating import aggregate
 
     n_groups = sum(math.prod(node.sizes[dim] for dim in group_dims(node)) for _, node in terms.nodes_of(result))
-    groups = groups_as_data_sets(result, most)
-    result = terms.map_nodes(groups, lambda _, node: with_interval_of(node, estimator))
-    level, method = _level_and_method(result)
+    groups = islice(terms.nodes_of(groups_as_data_sets(result, most)), most_data_sets)
+    nodes = {path: with_interval_of(node, estimator) for path, node in groups}
+    level, method = _level_and_method(nodes)
 
-    def mean(path: str, node: xr.Dataset) -> xr.Dataset:
+    def mean(node: xr.Dataset) -> xr.Dataset:
         if "by" in node.attrs and not {terms.CLASS, terms.QUERY} & set(node.dims):
             return with_estimators(node).isel({terms.METHOD: 0}, missing_dims="ignore")  # there may be many
         return (
@@ -52,20 +58,13 @@ def rank_models(result: terms.Scores, estimator: str | None = None, *, most: int
             else cast("xr.Dataset", aggregate(node, level=level))
         )
 
-    has_queries = {path: terms.QUERY in node.dims for path, node in terms.nodes_of(result)}
-    facts = {
-        path: {
-            "reading": reading_of(node.attrs),
-            "by": node.attrs.get("by"),
-            "n_groups": n_groups if "by" in node.attrs else None,
-        }
-        for path, node in terms.nodes_of(result)
-    }
-    return [
-        _rank(path, node, estimator, "t" if has_queries[path] else node.attrs.get("method", method), has_queries[path])
-        | facts[path]
-        for path, node in terms.nodes_of(terms.map_nodes(result, mean))
-    ]
+    rankings = []
+    for path, node in nodes.items():
+        has_queries, is_by = terms.QUERY in node.dims, "by" in node.attrs
+        of_interval = "t" if has_queries else node.attrs.get("method", method)
+        facts = {"reading": reading_of(node.attrs), "by": node.attrs.get("by"), "n_groups": n_groups if is_by else None}
+        rankings.append(_rank(path, mean(node), estimator, of_interval, has_queries) | facts)
+    return rankings
 
 
 def rank_means(means: terms.Scores, estimator: str | None = None) -> list[Document]:
@@ -104,9 +103,9 @@ def level_of(node: xr.Dataset) -> float:
     return float(node.coords.get("level", node.attrs.get("level", 0.95)))
 
 
-def _level_and_method(result: terms.Scores) -> tuple[float, str | None]:
+def _level_and_method(nodes: Mapping[str, xr.Dataset]) -> tuple[float, str | None]:
     """Return the level and the first method of the intervals of a result."""
-    for _, dataset in terms.nodes_of(result):
+    for dataset in nodes.values():
         if "interval" in dataset and dataset[terms.METHOD].size:
             return float(dataset["level"]), str(np.atleast_1d(dataset[terms.METHOD].values)[0])
     return 0.95, None
@@ -258,9 +257,17 @@ def ranking_view(
 
 
 def rankings_view(
-    rankings: Sequence[Document], width: int, *, top: int | None = None, ascii_only: bool = False
+    rankings: Sequence[Document],
+    width: int,
+    *,
+    top: int | None = None,
+    ascii_only: bool = False,
+    n_data_sets: int | None = None,
 ) -> Group:
-    """Show the best models of the first data sets, a table for each kind, and count the other data sets."""
+    """Show the best models of the first data sets, a table for each kind, and count the other data sets.
+
+    There are `n_data_sets`, or one for each ranking.
+    """
     kinds: dict[str, list[Document]] = {}
     for ranking in rankings[:MOST_DATA_SETS]:
         kinds.setdefault(about(ranking), []).append(ranking)
@@ -268,13 +275,13 @@ def rankings_view(
     parts: list[RenderableType] = []
     for alike in kinds.values():
         parts += [*([Text("")] if parts else []), ranking_view(alike, width, top=top, ascii_only=ascii_only)]
-    return Group(*parts, *_more_parts(rankings))
+    return Group(*parts, *_more_parts(rankings, n_data_sets))
 
 
-def _more_parts(rankings: Sequence[Document]) -> Sequence[Text]:
+def _more_parts(rankings: Sequence[Document], n_data_sets: int | None = None) -> Sequence[Text]:
     """Return how many groups or data sets are not shown."""
     has_groups = bool(rankings) and rankings[0].get("by")
-    total = rankings[0]["n_groups"] if has_groups else len(rankings)
+    total = rankings[0]["n_groups"] if has_groups else n_data_sets or len(rankings)
     return more(total - MOST_DATA_SETS, "group" if has_groups else "data set")
 
 
