@@ -264,6 +264,7 @@ OTHER_MEANINGS: dict[tuple[str, str], list[Any]] = {
     ("interval", "n_positive"): [math.inf, -1, [], "abc", 3 + 0j, [True, False], [[3], [3, 4]], None],
     ("from_dataframe", "by"): [3, math.nan, 1j, [None], object()],  # columns, or none
     ("interval", "method"): [],  # a name or several, tested below
+    ("letters", "intervals"): ["", "logit", 1, math.nan, [True], None],  # whether to show them
     ("to_roc", "n_positive"): NO_WEIGHTS,
     ("to_roc", "n_negative"): NO_WEIGHTS,
     ("to_precision_recall", "n_positive"): NO_WEIGHTS,

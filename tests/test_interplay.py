@@ -865,7 +865,7 @@ def test_the_shell_completes_commands_and_names() -> None:
     ]
     assert completions("evaluate s r --estimator al") == ["all"]
     assert completions("compare r --estimator roc") == ["roc_area"]
-    assert completions("show r --estimator precision") == ["precision_at_recall("]
+    assert completions("show r --estimator precision_at_r") == ["precision_at_recall("]
     assert completions("evaluate s r --interval wil") == ["wilson"]
     after = completions("evaluate s r --intervals logit,")
     assert after == [f"logit,{name}" for name in INTERVALS if name != "logit"]

@@ -370,7 +370,16 @@ def test_signature_and_command_have_the_options_of_the_record() -> None:
     )
     made = {one.name: one.default for one in main.commands["report"].params}
     assert options.items() <= made.items()
-    assert set(made) - set(options) == {"result", "page", "by", "scores", "data_sets", "overwrite", "as_json"}
+    assert set(made) - set(options) == {
+        "result",
+        "page",
+        "by",
+        "scores",
+        "data_sets",
+        "overwrite",
+        "as_json",
+        "help_all",
+    }
     with pytest.raises(ap.errors.InvalidInputError, match="top"):
         ReportOptions(top=-1).checked()
 

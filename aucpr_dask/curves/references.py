@@ -89,7 +89,7 @@ def reference_levels(
             ("negative_weight", negative_weight),
         )
     )
-    if n_positive is not None and GRADE in n_positive.dims:  # counted from each grade, as stores of runs keep it
+    if isinstance(n_positive, xr.DataArray) and GRADE in n_positive.dims:  # counted from each grade
         n_positive = n_positive.sel({GRADE: positive_from or 1}, drop=True)
     labels: dict[str, Any] = {"label": label} | ({} if n_positive is None else {"n_positive": n_positive})
     options: dict[str, Any] = {"prevalence": prevalence, "unjudged": unjudged, "positive_from": positive_from}

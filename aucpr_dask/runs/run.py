@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 MAY_DIFFER = frozenset({"source", "source_digest", "blocks", "blocks_digest"})  # of a result that is extended
 TAKING_OVER = (0.0, 0.1, 0.5)  # seconds between attempts to open a result whose place another run may be taking
 RETRIES = 2  # of a task whose storage or worker fails; bad data is not tried again
-MANY_THREADS = 4  # with fewer, one that has no work is no loss to speak of
+MANY_THREADS = 2  # with no more, one that has no work is no loss to speak of
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # a full disk, a quota or a limit: no other task will fare better
 
 NO_PERMISSION = {errno.EROFS, errno.EACCES, errno.EPERM}

@@ -20,6 +20,7 @@ from aucpr_dask.inference.comparing import compare
 from aucpr_dask.inference.designs import direction, estimators_of, measured, reading_of, unit_names, with_estimators
 from aucpr_dask.inference.questions import unit_dim
 from aucpr_dask.interplay.exporting import named_file, refuse_existing, written_whole
+from aucpr_dask.schema.checks import truth
 from aucpr_dask.schema.terms import BOUND, BOUNDS, ESTIMATOR, METHOD, MODEL, QUERY, in_words, percent
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.view.rankings import with_interval_of
@@ -220,7 +221,7 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Any) -> Let
         }
     names = pd.Series(means.index, list(letter_of.values()))
     caption, bounds = _caption(data, first, len(means)), None
-    if intervals:
+    if truth(intervals, "intervals"):
         bounds, method = _bounds(data, list(found), options)
         caption += f" Brackets: {percent(first.attrs['level'])} intervals ({method})."
     return Letters(means, pd.DataFrame(worse).reindex(means.index), names, caption, bounds)
