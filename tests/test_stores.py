@@ -25,7 +25,7 @@ from aucpr_dask.errors import AlignmentError, InvalidInputError, OtherRunError, 
 from aucpr_dask.schema.terms import nodes_of
 from aucpr_dask.scores import store as store_module
 from aucpr_dask.scores.importing.arrays import import_xarray
-from aucpr_dask.storage import stores
+from aucpr_dask.storage import stores, trees
 from aucpr_dask.storage.backends import FolderStore
 from aucpr_dask.storage.stores import FORMAT_VERSION, laid_out
 
@@ -641,3 +641,31 @@ def test_data_sets_that_are_alike_are_stored_as_each_alone(tmp_path: Path, chang
         together = [file for file in (tmp_path / "all" / name).rglob("*") if file.is_file()]
         assert {file.relative_to(tmp_path / "all") for file in together} == alone.keys()
         assert all((tmp_path / "all" / place).read_bytes() == file.read_bytes() for place, file in alone.items())
+
+
+def test_a_tree_opens_as_xarray_opens_it(tmp_path: Path) -> None:
+    one = pooled()
+    other = one.assign_coords(model=[f"other {name}" for name in one["model"].values])
+    nodes = {f"d{k}": node.isel(item=slice(None, 20 - k % 3)) for k, node in enumerate([one, other] * 3)}
+    nodes |= {
+        "a/b": queried(),
+        "a/c": one.assign_attrs(source_files="a.run"),
+        "a/d": other,
+        "d2/inner": nodes["d2"],
+        "z/z": nodes["d2"],
+    }
+    ap.save_scores(xr.DataTree.from_dict(nodes), tmp_path / "scores.zarr")
+    ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", data_sets=["d0", "d1", "d3"])
+    for kind in ("scores", "result"):
+        backend, metadata = stores.open_checked(tmp_path / f"{kind}.zarr", f"aucpr_dask.{kind}")
+        expected: Any = xr.open_datatree(backend, engine="zarr", chunks=None, consolidated=True)  # type: ignore[arg-type]
+        opened = trees.open_tree(backend, metadata)
+        assert [node.path for node in opened.subtree] == [node.path for node in expected.subtree]
+        for mine, theirs in zip(opened.subtree, expected.subtree, strict=True):
+            mine, theirs = mine.to_dataset(inherit=False), theirs.to_dataset(inherit=False)
+            assert mine.identical(theirs)
+            assert list(mine.variables) == list(theirs.variables)
+            assert list(mine.indexes) == list(theirs.indexes)
+            for name, variable in mine.variables.items():
+                assert variable.dtype == theirs[name].dtype
+                assert repr(variable.encoding) == repr(theirs.variables[name].encoding)

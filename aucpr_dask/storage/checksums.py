@@ -15,7 +15,7 @@ import base64
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -235,6 +235,20 @@ class CheckedStore(WrapperStore[Store]):
         self._arrays: dict[str, _Array] = {}
         entries = {path: plain_entry(entry) for path, entry in self._entries.items()}
         self._root = json.dumps(dict(root) | {"consolidated_metadata": consolidated | {"metadata": entries}}).encode()
+
+    def without(self, paths: Collection[str]) -> CheckedStore:
+        """Return the same store, whose root document leaves out some data sets; they can be read."""
+        if not paths:
+            return self
+        view, root = CheckedStore.__new__(CheckedStore), json.loads(self._root)
+        left_out = set(paths)
+        metadata = root["consolidated_metadata"]["metadata"]
+        root["consolidated_metadata"]["metadata"] = {
+            place: entry for place, entry in metadata.items() if not {place, place.rpartition("/")[0]} & left_out
+        }
+        view.__dict__ = self.__dict__.copy()  # a copy would be pickled
+        view._root = json.dumps(root).encode()
+        return view
 
     def with_read_only(self, read_only: bool = True) -> CheckedStore:
         """Return the same store, which nobody writes."""

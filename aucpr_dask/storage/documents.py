@@ -98,6 +98,12 @@ def changing_attributes(attributes: Mapping[str, Any]) -> list[str]:
     return [*found, "units"] if " since " in str(attributes.get("units", "")) else found
 
 
+def are_plain_values(attributes: Mapping[str, Any]) -> bool:
+    """Whether readers that follow the CF conventions take the values of an array as they are."""
+    found = changing_attributes(attributes)
+    return not found or (found == ["_FillValue"] and attributes["_FillValue"] == _NAN)
+
+
 def check_values_are_plain(document: Mapping[str, Any], path: str, where: object) -> None:
     """Raise if a reader that follows the CF conventions would change the values of an array."""
     attributes = document.get("attributes")

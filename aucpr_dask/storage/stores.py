@@ -48,6 +48,7 @@ from aucpr_dask.storage.claims import CLEARING, LAYING_OUT, Claim, State, as_buf
 from aucpr_dask.storage.decoding import encoded
 from aucpr_dask.storage.documents import check_plain_arrays, damaged
 from aucpr_dask.storage.remote import check_writable
+from aucpr_dask.storage.trees import open_tree
 from aucpr_dask.storage.urls import StoreName, concealed, is_remote, public
 
 ROOT_DOCUMENT = "zarr.json"
@@ -532,7 +533,11 @@ def open_store(url: Any, kind: str, *, chunks: Any = None, remedy_if_unchecked: 
     opened: Any = xr.open_datatree if is_tree else xr.open_dataset
     is_checked = have_checksums(metadata)
     try:
-        store: Scores = opened(backend, engine="zarr", chunks=chunks, consolidated=True, zarr_format=3)
+        store: Scores = (
+            open_tree(backend, metadata)
+            if is_tree and chunks is None
+            else opened(backend, engine="zarr", chunks=chunks, consolidated=True, zarr_format=3)
+        )
         for _, node in nodes_of(store):
             for variable in node.variables.values():  # the backend undoes them, and version 2 of Zarr lacks the second
                 for name in ("compressors", "serializer"):
