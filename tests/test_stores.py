@@ -22,6 +22,7 @@ from zarr.storage import MemoryStore
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, InvalidInputError, OtherRunError, StoreError
+from aucpr_dask.runs.planning import plan_run
 from aucpr_dask.schema.terms import nodes_of
 from aucpr_dask.scores import store as store_module
 from aucpr_dask.scores.importing.arrays import import_xarray
@@ -669,3 +670,16 @@ def test_a_tree_opens_as_xarray_opens_it(tmp_path: Path) -> None:
             for name, variable in mine.variables.items():
                 assert variable.dtype == theirs[name].dtype
                 assert repr(variable.encoding) == repr(theirs.variables[name].encoding)
+
+
+def test_results_that_are_alike_are_laid_out_as_each_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = pooled()
+    nodes = {f"d{k}": node for k, node in enumerate([one, one.isel(model=[0]), one.isel(model=[1, 0])])}
+    ap.save_scores(xr.DataTree.from_dict(nodes), tmp_path / "scores.zarr")
+    template = plan_run(tmp_path / "scores.zarr").template
+    together, root = laid_out(template, "aucpr_dask.result", "here")
+    monkeypatch.setattr(stores, "_form_of", lambda dataset: None)
+    apart, root_apart = laid_out(template, "aucpr_dask.result", "here")
+    assert together.keys() == apart.keys()
+    assert all(together[key].to_bytes() == apart[key].to_bytes() for key in apart)
+    assert root.to_bytes() == root_apart.to_bytes()

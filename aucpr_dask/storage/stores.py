@@ -304,7 +304,7 @@ def _form_of(dataset: xr.Dataset) -> str | None:
     """Return what the documents of small variables depend on, but lengths; None if values matter, too."""
     forms = []
     for name, one in dataset.variables.items():
-        is_plain = one.dtype.kind in "iuf" or (
+        is_plain = one.dtype.kind in "iufU" or (
             one.dtype == object and all(type(text) is str for text in one.values.flat)
         )
         if not is_plain or one.chunks is not None or not 0 < one.nbytes <= SMALL_CHUNK or one.encoding:
