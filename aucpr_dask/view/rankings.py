@@ -60,10 +60,10 @@ def rank_models(
 
     rankings = []
     for path, node in nodes.items():
-        has_queries, is_by = terms.QUERY in node.dims, "by" in node.attrs
-        of_interval = "t" if has_queries else node.attrs.get("method", method)
+        has_queries, is_by, means = terms.QUERY in node.dims, "by" in node.attrs, mean(node)
+        of_interval = "t" if has_queries else means.attrs.get("method", method)
         facts = {"reading": reading_of(node.attrs), "by": node.attrs.get("by"), "n_groups": n_groups if is_by else None}
-        rankings.append(_rank(path, mean(node), estimator, of_interval, has_queries) | facts)
+        rankings.append(_rank(path, means, estimator, of_interval, has_queries) | facts)
     return rankings
 
 
