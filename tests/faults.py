@@ -177,17 +177,17 @@ class Watch(WorkerPlugin):
 
 def _die_at_rename(number: int) -> None:
     """Let the whole process group die when this process gives a file its name for the n-th time, half of it written."""
-    rename, count = Path.replace, 0
+    rename, count = os.replace, 0
 
-    def replace(path: Path, target: Any) -> Any:
+    def replace(path: Any, target: Any) -> None:
         nonlocal count
         count += 1
         if count == number:
-            os.truncate(path, path.stat().st_size // 2)
+            os.truncate(path, os.stat(path).st_size // 2)
             os.killpg(0, signal.SIGKILL)
-        return rename(path, target)
+        rename(path, target)
 
-    Path.replace = replace
+    os.replace = replace
 
 
 def segfault() -> None:

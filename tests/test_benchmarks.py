@@ -29,7 +29,7 @@ QUICK = {"influence", "bootstrap"}  # each of the others takes some seconds
 NIGHTLY = {"cold-start", "first-table"}  # take a minute of compiling
 MACHINE = {"processor": "an abacus", "date": "2031-02-03 04:05 UTC", "system": "clay", "versions": "beads 2"}
 FIGURES = ROOT / "benchmarks" / "figures.json"
-WITHOUT_FLOOR = {"scaling-models", "scaling-workers-replicates"}
+WITHOUT_FLOOR = {"scaling-models", "run-files"}
 MOST_LINES = 2000
 
 

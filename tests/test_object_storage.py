@@ -202,7 +202,7 @@ def test_few_requests(folder: str, storage: Proxy) -> None:
     opened = ap.open_scores(folder)
     assert requests_of(lambda: ap.evaluate(opened).compute(scheduler="sync")) == {"GET": blocks}
     replaced = requests_of(lambda: ap.save_scores(scores, folder, overwrite=True))
-    assert sum(replaced.values()) <= n_objects + blocks + 16
+    assert sum(replaced.values()) <= n_objects + blocks + 17, "also a look whether this package wrote what is there"
 
 
 # Credentials
@@ -374,7 +374,8 @@ def test_the_life_of_a_result(client: Client, folder: str, storage: Proxy) -> No
     n_blocks = len(plan_run(source, **OPTIONS).tasks)
     counts = Counter(_kind_of_request(*request, set(result.data_vars)) for request in storage.requests)
     print(f"\nrequests of a run of {n_blocks} blocks: {dict(counts)}")
-    assert counts["read a chunk"] == counts["record a block"] == n_blocks
+    assert counts["read a chunk"] == n_blocks
+    assert counts["record a block"] == 2 * n_blocks  # written, and read once to compare the list of checksums with it
     assert counts["look whose result it is"] <= 3 * n_blocks + 10
     assert counts["write a chunk"] + counts["delete"] <= len(result.data_vars) * n_blocks + 15  # no chunk of zeros
     # Once for the list of checksums, if another process has written them, and once to compare the bits.

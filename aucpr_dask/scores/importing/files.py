@@ -104,7 +104,8 @@ def closest(name: str, names: Iterable[str]) -> str:
 def unknown_column(name: str, columns: Sequence[str], where: object) -> InvalidInputError:
     """Return the error for a column that a table does not have."""
     otherwise = "check the name, or the separator" if len(columns) == 1 else "give one of these names"
-    is_list = "," in name and {*map(str.strip, name.split(","))} <= {*columns}
+    parts = [part.strip() for part in str(name).split(",")]
+    is_list = len(parts) > 1 and {*parts} <= {*columns}
     remedy = "repeat the option for each name" if is_list else did_you_mean(str(name), columns, otherwise)
     return InvalidInputError("there is no such column", where, brief(name), closest(str(name), columns), remedy)
 
