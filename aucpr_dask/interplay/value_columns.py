@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 MEAN, RANK, ABOUT, SPREAD = "a mean or total", "a rank", "about the model", "a spread or an error"
 MEANS = {"average", "averaged", "avg", "mean", "means", "overall", "total", "sum", "aggregate", "aggregated"}
 RANKS = {"rank", "ranks", "position", "place"}
-SPREADS = {"std", "stdev", "stddev", "stderr", "sem", "ci", "variance"}
+SPREADS = {"std", "stdev", "stddev", "stderr", "sem", "ci", "variance", "±"}
 COUNTED = {"num", "number", "n", "nr", "no", "#"}  # before what is counted
 # The last word of a name: what a size, a cost or an identifier is given in or called.
 ABOUT_THE_MODEL = {
@@ -36,8 +36,8 @@ def is_no_value(name: str) -> str | None:
     ('a mean or total', 'about the model', 'about the model')
     >>> is_no_value("Rank (Borda)"), is_no_value("n_tokens"), is_no_value("date_understanding")
     ('a rank', 'about the model', None)
-    >>> is_no_value("95 % CI"), is_no_value("n"), is_no_value("MNLI")
-    ('a spread or an error', 'about the model', None)
+    >>> is_no_value("95 % CI"), is_no_value("MMLU ±"), is_no_value("n"), is_no_value("MNLI")
+    ('a spread or an error', 'a spread or an error', 'about the model', None)
     """
     bare = re.sub(r"\(.*?\)|\[.*?\]", " ", name)
     # Of "MaxTokens" the last word tells; in the middle of one word, as in "NoMeanFeat", nothing does.
@@ -66,7 +66,7 @@ def asks_for_direction(name: str) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"[^\W\d_]+|#", text.lower())
+    return re.findall(r"[^\W\d_]+|[#±]", text.lower())
 
 
 def no_values_by_number(columns: Mapping[str, NDArray[np.float64]]) -> dict[str, str]:
