@@ -34,6 +34,7 @@ FLAT = {"name": "default", "separator": "."}  # one folder for the chunks of an 
 HELD_BY_A_WORKER = 300 * 2**20  # bytes that a worker process takes with all it has imported, before any task
 # Besides evaluating: records and checks of a task, metadata of a data set, what any run does, the start of processes.
 SECONDS_OF_A_TASK, SECONDS_OF_A_DATA_SET, SECONDS_OF_A_RUN, SECONDS_TO_START = 0.025, 0.015, 0.2, 4
+SECONDS_OF_A_NAME = 1e-6  # of an item, which is read and compared with the others
 SECONDS_OF_AN_ITEM, SHARE_OF_A_RESAMPLE = 3e-7, 0.01  # of a ranking with the default interval; more rather than less
 SECONDS_OF_TRIAL, GROWTH = 2.0, 4  # the last of growing trials takes no longer, as far as one can tell
 MOST_LABELS = 1 << 20  # items whose labels are read to see whether they are graded
@@ -317,6 +318,8 @@ def describe(plan: Plan) -> dict[str, Any]:
     seconds = _seconds_on_one_core(plan, scores) if plan.tasks else 0.0
     n_data_sets = len({task.path for task in plan.tasks})
     seconds += SECONDS_OF_A_RUN + SECONDS_OF_A_DATA_SET * n_data_sets + SECONDS_OF_A_TASK * len(plan.tasks)
+    named = (node.sizes[terms.ITEM] for _, node in terms.nodes_of(plan.scores) if terms.ITEM in node.coords)
+    seconds += SECONDS_OF_A_NAME * sum(named)
     return {
         "tasks": f"{len(plan.tasks):,}",
         "rankings": f"{plan.n_rankings:,}",
