@@ -106,15 +106,12 @@ class _Layout(NamedTuple):
         return found[..., :-1]
 
 
-_latest: tuple[Any, Any, Any] = (
-    None,
-    (),
-    None,
-)  # arguments and result of `_layout`: all tasks of a run have the same groups
+# The arguments of the last `_layout`, and its result: all tasks of a run have the same groups.
+_latest: tuple[Any, Any, Any] = (None, (), None)
 
 
 def _layout(code: NDArray[Any], kind: NDArray[np.int64], most: int, slack: float) -> _Layout:
-    """Lay out the groups by their number, in stacks of one kind and of nearly one size, of so many places at most."""
+    """Stack groups of the same kind and of nearly the same size, with at most `most` places in a stack."""
     global _latest
     before, arrays, known = _latest  # at once: other threads have layouts too
     if before == (most, slack) and all(map(np.array_equal, arrays, (code, kind))):

@@ -187,7 +187,7 @@ def _cells(table: Table, chosen: _Chosen) -> _Part:
         received = ", ".join(f"{role}={name!r}" for role, name in of.items() if name in twice)
         raise InvalidInputError("one column cannot be two things", table.name, received, "a column each")
     if MODEL in of and QUERY not in of and named[VALUE] is None and table.frame[of[MODEL]].is_unique:
-        of.pop(VALUE, None)  # a column of scores beside those of tasks is one of them, or their mean
+        of.pop(VALUE, None)  # beside tasks, a column of scores is another task, or their mean
     repeats = [name for name in columns if name.lower() in REPEATS and name not in (*of.values(), *chosen.include)]
     free = [of[VALUE]] if VALUE in of else [name for name in columns if name not in (*of.values(), *repeats, "")]
     free = [name for name in free if not name.startswith(PANDAS_INDEX)]

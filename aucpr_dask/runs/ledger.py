@@ -87,7 +87,7 @@ class Ledger(Claim):
             raise self.other_run()
 
     def finish(self, state: State, root_document: Buffer, documents: Mapping[str, Buffer]) -> None:
-        """Make what is written visible, if it is what the tasks, and whoever laid it out, have written."""
+        """Publish the result, if its chunks are the ones that the tasks and its layout wrote."""
         self.check()
         backend = backends.open_backend(self._url)
         written = {key: bytes(one.as_numpy_array()[-8:]) for key, one in documents.items()}

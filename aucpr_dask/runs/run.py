@@ -258,7 +258,8 @@ def _next_step(plan: Plan, target: str, ledger: Ledger, *, overwrite: bool) -> S
         step = growing.growth(plan, target, now, wanted)
     except growing.NotByModels:
         text = (
-            "the source adds more than models and data sets, or longer names, so everything is evaluated anew at "
+            "the source differs by more than new models and data sets, or has longer names, so everything is "
+            "evaluated anew at "
             f"{public(target)}"
         )
         warnings.warn(text, UserWarning, stacklevel=3)

@@ -319,15 +319,13 @@ def with_plain_names(dataset: xr.Dataset) -> xr.Dataset:
 
 def _of_fixed_width(names: Any, step: int = 1) -> Any:
     """Return names as text of a width that is a multiple of `step`, unless it would change them or take much memory."""
-    width = -(-max(map(len, names.flat), default=1) // step) * step if _are_text(names) else WIDEST_NAMES + 1
+    if not all(isinstance(name, str) for name in names.flat):
+        return names
+    width = -(-max(map(len, names.flat), default=1) // step) * step
     if names.size * width > WIDEST_NAMES:
         return names
     text = names.astype(f"U{max(1, width)}")
     return text if (text == names).all() else names  # trailing zeros are lost
-
-
-def _are_text(names: Any) -> bool:
-    return all(isinstance(name, str) for name in names.flat)
 
 
 def with_stored_names(dataset: xr.Dataset, *, is_result: bool = False) -> xr.Dataset:
@@ -336,7 +334,8 @@ def with_stored_names(dataset: xr.Dataset, *, is_result: bool = False) -> xr.Dat
     Zarr's text of variable length is read as a type that `idxmax` and plots don't take, so the names of results, which
     people open by xarray alone, have a fixed width. It grows in steps, so that names of new models fit in.
     """
-    text = {name: one for name, one in dataset.variables.items() if one.dtype.kind in "TUO" and one.chunks is None}
+    kinds = "TUO" if is_result else "TU"  # objects stay as they are in scores, whose items may be many
+    text = {name: one for name, one in dataset.variables.items() if one.dtype.kind in kinds and one.chunks is None}
     for name, variable in text.items():
         if variable.dtype.kind != "O":
             check_names(variable.values.ravel(), f"coordinate {name!r}")
