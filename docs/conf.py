@@ -74,6 +74,12 @@ copybutton_exclude = ".linenos, .gp, .go"
 # Pages next to what they describe, which pages of the site include
 ELSEWHERE = {"cluster/README.md": "clusters", "notebooks/README.md": "notebooks", "CHANGELOG.md": "changelog"}
 MORE = {"notebooks": "\n\n```{toctree}\n:glob:\n:hidden:\n\ngenerated/notebooks/*\n```\n"}
+MOVED = {
+    "power": "gate.html#how-many-queries-do-i-need",
+    "resampling": "how-it-works.html#resampling",
+    "stability": "python-api.html#stability-and-deprecation",
+    "what-was-measured": "tables.html",
+}
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>(?!https?:|mailto:|#)[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 
 
@@ -104,6 +110,15 @@ def relink_page(app: Sphinx, name: str, source: list[str]) -> None:
     source[0] = relink(source[0], ROOT / "notebooks" if shown_in == NOTEBOOKS else shown_in, shown_in)
 
 
+def redirect(app: Sphinx, failure: Exception | None) -> None:
+    """Lead addresses of pages that were merged to their new places."""
+    for page, place in () if failure else MOVED.items():
+        to = f'<meta http-equiv="refresh" content="0; url={place}">'
+        (Path(app.outdir) / f"{page}.html").write_text(
+            f'<!doctype html><title>{page}</title>{to}<a href="{place}">{place}</a>'
+        )
+
+
 def show_example(app: Sphinx, context: click.Context, lines: list[str]) -> None:
     """Show the example below a command's help as a block of code."""
     if lines:
@@ -122,4 +137,5 @@ def setup(app: Sphinx) -> None:
     """Register the hooks and the renderer of formulas."""
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math, None))
     app.connect("source-read", relink_page)
+    app.connect("build-finished", redirect)
     app.connect("sphinx-click-process-epilog", show_example)

@@ -74,6 +74,7 @@ def reference() -> str:
         "## Flags",
         "Bits of the variable `flags` of a result; `result.aucpr.flagged(name)` shows where one is set.",
         pages.table(["name", "bit", "meaning"], ([f"`{f.name}`", f.bit, f.description] for f in FLAGS)),
+        "```{toctree}\n:hidden:\n\nglossary\n```",
     ]
     return "\n\n".join(parts) + "\n"
 

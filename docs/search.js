@@ -1,5 +1,5 @@
 // Guides first, then the reference; options of commands, what was measured and what changed last.
-var LAST = ["changelog", "faults", "what-was-measured", "tables", "stability"];
+var LAST = ["changelog", "faults", "tables"];
 var FIRST = ["how-do-i", "tutorial", "choosing"];
 
 var Scorer = {

@@ -60,6 +60,11 @@ def test_every_page_is_in_the_navigation_once() -> None:
     )
 
 
+def test_the_contents_fit_a_screen() -> None:
+    lines = re.findall(r"```\{toctree\}\n(.*?)```", (DOCS / "index.md").read_text(), re.DOTALL)
+    assert len([line for part in lines for line in part.splitlines() if line and not line.startswith(":")]) <= 20
+
+
 def test_the_tree_of_folders_is_that_of_the_package_in_the_order_of_imports() -> None:
     from test_traps import LAYERS
 
@@ -95,6 +100,12 @@ def test_the_site_builds_without_a_warning(site: Path) -> None:
     assert [name for name in names_of_commands() if f'id="{name}"' not in commands] == []
     assert "--keep-replicates" in commands
     assert_nothing_is_fetched(site)
+    for moved, place in re.findall(
+        r'^    "([\w-]+)": "([\w-]+\.html.*)",$', (DOCS / "conf.py").read_text(), re.MULTILINE
+    ):
+        page, _, anchor = place.partition("#")
+        assert place in (site / f"{moved}.html").read_text()
+        assert not anchor or f'id="{anchor}"' in (site / page).read_text()
 
 
 def assert_nothing_is_fetched(site: Path) -> None:
@@ -128,7 +139,7 @@ QUESTIONS = {
     "error bars": "how-do-i choosing",
     "confidence interval": "how-do-i choosing",
     "standard error": "how-do-i choosing",
-    "bootstrap": "resampling choosing estimators",
+    "bootstrap": "how-it-works choosing estimators",
     "auc pr": "how-do-i index choosing",
     "auprc": "how-do-i index choosing",
     "pr auc": "how-do-i",
@@ -159,8 +170,8 @@ QUESTIONS = {
     "cross-validation": "how-do-i cross-validation",
     "many data sets": "how-do-i learners",
     "leaderboard": "leaderboards",
-    "sample size": "how-do-i power",
-    "power analysis": "how-do-i power",
+    "sample size": "how-do-i gate",
+    "power analysis": "how-do-i gate",
     "llm judge": "how-do-i judgments",
     "out of memory": "how-do-i runs items-in-chunks",
     "larger than memory": "how-do-i items-in-chunks",
@@ -192,11 +203,11 @@ QUESTIONS = {
     "reproducibility": "how-it-works",
     "ci job": "gate",
     "non-inferiority": "gate",
-    "install": "tutorial index stability",
-    "license": "index stability",
-    "version": "stability changelog",
+    "install": "tutorial index python-api",
+    "license": "index python-api",
+    "version": "python-api changelog",
     "security": "security",
-    "deprecation": "stability",
+    "deprecation": "python-api",
     "precision-recall curve": "plots coming-from how-do-i generated/aucpr_dask.metrics.precision_recall_curve",
     "plot": "plots",
     "heatmap": "plots",

@@ -164,4 +164,4 @@ def _rate(rate: float) -> str:
     return f"{rate:.2f}" if rate < 0.995 else "1"
 
 
-TABLES = {"what-was-measured.md": (unit_errors, item_intervals)}
+TABLES = {"tables.md": (unit_errors, item_intervals)}

@@ -310,4 +310,4 @@ def coverages(folder: Path) -> str:
     return pages.table(["interval of", "where", "n", "coverage (width over an ideal one)"], cells)
 
 
-TABLES = {"statistics.md": (promises, errors), "what-was-measured.md": (coverages,)}
+TABLES = {"statistics.md": (promises, errors), "tables.md": (coverages,)}
