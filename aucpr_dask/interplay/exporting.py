@@ -64,13 +64,6 @@ def export(
     overwrite : bool
         Whether to replace a file, or a folder that was written by this function.
 
-    Raises
-    ------
-    InvalidInputError
-        If the format is not known or cannot hold `data`.
-    StoreError
-        If there is already something at `path`, or it cannot be written.
-
     Examples
     --------
     >>> import pathlib, tempfile, xarray as xr, aucpr_dask

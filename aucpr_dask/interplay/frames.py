@@ -49,11 +49,6 @@ def to_dataframe(result: terms.Scores, *, tidy: bool = True) -> pd.DataFrame:
     -------
     pandas.DataFrame
 
-    Raises
-    ------
-    InvalidInputError
-        If this is not a result.
-
     Examples
     --------
     >>> import xarray as xr, aucpr_dask
@@ -77,11 +72,6 @@ def to_polars(result: terms.Scores, *, tidy: bool = True) -> pl.DataFrame:
     """Return a result as a polars data frame, with the columns of :func:`to_dataframe`.
 
     An undefined number is NaN; an absent name is null.
-
-    Raises
-    ------
-    InvalidInputError
-        If this is not a result, or polars is not installed.
     """
     pl = checks.require("polars", "polars")
     table = tidy_table(result) if tidy else wide_table(result)[1]
@@ -256,8 +246,6 @@ def from_dataframe(
 
     Raises
     ------
-    InvalidInputError
-        If a column is unknown, or a cell is not valid.
     AlignmentError
         If models of a tidy frame have different labels for the same item, or one scores an item twice.
 

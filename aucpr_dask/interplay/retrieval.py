@@ -59,11 +59,6 @@ def evaluate_runs(
         A result along model (the run) and query (the topic), which :func:`aucpr_dask.aggregate` averages and
         :func:`aucpr_dask.compare` compares.
 
-    Raises
-    ------
-    InvalidInputError, AlignmentError, FileFormatError
-        See :func:`from_runs` and :func:`aucpr_dask.evaluate`.
-
     Examples
     --------
     >>> import aucpr_dask

@@ -57,11 +57,6 @@ def scorer(estimator: str = "average_precision", *, positive: Any = None, **opti
     callable
         ``scorer(classifier, X, y, sample_weight=None)``; it can be pickled.
 
-    Raises
-    ------
-    InvalidInputError
-        If there is no such estimator, or scikit-learn is not installed.
-
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression
@@ -169,8 +164,6 @@ def from_sklearn(
         If X, y, weights or groups differ in length, or carry different indices.
     RunError
         If a classifier fails.
-    StoreError
-        If the store exists or cannot be written.
 
     Examples
     --------

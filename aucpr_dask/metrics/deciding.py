@@ -54,11 +54,6 @@ def average_precision_interval(
     lower, upper : float
         NaN without positives. With fewer than 20 positives, no interval is reliable.
 
-    Raises
-    ------
-    InvalidInputError
-        Arrays of different lengths, NaN, or labels of several classes.
-
     References
     ----------
     Boyd, Eng & Page (2013), https://doi.org/10.1007/978-3-642-40994-3_29
@@ -158,11 +153,6 @@ def average_precision_difference(
     -------
     Difference
         With ``difference``, ``interval``, ``p_value``; its ``repr`` is a sentence.
-
-    Raises
-    ------
-    InvalidInputError
-        Arrays of different lengths, NaN, or labels of several classes.
 
     See Also
     --------

@@ -22,13 +22,7 @@ def misfit(what: str, name: str, received: str, allowed: str, remedy: str) -> In
 
 
 def host_array(value: Any, name: str) -> NDArray[Any]:
-    """Return a list, a frame, or an array or tensor of any library as a NumPy array of one or two dimensions.
-
-    Raises
-    ------
-    InvalidInputError
-        It cannot be read here, has other dimensions than one or two, or no rows.
-    """
+    """Return a list, a frame, or an array or tensor of any library as a NumPy array of one or two dimensions."""
     array = read_array(value, name)
     if array.ndim not in (1, 2) or array.size == 0:
         what = f"{name} has no items" if array.size == 0 else f"{name} has {array.ndim} dimensions"

@@ -112,13 +112,6 @@ class Scenario(ABC):
             ``score(model, item)``, Dask-backed, and ``label(item)`` in memory if exact, or ``label(model, item)``,
             Dask-backed, if binomial.
 
-        Raises
-        ------
-        InvalidInputError
-            If an argument is not allowed, or an exact sample would lack positives or negatives.
-        ChunkError
-            If `chunks` do not fit `n_simulations`.
-
         Examples
         --------
         >>> import aucpr_dask as ap
@@ -184,11 +177,6 @@ class Scenario(ABC):
         float, array or DataArray, shape (...)
             Precision.
 
-        Raises
-        ------
-        InvalidInputError
-            If a recall or prevalence is outside its range.
-
         Examples
         --------
         >>> binormal().curve([0.25, 0.5, 1.0], 0.1).round(4)
@@ -209,11 +197,6 @@ class Scenario(ABC):
         float, array or DataArray, shape (...)
             Recall (true positive rate).
 
-        Raises
-        ------
-        InvalidInputError
-            If a rate is not between 0 and 1.
-
         Examples
         --------
         >>> offset_uniform().roc([0.0, 0.25, 1.0])
@@ -233,11 +216,6 @@ class Scenario(ABC):
         -------
         float
             The area under the true precision-recall curve, with a relative error of about 1e-11.
-
-        Raises
-        ------
-        InvalidInputError
-            If the prevalence is not between 0 and 1.
 
         Examples
         --------

@@ -202,8 +202,6 @@ def study(
 
     Raises
     ------
-    InvalidInputError
-        If an argument is not allowed.
     ClusterError
         If worker processes do not start, as in a script without ``if __name__ == "__main__":``.
 

@@ -123,13 +123,6 @@ class Letters:
         Returns
         -------
         Path
-
-        Raises
-        ------
-        InvalidInputError
-            If the suffix is another.
-        StoreError
-            If there is a file at `path` already, or it cannot be written.
         """
         place = named_file(path)
         texts = {".tex": lambda: self.to_latex(label), ".md": self.to_markdown}
@@ -177,11 +170,6 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Any) -> Let
     -------
     Letters
         Prints as a table; ``save("table.tex")`` and ``save("table.md")`` write it.
-
-    Raises
-    ------
-    InvalidInputError, AlignmentError
-        See :func:`compare`.
 
     Examples
     --------

@@ -103,8 +103,6 @@ def import_arrays(
         If a file is broken, or an array is absent, of Python objects or of an unsupported type.
     AlignmentError
         If the shapes of the arrays do not fit together.
-    StoreError
-        If the store exists or cannot be written.
 
     Notes
     -----
@@ -344,8 +342,6 @@ def import_xarray(
         If xarray cannot open the file, or it holds pickled objects or points to other files.
     InvalidInputError
         If no group has a variable ``score``, or a data set is not valid.
-    StoreError
-        If the store exists or cannot be written.
 
     Examples
     --------

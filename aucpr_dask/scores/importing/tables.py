@@ -126,10 +126,6 @@ def import_table(
     ------
     FileFormatError
         If a line has too few or too many cells, or a cell is not valid; the message names the file, line and column.
-    InvalidInputError
-        If a column is unknown or no column holds scores.
-    StoreError
-        If the store exists or cannot be written.
 
     Examples
     --------

@@ -107,8 +107,6 @@ def import_trec(
     AlignmentError
         If two runs get the same name, a file has several tags that should name it, or a run shares no topic with the
         qrels.
-    StoreError
-        If the store exists or cannot be written.
 
     Notes
     -----

@@ -68,7 +68,7 @@ class _Subject(NamedTuple):
         return [style.as_label(name) + area for name, area in zip(shortened, shown, strict=False)]
 
 
-@style.styled
+@style.plot
 def precision_recall(
     scores: Scores,
     model: Models | None = None,
@@ -97,36 +97,8 @@ def precision_recall(
         Score data sets.
     model : label or sequence of labels, optional
         Up to ten models to draw by name; by default all, or the best of more by average precision.
-    dataset : str, optional
-        Which data set of a tree.
-    query : label, optional
-        Which query, if there are any.
-    bands : {"none", "pointwise", "simultaneous", "both"}
-        Confidence bands of :func:`aucpr_dask.curve_bands`, of up to two models.
-    level, n_resamples, seed
-        Of the bands.
-    unit : {"items", "clusters"}, optional
-        What the bands draw; by default clusters where the scores have the variable ``cluster``.
-    top : int
+    top : int, optional
         How many of the best to draw if no model is named; by default all up to ten, and three of more.
-    others : {"quantiles", "density", "none"}
-        How to draw the models that are not named: bands that contain half and 90 % of them at each recall, or how
-        many pass through each spot. If `model` is given, they are not drawn.
-    iso_f : bool
-        Whether to draw lines along which F1, the harmonic mean of precision and recall, is equal.
-    prevalence, missing, unjudged, positive_from
-        See :func:`aucpr_dask.curve`.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure, as wide as a journal's column.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    InvalidInputError
-        If these are not scores, or an option is not allowed.
     """
     choose(BANDS, bands, "bands")
     choose(OTHERS, others, "others")
@@ -145,7 +117,7 @@ def precision_recall(
     return ax
 
 
-@style.styled
+@style.plot
 def achievable(
     scores: Scores,
     model: Models | None = None,
@@ -161,23 +133,14 @@ def achievable(
 ) -> Axes:
     """Draw the achievable curve, the convex hull in ROC space moved to precision-recall space, over the curve itself.
 
+    See Davis & Goadrich 2006, doi:10.1145/1143844.1143874.
+
     Parameters
     ----------
-    scores, model, dataset, query, iso_f, prevalence, missing, unjudged, positive_from, ax
-        See :func:`precision_recall`; by default the best model is drawn.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    InvalidInputError
-        See :func:`precision_recall`.
-
-    References
-    ----------
-    Davis & Goadrich 2006, doi:10.1145/1143844.1143874.
+    scores : xarray.Dataset or xarray.DataTree
+        Score data sets.
+    model : label or sequence of labels, optional
+        Up to ten models to draw by name; by default the best by average precision.
     """
     reading = {"missing": missing, "unjudged": unjudged, "positive_from": positive_from, "prevalence": prevalence}
     subject = _subject(scores, "achievable", dataset, query, model, 1, reading)
@@ -197,7 +160,7 @@ def achievable(
     return ax
 
 
-@style.styled
+@style.plot
 def roc(
     scores: Scores,
     model: Models | None = None,
@@ -220,19 +183,12 @@ def roc(
 
     Parameters
     ----------
-    scores, model, dataset, query, bands, level, n_resamples, seed, unit, top, others
-        See :func:`precision_recall`; the best models have the largest ROC area.
-    missing, unjudged, positive_from, ax
-        See :func:`precision_recall`.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    InvalidInputError
-        See :func:`precision_recall`.
+    scores : xarray.Dataset or xarray.DataTree
+        Score data sets.
+    model : label or sequence of labels, optional
+        Up to ten models to draw by name; by default all, or the best of more by the ROC area.
+    top : int, optional
+        As of :func:`precision_recall`.
     """
     choose(BANDS, bands, "bands")
     choose(OTHERS, others, "others")

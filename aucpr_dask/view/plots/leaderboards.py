@@ -153,7 +153,7 @@ def _rows(
     return _Rows(ax, shown)
 
 
-@style.styled
+@style.plot
 def forest(
     result: Scores,
     *,
@@ -171,27 +171,6 @@ def forest(
     ----------
     result : xarray.Dataset or xarray.DataTree
         What :func:`aucpr_dask.evaluate` or :func:`aucpr_dask.aggregate` returns.
-    estimator, method : str, optional
-        Estimator and interval to draw; the first ones by default.
-    dataset : str, optional
-        Which data set of a tree.
-    query : label, optional
-        Which query; by default means over queries are drawn, with the interval of :func:`aucpr_dask.aggregate`.
-    models : label or sequence of labels, optional
-        Models to draw, in this order; by default the best.
-    top : int
-        How many models to draw at most; fewer if the given axes have no room.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure, as wide as a journal's column.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    InvalidInputError
-        If this is not a result, or an option is not allowed.
     """
     path, node = subjects.one_node(result, subjects.RESULT, "forest", dataset)
     drawn = _estimates(node, estimator, method, query, "forest", is_mean=True)
@@ -233,7 +212,7 @@ def _mark_prevalence(ax: Axes, node: xr.Dataset, query: Any, estimator: str) -> 
         style.put_legend(ax)
 
 
-@style.styled
+@style.plot
 def caterpillar(
     result: Scores,
     *,
@@ -248,19 +227,10 @@ def caterpillar(
 
     Parameters
     ----------
-    result, estimator, method, dataset, query, ax
-        See :func:`forest`.
+    result : xarray.Dataset or xarray.DataTree
+        As of :func:`forest`.
     highlight : label or sequence of labels, optional
         Models to mark and name, five at most; by default the best, the median and the last.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    InvalidInputError
-        See :func:`forest`.
     """
     path, node = subjects.one_node(result, subjects.RESULT, "caterpillar", dataset)
     drawn = _estimates(node, estimator, method, query, "caterpillar", is_mean=True)
@@ -300,7 +270,7 @@ def caterpillar(
     return ax
 
 
-@style.styled
+@style.plot
 def differences(
     comparison: Scores,
     baseline: str | int | None = None,
@@ -321,17 +291,6 @@ def differences(
         What :func:`aucpr_dask.compare` returns.
     baseline : label, optional
         The model to compare with; optional if there is only one baseline. If all pairs are compared, any model.
-    dataset, models, top, ax
-        See :func:`forest`.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    InvalidInputError
-        If this is not a comparison, or an option is not allowed.
     """
     title, are_groups = "", dataset is None and any(group_dims(node) for _, node in nodes_of(comparison))
     if are_groups:
@@ -381,7 +340,7 @@ def differences(
     return ax
 
 
-@style.styled
+@style.plot
 def pairs(
     comparison: Scores,
     *,
@@ -398,17 +357,6 @@ def pairs(
     ----------
     comparison : xarray.Dataset or xarray.DataTree
         What :func:`aucpr_dask.compare` returns of all pairs, or with several baselines.
-    dataset, models, top, ax
-        See :func:`forest`.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    InvalidInputError
-        If this is not a comparison, or an option is not allowed.
     """
     path, node = subjects.one_node(comparison, subjects.COMPARISON, "pairs", dataset)
     other = "baseline" if "baseline" in node.coords else "other_model"
@@ -478,7 +426,7 @@ def _against(node: xr.Dataset, baseline: str | int | None) -> tuple[str, xr.Data
     return names[at], node.isel({other: at}).drop_vars(other, errors="ignore")
 
 
-@style.styled
+@style.plot
 def critical_difference(tested: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     """Draw mean ranks, best at the top, with bars that join models that are not told apart.
 
@@ -486,17 +434,6 @@ def critical_difference(tested: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     ----------
     tested : xarray.Dataset
         What :func:`aucpr_dask.friedman` returns.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; by default on a new figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    InvalidInputError
-        If these are not mean ranks.
     """
     if "mean_rank" not in tested:
         what, remedy = "these are no mean ranks", "pass what aucpr_dask.friedman returns"
@@ -519,7 +456,7 @@ def critical_difference(tested: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-@style.styled
+@style.plot
 def ranks(
     ranking: Scores,
     *,
@@ -534,17 +471,6 @@ def ranks(
     ----------
     ranking : xarray.Dataset or xarray.DataTree
         What :func:`aucpr_dask.rank` returns.
-    dataset, models, top, ax
-        See :func:`forest`.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    InvalidInputError
-        If these are not ranks, or an option is not allowed.
     """
     path, node = subjects.one_node(ranking, subjects.RANKS, "ranks", dataset)
     node = node.compute()
@@ -588,7 +514,7 @@ def _draw_groups(ax: Axes, node: xr.Dataset, shown: np.ndarray[Any, Any]) -> Non
         ax.add_line(line)
 
 
-@style.styled
+@style.plot
 def replicates(
     result: Scores,
     *,
@@ -605,18 +531,7 @@ def replicates(
     Parameters
     ----------
     result : xarray.Dataset or xarray.DataTree
-        What :func:`aucpr_dask.evaluate` returns with ``keep_replicates=True``.
-    estimator, method, dataset, query, models, top, ax
-        See :func:`forest`; a result with queries needs `query`.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    InvalidInputError
-        If the result keeps no replicates, or an option is not allowed.
+        What :func:`aucpr_dask.evaluate` returns with ``keep_replicates=True``; with queries, at one `query`.
     """
     path, node = subjects.one_node(result, subjects.RESULT, "replicates", dataset)
     if "replicate" not in node:

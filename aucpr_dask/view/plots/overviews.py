@@ -41,7 +41,7 @@ LEAST_CELL = 0.21  # inches, for a number of two digits
 TIMES_LEAST, TIMES_MOST = 0.25, 16.0  # as many units or positives as there are
 
 
-@style.styled
+@style.plot
 def heatmap(
     result: Scores,
     *,
@@ -60,22 +60,8 @@ def heatmap(
     result : xarray.Dataset or xarray.DataTree
         What :func:`aucpr_dask.evaluate` returns. In a tree, queries and classes are averaged, and models matched by
         label.
-    estimator : str, optional
-        By default the first.
     dataset : str, optional
         A data set of the tree, to draw its queries or classes.
-    top : int
-        How many models to draw at most; fewer if the given axes have no room.
-    ax : matplotlib.axes.Axes, optional
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    InvalidInputError
-        If this is not a result, or has neither several data sets, nor queries, nor classes.
     """
     nodes = subjects.nodes_of_kind(result, subjects.RESULT, "heatmap")
     if dataset is not None:
@@ -177,7 +163,7 @@ def _write_values(ax: Axes, values: np.ndarray[Any, Any], image: Any) -> None:
             ax.text(column, row, text, ha="center", va="center", fontsize=style.FONT - 2, color=colour)
 
 
-@style.styled
+@style.plot
 def coverage(
     study: xr.Dataset | pd.DataFrame,
     *,
@@ -202,16 +188,6 @@ def coverage(
         Intervals to draw; by default the first six.
     level : float, optional
         Nominal coverage; by default that of the study, or 0.95.
-    ax : matplotlib.axes.Axes, optional
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    InvalidInputError
-        If `study` is not a study, or an option is not in it.
     """
     table, nominal = _table(study)
     level = nominal if level is None else level
@@ -274,7 +250,7 @@ def _draw_coverage(ax: Axes, table: pd.DataFrame, methods: Sequence[str], level:
     style.put_legend(ax)
 
 
-@style.styled
+@style.plot
 def power(
     result: Scores,
     *,
@@ -299,20 +275,8 @@ def power(
         True differences; by default the smallest that can be shown now, its half and its quarter.
     baseline : label or sequence of labels, optional
         Models with which all others are compared; by default all pairs are.
-    estimator, dataset : str, optional
-        By default the first, and the only one.
-    level, power : float
-        See :func:`aucpr_dask.power`.
-    ax : matplotlib.axes.Axes, optional
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    InvalidInputError
-        If this is not a result, or lacks what a comparison needs.
+    power : float
+        Probability to show it, see :func:`aucpr_dask.power`.
     """
     path, node = subjects.one_node(result, subjects.RESULT, "power", dataset)
     name, _ = subjects.at_estimator(node, estimator)

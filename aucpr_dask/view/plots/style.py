@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -74,19 +76,66 @@ _SETTINGS: Any = {
 _Options = ParamSpec("_Options")
 _Result = TypeVar("_Result")
 
+# What several plots take, as their docstrings describe it.
+_SHARED = {
+    "estimator": ("str, optional", "Which estimator; by default the first."),
+    "method": ("str, optional", "Which interval; by default the first that every estimator has."),
+    "dataset": ("str, optional", "Which data set of a tree."),
+    "query": (
+        "label, optional",
+        "Which query, if there are any; of a result, by default the means, as of :func:`aucpr_dask.aggregate`.",
+    ),
+    "models": ("label or sequence of labels, optional", "Models to draw, in this order; by default the best."),
+    "bands": (
+        '{"none", "pointwise", "simultaneous", "both"}',
+        "Confidence bands of :func:`aucpr_dask.curve_bands`, of up to two models.",
+    ),
+    "level": ("float", "Confidence level."),
+    "n_resamples": ("int", "Resamples of the bands."),
+    "seed": ("int", "Seed of the bands."),
+    "unit": (
+        '{"items", "clusters"}, optional',
+        "What the bands draw; by default clusters where the scores have the variable ``cluster``.",
+    ),
+    "top": ("int, optional", "How many of the best to draw at most; fewer if the given axes have no room."),
+    "others": (
+        '{"quantiles", "density", "none"}',
+        "How to draw models that are not named, unless `model` is given: bands that contain half and 90 % of them, or "
+        "how many pass through each spot.",
+    ),
+    "iso_f": ("bool", "Whether to draw lines along which F1, the harmonic mean of precision and recall, is equal."),
+    "prevalence": ("float, optional", "See :func:`aucpr_dask.curve`."),
+    "missing": ("str", "See :func:`aucpr_dask.curve`."),
+    "unjudged": ("str", "See :func:`aucpr_dask.curve`."),
+    "positive_from": ("int, optional", "See :func:`aucpr_dask.curve`."),
+    "ax": ("matplotlib.axes.Axes, optional", "Where to draw; by default a new figure, as wide as a journal's column."),
+}
 
-def styled(plot: Callable[_Options, _Result]) -> Callable[_Options, _Result]:
-    """Draw in the style of this module, and restore that of the caller."""
 
-    @functools.wraps(plot)
-    def draw(*args: _Options.args, **options: _Options.kwargs) -> _Result:
+def _completed(plot: Callable[..., Any]) -> str:
+    """Return the docstring of a plot, which ends with its own parameters, with those that it shares."""
+    own = inspect.getdoc(plot) or ""
+    described = {name.strip() for names in re.findall(r"^([\w, ]+) :", own, re.M) for name in names.split(",")}
+    shared = [name for name in inspect.signature(plot).parameters if name in _SHARED and name not in described]
+    entries = [f"{name} : {kind}\n    {text}" for name in shared for kind, text in [_SHARED[name]]]
+    raised = "InvalidInputError\n    If the data are of another kind, or an option is not allowed."
+    sections = f"\n\nReturns\n-------\nmatplotlib.axes.Axes\n\nRaises\n------\n{raised}\n"
+    return "\n".join([own, *entries]) + sections
+
+
+def plot(draw: Callable[_Options, _Result]) -> Callable[_Options, _Result]:
+    """Draw in the style of this module, restore that of the caller, and complete the docstring."""
+
+    @functools.wraps(draw)
+    def drawn_in_style(*args: _Options.args, **options: _Options.kwargs) -> _Result:
         with mpl.rc_context(_SETTINGS):
-            drawn = plot(*args, **options)
+            drawn = draw(*args, **options)
             is_interactive = mpl.is_interactive()  # set by the backend of a notebook, which loads with the first figure
         mpl.interactive(is_interactive)
         return drawn
 
-    return draw
+    drawn_in_style.__doc__ = _completed(draw)
+    return drawn_in_style
 
 
 def axes_of(ax: Axes | None, height: float = 0.95 * COLUMN) -> Axes:

@@ -78,11 +78,6 @@ class Audit:
         -------
         Path
             The page.
-
-        Raises
-        ------
-        StoreError
-            If there is a file at `path` already, or it cannot be written.
         """
         target = checked_target(path, overwrite=overwrite)
         return write_page(_render(self.findings, checks.text(title, "title")), target)
@@ -169,8 +164,6 @@ def audit(
     ------
     InvalidInputError, AlignmentError
         If the values are not a table of models and tasks, or too little of it is left without gaps.
-    StoreError
-        If there is a file at `path` already, or it cannot be written.
 
     References
     ----------

@@ -83,12 +83,8 @@ def report(
 
     Raises
     ------
-    InvalidInputError
-        If `result` is not a result, or an option is not allowed.
     AlignmentError
         If the scores are not those of the result.
-    StoreError
-        If there is a file at `path` already, or it cannot be written.
 
     Examples
     --------
