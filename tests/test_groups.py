@@ -183,6 +183,38 @@ def test_groups_that_mean_nothing_are_refused(by: Any, error: type[Exception], s
         ap.evaluate(scores(), by=by)
 
 
+def test_listed_groups_are_those_of_the_result() -> None:
+    by = {"site": UniqueGrouper(labels=["b", "nowhere"])}
+    result, everywhere = ap.evaluate(scores(), by=by), ap.evaluate(scores(), by="site")
+    assert result["site"].values.tolist() == ["b", "nowhere"]
+    np.testing.assert_array_equal(result["estimate"].sel(site="b"), everywhere["estimate"].sel(site="b"))
+    assert (result["flags"].sel(site="nowhere") > 0).all()
+    assert by["site"].labels is not None
+
+
+@pytest.mark.parametrize("by", [["site", "sex"], {"age": BinGrouper([0, 30, 90, 120])}, {"dataset": scores()["site"]}])
+def test_tables_have_a_row_for_each_group(by: Any) -> None:
+    result = ap.evaluate(scores(), ["average_precision", "continuous"], by=by)
+    groups = list(by)
+    tidy, wide = (result.aucpr.to_dataframe(tidy=tidy) for tidy in (True, False))
+    expected = result["estimate"].to_dataframe().reset_index()
+    names = [*groups, "estimator"]
+    expected = expected.assign(**{name: expected[name].astype(str) for name in ["model", *names]})
+    keyed = tidy.set_index(["model", *names])["estimate"].sort_index()
+    pd.testing.assert_series_equal(keyed, expected.set_index(["model", *names])["estimate"].sort_index())
+    for model, column in wide.items():
+        pd.testing.assert_series_equal(column.sort_index(), keyed.loc[model], check_names=False)
+
+
+def test_what_takes_no_groups_says_so() -> None:
+    result = ap.evaluate(scores(), by="site")
+    for ask in (lambda: ap.power(result), lambda: ap.power(scores(), by="site")):
+        with pytest.raises(InvalidInputError, match="not of groups"):
+            ask()
+    with pytest.raises(InvalidInputError, match="differences plots a comparison"):
+        result.aucpr.plot.differences()
+
+
 def test_errors_name_the_group() -> None:
     data = scores()
     data["score"][1, int(np.flatnonzero(data["site"] == "b")[0])] = np.nan

@@ -12,8 +12,10 @@ import tracemalloc
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import aucpr_dask as ap
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError
 from aucpr_dask.schema.terms import nodes_of
 from aucpr_dask.scores.importing import table_files
@@ -102,6 +104,39 @@ class TestLayouts:
         assert scores["cluster"].dims == ("query",)
         with pytest.raises(AlignmentError, match=r"(?s)a query has one cluster.*'q1'"):
             load(table, label="y", models="forest", query="topic", cluster="set")
+
+    @pytest.mark.parametrize("jobs", [{}, {"dataset": "d"}])
+    def test_repeats(self, tmp_path, monkeypatch, jobs):
+        rng = np.random.default_rng(0)
+        cells = [(item, repeat, item % 3 == 0, "uv"[item > 7]) for item in range(12) for repeat in (2, 10)]
+        rows = [(*cells[i], rng.integers(4), *rng.random(2).round(3)) for i in rng.permutation(24)]
+        frame = pd.DataFrame(rows, columns=["id", "rep", "y", "d", "k", "a", "b"])
+        frame.to_csv(tmp_path / "t.csv", index=False)
+        options = {"label": "y", "item": "id", "repeat": "rep", "fold": "k", "by": "d", **jobs}
+        scores, summary = load(tmp_path / "t.csv", models=["a", "b"], **options)
+        assert summary.items == 12
+        for name, own in frame.groupby("d") if jobs else [("", frame)]:
+            node = (scores[name].to_dataset() if name else scores).sortby("item").sortby("repeat")
+            assert node["score"].dims == ("model", "repeat", "item")
+            assert node["repeat"].values.tolist() == [2, 10]
+            wide = own.assign(id=own["id"].astype(str)).pivot(index="rep", columns="id")
+            for column, role in (("a", node["score"].sel(model="a")), ("k", node["fold"]), ("y", node["label"])):
+                found = role.broadcast_like(node["fold"])
+                np.testing.assert_array_equal(found, wide[column], err_msg=column)
+        long = frame.melt(["id", "rep", "y", "d", "k"], var_name="model", value_name="score")
+        tidy = ap.from_dataframe(long, model="model", **options)
+        assert ap.from_dataframe(frame, models=["a", "b"], **options).equals(tidy)
+        monkeypatch.setattr(stores, "CHUNK_BYTES", 100)
+        assert load(tmp_path / "t.csv", models=["a", "b"], **options)[0].identical(scores)
+        bad = [
+            (frame.iloc[1:], {}, AlignmentError, "0 rows of item"),
+            (frame, {"item": "y"}, AlignmentError, "rows of item"),
+            (frame.assign(w=np.arange(24.0)), {"weight": "w"}, AlignmentError, "repeats differ in the weight"),
+            (frame, {"item": None}, InvalidInputError, "matched by name"),
+        ]
+        for table, other, error, says in bad:
+            with pytest.raises(error, match=says):
+                ap.from_dataframe(table, models=["a", "b"], **(options | other))
 
     def test_data_sets_of_queries(self, table):
         scores, summary = load(table, label="y", query="topic", dataset="set", models="forest")

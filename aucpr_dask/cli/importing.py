@@ -45,6 +45,7 @@ table_options = cli.with_options(
     _of_table("weight"),
     _of_table("cluster"),
     _of_table("fold"),
+    _of_table("repeat"),
     _of_table("by", note="repeat", **_several),
     cli.option_of(TableOptions, "dtype"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -213,7 +214,7 @@ def factorized(labels: Any, name: str, grouper: Any, where: str | None = None) -
         what, remedy = f"some items have no label of {name!r}", "name their group, for example 'unknown', or drop them"
     else:
         try:
-            encoded = grouper.reset().factorize(xr.DataArray(np.asarray(labels), dims=ITEM, name=name))
+            encoded = copy.copy(grouper).factorize(xr.DataArray(np.asarray(labels), dims=ITEM, name=name))
         except (ValueError, TypeError) as error:
             what, allowed = f"items cannot be grouped by {name!r}", "groups that hold items"
             raise InvalidInputError(

@@ -16,6 +16,7 @@ from aucpr_dask.inference.comparing import BASELINE, Baseline, positions, with_o
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.designs import ITEMS, unit_names
 from aucpr_dask.inference.grids import Quantity, placed
+from aucpr_dask.inference.grouped import has_groups
 from aucpr_dask.inference.methods import Influence, Method, Pairs, SignFlips
 from aucpr_dask.inference.paired_samples import PairedSample, annotate, paired_sample
 from aucpr_dask.inference.pairs import against, all_pairs, sides
@@ -284,6 +285,9 @@ def power(
     difference = None if difference is None else margin(difference, "difference")
     own = {"level": level, "baseline": baseline}
     question, rest = parted_options(options, without=("adjust", "equivalence", "chunk"), **own)
+    if has_groups(data, by := rest.get("by")):
+        remedy = "select a group: scores.isel(item=scores['site'].values == 'A'), or result.sel(site='A')"
+        raise InvalidInputError("power is of data sets, not of groups of items", None, f"{by=}", remedy=remedy)
 
     def reply(sample: PairedSample) -> xr.Dataset:
         return _power(sample, power, difference)

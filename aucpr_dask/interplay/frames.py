@@ -12,7 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, few
-from aucpr_dask.evaluation.results import not_a_result
+from aucpr_dask.evaluation.results import group_dims, not_a_result
 from aucpr_dask.inference.designs import are_values, with_estimators
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import TableOptions, column
@@ -40,9 +40,9 @@ def to_dataframe(result: terms.Scores, *, tidy: bool = True) -> pd.DataFrame:
     result : xarray.Dataset or xarray.DataTree
         What :func:`aucpr_dask.evaluate`, :func:`aucpr_dask.aggregate` or :func:`aucpr_dask.open_result` returns.
     tidy : bool
-        One row per data set, model, query and estimator, with a column for every number: the estimate, its standard
-        error, both bounds of every interval (such as ``logit_lower``, ``logit_upper``), counts, and the names of the
-        flags. If False, one row per data set, query and estimator, as the index, and a column of estimates for each
+        One row per data set, model, query, group of items and estimator, with a column for every number: the estimate,
+        its standard error, both bounds of every interval (``logit_lower``, ``logit_upper``), counts, and the names of
+        the flags. If False, one row per data set, query and estimator, as the index, and a column of estimates for each
         model.
 
     Returns
@@ -114,8 +114,8 @@ def _nodes_of_result(result: terms.Scores) -> list[tuple[str, xr.Dataset]]:
         remedy = "xarray's own to_dataframe() makes a table of each of its variables"
         raise InvalidInputError("this is not a result", None, "a comparison or ranks", remedy=remedy)
     for path, node in nodes:
-        if odd := [str(dim) for dim in node["estimate"].dims if dim not in KEYS]:
-            what = "only estimates by model, query or class, and estimator make such a table"
+        if odd := [str(dim) for dim in node["estimate"].dims if dim not in _keys_of(node)]:
+            what = "only estimates by model, query, class or group, and estimator make such a table"
             where, received = f"data set {path!r}" if path else None, f"the dimension {', '.join(map(repr, odd))}"
             raise InvalidInputError(what, where, received, remedy="select from it first: result.sel(...)")
     return [
@@ -126,7 +126,13 @@ def _nodes_of_result(result: terms.Scores) -> list[tuple[str, xr.Dataset]]:
 
 def _keys(result: terms.Scores, nodes: Sequence[tuple[str, xr.Dataset]]) -> list[str]:
     present = {str(name) for _, node in nodes for name in (*node.dims, *node.coords)}
-    return [key for key in KEYS if key in present or (key == DATASET and isinstance(result, xr.DataTree))]
+    keys = dict.fromkeys(key for _, node in nodes for key in _keys_of(node))
+    return [key for key in keys if key in present or (key == DATASET and isinstance(result, xr.DataTree))]
+
+
+def _keys_of(node: xr.Dataset) -> list[str]:
+    """Return what tells the rows of a table apart: groups of items come after queries."""
+    return list(dict.fromkeys((*KEYS[:-2], *group_dims(node), *KEYS[-2:])))
 
 
 def _methods(node: xr.Dataset) -> list[str]:
@@ -145,8 +151,10 @@ def _tidy(path: str, node: xr.Dataset) -> pd.DataFrame:
     for method, bound in product(_methods(node), terms.BOUNDS):
         at = {terms.BOUND: bound} | ({terms.METHOD: method} if terms.METHOD in node["interval"].dims else {})
         numbers[f"{method}_{bound}"] = node["interval"].sel(at).reset_coords(drop=True)
-    dims = [dim for dim in KEYS if dim in node["estimate"].dims]
-    table = numbers.expand_dims({DATASET: [path]}).compute().to_dataframe([DATASET, *dims]).reset_index()
+    numbers = numbers if DATASET in numbers.dims else numbers.expand_dims({DATASET: [path]})
+    dims = [dim for dim in _keys_of(node) if dim in numbers["estimate"].dims]
+    dims.sort(key=terms.MODEL.__ne__)  # first, as wide tables need it
+    table = numbers.compute().to_dataframe(dims).reset_index()
     if "flags" in table:
         table["flags"] = table["flags"].map(_flag_names)
     return table
@@ -155,7 +163,9 @@ def _tidy(path: str, node: xr.Dataset) -> pd.DataFrame:
 def _labels(node: xr.Dataset) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Return the labels of the rows as text: numbers for a dimension without labels."""
     labels = {}
-    for dim in KEYS[1:]:
+    for dim in _keys_of(node)[1:]:
+        if dim in group_dims(node) and node[dim].dtype.kind in "iuf":
+            continue
         if dim in node.coords:
             text = np.array([str(name) for name in np.atleast_1d(node[dim].values)], object)
             labels[dim] = (tuple(map(str, node[dim].dims)), text.reshape(node[dim].shape))
@@ -196,6 +206,7 @@ def from_dataframe(
     weight: str | None = None,
     cluster: str | None = None,
     fold: str | None = None,
+    repeat: str | None = None,
     by: str | Sequence[str] = (),
     exclude: str | Sequence[str] = (),
     negate: bool | str | Sequence[str] = (),
@@ -229,6 +240,9 @@ def from_dataframe(
     cluster, fold : str, optional
         The columns of clusters, whose items depend on each other, and of folds, in which items were held out. With
         `query`, all items of a query have the same.
+    repeat : str, optional
+        The column of repeats of a cross-validation, each with a row for every item, which `item` names. Only scores
+        and folds may differ between them.
     by : str or sequence of str
         Columns of groups of items, such as sites, years or data sets, kept as coordinates along the items: the names to
         give to ``evaluate(..., by=)``. Not with `query`, which can be one of them.
@@ -276,7 +290,7 @@ def from_dataframe(
             what = "a tidy frame needs item names, by which models are matched"
             received = f"model={model!r} without item"
             raise InvalidInputError(what, "argument 'item'", received, "the column of item names", "name it: item=...")
-        keys = [name for name in (dataset, query, item) if name is not None]
+        keys = [name for name in (dataset, query, repeat, item) if name is not None]
         values = [name for name in (label, weight, cluster, fold, *options.by) if name is not None]
         wide = _pivoted(_chosen_columns(table, [*keys, *values, model, score]), keys, values, model, score)
         found = tuple(str(name) for name in wide if name not in {*keys, *values})

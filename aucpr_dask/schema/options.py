@@ -138,8 +138,8 @@ class ResamplingOptions(Options):
 
 def groupings(value: Any, name: str) -> tuple[tuple[str, Any], ...]:
     """Return the names of coordinates along the items, each with its grouper, if it has one."""
-    listed = [(value, None)] if isinstance(value, str) else value
-    pairs = list(listed.items() if isinstance(listed, Mapping) else listed) if checks.is_list(listed) else []
+    listed = list(value.items()) if isinstance(value, Mapping) else [value] if isinstance(value, str) else value
+    pairs = list(listed) if isinstance(listed, list | tuple) else []
     pairs = [(one, None) if isinstance(one, str) else one for one in pairs]
     are_named = all(isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str) for one in pairs)
     if pairs and are_named and all(one is None or hasattr(one, "factorize") for _, one in pairs):
@@ -491,13 +491,15 @@ class TableOptions(Options):
     weight: str | None = option(None, "The column of sample weights.", check=column)
     cluster: str | None = option(None, "The column of clusters, whose items depend on each other.", check=column)
     fold: str | None = option(None, "The column of folds, in which items were held out.", check=column)
+    repeat: str | None = option(None, "The column of repeats of a cross-validation; needs item names.", check=column)
     by: tuple[str, ...] = option((), "A column of groups of items, kept as a coordinate along them.", check=columns)
     dtype: str = option("float64", PRECISION, allowed=DTYPES)
 
     @property
     def roles(self) -> list[str]:
         """The columns that are not models."""
-        named = (self.label, self.item, self.query, self.dataset, self.weight, self.cluster, self.fold, *self.by)
+        of_items = (self.weight, self.cluster, self.fold, *self.by)
+        named = (self.label, self.item, self.query, self.dataset, self.repeat, *of_items)
         return list(dict.fromkeys(name for name in named if name is not None))
 
 

@@ -57,6 +57,7 @@ def import_table(
     weight: str | None = None,
     cluster: str | None = None,
     fold: str | None = None,
+    repeat: str | None = None,
     by: str | Sequence[str] = (),
     exclude: str | Sequence[str] = (),
     negate: bool | str | Sequence[str] = (),
@@ -96,6 +97,9 @@ def import_table(
     cluster, fold : str, optional
         The columns of clusters, whose items depend on each other, and of folds, in which items were held out. With
         `query`, all items of a query have the same.
+    repeat : str, optional
+        The column of repeats of a cross-validation, each with a row for every item, which `item` names. Only scores
+        and folds may differ between them.
     by : str or sequence of str
         Columns of groups of items, such as sites or years, kept as coordinates along the items; not with `query`, which
         can be one of them.
@@ -171,6 +175,10 @@ def _read_tables(
     if options.item is not None and options.query is not None:
         what = "item names cannot be combined with queries, which have their own items"
         raise clash(what, "leave out item", "one of them", item=options.item, query=options.query)
+    if options.repeat is not None and options.item is None:
+        what = "items of repeats are matched by name, never by position"
+        remedy = "name their column: item=... (--item); and queries as groups: by=[query, ...]"
+        raise clash(what, remedy, "repeat and item, without query", repeat=options.repeat, query=options.query)
     if options.by and options.query is not None:
         what, remedy = "groups lie along the items, and each query has its own", "by=[query, ...], without query"
         raise clash(what, remedy, "one of them", by=options.by, query=options.query)
@@ -433,7 +441,7 @@ def _share_out(
         cells["weight"] = _weights_of(batch, options.weight)
     if options.fold is not None:
         cells["fold"] = _folds_of(batch, options.fold)
-    named = [("item", options.item), ("query", options.query), ("cluster", options.cluster)]
+    named = [(role, getattr(options, role)) for role in ("item", "query", "repeat", "cluster")]
     for role, column in (*named, *((OF_GROUP + name, name) for name in options.by)):
         if column is not None:
             cells[role] = np.array(_names(batch, column), object)
@@ -482,18 +490,23 @@ class _Node:
             self._place = cells["query"] * self._shape[1] + place_in_query
         elif "item" in cells:
             coords[terms.ITEM] = cells["item"]
+        of_scores = dims
+        if "repeat" in cells:
+            of_scores = (terms.REPEAT, terms.ITEM)
+            coords[terms.REPEAT], coords[terms.ITEM], cells = self._in_repeats(cells, source)
         of_groups = {role.removeprefix(OF_GROUP): words for role, words in cells.items() if role.startswith(OF_GROUP)}
         coords |= {name: (terms.ITEM, _numbers_or_words(words)) for name, words in of_groups.items()}
         scores = da.zeros((len(models), *self._shape), dtype=dtype, chunks=-1)
         variables = {
-            "score": ((terms.MODEL, *dims), scores),
+            "score": ((terms.MODEL, *of_scores), scores),
             "label": (dims, self._padded(cells["label"], terms.PADDING)),
         }
         if "weight" in cells:
             variables["weight"] = (dims, self._padded(cells["weight"], 0))
         for role in ("cluster", "fold"):
             if role in cells:
-                variables[role] = (dims[:1], self._of_units(cells, role, source))
+                values = self._of_units(cells, role, source)
+                variables[role] = (of_scores if values.ndim > 1 else dims[:1], values)
         return xr.Dataset(variables, coords=coords, attrs={"source": source})
 
     def block(self, region: Region) -> dict[str, np.ndarray]:
@@ -523,7 +536,29 @@ class _Node:
             raise AlignmentError(f"a query has one {role}, which its items share", where, received, remedy=remedy)
         return groups.first().to_numpy()
 
+    def _in_repeats(self, cells: dict[str, np.ndarray], where: str) -> tuple[Any, Any, dict[str, np.ndarray]]:
+        """Place rows by repeat and item, and return their names, and the cells of the items (folds: also by repeat)."""
+        (item, items), (repeat, repeats) = pd.factorize(cells.pop("item")), pd.factorize(cells.pop("repeat"))
+        self._shape = (len(repeats), len(items))
+        self._place, self.n_rows = repeat * len(items) + item, len(items)
+        n_rows = np.bincount(self._place, minlength=repeats.size * items.size)
+        if (odd := np.flatnonzero(n_rows != 1)).size:
+            first, name = divmod(int(odd[0]), len(items))
+            received = f"{n_rows[odd[0]]} rows of item {items[name]!r} in repeat {repeats[first]!r}"
+            remedy = "drop the items that some repeat lacks; or name the column of data sets: dataset= (--data-set)"
+            raise AlignmentError("each repeat needs one row for each item", where, received, None, remedy)
+        for role, values in cells.items():
+            grid = np.empty(self._shape, values.dtype)
+            grid.reshape(-1)[self._place] = values
+            if role != "fold" and (differs := (grid != grid[0]).any(axis=0)).any():
+                what = f"repeats differ in the {role} of an item"
+                raise AlignmentError(what, where, f"items {few(map(repr, items[differs]))}", "one value for each item")
+            cells[role] = grid if role == "fold" else grid[0]
+        return _numbers_or_words(repeats), items, cells
+
     def _padded(self, values: np.ndarray, fill: float) -> np.ndarray:
+        if len(self._queries) == 0:
+            return values
         padded = np.full(self._shape, fill, values.dtype)
         padded.reshape(-1)[self._place] = values
         return padded

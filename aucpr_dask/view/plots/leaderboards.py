@@ -292,7 +292,10 @@ def differences(
     baseline : label, optional
         The model to compare with; optional if there is only one baseline. If all pairs are compared, any model.
     """
-    title, are_groups = "", dataset is None and any(group_dims(node) for _, node in nodes_of(comparison))
+    title, are_groups = (
+        "",
+        dataset is None and any("difference" in node and group_dims(node) for _, node in nodes_of(comparison)),
+    )
     if are_groups:
         name, title, node = _groups_as_rows(comparison, baseline, models)
         models = None
