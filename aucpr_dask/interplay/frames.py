@@ -291,7 +291,8 @@ def from_dataframe(
             received = f"model={model!r} without item"
             raise InvalidInputError(what, "argument 'item'", received, "the column of item names", "name it: item=...")
         keys = [name for name in (dataset, query, repeat, item) if name is not None]
-        values = [name for name in (label, weight, cluster, fold, *options.by) if name is not None]
+        named = (label, weight, cluster, fold, *options.by)
+        values = [name for name in dict.fromkeys(named) if name is not None and name not in keys]
         wide = _pivoted(_chosen_columns(table, [*keys, *values, model, score]), keys, values, model, score)
         found = tuple(str(name) for name in wide if name not in {*keys, *values})
         models_of = found if options.models is None else options.models
