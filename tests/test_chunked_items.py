@@ -351,8 +351,8 @@ LIMITS = [(1 << 24, 40, 0.1, 0), (0, 40, 1e-6, 0), (0, 1e4, 1e-6, 1), (0, 40, 0.
 def test_items_are_counted_only_where_that_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not those of a ranking that is gathered, nor in more bins than 200,000 scores of 8 bytes take."""
     counted: list[int] = []
-    count = bounding.bin_items
-    monkeypatch.setattr(bounding, "bin_items", lambda *given, **how: counted.append(1) or count(*given, **how))
+    count = chunked_blocks.bin_items
+    monkeypatch.setattr(chunked_blocks, "bin_items", lambda *given, **how: counted.append(1) or count(*given, **how))
     score, label, *lazy = continuous(200_000, 1)
     for worth, n_bytes, tolerance, n_passes in LIMITS:
         monkeypatch.setattr(in_chunks, "WORTH_TWO_PASSES", worth)

@@ -19,8 +19,7 @@ from dask.system import CPU_COUNT
 from dask.utils import parse_timedelta
 from distributed.security import Security
 
-from aucpr_dask.clusters.jobs import submit
-from aucpr_dask.clusters.local import start_processes
+from aucpr_dask.clusters import jobs, local
 from aucpr_dask.errors import ClusterError, InvalidInputError
 
 SUFFIXES = (".yaml", ".yml")
@@ -110,7 +109,7 @@ class Description:
         kind = kind_of(self.kind)
         build, arguments = self.class_of_kind(), self.arguments()
         if self.kind == "local":
-            return _scaled(start_processes(**arguments), None, self.adapt)
+            return _scaled(local.start_processes(**arguments), None, self.adapt)
         try:
             if kind.is_batch_system:
                 return _start_jobs(build, arguments, self.adapt)
@@ -175,7 +174,7 @@ def _start_jobs(build: Callable[..., Any], arguments: dict[str, Any], adapt: Map
     n_workers = arguments.pop("n_workers", 0)
     cluster = build(**arguments)
     try:
-        submit(cluster, **{"minimum": n_workers, "maximum": n_workers, **(adapt or {})})
+        jobs.submit(cluster, **{"minimum": n_workers, "maximum": n_workers, **(adapt or {})})
     except Exception:
         cluster.close()
         raise

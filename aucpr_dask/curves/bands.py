@@ -9,19 +9,16 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.curves.api import checked_grid, prepare_curves
+from aucpr_dask.curves import api, points
 from aucpr_dask.curves.band_math import CURVE, N_COLUMNS, POINTWISE, SIMULTANEOUS, band_rankings
-from aucpr_dask.curves.points import PRECISION_RECALL, ROC
 from aucpr_dask.errors import InvalidInputError, bad_argument
-from aucpr_dask.evaluation.alignment import chunked_alike
-from aucpr_dask.evaluation.mapping import map_rankings
-from aucpr_dask.evaluation.request import SCHEME, stream_keys
+from aucpr_dask.evaluation import alignment, mapping, request
 from aucpr_dask.schema.checks import choose, text
 from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
 from aucpr_dask.schema.terms import BOUND, BOUNDS, ITEM, MODEL
 from aucpr_dask.scores.validate import check_same_labels
 
-KINDS = (PRECISION_RECALL, ROC)
+KINDS = (points.PRECISION_RECALL, points.ROC)
 METHOD = "studentised bootstrap of log odds, simultaneous by the largest deviation"
 _COLUMN = "column"
 
@@ -116,9 +113,9 @@ def curve_bands(
     text(dataset, "dataset")
     options = EvaluationOptions.among(locals(), **reading)
     resampling = options.resampling
-    over, of = ("false_positive_rate", "recall") if kind == ROC else ("recall", "precision")
-    places = checked_grid(np.linspace(0, 1, 101) if grid is None else grid, over)
-    prepared = prepare_curves(locals(), options, dim)
+    over, of = ("false_positive_rate", "recall") if kind == points.ROC else ("recall", "precision")
+    places = api.checked_grid(np.linspace(0, 1, 101) if grid is None else grid, over)
+    prepared = api.prepare_curves(locals(), options, dim)
     arrays = prepared.arrays
     if MODEL in arrays["label"].dims:
         what = "items cannot be resampled: each model has its own list of them"
@@ -126,11 +123,11 @@ def curve_bands(
         raise InvalidInputError(
             what, "argument 'label'", "'label' has the dimension 'model'", "labels that all models share", remedy
         )
-    key = xr.DataArray(stream_keys(arrays["score"], resampling.seed, dataset))
+    key = xr.DataArray(request.stream_keys(arrays["score"], resampling.seed, dataset))
     clusters = {} if groups is None else {"cluster": _codes(groups, score, prepared.dim)}
-    columns: xr.DataArray = map_rankings(
+    columns: xr.DataArray = mapping.map_rankings(
         band_rankings,
-        chunked_alike(arrays | clusters | {"key": key}),
+        alignment.chunked_alike(arrays | clusters | {"key": key}),
         {over: places.size, _COLUMN: N_COLUMNS},
         prepared.dim,
         options=options,
@@ -161,7 +158,7 @@ def curve_bands(
         "resampled": "items, positives and negatives apart" if groups is None else "clusters",
         "n_resamples": resampling.n_resamples,
         "seed": resampling.seed,
-        "random_scheme": SCHEME,
+        "random_scheme": request.SCHEME,
     } | ({} if options.prevalence is None else {"prevalence": options.prevalence})
     return bands
 

@@ -10,11 +10,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, few
+from aucpr_dask.evaluation import api, rankings
 from aucpr_dask.evaluation.alignment import joined, named_dimensions, numeric, one_dimension
-from aucpr_dask.evaluation.api import estimate
-from aucpr_dask.evaluation.rankings import negative_scale
-from aucpr_dask.schema.checks import choose, fraction, refuse_outside
-from aucpr_dask.schema.estimators import estimator_names, parse_estimator
+from aucpr_dask.schema import checks, estimators
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.terms import ESTIMATOR, GRADE, ITEM, NORMALISED
 
@@ -77,7 +75,7 @@ def reference_levels(
     >>> [round(float(levels[name][0]), 4) for name in ("minimum", "random", "maximum")]
     [0.4167, 0.6806, 1.0]
     """
-    names = list(estimator_names(estimator))
+    names = list(estimators.estimator_names(estimator))
     dims = named_dimensions(dim)
     dim = joined(dims)
     EvaluationOptions.of(prevalence=prevalence, unjudged=unjudged, positive_from=positive_from)
@@ -115,10 +113,10 @@ def reference_levels(
         dask="parallelized",
         output_dtypes=[np.float64],
     )
-    maximum, minimum = (estimate(score, **labels, estimator=names, dim=dim, **options) for score in (best, -best))
+    maximum, minimum = (api.estimate(score, **labels, estimator=names, dim=dim, **options) for score in (best, -best))
     random = xr.full_like(maximum, np.nan)
     for position, name in enumerate(names):
-        if parse_estimator(name)[0].name == "roc_area":
+        if estimators.parse_estimator(name)[0].name == "roc_area":
             random[{ESTIMATOR: position}] = 0.5
         elif label is not None:
             is_positive = label >= (positive_from or 1)
@@ -167,7 +165,7 @@ def normalised(area: Area, levels: xr.Dataset, *, zero: str = "minimum") -> Area
     >>> round(float(normalised(xr.DataArray(0.9), levels, zero="random").squeeze()), 3)
     0.687
     """
-    choose(("minimum", "random"), zero, "zero")
+    checks.choose(("minimum", "random"), zero, "zero")
     is_result = isinstance(area, xr.Dataset) and "estimate" in area
     estimates = area["estimate"] if is_result else area
     for name, given, kind in (("area", estimates, xr.DataArray), ("levels", levels, xr.Dataset)):
@@ -217,9 +215,9 @@ def unachievable_precision(recall: Any, prevalence: float) -> Any:
     >>> float(unachievable_precision(1.0, 0.2))
     0.2
     """
-    prevalence = fraction(prevalence, "prevalence")
+    prevalence = checks.fraction(prevalence, "prevalence")
     (recall,) = numeric(recall=recall)
-    refuse_outside("recall", recall, (recall < 0) | (recall > 1), "from 0 to 1")
+    checks.refuse_outside("recall", recall, (recall < 0) | (recall > 1), "from 0 to 1")
     return prevalence * recall / (1 - prevalence + prevalence * recall)
 
 
@@ -246,14 +244,14 @@ def _labelled(array: Any, name: str, dims: tuple[str, ...]) -> Any:
 
 def _expected(n_positive: int, n_negative: int, total: float, *, name: str, prevalence: float | None) -> float:
     """Return the expected area of a random ranking, of `total` positives; NaN where it has no closed form."""
-    spec, place = parse_estimator(name)
+    spec, place = estimators.parse_estimator(name)
     n_items = n_positive + n_negative
     if spec.is_cutoff and total > 0 and n_items > 0:
         found = n_positive * min(place, n_items) / n_items
         return float(found / (place if name.startswith("precision") else total))
     if name not in STEPS or not total > 0 or (name == "gain_area" and total > n_positive):
         return np.nan
-    scale = negative_scale(prevalence, n_positive, n_negative)
+    scale = rankings.negative_scale(prevalence, n_positive, n_negative)
     area = _expected_area(name, int(n_positive), int(n_negative), scale) if n_positive > 0 else 0.0
     return float(area * n_positive / total)
 

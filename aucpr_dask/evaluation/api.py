@@ -15,31 +15,16 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.evaluation import block_results, mapping, results
 from aucpr_dask.evaluation.alignment import chunked_alike, real_array, with_named_axes
 from aucpr_dask.evaluation.arrays import takes_arrays
-from aucpr_dask.evaluation.block_results import results_of
 from aucpr_dask.evaluation.groups import Groups, groups_of_arrays, with_labels
 from aucpr_dask.evaluation.in_chunks import Output, refuse_whole_only
-from aucpr_dask.evaluation.mapping import map_evaluation
 from aucpr_dask.evaluation.rankings import estimates_of, evaluate_intervals
 from aucpr_dask.evaluation.request import PreparedDataset, prepare, prepare_dataset, refuse_known_missing
-from aucpr_dask.evaluation.results import annotate, interval_labels, with_intervals_as_text
-from aucpr_dask.schema.checks import fraction
+from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.terms import (
-    BOUND,
-    BOUNDS,
-    ESTIMATOR,
-    ITEM,
-    METHOD,
-    REPEAT,
-    RESAMPLE,
-    RESULT_VARIABLES,
-    Scores,
-    gathered,
-    nodes_of,
-)
 from aucpr_dask.scores.chunks import empty_variable, item_chunk
 from aucpr_dask.scores.validate import validated_nodes
 
@@ -64,7 +49,7 @@ def estimate(
     nothing_ranked: str | None = None,
     no_positives: str | None = None,
     convention: str | None = None,
-    dim: str | Sequence[str] = ITEM,
+    dim: str | Sequence[str] = terms.ITEM,
 ) -> Any:
     """Estimate areas under precision-recall curves.
 
@@ -161,15 +146,15 @@ def estimate(
     by = None if groups is None else list(groups.sizes)
     options = EvaluationOptions.among(locals(), estimators=estimator)
     prepared = prepare(locals(), options, dim)
-    arrays, sizes, kwargs = prepared.arrays, {ESTIMATOR: len(options.estimators)}, {}
+    arrays, sizes, kwargs = prepared.arrays, {terms.ESTIMATOR: len(options.estimators)}, {}
     if groups is not None:
         arrays = groups.with_codes(arrays, prepared.dim, with_names=options.missing == "raise")
         sizes, kwargs = groups.sizes | sizes, groups.arguments("estimate")
-    estimates = map_evaluation(estimates_of, arrays, [Output(sizes)], prepared.dim, options=options, **kwargs)
+    estimates = mapping.map_evaluation(estimates_of, arrays, [Output(sizes)], prepared.dim, options=options, **kwargs)
     if isinstance(score, xr.DataArray):
-        estimates = estimates.rename("estimate").assign_coords({ESTIMATOR: list(options.estimators)})
+        estimates = estimates.rename("estimate").assign_coords({terms.ESTIMATOR: list(options.estimators)})
         estimates = estimates if groups is None else estimates.assign_coords(groups.coordinates())
-    chosen = prepared.unwrapped(estimates.isel({ESTIMATOR: 0}) if isinstance(estimator, str) else estimates)
+    chosen = prepared.unwrapped(estimates.isel({terms.ESTIMATOR: 0}) if isinstance(estimator, str) else estimates)
     return float(chosen) if isinstance(chosen, np.ndarray) and chosen.ndim == 0 else chosen
 
 
@@ -211,7 +196,7 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
     array([0.6667, 0.8889])
     """
     methods = _formula_intervals(method)
-    kwargs: dict[str, Any] = {"methods": methods, "level": fraction(level, "level")}
+    kwargs: dict[str, Any] = {"methods": methods, "level": checks.fraction(level, "level")}
     arrays = {"estimate": real_array(estimate, "estimate"), "n_positive": real_array(n_positive, "n_positive")}
     is_labelled = any(isinstance(array, xr.DataArray) for array in arrays.values())
     axes: tuple[str, ...] = ()
@@ -220,8 +205,8 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
         arrays = {name: xr.DataArray(array) for name, array in arrays.items()}
     else:
         _refuse_no_positives(arrays)
-        arrays, axes = with_named_axes(arrays, ITEM)
-    sizes = {METHOD: len(methods), BOUND: len(BOUNDS)}
+        arrays, axes = with_named_axes(arrays, terms.ITEM)
+    sizes = {terms.METHOD: len(methods), terms.BOUND: len(terms.BOUNDS)}
     bounds = xr.apply_ufunc(
         evaluate_intervals,
         *chunked_alike(arrays, "estimate").values(),
@@ -232,8 +217,8 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
         dask_gufunc_kwargs={"output_sizes": sizes},
         keep_attrs=False,
     )
-    bounds = bounds.assign_coords(interval_labels(**kwargs)) if is_labelled else bounds.transpose(*axes, ...)
-    bounds = bounds.isel({METHOD: 0}) if isinstance(method, str) else bounds
+    bounds = bounds.assign_coords(results.interval_labels(**kwargs)) if is_labelled else bounds.transpose(*axes, ...)
+    bounds = bounds.isel({terms.METHOD: 0}) if isinstance(method, str) else bounds
     return bounds if is_labelled else bounds.data
 
 
@@ -255,7 +240,7 @@ def _refuse_no_positives(arrays: dict[str, Any]) -> None:
 
 @takes_arrays
 def evaluate(
-    scores: Scores,
+    scores: terms.Scores,
     estimators: str | Sequence[str] = "average_precision",
     intervals: str | Sequence[str] | None = None,
     level: float = 0.95,
@@ -276,7 +261,7 @@ def evaluate(
     keep_replicates: bool = False,
     prevalence_design: str = "random",
     n_folds: int = 10,
-) -> Scores:
+) -> terms.Scores:
     """Evaluate every model of one data set, or of a tree of data sets.
 
     Resample r of a query depends only on ``(seed, data set, query, r)`` and is the same for all models and classes. So
@@ -352,18 +337,20 @@ def evaluate(
     return evaluate_scores(scores, EvaluationOptions.among(locals()))
 
 
-def evaluate_scores(scores: Scores, options: EvaluationOptions) -> Scores:
+def evaluate_scores(scores: terms.Scores, options: EvaluationOptions) -> terms.Scores:
     """Evaluate one data set, or a tree of data sets; all are checked before the first is evaluated."""
     names = [name for name, _ in options.by or ()]
-    if names and any(name in node and REPEAT in node[name].dims for _, node in nodes_of(scores) for name in names):
+    if names and any(
+        name in node and terms.REPEAT in node[name].dims for _, node in terms.nodes_of(scores) for name in names
+    ):
         parts = dict(validated_nodes(scores, positive_from=options.positive_from))
-        return gathered(scores, {path: _in_each_repeat(path, node, options) for path, node in parts.items()})
+        return terms.gathered(scores, {path: _in_each_repeat(path, node, options) for path, node in parts.items()})
     prepared = dict(_prepare_all(scores, options))
-    return gathered(scores, {path: _evaluated(*one) for path, one in prepared.items()})
+    return terms.gathered(scores, {path: _evaluated(*one) for path, one in prepared.items()})
 
 
 def _prepare_all(
-    scores: Scores, options: EvaluationOptions
+    scores: terms.Scores, options: EvaluationOptions
 ) -> Iterator[tuple[str, tuple[PreparedDataset, xr.Dataset]]]:
     """Yield data sets that are ready to be evaluated, with their paths."""
     for path, dataset in validated_nodes(scores, positive_from=options.positive_from):
@@ -374,13 +361,13 @@ def _prepare_all(
 
 def _in_each_repeat(path: str, dataset: xr.Dataset, options: EvaluationOptions) -> xr.Dataset:
     """Evaluate groups that differ between repeats, such as folds: each repeat on its own."""
-    each = [dataset.isel({REPEAT: [repeat]}) for repeat in range(dataset.sizes[REPEAT])]
-    found = [evaluate_dataset(one.squeeze(REPEAT), path, options) for one in each]
-    return xr.concat(found, REPEAT, join="outer", combine_attrs="override")
+    each = [dataset.isel({terms.REPEAT: [repeat]}) for repeat in range(dataset.sizes[terms.REPEAT])]
+    found = [evaluate_dataset(one.squeeze(terms.REPEAT), path, options) for one in each]
+    return xr.concat(found, terms.REPEAT, join="outer", combine_attrs="override")
 
 
 def _evaluated(prepared: PreparedDataset, dataset: xr.Dataset) -> xr.Dataset:
-    return annotate(evaluate_variables(prepared), prepared, dataset)
+    return results.annotate(evaluate_variables(prepared), prepared, dataset)
 
 
 def evaluate_dataset(dataset: xr.Dataset, path: str, options: EvaluationOptions) -> xr.Dataset:
@@ -388,7 +375,7 @@ def evaluate_dataset(dataset: xr.Dataset, path: str, options: EvaluationOptions)
     return _evaluated(prepare_dataset(dataset, path, options), dataset)
 
 
-def describe_scores(scores: Scores, options: EvaluationOptions) -> Scores:
+def describe_scores(scores: terms.Scores, options: EvaluationOptions) -> terms.Scores:
     """Return the result of :func:`evaluate_scores` without its values, after every check that needs no scores."""
 
     def described(path: str, dataset: xr.Dataset) -> xr.Dataset:
@@ -397,15 +384,15 @@ def describe_scores(scores: Scores, options: EvaluationOptions) -> Scores:
         prepared = prepare_dataset(dataset, path, options, in_chunks=in_chunks)
         if in_chunks:
             refuse_whole_only(prepared.arrays, options)
-        return with_intervals_as_text(annotate(_describe_variables(prepared), prepared, dataset))
+        return results.with_intervals_as_text(results.annotate(_describe_variables(prepared), prepared, dataset))
 
     nodes = validated_nodes(scores, positive_from=options.positive_from)
-    return gathered(scores, {path: described(path, dataset) for path, dataset in nodes})
+    return terms.gathered(scores, {path: described(path, dataset) for path, dataset in nodes})
 
 
 def _describe_variables(prepared: PreparedDataset) -> dict[str, xr.Variable]:
     """Return the variables of :func:`evaluate_variables` without their values: making their graphs takes longer."""
-    lead = {dim: size for dim, size in prepared.arrays["score"].sizes.items() if dim != ITEM}
+    lead = {dim: size for dim, size in prepared.arrays["score"].sizes.items() if dim != terms.ITEM}
     return {name: empty_variable({**lead, **sizes}, dtype) for name, (sizes, dtype) in outputs_of(prepared).items()}
 
 
@@ -416,15 +403,19 @@ def evaluate_part(
     chunk = item_chunk(dataset)
     if chunk is None or options.by:
         return evaluate_variables(prepare_dataset(dataset.load(), path, options, groups=groups))
-    variables = evaluate_variables(prepare_dataset(dataset.chunk({ITEM: chunk}), path, options))
+    variables = evaluate_variables(prepare_dataset(dataset.chunk({terms.ITEM: chunk}), path, options))
     return dask.compute(variables, scheduler="synchronous")[0]  # type: ignore[no-any-return]
 
 
 def outputs_of(prepared: PreparedDataset) -> dict[str, Output]:
     """Return the variables of the result of a data set: their dimensions, next to those of rankings, and types."""
     options, resampling = prepared.options, prepared.options.resampling
-    sizes = {ESTIMATOR: len(options.estimators), METHOD: len(resampling.intervals), BOUND: len(BOUNDS)}
-    sizes |= {RESAMPLE: resampling.n_resamples}
+    sizes = {
+        terms.ESTIMATOR: len(options.estimators),
+        terms.METHOD: len(resampling.intervals),
+        terms.BOUND: len(terms.BOUNDS),
+    }
+    sizes |= {terms.RESAMPLE: resampling.n_resamples}
     dtypes: dict[str, Any] = {"n_missing": np.int64, "flags": np.int32}
     is_there = {"replicate": resampling.keep_replicates, "extrapolated": "extrapolated" in resampling.intervals}
     is_there |= {"n_positive_clusters": resampling.unit == "clusters"}
@@ -434,7 +425,7 @@ def outputs_of(prepared: PreparedDataset) -> dict[str, Output]:
         name: Output(
             of_groups | {dim: sizes[dim] for dim in spec.dims[0] if dim in sizes}, dtypes.get(name, np.float64)
         )
-        for name, spec in RESULT_VARIABLES.items()
+        for name, spec in terms.RESULT_VARIABLES.items()
         if is_there.get(name, True)
     }
 
@@ -446,7 +437,7 @@ def evaluate_variables(prepared: PreparedDataset) -> dict[str, xr.Variable]:
     kwargs["is_fixed"] = sampling.is_stratified
     if prepared.groups is not None:
         kwargs |= prepared.groups.arguments(*outputs)
-    found = map_evaluation(results_of, prepared.arrays, list(outputs.values()), **kwargs)
+    found = mapping.map_evaluation(block_results.results_of, prepared.arrays, list(outputs.values()), **kwargs)
     return dict(zip(outputs, found, strict=True))
 
 

@@ -12,12 +12,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import bad_argument
-from aucpr_dask.evaluation.api import estimate
-from aucpr_dask.evaluation.chunk_passes import bin_items, merge_bins
+from aucpr_dask.evaluation import api, chunk_passes, mapping, rankings, request
 from aucpr_dask.evaluation.in_chunks import fits_in_one_place, map_items, reduce_items
-from aucpr_dask.evaluation.mapping import core_dims
-from aucpr_dask.evaluation.rankings import Rows, check_rows, negative_scale
-from aucpr_dask.evaluation.request import Prepared, prepare
 from aucpr_dask.schema.checks import real
 from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
 from aucpr_dask.schema.terms import BOUND, BOUNDS, ITEM
@@ -90,17 +86,17 @@ def area_bounds(
         remedy = "give 0 for the exact area"
         allowed = "one number from 0, such as 1e-6"
         raise bad_argument("tolerance must be a number from 0", "tolerance", tolerance, allowed, remedy)
-    return _bounds_of(prepare(locals(), EvaluationOptions.of(**reading), dim), real(tolerance))
+    return _bounds_of(request.prepare(locals(), EvaluationOptions.of(**reading), dim), real(tolerance))
 
 
-def _bounds_of(prepared: Prepared, tolerance: float) -> Any:
+def _bounds_of(prepared: request.Prepared, tolerance: float) -> Any:
     """Bound the rankings of a call: labelled ones with their dimensions."""
     arrays = prepared.arrays
     kwargs: dict[str, Any] = {"roles": tuple(arrays), "options": prepared.options, "tolerance": tolerance}
     bounds = xr.apply_ufunc(
         _bound_all,
         *arrays.values(),
-        input_core_dims=core_dims(arrays, prepared.dim),
+        input_core_dims=mapping.core_dims(arrays, prepared.dim),
         output_core_dims=[[BOUND]],
         kwargs=kwargs,
         dask="allowed",
@@ -116,7 +112,7 @@ def _bound_all(
 ) -> NDArray[np.float64]:
     """Bound one ranking after another."""
     named = dict(zip(roles, arrays, strict=True))
-    lead = Rows(named).lead
+    lead = rankings.Rows(named).lead
     score, label = (_spread(named[name], lead, 1) for name in ("score", "label"))
     n_given = np.broadcast_to(np.asarray(named.get("n_positive", np.nan), dtype=np.float64), lead)
     bounds = np.empty((*lead, len(BOUNDS)))
@@ -144,7 +140,7 @@ def _bound(
         memory = round(2 * memory * min((upper - lower) / tolerance, 1e6))
     known = None if np.isnan(n_given) else n_given
     reading = {name: getattr(options, name) for name in ("prevalence", "missing", "unjudged", "positive_from")}
-    lazy = estimate(score, label, n_positive=known, **reading)
+    lazy = api.estimate(score, label, n_positive=known, **reading)
     area = float(lazy.compute(optimize_graph=False))  # Dask cannot fuse slices of rankings with rechunked labels
     return area, area
 
@@ -163,12 +159,12 @@ def _bound_by_bins(
     """Count the items of a ranking in one pass over its chunks."""
     from aucpr_dask.kernels.bins import bound_area
 
-    parts = map_items(bin_items, {"score": score, "label": label}, 0, options=options, memory=memory)
-    bins, classes = reduce_items(parts, partial(merge_bins, memory=memory)).to_delayed().item().compute()
+    parts = map_items(chunk_passes.bin_items, {"score": score, "label": label}, 0, options=options, memory=memory)
+    bins, classes = reduce_items(parts, partial(chunk_passes.merge_bins, memory=memory)).to_delayed().item().compute()
     n_positive, n_negative, missing_positives, missing_negatives = classes.tolist()
     unseen = 0.0 if np.isnan(n_given) else n_given - (n_positive + missing_positives)
     facts = {"n_missing": np.array([missing_positives + missing_negatives]), "n_unseen": np.array([unseen])}
-    check_rows(facts, Rows({}), options)
+    rankings.check_rows(facts, rankings.Rows({}), options)
     total = n_positive + unseen
     if options.missing != "drop":
         total, n_negative = total + missing_positives, n_negative + missing_negatives
@@ -176,5 +172,5 @@ def _bound_by_bins(
     if options.missing == "last":  # items without a score are tied below all others
         positives, negatives = np.append(missing_positives, positives), np.append(missing_negatives, negatives)
         is_tied = np.append(True, is_tied)
-    scale = negative_scale(options.prevalence, total, n_negative)
+    scale = rankings.negative_scale(options.prevalence, total, n_negative)
     return bound_area(positives.astype(np.int64), negatives.astype(np.int64), is_tied, scale, total)

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.evaluation import rankings
-from aucpr_dask.evaluation.influences import ranked_items
+from aucpr_dask.evaluation import influences, rankings
 from aucpr_dask.schema.options import EvaluationOptions
 
 Floats = NDArray[np.float64]
@@ -59,7 +58,7 @@ def _of_rows(
     *,
     only_extrapolated: bool = False,
 ) -> Floats:
-    rows, score, positive, negative, class_row, unseen = ranked_items(named, options)
+    rows, score, positive, negative, class_row, unseen = influences.ranked_items(named, options)
     out = np.full((len(score), n), np.nan)
     for row in range(len(score)):
         classes = positive[class_row[row]], negative[class_row[row]]

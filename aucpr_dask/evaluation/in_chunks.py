@@ -15,12 +15,9 @@ import numpy as np
 from dask.graph_manipulation import clone
 
 from aucpr_dask.errors import ChunkError
-from aucpr_dask.evaluation import chunk_passes
-from aucpr_dask.evaluation.block_results import evaluate_block
-from aucpr_dask.evaluation.rankings import is_weighted
-from aucpr_dask.schema.estimators import parse_estimator
+from aucpr_dask.evaluation import block_results, chunk_passes, rankings
+from aucpr_dask.schema import estimators, terms
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.terms import ITEM, ITEM_ROLES
 
 WHOLE_ONLY = ("binormal", "interpolated_mean", "interpolated_median")  # they need more than counts between positives
 MERGED_AT_ONCE = 4
@@ -42,10 +39,10 @@ def has_chunked_items(array: Any, axis: int = -1) -> bool:
 
 def refuse_whole_only(roles: Container[str], options: EvaluationOptions) -> None:
     """Raise if these rankings can be evaluated only with all their items in one chunk."""
-    whole_only = [name for name in options.estimators if parse_estimator(name)[0].name in WHOLE_ONLY]
+    whole_only = [name for name in options.estimators if estimators.parse_estimator(name)[0].name in WHOLE_ONLY]
     reasons = {
         ", ".join(whole_only): whole_only,
-        "weights and soft labels": is_weighted(roles),
+        "weights and soft labels": rankings.is_weighted(roles),
         "ties='trec_eval'": options.ties == "trec_eval",
         "clusters of items": "cluster" in roles,
         "resamples of items": "key" in roles and options.resampling.draws,
@@ -56,7 +53,7 @@ def refuse_whole_only(roles: Container[str], options: EvaluationOptions) -> None
             raise needs_whole_rankings(what)
 
 
-def needs_whole_rankings(what: str, dim: str = ITEM) -> ChunkError:
+def needs_whole_rankings(what: str, dim: str = terms.ITEM) -> ChunkError:
     """Return the error for something that cannot be computed from items in several chunks."""
     text = f"this needs all items of a ranking in one place, and the dimension {dim!r} is in several chunks"
     allowed = (
@@ -74,9 +71,9 @@ def evaluate_in_chunks(
     refuse_whole_only(roles, options)
     used = [(role, array) for role, array in zip(roles, arrays, strict=True) if role != "tie_order"]
     named = {role: _lazy(array) for role, array in used}
-    n_lead = max(array.ndim - (role in ITEM_ROLES) for role, array in named.items())
+    n_lead = max(array.ndim - (role in terms.ITEM_ROLES) for role, array in named.items())
     if fits_in_one_place(named["score"]):
-        found = _map(evaluate_block, named, n_lead, roles=tuple(named), options=options, **kwargs)
+        found = _map(block_results.evaluate_block, named, n_lead, roles=tuple(named), options=options, **kwargs)
         return _unpacked(found, n_lead, outputs)
     items = {role: named.pop(role) for role in ("score", "label")}
     # Under other names, the second pass reads its input again; otherwise it would stay in memory.
@@ -88,7 +85,7 @@ def evaluate_in_chunks(
     checked = _map(chunk_passes.check_positives, known, n_lead, roles=tuple(known), options=options)
     tallies = map_items(chunk_passes.tally_negatives, items_again | {"positives": checked}, n_lead, options=options)
     counted = {"positives": checked, "tally": reduce_items(tallies, chunk_passes.add_tallies)} | named
-    found = _map(evaluate_block, counted, n_lead, roles=tuple(counted), options=options, **kwargs)
+    found = _map(block_results.evaluate_block, counted, n_lead, roles=tuple(counted), options=options, **kwargs)
     return _unpacked(found, n_lead, outputs)
 
 
@@ -122,10 +119,10 @@ def _indexed(named: dict[str, da.Array], n_lead: int) -> tuple[list[Any], tuple[
     pairs: list[Any] = []
     lead: set[int] = set()
     for role, array in named.items():
-        own = array.ndim - (role in ITEM_ROLES)
+        own = array.ndim - (role in terms.ITEM_ROLES)
         axes = range(n_lead - own, n_lead)
         lead.update(axes)
-        pairs += [array, (*axes, *((n_lead,) if role in ITEM_ROLES else ()))]
+        pairs += [array, (*axes, *((n_lead,) if role in terms.ITEM_ROLES else ()))]
     return pairs, tuple(sorted(lead))
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.evaluation import rankings
-from aucpr_dask.evaluation.tied_items import untied
+from aucpr_dask.evaluation import rankings, tied_items
 from aucpr_dask.schema.options import EvaluationOptions
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def ranked_items(
     if "tie_order" in named:
         order, label = rows.distinct(named["tie_order"]), rows.distinct(named["label"])
         of_items = np.asarray(np.add(*rankings.memberships(label[0], options), dtype=np.int8))
-        score = untied(score, *order, of_items, label[1], options.missing)
+        score = tied_items.untied(score, *order, of_items, label[1], options.missing)
     return rows, score, positive, negative, row, unseen
 
 

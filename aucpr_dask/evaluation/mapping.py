@@ -7,9 +7,8 @@ from typing import Any, Literal
 
 import xarray as xr
 
+from aucpr_dask.evaluation import block_results, grouped_blocks
 from aucpr_dask.evaluation.alignment import Labelled
-from aucpr_dask.evaluation.block_results import evaluate_block
-from aucpr_dask.evaluation.grouped_blocks import evaluate_groups
 from aucpr_dask.evaluation.in_chunks import Output, evaluate_in_chunks, has_chunked_items, needs_whole_rankings
 from aucpr_dask.schema.terms import GROUPS, ITEM
 
@@ -45,10 +44,10 @@ def map_evaluation(
     """
     kwargs |= {"finish": finish}
     if GROUPS in arrays:  # which are in one chunk each
-        return _apply(evaluate_groups, arrays, outputs, dim, None, "parallelized", kwargs)
+        return _apply(grouped_blocks.evaluate_groups, arrays, outputs, dim, None, "parallelized", kwargs)
     if _are_in_chunks(arrays, dim):
         return _apply(evaluate_in_chunks, arrays, outputs, dim, None, "allowed", kwargs | {"outputs": outputs})
-    return _apply(evaluate_block, arrays, outputs, dim, None, "parallelized", kwargs)
+    return _apply(block_results.evaluate_block, arrays, outputs, dim, None, "parallelized", kwargs)
 
 
 def _are_in_chunks(arrays: Mapping[str, Labelled], dim: str) -> bool:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import MOST_SHOWN, InvalidInputError, MissingScoresError
 from aucpr_dask.evaluation.tied_items import untied
-from aucpr_dask.schema import checks
-from aucpr_dask.schema.estimators import parse_estimator
+from aucpr_dask.schema import checks, estimators
 from aucpr_dask.schema.options import MISSING, EvaluationOptions
 from aucpr_dask.schema.terms import FLAG_BITS, GROUP, ITEM_ROLES, RANKING_DIMS
 
@@ -155,7 +154,7 @@ def targets_of(
     """
     from aucpr_dask import kernels
 
-    parsed = [parse_estimator(name) for name in options.estimators]
+    parsed = [estimators.parse_estimator(name) for name in options.estimators]
     codes = [kernels.CODES[spec.name] for spec, _ in parsed]
     design = "fixed" if is_fixed else "random"
     names = {"error": f"standard_error_{design}", "cubes": f"cubes_{design}"}

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.evaluation import rankings
-from aucpr_dask.evaluation.tied_items import untied
+from aucpr_dask.evaluation import rankings, tied_items
 from aucpr_dask.schema.options import EvaluationOptions
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ def checked_items(named: dict[str, rankings.Array], options: EvaluationOptions) 
     if options.ties == "trec_eval":
         tie_order, tie_row = rows.distinct(named["tie_order"])
         classes = ((positive > 0) * 2 + (negative > 0)).astype(np.int8)
-        score = untied(score, tie_order, tie_row, classes, class_row, options.missing)
+        score = tied_items.untied(score, tie_order, tie_row, classes, class_row, options.missing)
     return rows, Items(score, positive, negative, class_row, cluster, unseen)
 
 

@@ -14,29 +14,18 @@ from scipy.special import ndtri, stdtrit
 from aucpr_dask.errors import InvalidInputError, clash
 from aucpr_dask.evaluation.api import evaluate, interval
 from aucpr_dask.evaluation.results import laid_out, provenance
-from aucpr_dask.inference import classes, designs, machine_labels, requirements, samples, units
+from aucpr_dask.inference import classes, covarying, designs, machine_labels, repeats, requirements, samples, units
 from aucpr_dask.inference.classes import N_CLASSES
-from aucpr_dask.inference.covarying import OF_REPEAT
-from aucpr_dask.inference.designs import (
-    BOTH,
-    ITEM_RESAMPLES,
-    ITEMS,
-    POWERED,
-    UNITS,
-    Sampling,
-    estimators_of,
-    unit_names,
-)
-from aucpr_dask.inference.repeats import inflation, mean_of_repeats
-from aucpr_dask.inference.units import Floats
-from aucpr_dask.schema import terms
-from aucpr_dask.schema.checks import folds_as_units
+from aucpr_dask.schema import checks, intervals, terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
-from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import AVERAGES, AggregationOptions, EvaluationOptions, renamed
 
 FEWEST_UNITS = 3  # of two, Student's interval is 9 times as wide as they are apart, and so mostly outside 0 to 1
-METHODS = {UNITS: ("t", "bootstrap"), ITEMS: ("normal", "bootstrap", "logit"), BOTH: ("bootstrap",)}
+METHODS = {
+    designs.UNITS: ("t", "bootstrap"),
+    designs.ITEMS: ("normal", "bootstrap", "logit"),
+    designs.BOTH: ("bootstrap",),
+}
 COUNTS = {terms.QUERY: "n_queries", samples.DATASET: "n_datasets"}
 COUNTS_BY_MACHINE = {terms.QUERY: "n_machine_queries", samples.DATASET: "n_machine_datasets"}
 
@@ -165,7 +154,7 @@ def aggregate(
             return _over_repeats(node, question)
         if terms.QUERY not in node["estimate"].dims:
             return _as_it_is(node, question) if sample is None else _mean(node, None, question)
-        if machines or (question.method == "bootstrap" and sample != ITEMS):
+        if machines or (question.method == "bootstrap" and sample != designs.ITEMS):
             requirements.refuse_dependent_queries(path, node)
         return _mean(node, terms.QUERY, question, machines.get(path))
 
@@ -220,13 +209,13 @@ def _needs(question: AggregationOptions, options: dict[str, Any]) -> dict[str, A
     """Return the options of an evaluation: with replicates of the items if the mean needs them."""
     names = estimator_names(options.get("estimators", "average_precision"))
     by_replicates = question.method == "bootstrap" or not set(names) <= set(WITH_INFLUENCE)
-    if question.sample == BOTH or (question.sample == ITEMS and by_replicates):
+    if question.sample == designs.BOTH or (question.sample == designs.ITEMS and by_replicates):
         return {"level": question.level, "keep_replicates": True} | _resampling(question)
     return {"level": question.level}
 
 
 def _resampling(question: AggregationOptions) -> dict[str, Any]:
-    return {"n_resamples": question.n_resamples or ITEM_RESAMPLES, "seed": question.seed}
+    return {"n_resamples": question.n_resamples or designs.ITEM_RESAMPLES, "seed": question.seed}
 
 
 # --- the mean of one sample ----------------------------------------------------------------------------------------
@@ -248,7 +237,7 @@ def _mean(
     """Return the mean over the units of one result, or without units its estimates, with the interval asked for."""
     result = result.drop_vars(terms.OF_INTERVALS, errors="ignore")  # of single rankings
     method = question.method
-    if question.sample == ITEMS and method is None:
+    if question.sample == designs.ITEMS and method is None:
         method = "normal" if "standard_error" in result else "bootstrap"
     methods = METHODS if machine is None else designs.WITH_MACHINE
     sampling = designs.settle(dim, question.sample, method, methods=methods)
@@ -267,16 +256,16 @@ def _mean(
     n_machine = 0 if machine is None else machine.sizes[dim]
     sizes = n_models, n_largest, mean.n_resamples
     sentence = designs.describe(sampling, *sizes, result.attrs, has_gaps=dim is not None, n_machine=n_machine)
-    if sampling.method in ("t", POWERED) and n_largest < FEWEST_UNITS:
+    if sampling.method in ("t", designs.POWERED) and n_largest < FEWEST_UNITS:
         sentence += f"; no interval from fewer than {FEWEST_UNITS}"
     if dim == terms.QUERY and sampling.method == "t" and samples.are_in_clusters(result):
         sentence += f"; in {np.unique(result['cluster'].values).size:,} clusters, each drawn with all its queries"
-    if sampling.sample != UNITS:
+    if sampling.sample != designs.UNITS:
         unknown = "a resample has no estimate" if mean.n_resamples else "a standard error is not known"
         sentence += f"; NaN where {unknown}"
     facts: dict[str, Any] = {"over": dim, "sample": sampling.sample, "method": sampling.method}
     if mean.n_resamples:
-        seed = result.attrs.get("seed") if sampling.sample == ITEMS else question.seed
+        seed = result.attrs.get("seed") if sampling.sample == designs.ITEMS else question.seed
         facts |= {"n_resamples": mean.n_resamples, "seed": seed}
     return xr.Dataset(variables).assign_attrs(_attributes(result, sentence, question, facts))
 
@@ -344,10 +333,12 @@ def _on_logit_scale(bounds: xr.DataArray, mean: xr.DataArray) -> xr.DataArray:
     return moved
 
 
-def _by_resamples(result: xr.Dataset, dim: str | None, sampling: Sampling, question: AggregationOptions) -> _Mean:
+def _by_resamples(
+    result: xr.Dataset, dim: str | None, sampling: designs.Sampling, question: AggregationOptions
+) -> _Mean:
     """Return the mean with the standard deviation and the percentiles of its replicates."""
     mean, _, counts = _known_mean(result, dim)
-    has_replicates = sampling.sample != UNITS
+    has_replicates = sampling.sample != designs.UNITS
     if has_replicates:
         requirements.require_replicates(result, f"sample={sampling.sample!r}")
     n_resamples = result.sizes[terms.RESAMPLE] if has_replicates else question.n_resamples or designs.UNIT_RESAMPLES
@@ -359,7 +350,7 @@ def _by_resamples(result: xr.Dataset, dim: str | None, sampling: Sampling, quest
         output_core_dims=[[terms.QUANTITY]],
         kwargs={
             "names": () if dim is None else tuple(str(label) for label in samples.labels_of(variable, dim)),
-            "draws": sampling.sample != ITEMS,
+            "draws": sampling.sample != designs.ITEMS,
             "has_replicates": has_replicates,
             "n_resamples": n_resamples,
             "seed": question.seed,
@@ -383,7 +374,7 @@ def _summarize_replicates(
     n_resamples: int,
     seed: int,
     level: float,
-) -> Floats:
+) -> units.Floats:
     """Return standard deviation and percentile bounds of each row's mean over units.
 
     A generalized function: ``(unit) -> (quantity)``, with replicates ``([unit,] resample) -> (quantity)``. Units that
@@ -413,10 +404,12 @@ def _summarize_replicates(
     return summary.reshape(*shape, 3)
 
 
-def _kind(sampling: Sampling, attrs: dict[Any, Any]) -> str:
+def _kind(sampling: designs.Sampling, attrs: dict[Any, Any]) -> str:
     """Name the interval of a mean."""
-    sampled = {ITEMS: "items", BOTH: "units and items"}.get(sampling.sample) or unit_names(str(sampling.dim), attrs)[1]
-    kinds = {"t": "Student t", POWERED: "Student t, prediction-powered,", "bootstrap": "percentile bootstrap"}
+    sampled = {designs.ITEMS: "items", designs.BOTH: "units and items"}.get(sampling.sample) or designs.unit_names(
+        str(sampling.dim), attrs
+    )[1]
+    kinds = {"t": "Student t", designs.POWERED: "Student t, prediction-powered,", "bootstrap": "percentile bootstrap"}
     return f"{kinds.get(sampling.method, sampling.method)} over {sampled}"
 
 
@@ -424,7 +417,7 @@ def _attributes(
     result: xr.Dataset, sentence: str, question: AggregationOptions, facts: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the attributes that record how a mean was computed."""
-    estimators = estimators_of(result) if terms.ESTIMATOR in result.coords else None
+    estimators = designs.estimators_of(result) if terms.ESTIMATOR in result.coords else None
     return {"design": sentence} | provenance(
         result, {"estimators": estimators and ", ".join(estimators)}, facts, {"level": question.level}
     )
@@ -450,7 +443,7 @@ def _as_it_is(result: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
     models = f"the {n_models:,} models" if n_models != 1 else "the model"
     aggregated = xr.Dataset(kept).drop_vars(terms.METHOD, errors="ignore")
     sentence = f"sample: the items of one ranking, no queries to average over; {how}; fixed: {models}"
-    return aggregated.assign_attrs(_attributes(result, sentence, question, {"sample": ITEMS, "method": name}))
+    return aggregated.assign_attrs(_attributes(result, sentence, question, {"sample": designs.ITEMS, "method": name}))
 
 
 def _interval_at(result: xr.Dataset, name: str, level: float) -> tuple[xr.DataArray, str]:
@@ -459,7 +452,7 @@ def _interval_at(result: xr.Dataset, name: str, level: float) -> tuple[xr.DataAr
     has = float(first["level"]) if "level" in first.coords else result.attrs.get("level")
     if has == level:
         return first, f"interval of the result: {name}"
-    if name in INTERVALS and INTERVALS[name].is_formula and "n_positive" in result:
+    if name in intervals.INTERVALS and intervals.INTERVALS[name].is_formula and "n_positive" in result:
         bounds: xr.DataArray = interval(result["estimate"], result["n_positive"], name, level)
         return bounds.drop_vars(terms.METHOD, errors="ignore"), f"interval by its formula: {name}"
     return first.where(False), f"no interval at level {level:g}: {name} of the result has level {has}, evaluate again"
@@ -492,7 +485,7 @@ def _over_classes(data: terms.Scores, question: AggregationOptions, options: dic
             remedy = "pass the scores in place of the result; or evaluate with keep_replicates=True (--keep-replicates)"
             raise InvalidInputError(what, where, received, "a result with replicates, or scores", remedy)
         facts = {"over": terms.CLASS, "average": average, N_CLASSES: node.attrs[N_CLASSES]}
-        mean = _mean(node, None, replace(question, sample=ITEMS, method=question.method or "logit"))
+        mean = _mean(node, None, replace(question, sample=designs.ITEMS, method=question.method or "logit"))
         return mean.assign({N_CLASSES: node[N_CLASSES]}).assign_attrs(facts)
 
     return terms.map_nodes(means, mean_of_node)
@@ -500,20 +493,20 @@ def _over_classes(data: terms.Scores, question: AggregationOptions, options: dic
 
 def _over_repeats(node: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
     """Average over repeats: the variance of the mean is that of the items and, unless they alone vary, of training."""
-    if question.sample == UNITS:
-        raise folds_as_units("argument 'sample'", "sample='units', and a result with the dimension 'repeat'")
-    mean, n_folds = mean_of_repeats(node), node.attrs.get(terms.N_FOLDS)
+    if question.sample == designs.UNITS:
+        raise checks.folds_as_units("argument 'sample'", "sample='units', and a result with the dimension 'repeat'")
+    mean, n_folds = repeats.mean_of_repeats(node), node.attrs.get(terms.N_FOLDS)
     items = mean[samples.REPLICATE].std(terms.RESAMPLE, ddof=1) if samples.REPLICATE in mean else mean["standard_error"]
     n_repeats = node.sizes[terms.REPEAT]
-    spread = mean[OF_REPEAT].var(terms.REPEAT, ddof=1) if n_repeats > 1 else 0.0 * items
-    training = (spread * inflation(n_repeats, n_folds)) ** 0.5
-    error = items if question.sample == ITEMS else (items**2 + training**2) ** 0.5
+    spread = mean[covarying.OF_REPEAT].var(terms.REPEAT, ddof=1) if n_repeats > 1 else 0.0 * items
+    training = (spread * repeats.inflation(n_repeats, n_folds)) ** 0.5
+    error = items if question.sample == designs.ITEMS else (items**2 + training**2) ** 0.5
     parts = mean.assign(standard_error=error).drop_vars(samples.REPLICATE, errors="ignore")
-    found = _mean(parts, None, replace(question, sample=ITEMS, method=question.method or "logit"))
-    varies = "the items; fixed: the training" if question.sample == ITEMS else "the items, and training on them"
+    found = _mean(parts, None, replace(question, sample=designs.ITEMS, method=question.method or "logit"))
+    varies = "the items; fixed: the training" if question.sample == designs.ITEMS else "the items, and training on them"
     design = f"mean of {n_repeats} repeats; sample: {varies}"
     found = found.assign(items_error=items, training_error=training, n_repeats=((), np.int64(n_repeats)))
-    return found.assign_attrs({"over": terms.REPEAT, "sample": question.sample or BOTH, "design": design})
+    return found.assign_attrs({"over": terms.REPEAT, "sample": question.sample or designs.BOTH, "design": design})
 
 
 def _mean_over_items(scores: terms.Scores, question: AggregationOptions, options: dict[str, Any]) -> terms.Scores:
@@ -527,7 +520,7 @@ def _mean_over_items(scores: terms.Scores, question: AggregationOptions, options
         mean["interval"].attrs["ci_kind"] = kind
         design = design.replace(", each with its items", "")
         design += f", the {n_classes[path]:,} classes, which each item ranks"
-        facts = {"over": terms.CLASS, "average": "samples", N_CLASSES: n_classes[path], "sample": ITEMS}
+        facts = {"over": terms.CLASS, "average": "samples", N_CLASSES: n_classes[path], "sample": designs.ITEMS}
         return mean.assign_attrs(facts | {"design": design})
 
     return terms.map_nodes(evaluated, mean_of_node)

@@ -11,13 +11,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.inference import families, pairs
+from aucpr_dask.inference import families, methods, paired_samples, pairs, questions, ranking
 from aucpr_dask.inference.designs import METHODS, UNIT_RESAMPLES, UNITS, are_values, estimators_of, unit_names
-from aucpr_dask.inference.methods import Method
-from aucpr_dask.inference.paired_samples import paired_sample, refuse_too_few
 from aucpr_dask.inference.powering import POWER, Reach, least_units
-from aucpr_dask.inference.questions import results_for, unit_dim
-from aucpr_dask.inference.ranking import ranks_of
 from aucpr_dask.inference.samples import DATASET, Estimates, chosen, labels_of, read_estimates
 from aucpr_dask.inference.units import Floats, Indices, total_of_units
 from aucpr_dask.schema.options import ComparisonOptions
@@ -84,9 +80,9 @@ def audit_findings(data: Scores, question: ComparisonOptions, incomplete: str | 
 
 def _one_table(data: Scores, question: ComparisonOptions) -> tuple[xr.Dataset, str]:
     """Return the estimates (model, unit) of one data set or of the data sets of a tree, and the units' dimension."""
-    answered = results_for(data, question, {})
+    answered = questions.results_for(data, question, {})
     nodes = [answered] if question.over == DATASET else [node for _, node in nodes_of(answered)]
-    dim = DATASET if question.over == DATASET else unit_dim(nodes[0])
+    dim = DATASET if question.over == DATASET else questions.unit_dim(nodes[0])
     if len(nodes) > 1 or dim is None:
         what = "an audit is of one table: a value of each model on each of several tasks"
         received = f"{len(nodes)} data sets" if len(nodes) > 1 else "estimates without queries"
@@ -109,10 +105,10 @@ def _way_that_keeps_more(is_known: NDArray[np.bool_]) -> str:
 
 def _ranked(
     node: xr.Dataset, dim: str, question: ComparisonOptions, incomplete: str
-) -> tuple[Estimates, Method, xr.Dataset]:
+) -> tuple[Estimates, methods.Method, xr.Dataset]:
     """Return the estimates without gaps, the best model first, the method filled with them, and the ranks."""
     estimates = read_estimates(node, dim, None, incomplete)
-    refuse_too_few(node, estimates, dim, UNITS)
+    paired_samples.refuse_too_few(node, estimates, dim, UNITS)
     order = np.lexsort((np.array(estimates.names), -estimates.mean))
     estimates = replace(estimates, models=estimates.models[order], values=estimates.values[order])
     n_pairs = max(1, order.size * (order.size - 1) // 2)
@@ -122,8 +118,8 @@ def _ranked(
     question = replace(question, over=QUERY, estimator=None, method=method, n_resamples=n_resamples)
     coords = {MODEL: estimates.names, QUERY: list(estimates.units)}
     table = xr.Dataset({"estimate": ((MODEL, QUERY), estimates.direction * estimates.values)}, coords, node.attrs)
-    sample = paired_sample(table, QUERY, question)
-    return estimates, sample.method, ranks_of(sample)
+    sample = paired_samples.paired_sample(table, QUERY, question)
+    return estimates, sample.method, ranking.ranks_of(sample)
 
 
 def _n_may_be_first(ranks: xr.Dataset) -> int:
@@ -143,7 +139,7 @@ def _other_way(node: xr.Dataset, dim: str, question: ComparisonOptions, way: str
 
 
 def _neighbours(
-    method: Method, values: Floats, quantile: float, level: float, nouns: tuple[str, str]
+    method: methods.Method, values: Floats, quantile: float, level: float, nouns: tuple[str, str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Compare neighbours, adjusted for all pairs, as the data choose which are neighbours."""
     sample = method.sample

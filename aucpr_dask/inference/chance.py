@@ -15,9 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, WideBoundsWarning, few
-from aucpr_dask.evaluation.mapping import map_rankings
-from aucpr_dask.evaluation.rankings import Rows, evaluate_rankings, memberships
-from aucpr_dask.evaluation.request import prepare
+from aucpr_dask.evaluation import mapping, rankings, request
 from aucpr_dask.inference.pairs import benjamini_hochberg
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import CONVENTION, READINGS, EvaluationOptions, Reading, takes
@@ -115,7 +113,7 @@ def chance(
     choose(("group", "trec_eval"), options.ties, "ties")
     if over is not None:
         choose((QUERY,), over, "over")
-    prepared = prepare(locals(), options, dim)
+    prepared = request.prepare(locals(), options, dim)
     arrays, lacking = prepared.arrays, None
     if over is not None:
         if prepared.axes is not None or over not in arrays["score"].dims:
@@ -127,7 +125,7 @@ def chance(
         arrays = {name: array.chunk({over: -1}) if is_split[name] else array for name, array in arrays.items()}
         lacking = frozenset(name for name, array in arrays.items() if over not in array.dims)
     sizes, given = {QUANTITY: len(COLUMNS)}, {"options": options, "lacking": lacking}
-    columns = map_rankings(chance_of_rankings, arrays, sizes, prepared.dim, over, **given)
+    columns = mapping.map_rankings(chance_of_rankings, arrays, sizes, prepared.dim, over, **given)
     found = {name: prepared.unwrapped(columns.isel({QUANTITY: i})) for i, name in enumerate(COLUMNS)}
     upper = found["p_value_upper"]
     if prepared.axes is not None:
@@ -159,8 +157,8 @@ def chance_of_rankings(
     named = dict(zip(roles, arrays, strict=True))
     for role in lacking or ():
         named[role] = np.expand_dims(named[role], -2 if role in ITEM_ROLES else -1)
-    evaluated = evaluate_rankings(named, options)
-    rows = Rows(named)
+    evaluated = rankings.evaluate_rankings(named, options)
+    rows = rankings.Rows(named)
     lead = rows.lead if lacking is None else rows.lead[:-1]
     n_rows = math.prod(lead)
     area, n_positive = evaluated.estimate.reshape(n_rows, -1), evaluated.n_positive
@@ -196,14 +194,14 @@ def _bounded(area: NDArray[np.float64], orders: Array) -> NDArray[np.float64]:
 
 
 def _orders_of(
-    rows: Rows, named: dict[str, Array], n_positive: NDArray[np.float64], options: EvaluationOptions
+    rows: rankings.Rows, named: dict[str, Array], n_positive: NDArray[np.float64], options: EvaluationOptions
 ) -> list[Orders]:
     """Return the random orders that each ranking is one of: of the same items, tie groups and positives."""
     from aucpr_dask.kernels.chance import Orders
 
     label, label_row = rows.distinct(named["label"].astype(np.int8, copy=False))
     score = rows.full(named["score"])
-    of_labels = memberships(label, options)
+    of_labels = rankings.memberships(label, options)
     step = max(1, AT_ONCE // max(1, score.shape[1]))
     orders: list[Orders] = []
     for start in range(0, len(score), step):

@@ -13,9 +13,7 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, clash
 from aucpr_dask.evaluation.api import evaluate
-from aucpr_dask.inference.covarying import COVARIANCE_OPTIONS, influences
-from aucpr_dask.inference.designs import ITEM_RESAMPLES
-from aucpr_dask.inference.requirements import has_classes
+from aucpr_dask.inference import covarying, designs, requirements
 from aucpr_dask.inference.samples import REPLICATE, complete_units, labels_of, mean_of_known, mean_where_known
 from aucpr_dask.schema.checks import One
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
@@ -38,7 +36,7 @@ def mean_over_classes(
     A replicate is NaN where one of these classes has none. With `average` "weighted", the weights are the positives of
     the classes in the data set, in every replicate. A result without classes stays as it is.
     """
-    if not has_classes(result):
+    if not requirements.has_classes(result):
         return result
     if incomplete is not None:
         result = complete_units(result, CLASS, incomplete, path)
@@ -60,7 +58,7 @@ def mean_over_classes(
 
 def means_over_classes(results: Scores, incomplete: str, average: str = "macro") -> Scores:
     """Return results whose classes, if a data set has any, are averaged."""
-    if not any(has_classes(node) for _, node in nodes_of(results)):
+    if not any(requirements.has_classes(node) for _, node in nodes_of(results)):
         return results
     return map_nodes(results, lambda path, node: mean_over_classes(node, average, incomplete, path))
 
@@ -70,11 +68,11 @@ def evaluate_means(scores: Scores, question: AggregationOptions, options: dict[s
     names = estimator_names(options.get("estimators", "average_precision"))
     average, others = question.average or "macro", {name: options[name] for name in options if name != "estimators"}
     is_plain = average == "macro" and question.method != "bootstrap" and question.incomplete in (None, "raise")
-    if is_plain and len(names) == 1 and names[0] in WITH_INFLUENCE and set(others) <= set(COVARIANCE_OPTIONS):
-        by_influence = map_nodes(influences(scores, names[0], **others), _with_error)
+    if is_plain and len(names) == 1 and names[0] in WITH_INFLUENCE and set(others) <= set(covarying.COVARIANCE_OPTIONS):
+        by_influence = map_nodes(covarying.influences(scores, names[0], **others), _with_error)
         named = map_nodes(by_influence, lambda path, node: node.assign_coords({ESTIMATOR: names[0]}))
         return named if isinstance(names, One) else map_nodes(named, lambda path, node: node.expand_dims(ESTIMATOR, -1))
-    n_resamples = question.n_resamples or ITEM_RESAMPLES
+    n_resamples = question.n_resamples or designs.ITEM_RESAMPLES
     resampled: dict[str, Any] = {
         "keep_replicates": True,
         "n_resamples": n_resamples,

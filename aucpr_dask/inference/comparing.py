@@ -15,25 +15,10 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError, brief, clash, did_you_mean, few
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.results import groups_as_data_sets
-from aucpr_dask.inference import grids
-from aucpr_dask.inference.covarying import OTHER_MODEL
-from aucpr_dask.inference.grouped import answered_by_groups, has_groups
-from aucpr_dask.inference.methods import Wilcoxon
-from aucpr_dask.inference.paired_samples import PairedSample, annotate
-from aucpr_dask.inference.pairs import against, all_pairs
+from aucpr_dask.inference import covarying, grids, grouped, methods, paired_samples, pairs, samples
 from aucpr_dask.inference.questions import answer, with_default_method
-from aucpr_dask.inference.samples import DATASET
-from aucpr_dask.schema.checks import is_list
+from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import ComparisonOptions, renamed
-from aucpr_dask.schema.terms import (
-    MODEL,
-    QUERY,
-    Scores,
-    map_nodes,
-    nodes_of,
-    with_plain_names,
-    with_stored_names,
-)
 
 BASELINE = "baseline"
 Baseline = str | int | Sequence[str | int]
@@ -44,12 +29,12 @@ LAZY_FROM, LAZY_CHUNK = 500, 250  # models: from how many on the pairs are a chu
 @renamed(machine="auxiliary")
 @takes_arrays
 def compare(
-    data: Scores,
+    data: terms.Scores,
     baseline: Baseline | None = None,
     *,
     by: Any = None,
     estimator: str | None = None,
-    over: str = QUERY,
+    over: str = terms.QUERY,
     sample: str | None = None,
     method: str | None = None,
     adjust: str | None = None,
@@ -59,9 +44,9 @@ def compare(
     seed: int = 0,
     incomplete: str = "raise",
     chunk: int | None = None,
-    auxiliary: Scores | None = None,
+    auxiliary: terms.Scores | None = None,
     **options: Any,
-) -> Scores:
+) -> terms.Scores:
     """Compare models with each other or with baselines, on the same units or items.
 
     Every comparison is paired: it uses the differences of two models on the same queries, data sets or resampled
@@ -194,30 +179,30 @@ def compare(
     exact if differences are jointly symmetric'
     """
     question = ComparisonOptions.among(locals())
-    if has_groups(data, by):
+    if grouped.has_groups(data, by):
         if auxiliary is not None or chunk is not None:
             others = {"auxiliary": auxiliary and type(auxiliary).__name__, "chunk": chunk}
             raise clash("groups are compared without these", "leave them out, or select a group", None, **others)
-        if over != DATASET or by is not None:
+        if over != samples.DATASET or by is not None:
 
-            def asked(tree: Scores, joint: float) -> Scores:
+            def asked(tree: terms.Scores, joint: float) -> terms.Scores:
                 own = with_default_method(tree, replace(question, adjust=None), options)
                 return answer(tree, own, options, _comparison, joint=joint)
 
-            return answered_by_groups(data, by, asked, question)
+            return grouped.answered_by_groups(data, by, asked, question)
         data = groups_as_data_sets(data)
     if auxiliary is None:
         question = with_default_method(data, question, options)
     return answer(data, question, options, _comparison, auxiliary=auxiliary)
 
 
-def _comparison(sample: PairedSample) -> xr.Dataset:
+def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
     """Return what :func:`compare` says of one sample."""
     method, question, adjust = sample.method, sample.question, sample.sampling.adjust
     baseline, chunk, n_models = question.baseline, question.chunk, len(sample.estimates.models)
     has_margin = question.equivalence is not None
     columns = None if baseline is None else positions(baseline, sample.estimates.names)
-    if has_margin and isinstance(method, Wilcoxon):
+    if has_margin and isinstance(method, methods.Wilcoxon):
         what, remedy = (
             "method='wilcoxon' does not test equivalence",
             "give one of these methods, or leave out equivalence",
@@ -231,18 +216,18 @@ def _comparison(sample: PairedSample) -> xr.Dataset:
         family_size = n_models * (n_models - 1) // 2
     else:
         everyone = np.arange(n_models)
-        first, second = all_pairs(n_models) if columns is None else against(columns, n_models)
+        first, second = pairs.all_pairs(n_models) if columns is None else pairs.against(columns, n_models)
         family, adjusted, quantile = grids.compare_family(method, first, second, adjust)
         across = everyone if columns is None else np.array(columns)
         arrays = grids.lay_out(names, family, adjusted, quantile, everyone, across)
         family_size = first.size
-    other = OTHER_MODEL if columns is None else BASELINE
+    other = covarying.OTHER_MODEL if columns is None else BASELINE
     comparison = xr.Dataset(
-        {name: ((MODEL, other, *grids.QUANTITIES[name].dims), array) for name, array in arrays.items()},
-        coords={MODEL: sample.labels, other: sample.labels if columns is None else sample.labels[columns]},
+        {name: ((terms.MODEL, other, *grids.QUANTITIES[name].dims), array) for name, array in arrays.items()},
+        coords={terms.MODEL: sample.labels, other: sample.labels if columns is None else sample.labels[columns]},
     )
-    comparison["estimate"] = (MODEL, sample.shown)
-    comparison = annotate(comparison, sample, family_size=family_size)
+    comparison["estimate"] = (terms.MODEL, sample.shown)
+    comparison = paired_samples.annotate(comparison, sample, family_size=family_size)
     if has_margin:
         flags = {"flag_values": list(range(len(grids.DECISIONS))), "flag_meanings": " ".join(grids.DECISIONS)}
         comparison["decision"].attrs |= flags
@@ -251,7 +236,7 @@ def _comparison(sample: PairedSample) -> xr.Dataset:
 
 def with_one_baseline(answer: xr.Dataset, baseline: Baseline | None) -> xr.Dataset:
     """Return an answer with one baseline, unless it was asked for as a list, as a scalar coordinate."""
-    return answer if baseline is None or is_list(baseline) else answer.isel({BASELINE: 0})
+    return answer if baseline is None or checks.is_list(baseline) else answer.isel({BASELINE: 0})
 
 
 def positions(labels: Baseline, names: Sequence[str], where: str = "argument 'baseline'") -> list[int]:
@@ -271,7 +256,7 @@ def positions(labels: Baseline, names: Sequence[str], where: str = "argument 'ba
     return [names.index(name) for name in given]
 
 
-def save_comparison(comparison: Scores, url: str | Path, *, overwrite: bool = False) -> None:
+def save_comparison(comparison: terms.Scores, url: str | Path, *, overwrite: bool = False) -> None:
     """Write the result of :func:`compare` or :func:`rank` to a Zarr store, lazy arrays chunk by chunk.
 
     Parameters
@@ -291,16 +276,16 @@ def save_comparison(comparison: Scores, url: str | Path, *, overwrite: bool = Fa
     from aucpr_dask.storage.stores import create_store  # with Zarr, which comparisons in memory do without
 
     def with_chunks(path: str, node: Any) -> Any:
-        node = with_stored_names(node.drop_encoding(), is_result=True)
+        node = terms.with_stored_names(node.drop_encoding(), is_result=True)
         for name in node.data_vars:
             if node[name].chunks is not None:
                 node[name].encoding["chunks"] = tuple(sizes[0] for sizes in node[name].chunks)
         return node
 
-    pending = create_store(url, map_nodes(comparison, with_chunks), KIND, overwrite=overwrite)
+    pending = create_store(url, terms.map_nodes(comparison, with_chunks), KIND, overwrite=overwrite)
     lazy = {
         (path, str(name)): array.data
-        for path, node in nodes_of(comparison)
+        for path, node in terms.nodes_of(comparison)
         for name, array in node.data_vars.items()
         if array.chunks is not None
     }
@@ -311,7 +296,7 @@ def save_comparison(comparison: Scores, url: str | Path, *, overwrite: bool = Fa
         pending.commit()
 
 
-def open_comparison(url: str | Path, *, chunks: Any = None) -> Scores:
+def open_comparison(url: str | Path, *, chunks: Any = None) -> terms.Scores:
     """Open a finished store of :func:`save_comparison`.
 
     Parameters
@@ -341,4 +326,4 @@ def open_comparison(url: str | Path, *, chunks: Any = None) -> Scores:
     """
     from aucpr_dask.storage.stores import open_store
 
-    return map_nodes(open_store(url, KIND, chunks=chunks), lambda path, node: with_plain_names(node))
+    return terms.map_nodes(open_store(url, KIND, chunks=chunks), lambda path, node: terms.with_plain_names(node))

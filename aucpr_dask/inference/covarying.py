@@ -9,12 +9,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, bad_argument
-from aucpr_dask.evaluation.alignment import clusters_of, score_inputs
+from aucpr_dask.evaluation import alignment, mapping, results
 from aucpr_dask.evaluation.influences import COLUMNS_AFTER, influence_columns
-from aucpr_dask.evaluation.mapping import map_rankings
 from aucpr_dask.evaluation.rankings import Array
 from aucpr_dask.evaluation.request import Prepared, drawn_unit, prepare_labelled
-from aucpr_dask.evaluation.results import provenance
 from aucpr_dask.inference.samples import mean_of_known, mean_where_known
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
@@ -134,10 +132,10 @@ def influences(
     scores = validated_scores(scores, positive_from=options.positive_from)
 
     def influences_of_node(path: str, dataset: xr.Dataset) -> xr.Dataset:
-        inputs = score_inputs(dataset, options.positive_from, path)
+        inputs = alignment.score_inputs(dataset, options.positive_from, path)
         inputs.pop("tie_order", None)
         _refuse_unshared_items(inputs, path)
-        clusters = clusters_of(dataset, path).values if drawn_unit(unit, dataset) == "clusters" else None
+        clusters = alignment.clusters_of(dataset, path).values if drawn_unit(unit, dataset) == "clusters" else None
         is_fixed = prevalence_design == "fixed" and CLASS not in dataset["score"].dims
         result = _influences(prepare_labelled(inputs, options), clusters, is_fixed=is_fixed)
         result = _mean_of_classes(result) if CLASS in result.dims else result
@@ -150,7 +148,7 @@ def influences(
             "sampled": drawn_unit(unit, dataset),
             "positive_from": options.positive_from,
         }
-        return result.assign_attrs(result.attrs | provenance(dataset, facts))
+        return result.assign_attrs(result.attrs | results.provenance(dataset, facts))
 
     return map_nodes(scores, influences_of_node)
 
@@ -210,7 +208,7 @@ def _influences(prepared: Prepared, clusters: NDArray[np.int64] | None, *, is_fi
     def of_units(clusters: NDArray[np.int64] | None, n_units: int) -> xr.Dataset:
         width = {_UNIT: n_units + 1 + len(COLUMNS_AFTER)}
         design: dict[str, Any] = {"options": options, "clusters": clusters, "is_fixed": is_fixed}
-        columns = map_rankings(influence_columns, arrays, width, **design).transpose(*order, _UNIT)
+        columns = mapping.map_rankings(influence_columns, arrays, width, **design).transpose(*order, _UNIT)
         after = {name: columns.isel({_UNIT: place}) for place, name in enumerate(COLUMNS_AFTER, start=n_units + 1)}
         result = xr.Dataset({name: column.transpose(MODEL, ...) for name, column in after.items()})
         return result.assign(influence=columns.isel({_UNIT: slice(n_units + 1)}))

@@ -14,23 +14,10 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.results import laid_out
+from aucpr_dask.schema import estimators, options, terms
 from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.estimators import WITH_INFLUENCE
-from aucpr_dask.schema.options import ADJUSTMENTS, SAMPLES
-from aucpr_dask.schema.terms import (
-    COMPUTED_BY,
-    ESTIMATOR,
-    LOWER,
-    MEASURE,
-    METHOD,
-    NORMALISED,
-    QUERY,
-    UNIT,
-    in_words,
-    plural,
-)
 
-UNITS, ITEMS, BOTH = SAMPLES
+UNITS, ITEMS, BOTH = options.SAMPLES
 BY_P_VALUE = ("holm", "benjamini_hochberg", "none")  # adjustments without joint replicates
 POWERED, CORRECTED = "prediction_powered", "corrected_t"
 RANDOM_EFFECTS = "random_effects"  # over data sets whose variances are known
@@ -84,33 +71,33 @@ INTERVAL_KINDS = {
 
 def unit_names(dim: str, attrs: Mapping[Any, Any]) -> tuple[str, str]:
     """Return what one unit of a result with these attributes is called, and what several are."""
-    if dim == QUERY and IN_CLUSTERS in attrs:
+    if dim == terms.QUERY and IN_CLUSTERS in attrs:
         return "cluster of queries", "clusters of queries"
-    unit = str(attrs.get(UNIT, dim)) if dim == QUERY else dim.replace("dataset", "data set")
-    return unit, plural(unit)
+    unit = str(attrs.get(terms.UNIT, dim)) if dim == terms.QUERY else dim.replace("dataset", "data set")
+    return unit, terms.plural(unit)
 
 
 def are_values(node: xr.Dataset) -> bool:
     """Return whether a result holds values of any measure, and not areas of rankings."""
-    return UNIT in node.attrs
+    return terms.UNIT in node.attrs
 
 
 def direction(attrs: Mapping[Any, Any], measure: str | None = None) -> float:
     """Return 1, or -1 if less is better, of the named measure or the one that the attributes name."""
-    return -1.0 if (measure or attrs.get(MEASURE)) in attrs.get(LOWER, ()) else 1.0
+    return -1.0 if (measure or attrs.get(terms.MEASURE)) in attrs.get(terms.LOWER, ()) else 1.0
 
 
 def estimators_of(node: xr.Dataset) -> list[str]:
     """Return the names of the estimators, or measures, of a result; none if it doesn't say."""
-    for name in (ESTIMATOR, MEASURE):
+    for name in (terms.ESTIMATOR, terms.MEASURE):
         if name in node.coords:
             return [str(one) for one in np.atleast_1d(node[name].values)]
-    return [str(node.attrs[name]) for name in (MEASURE, "estimator") if name in node.attrs][:1]
+    return [str(node.attrs[name]) for name in (terms.MEASURE, "estimator") if name in node.attrs][:1]
 
 
 def estimator_dim(variable: xr.DataArray) -> str | None:
     """Return the dimension of estimators, or of measures, if there is one."""
-    return next((name for name in (ESTIMATOR, MEASURE) if name in variable.dims), None)
+    return next((name for name in (terms.ESTIMATOR, terms.MEASURE) if name in variable.dims), None)
 
 
 def measured(attrs: Mapping[Any, Any], name: object = None) -> str:
@@ -122,17 +109,17 @@ def measured(attrs: Mapping[Any, Any], name: object = None) -> str:
     ('average precision', 'ndcg_cut_10')
     """
     name = _recorded(attrs) if name is None else name
-    beyond = {"random": " beyond chance", "minimum": " above the worst"}.get(attrs.get(NORMALISED, ""), "")
-    return f"{name if UNIT in attrs else in_words(str(name))}{beyond}"
+    beyond = {"random": " beyond chance", "minimum": " above the worst"}.get(attrs.get(terms.NORMALISED, ""), "")
+    return f"{name if terms.UNIT in attrs else terms.in_words(str(name))}{beyond}"
 
 
 def _recorded(attrs: Mapping[Any, Any]) -> object:
-    return attrs.get(MEASURE, attrs.get("estimator", "estimate"))
+    return attrs.get(terms.MEASURE, attrs.get("estimator", "estimate"))
 
 
 def noun(attrs: Mapping[Any, Any]) -> str:
     """Return what one number of a result with these attributes is called."""
-    return "value" if UNIT in attrs else "area"
+    return "value" if terms.UNIT in attrs else "area"
 
 
 def values_as_areas(node: xr.Dataset) -> xr.Dataset:
@@ -142,11 +129,11 @@ def values_as_areas(node: xr.Dataset) -> xr.Dataset:
 
 def with_estimators(node: xr.Dataset) -> xr.Dataset:
     """Return a result with axes of estimators (or in their place measures) and intervals, also if one was selected."""
-    if MEASURE in node.coords:
-        node = node.rename({MEASURE: ESTIMATOR})
-    if ESTIMATOR not in node.coords and ESTIMATOR not in node["estimate"].dims:
-        node = node.assign_coords({ESTIMATOR: str(_recorded(node.attrs))})
-    return laid_out(node, (ESTIMATOR, METHOD))
+    if terms.MEASURE in node.coords:
+        node = node.rename({terms.MEASURE: terms.ESTIMATOR})
+    if terms.ESTIMATOR not in node.coords and terms.ESTIMATOR not in node["estimate"].dims:
+        node = node.assign_coords({terms.ESTIMATOR: str(_recorded(node.attrs))})
+    return laid_out(node, (terms.ESTIMATOR, terms.METHOD))
 
 
 # --- samples ----------------------------------------------------------------------------------------------------------
@@ -170,14 +157,14 @@ def settle(
     methods: dict[str, tuple[str, ...]] = METHODS,
 ) -> Sampling:
     """Fill in defaults, and refuse options that contradict each other."""
-    sample = choose(SAMPLES, sample or (ITEMS if dim is None else UNITS), "sample")
+    sample = choose(options.SAMPLES, sample or (ITEMS if dim is None else UNITS), "sample")
     if dim is None and sample != ITEMS:
         what = "there are no units to sample: this data set has no queries"
         remedy = "for a DataTree, over='dataset' takes the data sets as units"
         raise InvalidInputError(what, "argument 'sample'", f"sample={sample!r}", "sample='items'", remedy)
     method = choose(methods[sample], methods[sample][0] if method is None else method, f"method for sample={sample!r}")
     by_p_value = method in ("t", "wilcoxon", "rank_swap", RANDOM_EFFECTS, CORRECTED, POWERED)
-    adjust = choose(ADJUSTMENTS, adjust or ("holm" if by_p_value else ADJUSTMENTS[0]), "adjust")
+    adjust = choose(options.ADJUSTMENTS, adjust or ("holm" if by_p_value else options.ADJUSTMENTS[0]), "adjust")
     if by_p_value and adjust not in BY_P_VALUE:
         what = f"adjust={adjust!r} needs joint replicates, which method={method!r} does not have"
         others = "method='sign_flip', 'bootstrap_t' or 'bootstrap' has them"
@@ -190,7 +177,7 @@ def reading_of(attrs: Mapping[Any, Any]) -> list[str]:
     """Return what a number depends on besides its estimator: the grade that counts as positive, and the tie rule."""
     grade, ties = attrs.get("positive_from"), attrs.get("ties", "group")
     said = [] if grade is None else [f"positive from grade {grade}"]
-    said += [f"by {attrs[COMPUTED_BY]}"] if COMPUTED_BY in attrs else []
+    said += [f"by {attrs[terms.COMPUTED_BY]}"] if terms.COMPUTED_BY in attrs else []
     return said + {"trec_eval": ["ties by name"], "expectation": ["ties in expectation"]}.get(str(ties), [])
 
 
@@ -212,7 +199,7 @@ def describe(
     """
     models = _models_in_words(n_models, attrs)
     unit, several = unit_names(sampling.dim or "", attrs)
-    of_values = UNIT in attrs
+    of_values = terms.UNIT in attrs
     units = "" if sampling.dim is None else f"{n_units:,} {several if n_units != 1 else unit}"
     if units and has_gaps:
         units = f"{several} with {'a value' if of_values else 'an estimate'} (up to {n_units:,})"
@@ -248,7 +235,7 @@ def describe(
 
 def why_bootstrap(estimator: str | None, *, has_scores: bool) -> str:
     """Say why items are compared by the bootstrap, and not by influences, though nobody asked for it."""
-    is_known = estimator in (None, *WITH_INFLUENCE) and not has_scores
+    is_known = estimator in (None, *estimators.WITH_INFLUENCE) and not has_scores
     why = "the result keeps no influences; its scores do" if is_known else "no influences are known here"
     return f"; by the bootstrap, because {why}"
 

@@ -13,16 +13,10 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError, bad_argument, clash, few, printable
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.results import groups_as_data_sets
-from aucpr_dask.inference.comparing import Baseline, positions
-from aucpr_dask.inference.covarying import OTHER_MODEL
+from aucpr_dask.inference import comparing, covarying, grouped, methods, paired_samples, pairs, requirements
 from aucpr_dask.inference.designs import CORRECTED, ITEMS, RANDOM_EFFECTS, UNITS, reading_of, unit_names
-from aucpr_dask.inference.grouped import Parts, ask_each, has_groups
-from aucpr_dask.inference.methods import Pairs, adjusted_p_values
-from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
-from aucpr_dask.inference.pairs import ROUND_OFF, half_widths, holm, sides
 from aucpr_dask.inference.powering import ENOUGH_UNITS, POWER, reaches
 from aucpr_dask.inference.questions import naming, parted_options, results_for, unit_dim, with_default_method
-from aucpr_dask.inference.requirements import check
 from aucpr_dask.inference.samples import DATASET, labels_of
 from aucpr_dask.inference.units import Floats, mean_of_units
 from aucpr_dask.schema.checks import fraction, tolerance
@@ -145,7 +139,7 @@ class Gates(Sentences, tuple[Gate, ...]):
 @takes_arrays
 def gate(
     data: Scores,
-    candidate: Baseline,
+    candidate: comparing.Baseline,
     baseline: str | int,
     margin: float = 0.0,
     *,
@@ -215,9 +209,9 @@ def gate(
     >>> gate(result, "tiny", "old").verdict
     'worse'
     """
-    if by is None and options.get("over") == DATASET and has_groups(data, by):
+    if by is None and options.get("over") == DATASET and grouped.has_groups(data, by):
         data = groups_as_data_sets(data)
-    elif has_groups(data, by):
+    elif grouped.has_groups(data, by):
         return _gates_of_groups(data, candidate, baseline, margin, by, level, {"power": power, **options})
     question, rest = parted_options(options, without=("baseline", "equivalence", "chunk"), level=level)
     allowance, wanted_power = tolerance(margin, "margin"), fraction(power, "power")
@@ -226,7 +220,7 @@ def gate(
     given: list[Any] = [*candidates, baseline] if several else [candidate, baseline]  # type: ignore[misc]
     if len(given) < 2:
         raise bad_argument("there is no candidate", "candidate", candidate, "labels of models", "name one or more")
-    check(data, question, rest)  # before models are looked up in it
+    requirements.check(data, question, rest)  # before models are looked up in it
     question = with_default_method(data, question, rest)
     paths = [path for path, _ in nodes_of(data)]
     if len(paths) > 1 and question.over != DATASET:
@@ -237,13 +231,13 @@ def gate(
     ((path, node),) = [("", results)] if question.over == DATASET else nodes_of(results)
     with naming(path):
         dim = DATASET if question.over == DATASET else unit_dim(node)
-        found = _gates(paired_sample(node, dim, question), given, allowance, wanted_power)
+        found = _gates(paired_samples.paired_sample(node, dim, question), given, allowance, wanted_power)
     return Gates(found) if several else found[0]
 
 
 def _gates_of_groups(
     data: Scores,
-    candidate: Baseline,
+    candidate: comparing.Baseline,
     baseline: str | int,
     margin: float,
     by: Any,
@@ -258,7 +252,7 @@ def _gates_of_groups(
         found = gate(tree, candidate, baseline, margin, level=at_level, **options)
         return found if isinstance(found, Gates) else (found,)
 
-    def judged(parts: Parts, answers: list[Any], path: str) -> list[Gate]:
+    def judged(parts: grouped.Parts, answers: list[Any], path: str) -> list[Gate]:
         some = next(gates for gates in answers if not isinstance(gates, InvalidInputError))
         unknown = {
             "verdict": CANNOT_TELL,
@@ -274,10 +268,10 @@ def _gates_of_groups(
             found += [replace(each, group=", ".join(filter(None, [path, *names]))) for each in gates]
         return found
 
-    of_data_sets = ask_each(data, by, asked, level, judged)
+    of_data_sets = grouped.ask_each(data, by, asked, level, judged)
     found = [gate for gates in of_data_sets.values() for gate in gates]
     known = np.array([place for place, one in enumerate(found) if not math.isnan(one.p_value)])
-    adjusted = dict(zip(known.tolist(), holm(np.array([found[place].p_value for place in known])), strict=True))
+    adjusted = dict(zip(known.tolist(), pairs.holm(np.array([found[place].p_value for place in known])), strict=True))
     return Gates(replace(one, p_value=float(adjusted.get(place, math.nan))) for place, one in enumerate(found))
 
 
@@ -285,26 +279,26 @@ def _models_of(path: str, node: xr.Dataset, given: Sequence[str | int]) -> xr.Da
     """Return the named models of a data set, in the order given."""
     index = labels_of(node["estimate" if "estimate" in node else "score"], MODEL)
     with naming(path):
-        rows = positions(given, [str(label) for label in index], "arguments 'candidate' and 'baseline'")
-    kept = node.isel({dim: rows for dim in (MODEL, OTHER_MODEL) if dim in node.dims})
+        rows = comparing.positions(given, [str(label) for label in index], "arguments 'candidate' and 'baseline'")
+    kept = node.isel({dim: rows for dim in (MODEL, covarying.OTHER_MODEL) if dim in node.dims})
     return kept.assign_coords({MODEL: index[rows]})
 
 
-def _gates(sample: PairedSample, given: Sequence[str | int], margin: float, power: float) -> list[Gate]:
+def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], margin: float, power: float) -> list[Gate]:
     names, question = sample.estimates.names, sample.question
     if without := [name for name in map(str, sample.estimates.models_left_out) if name in map(str, given)]:
         what, received = "models to judge are left out, because they lack some units", few(map(repr, without))
         remedy = "incomplete='drop' leaves out units in place of models"
         raise InvalidInputError(what, None, received, "a value of each model on every unit that counts", remedy)
-    *rows, baseline = positions(given, names, "arguments 'candidate' and 'baseline'")
+    *rows, baseline = comparing.positions(given, names, "arguments 'candidate' and 'baseline'")
     family, single, joint = reaches(sample, np.array(rows), np.full(len(rows), baseline))
     p_value, reach = family.p_value, single
     if len(rows) > 1:
-        p_value, reach = adjusted_p_values(sample.method, family, sample.sampling.adjust), joint
+        p_value, reach = methods.adjusted_p_values(sample.method, family, sample.sampling.adjust), joint
     skewness = _skewness(sample, family)
     lower, upper = _sides(reach.reach, skewness / (3 * math.sqrt(sample.estimates.values.shape[1])))
-    errors = sides(family.difference, family.error, family.outer)
-    down, up = (half_widths(family.difference, *side) for side in zip(errors, (lower, upper), strict=True))
+    errors = pairs.sides(family.difference, family.error, family.outer)
+    down, up = (pairs.half_widths(family.difference, *side) for side in zip(errors, (lower, upper), strict=True))
     bounds = family.difference - down, family.difference + up
     design, measure = sample.design(), sample.estimator or "estimate"
     n_units, caveat = sample.estimates.values.shape[1], ""
@@ -343,7 +337,7 @@ def _gates(sample: PairedSample, given: Sequence[str | int], margin: float, powe
     return found
 
 
-def _skewness(sample: PairedSample, family: Pairs) -> Floats:
+def _skewness(sample: paired_samples.PairedSample, family: methods.Pairs) -> Floats:
     """Return the skewness of each pair's differences over the units; 0 if items are the sample, or variances known."""
     values = sample.estimates.values[family.first] - sample.estimates.values[family.second]
     n, deviations = values.shape[1], values - mean_of_units(values)[:, None]
@@ -360,7 +354,7 @@ def _sides(reach: Floats, a: Floats) -> tuple[Floats, Floats]:
     Over units, an interval that is symmetric errs on one side only if differences are skewed. Hall's transformation
     of Student's t, ``t + a t^2 + a^2 t^3 / 3 + a / 2`` with ``a = skewness / (3 sqrt(n))``, removes most of that.
     """
-    known = np.isfinite(reach) & (np.abs(a) > ROUND_OFF)
+    known = np.isfinite(reach) & (np.abs(a) > pairs.ROUND_OFF)
     with np.errstate(invalid="ignore", divide="ignore"):
         down, up = ((np.cbrt(1 + 3 * a * (side - a / 2)) - 1) / a * np.sign(side) for side in (reach, -reach))
     return np.maximum(reach, np.where(known, down, 0.0)), np.maximum(reach, np.where(known, up, 0.0))

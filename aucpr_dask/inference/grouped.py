@@ -15,13 +15,9 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError, clash, few
 from aucpr_dask.evaluation.groups import groups_of, refuse_no_groups, with_labels
 from aucpr_dask.evaluation.results import group_dims
-from aucpr_dask.inference.covarying import OTHER_MODEL
-from aucpr_dask.inference.designs import BY_P_VALUE
+from aucpr_dask.inference import covarying, designs, requirements, samples
 from aucpr_dask.inference.pairs import benjamini_hochberg, holm
-from aucpr_dask.inference.requirements import are_scores
-from aucpr_dask.inference.samples import DATASET
-from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.options import ComparisonOptions
+from aucpr_dask.schema import checks, options
 from aucpr_dask.schema.terms import BOUND, FOLD, ITEM, MODEL, Scores, gathered, nodes_of
 from aucpr_dask.scores.validate import validated_scores
 
@@ -77,7 +73,7 @@ def ask_each(
 
     Intervals of all groups hold together at `level`. An answer may be the error of a group that cannot be asked about.
     """
-    if are_scores(data, {}):
+    if requirements.are_scores(data, {}):
         data = validated_scores(data)
     found = {}
     for path, node in nodes_of(data):
@@ -117,12 +113,14 @@ def _warn_once(caught: Sequence[warnings.WarningMessage], n_groups: int) -> None
         warnings.warn(f"{first}{more}", kind, stacklevel=5)
 
 
-def answered_by_groups(data: Scores, by: Any, ask: Ask, question: ComparisonOptions) -> Scores:
+def answered_by_groups(data: Scores, by: Any, ask: Ask, question: options.ComparisonOptions) -> Scores:
     """Compare or rank the models of every group; adjusted p-values and joint intervals hold for all groups."""
-    if question.over == DATASET:
+    if question.over == samples.DATASET:
         remedy = "compare each group (leave out over), or average over the data sets of one group"
         raise clash("groups and data sets as the sample exclude each other", remedy, over=question.over, by=by)
-    adjusted: str = choose(BY_P_VALUE, "holm" if question.adjust is None else question.adjust, "adjust, of groups")
+    adjusted: str = checks.choose(
+        designs.BY_P_VALUE, "holm" if question.adjust is None else question.adjust, "adjust, of groups"
+    )
 
     def asked(tree: xr.DataTree, joint: float) -> xr.Dataset:
         (found,) = (node for _, node in nodes_of(ask(tree, joint)))
@@ -140,7 +138,7 @@ def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr
     known = [one for one in answers if not isinstance(one, InvalidInputError)]
     models = pd.Index(dict.fromkeys(model for one in known for model in one.get_index(MODEL)))
     first = known[0]
-    indexers = {dim: models for dim in (MODEL, OTHER_MODEL) if dim in first.dims}
+    indexers = {dim: models for dim in (MODEL, covarying.OTHER_MODEL) if dim in first.dims}
     whole = first.reindex(indexers)
     variables: dict[str, xr.Variable] = {}
     for name in first.data_vars:
@@ -179,13 +177,13 @@ def _adjusted(result: xr.Dataset, dims: list[str], adjust: str, n_groups: int) -
     names = p_value[MODEL].values
     against = result["baseline"].values if other is None else p_value[other].values
     is_pair = np.not_equal.outer(names, against) if other else names != against
-    if other == OTHER_MODEL:
+    if other == covarying.OTHER_MODEL:
         is_pair = np.triu(is_pair, 1)
     values = p_value.transpose(*pairs, *dims).values
     chosen = np.broadcast_to(is_pair.reshape(*is_pair.shape, *(1,) * len(dims)), values.shape) & ~np.isnan(values)
     adjusted = values.copy()
     adjusted[chosen] = ADJUSTED[adjust](values[chosen])
-    if other == OTHER_MODEL:
+    if other == covarying.OTHER_MODEL:
         turned = np.swapaxes(adjusted, 0, 1)
         lower = np.tril(np.ones(is_pair.shape, bool), -1)
         adjusted[lower] = turned[lower]

@@ -12,7 +12,6 @@ import xarray as xr
 
 from aucpr_dask.inference import families, pairs, units
 from aucpr_dask.inference.families import JointReplicates, PairStatistics, ResampledUnits
-from aucpr_dask.inference.pairs import Equivalence
 from aucpr_dask.inference.units import Floats, Indices
 
 # Variables of a data set whose ranks are swapped.
@@ -34,7 +33,7 @@ class Pairs:
     outer: Floats | None = None  # standard errors for the side of intervals away from 0, where they differ
     tests: PairStatistics | None = None  # adjusts the p-values for a family
     spread: PairStatistics | None = None  # makes the intervals of a family simultaneous
-    equivalence: Equivalence | None = None
+    equivalence: pairs.Equivalence | None = None
     more: Mapping[str, Floats] = field(default_factory=dict)  # what only this method finds, by name
 
 
@@ -337,7 +336,7 @@ def student_pairs(
     return Pairs(first, second, difference, error, p_value, bounds, outer, equivalence=verdict)
 
 
-def _student_equivalence(difference: Floats, error: Floats, goal: Goal, degrees: float) -> Equivalence | None:
+def _student_equivalence(difference: Floats, error: Floats, goal: Goal, degrees: float) -> pairs.Equivalence | None:
     if goal.margin is None:
         return None
     return pairs.parametric_equivalence(difference, error, goal.margin, alpha=1 - goal.level, degrees=degrees)

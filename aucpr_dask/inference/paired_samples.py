@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import FewPositivesWarning, FewUnitsWarning, InvalidInputError, few
 from aucpr_dask.evaluation.results import provenance
-from aucpr_dask.inference import designs, grids, methods, samples
+from aucpr_dask.inference import designs, grids, machine_labels, methods, requirements, samples
 from aucpr_dask.inference.covarying import COMPARED_BY, OF_REPEAT, OTHER_MODEL
 from aucpr_dask.inference.designs import BOTH, ITEMS, UNITS, Sampling, are_values, estimators_of, unit_names
-from aucpr_dask.inference.machine_labels import PredictionPowered, powered_method
 from aucpr_dask.inference.random_effects import RandomEffects
 from aucpr_dask.inference.repeats import CorrectedStudent, training_variance
-from aucpr_dask.inference.requirements import require_replicates
 from aucpr_dask.inference.samples import DIFFERENCE_VARIANCE, REPLICATE, SIZE, Estimates
 from aucpr_dask.inference.units import Floats, mean_of_units
 from aucpr_dask.schema.options import ComparisonOptions
@@ -102,7 +100,7 @@ class PairedSample:
     @property
     def mean(self) -> Floats:
         """The mean of each model, with the help of machine labels if there are any."""
-        return self.method.mean if isinstance(self.method, PredictionPowered) else self.estimates.mean
+        return self.method.mean if isinstance(self.method, machine_labels.PredictionPowered) else self.estimates.mean
 
     @property
     def shown(self) -> Floats:
@@ -177,7 +175,7 @@ def paired_sample(
     method: methods.Method
     n_machine = 0
     if machine is not None:
-        estimates, method, n_machine = powered_method(node, machine, estimates, question)
+        estimates, method, n_machine = machine_labels.powered_method(node, machine, estimates, question)
     elif sampling.method == "influence":
         method = _by_influence(node, estimates, question)
     elif sampling.method == "rank_swap":
@@ -256,7 +254,7 @@ def _by_items(
     node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions
 ) -> tuple[Estimates, methods.Method]:
     """Return the bootstrap of the means over units, from the replicates of the items, and the estimates with them."""
-    require_replicates(node, f"sample={sampling.sample!r}")
+    requirements.require_replicates(node, f"sample={sampling.sample!r}")
     kept = node.sizes[RESAMPLE]
     n_resamples = question.n_resamples or kept
     if n_resamples > kept:

@@ -12,15 +12,11 @@ from scipy.special import nctdtr, nctdtrinc, ndtr, ndtri, stdtr, stdtrit
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.arrays import takes_arrays
+from aucpr_dask.inference import covarying, designs, grouped, pairs, questions
 from aucpr_dask.inference.comparing import BASELINE, Baseline, positions, with_one_baseline
-from aucpr_dask.inference.covarying import OTHER_MODEL
-from aucpr_dask.inference.designs import ITEMS, unit_names
 from aucpr_dask.inference.grids import Quantity, placed
-from aucpr_dask.inference.grouped import has_groups
 from aucpr_dask.inference.methods import Influence, Method, Pairs, SignFlips
 from aucpr_dask.inference.paired_samples import PairedSample, annotate, paired_sample
-from aucpr_dask.inference.pairs import against, all_pairs, sides
-from aucpr_dask.inference.questions import answer, parted_options
 from aucpr_dask.inference.units import Floats, Indices
 from aucpr_dask.schema.checks import fraction, margin
 from aucpr_dask.schema.options import ComparisonOptions
@@ -175,12 +171,12 @@ def reaches(sample: PairedSample, first: Indices, second: Indices) -> tuple[Pair
         what = f"method={sampling.method!r} has no intervals, by which differences are shown"
         remedy = "leave method out, or give 'sign_flip', 'bootstrap_t' or 't'"
         raise InvalidInputError(what, "option 'method'", repr(sampling.method), "a method with intervals", remedy)
-    has_units, n_units = sampling.sample != ITEMS, len(sample.estimates.units)
+    has_units, n_units = sampling.sample != designs.ITEMS, len(sample.estimates.units)
     n = n_units if has_units else sample.n_positives()
     degrees = method.degrees if isinstance(method, Influence) else math.inf
     half = (family.bounds[:, 1] - family.bounds[:, 0]) / 2
     if family.outer is not None:  # a difference is shown by the side towards 0
-        total = sum(sides(family.difference, family.error, family.outer)) / 2
+        total = sum(pairs.sides(family.difference, family.error, family.outer)) / 2
         half *= np.divide(family.error, total, out=np.ones(half.shape), where=total > 0)
     least = least_units(method, level)
     unknown = 0.0 if n is None or n >= least else np.inf
@@ -190,7 +186,7 @@ def reaches(sample: PairedSample, first: Indices, second: Indices) -> tuple[Pair
         alpha=1 - level,
         degrees=n_units - 1 if has_units else degrees,
         n=math.nan if n is None else float(n),
-        noun=unit_names(str(sampling.dim), sample.node.attrs) if has_units else sample.positives_in_words,
+        noun=designs.unit_names(str(sampling.dim), sample.node.attrs) if has_units else sample.positives_in_words,
         has_units=has_units,
         least=least,
     )
@@ -209,8 +205,8 @@ def pair_reaches(
 def _reaches_of_family(sample: PairedSample) -> tuple[Pairs, Reach, Reach]:
     n_models, baseline = len(sample.estimates.models), sample.question.baseline
     if baseline is None:
-        return reaches(sample, *all_pairs(n_models))
-    return reaches(sample, *against(positions(baseline, sample.estimates.names), n_models))
+        return reaches(sample, *pairs.all_pairs(n_models))
+    return reaches(sample, *pairs.against(positions(baseline, sample.estimates.names), n_models))
 
 
 @takes_arrays
@@ -284,15 +280,15 @@ def power(
     power = fraction(power, "power")
     difference = None if difference is None else margin(difference, "difference")
     own = {"level": level, "baseline": baseline}
-    question, rest = parted_options(options, without=("adjust", "equivalence", "chunk"), **own)
-    if has_groups(data, by := rest.get("by")):
+    question, rest = questions.parted_options(options, without=("adjust", "equivalence", "chunk"), **own)
+    if grouped.has_groups(data, by := rest.get("by")):
         remedy = "select a group: scores.isel(item=scores['site'].values == 'A'), or result.sel(site='A')"
         raise InvalidInputError("power is of data sets, not of groups of items", None, f"{by=}", remedy=remedy)
 
     def reply(sample: PairedSample) -> xr.Dataset:
         return _power(sample, power, difference)
 
-    return answer(data, question, rest, reply)
+    return questions.answer(data, question, rest, reply)
 
 
 def _power(sample: PairedSample, power: float, difference: float | None) -> xr.Dataset:
@@ -301,7 +297,7 @@ def _power(sample: PairedSample, power: float, difference: float | None) -> xr.D
     across = everyone = np.arange(len(sample.estimates.models))
     if baseline is not None:
         across = np.array(positions(baseline, sample.estimates.names))
-    other = OTHER_MODEL if baseline is None else BASELINE
+    other = covarying.OTHER_MODEL if baseline is None else BASELINE
     values = {"detectable": single.detectable(power), "detectable_family": joint.detectable(power)}
     if difference is not None:
         for suffix, reach in {"": single, "_family": joint}.items():

@@ -13,49 +13,8 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.api import evaluate, evaluate_dataset
-from aucpr_dask.inference.classes import means_over_classes
-from aucpr_dask.inference.covarying import (
-    COMPARED_BY,
-    COVARIANCE_OPTIONS,
-    OF_REPEAT,
-    covariance,
-    covariances,
-    squares_of_differences,
-)
-from aucpr_dask.inference.designs import (
-    BOTH,
-    COMPARED,
-    CORRECTED,
-    HAS_SCORES,
-    ITEM_RESAMPLES,
-    ITEMS,
-    RANDOM_EFFECTS,
-    SCORED,
-    UNITS,
-    are_values,
-)
-from aucpr_dask.inference.machine_labels import machine_nodes, of_machine, refuse_other_samples
+from aucpr_dask.inference import classes, covarying, designs, machine_labels, repeats, requirements, samples, swapping
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
-from aucpr_dask.inference.repeats import areas_of_folds, compared_by_replicates, mean_of_repeats, training_variance
-from aucpr_dask.inference.requirements import (
-    check,
-    refuse_dependent_queries,
-    refuse_different_items,
-    refuse_unknown_options,
-    require_replicates,
-    warn_of_repeated_items,
-)
-from aucpr_dask.inference.samples import (
-    DATASET,
-    DIFFERENCE_VARIANCE,
-    REPLICATE,
-    SIZE,
-    chosen,
-    clusters_as_units,
-    complete_units,
-    stack_data_sets,
-)
-from aucpr_dask.inference.swapping import with_ranks
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
 from aucpr_dask.schema.options import MISSING, ComparisonOptions, EvaluationOptions
@@ -101,16 +60,16 @@ def answer(
     what holds for a family is at this level.
     """
     if auxiliary is not None:
-        refuse_other_samples(question)
+        machine_labels.refuse_other_samples(question)
         for path, node in nodes_of(data):
-            refuse_dependent_queries(path, node)
+            requirements.refuse_dependent_queries(path, node)
     results = results_for(data, question, options, without=without)
     machines: dict[str, xr.Dataset] = {}
     if auxiliary is not None:
-        with of_machine():
-            machines = machine_nodes(results, results_for(auxiliary, question, options), question.over)
-    if question.over == DATASET:
-        return reply(paired_sample(results, DATASET, question, machines.get("")))
+        with machine_labels.of_machine():
+            machines = machine_labels.machine_nodes(results, results_for(auxiliary, question, options), question.over)
+    if question.over == samples.DATASET:
+        return reply(paired_sample(results, samples.DATASET, question, machines.get("")))
 
     def answer_node(path: str, node: xr.Dataset) -> xr.Dataset:
         with naming(path):
@@ -128,8 +87,8 @@ def results_for(
     data: Scores, question: ComparisonOptions, options: Mapping[str, Any], *, without: tuple[str, ...] = ()
 ) -> Any:
     """Return results with all that the question needs; data sets are stacked if they are the units."""
-    refuse_unknown_options(options, ComparisonOptions, without=(*SET_HERE, *without))
-    is_scores = check(data, question, options)
+    requirements.refuse_unknown_options(options, ComparisonOptions, without=(*SET_HERE, *without))
+    is_scores = requirements.check(data, question, options)
     if is_scores:
         data = map_nodes(data, shared_by_models)
     if question.method == "rank_swap":
@@ -138,22 +97,26 @@ def results_for(
         return _with_covariance(data, question, options, is_scores=is_scores)
     results = _evaluated(data, question, options) if is_scores else data
     for path, node in nodes_of(results):
-        refuse_different_items(path, node)
-    if question.method == CORRECTED:
-        return map_nodes(results, lambda path, node: areas_of_folds(node, path))
-    if question.over == DATASET and question.sample in (None, UNITS) and question.method != RANDOM_EFFECTS:
+        requirements.refuse_different_items(path, node)
+    if question.method == designs.CORRECTED:
+        return map_nodes(results, lambda path, node: repeats.areas_of_folds(node, path))
+    if (
+        question.over == samples.DATASET
+        and question.sample in (None, designs.UNITS)
+        and question.method != designs.RANDOM_EFFECTS
+    ):
         results = map_nodes(
             results, lambda path, node: _averaged(node)
         )  # the data sets show what items and training do
-    results = map_nodes(results, lambda path, node: compared_by_replicates(path, node, question.estimator))
-    results = means_over_classes(results, question.incomplete)
-    if question.over != DATASET and question.sample not in (ITEMS, BOTH):
-        results = map_nodes(results, lambda path, node: clusters_as_units(node))
-    if question.over != DATASET:
+    results = map_nodes(results, lambda path, node: repeats.compared_by_replicates(path, node, question.estimator))
+    results = classes.means_over_classes(results, question.incomplete)
+    if question.over != samples.DATASET and question.sample not in (designs.ITEMS, designs.BOTH):
+        results = map_nodes(results, lambda path, node: samples.clusters_as_units(node))
+    if question.over != samples.DATASET:
         return results
-    if question.method == RANDOM_EFFECTS:
+    if question.method == designs.RANDOM_EFFECTS:
         results = map_nodes(results, lambda path, node: _with_variances(path, node, question))
-    return stack_data_sets(results, question.incomplete).assign_attrs(_counts_of_items(results))
+    return samples.stack_data_sets(results, question.incomplete).assign_attrs(_counts_of_items(results))
 
 
 def with_default_method(data: Scores, question: ComparisonOptions, options: Mapping[str, Any]) -> ComparisonOptions:
@@ -161,32 +124,32 @@ def with_default_method(data: Scores, question: ComparisonOptions, options: Mapp
 
     Values of a measure have none. In data sets with queries, they are those between the queries.
     """
-    is_open = question.method is None and question.sample in (None, UNITS)
+    is_open = question.method is None and question.sample in (None, designs.UNITS)
     if not is_open or not isinstance(data, xr.Dataset | xr.DataTree):
         return question
     if any("estimate" in node and FOLD in node["estimate"].dims for _, node in nodes_of(data)):
-        return replace(question, method=CORRECTED)
-    if question.over != DATASET:
+        return replace(question, method=designs.CORRECTED)
+    if question.over != samples.DATASET:
         return question
     nodes = [node for _, node in nodes_of(data)]
-    of_items = question.estimator in (None, *WITH_INFLUENCE) and set(options) <= set(COVARIANCE_OPTIONS)
+    of_items = question.estimator in (None, *WITH_INFLUENCE) and set(options) <= set(covarying.COVARIANCE_OPTIONS)
 
     def is_known(node: xr.Dataset) -> bool:
         found = node.get("estimate", node.get("score"))
-        if found is None or are_values(node):
+        if found is None or designs.are_values(node):
             return False
         if QUERY in found.dims:
             return found.sizes[QUERY] >= LEAST_QUERIES
         if "estimate" in node:
-            return bool({REPLICATE, DIFFERENCE_VARIANCE} & set(node))
+            return bool({samples.REPLICATE, samples.DIFFERENCE_VARIANCE} & set(node))
         return of_items and not ("label" in node and MODEL in node["label"].dims)
 
-    return replace(question, method=RANDOM_EFFECTS) if nodes and all(map(is_known, nodes)) else question
+    return replace(question, method=designs.RANDOM_EFFECTS) if nodes and all(map(is_known, nodes)) else question
 
 
 def _averaged(node: xr.Dataset) -> xr.Dataset:
     """Return the means over repeats, if there are any: the spread of data sets shows what items and training do."""
-    return mean_of_repeats(node).drop_vars(OF_REPEAT) if REPEAT in node["estimate"].dims else node
+    return repeats.mean_of_repeats(node).drop_vars(covarying.OF_REPEAT) if REPEAT in node["estimate"].dims else node
 
 
 def _with_variances(path: str, node: xr.Dataset, question: ComparisonOptions) -> xr.Dataset:
@@ -196,28 +159,35 @@ def _with_variances(path: str, node: xr.Dataset, question: ComparisonOptions) ->
     """
     if "covariance" in node:
         found, size = node["covariance"], node["n_effective"].min(MODEL)
-    elif DIFFERENCE_VARIANCE in node:
+    elif samples.DIFFERENCE_VARIANCE in node:
         return node
     elif QUERY in node["estimate"].dims:
-        drawn = chosen(complete_units(node, QUERY, question.incomplete, path)["estimate"], question.estimator)
+        drawn = samples.chosen(
+            samples.complete_units(node, QUERY, question.incomplete, path)["estimate"], question.estimator
+        )
         drawn = drawn.isel({QUERY: np.flatnonzero(drawn.notnull().any(MODEL))})
         size = xr.DataArray(float(drawn.sizes[QUERY]))
-        found = covariances(drawn, QUERY) / size
+        found = covarying.covariances(drawn, QUERY) / size
     else:
-        require_replicates(node, f"method={RANDOM_EFFECTS!r}")
-        found, size = covariances(chosen(node[REPLICATE], question.estimator), RESAMPLE), node["n_positive"]
+        requirements.require_replicates(node, f"method={designs.RANDOM_EFFECTS!r}")
+        found, size = (
+            covarying.covariances(samples.chosen(node[samples.REPLICATE], question.estimator), RESAMPLE),
+            node["n_positive"],
+        )
         size = size.min(MODEL) if MODEL in size.dims else size
-    squares = squares_of_differences(found)
-    if OF_REPEAT in node:
-        squares = squares + training_variance(chosen(node[OF_REPEAT], question.estimator), node.attrs.get(N_FOLDS))
-    return node.assign({DIFFERENCE_VARIANCE: squares, SIZE: size.astype(np.float64)})
+    squares = covarying.squares_of_differences(found)
+    if covarying.OF_REPEAT in node:
+        squares = squares + repeats.training_variance(
+            samples.chosen(node[covarying.OF_REPEAT], question.estimator), node.attrs.get(N_FOLDS)
+        )
+    return node.assign({samples.DIFFERENCE_VARIANCE: squares, samples.SIZE: size.astype(np.float64)})
 
 
 def parted_options(
     options: dict[str, Any], *, without: tuple[str, ...], **own: Any
 ) -> tuple[ComparisonOptions, dict[str, Any]]:
     """Part the options of a comparison from those of an evaluation."""
-    refuse_unknown_options(options, ComparisonOptions, without=(*SET_HERE, *without, *own))
+    requirements.refuse_unknown_options(options, ComparisonOptions, without=(*SET_HERE, *without, *own))
     rest = {name: value for name, value in options.items() if name not in ComparisonOptions.__dataclass_fields__}
     asked = {name: value for name, value in options.items() if name not in rest} | own
     question = ComparisonOptions(**asked).checked()
@@ -226,30 +196,32 @@ def parted_options(
 
 def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str, Any]) -> Scores:
     """Evaluate scores, with replicates if the items are sampled."""
-    if question.method == CORRECTED:
+    if question.method == designs.CORRECTED:
         return evaluate(scores, (question.estimator or "average_precision",), (), by=FOLD, **options)
     plain: dict[str, Any] = {"estimators": (question.estimator or "average_precision",), "intervals": (), **options}
-    n_resamples = question.n_resamples or ITEM_RESAMPLES
+    n_resamples = question.n_resamples or designs.ITEM_RESAMPLES
     resampled = plain | {"keep_replicates": True, "seed": question.seed, "n_resamples": n_resamples}
     over_units, over_items = EvaluationOptions.of(**plain), EvaluationOptions.of(**resampled)
     scores = validated_scores(scores, positive_from=over_units.positive_from)
 
-    of_items = question.estimator in (None, *WITH_INFLUENCE) and set(options) <= set(COVARIANCE_OPTIONS)
+    of_items = question.estimator in (None, *WITH_INFLUENCE) and set(options) <= set(covarying.COVARIANCE_OPTIONS)
 
     def evaluate_node(path: str, node: xr.Dataset) -> xr.Dataset:
         # Replicates are many times as much work as estimates, so only where the items are the sample.
-        has_units = question.over == DATASET or QUERY in node["score"].dims
-        within = question.method == RANDOM_EFFECTS and QUERY not in node["score"].dims
-        are_sampled = within or question.sample in (ITEMS, BOTH) or (question.sample is None and not has_units)
+        has_units = question.over == samples.DATASET or QUERY in node["score"].dims
+        within = question.method == designs.RANDOM_EFFECTS and QUERY not in node["score"].dims
+        are_sampled = (
+            within or question.sample in (designs.ITEMS, designs.BOTH) or (question.sample is None and not has_units)
+        )
         if are_sampled:
-            warn_of_repeated_items(path, node, options.get("unit"))
-        asks_items = question.method is None and question.sample != BOTH and question.over != DATASET
+            requirements.warn_of_repeated_items(path, node, options.get("unit"))
+        asks_items = question.method is None and question.sample != designs.BOTH and question.over != samples.DATASET
         by_influence = of_items and (within or asks_items)
         if are_sampled and by_influence and not ("label" in node and MODEL in node["label"].dims):
-            result = covariance(node, plain["estimators"][0], **options)
+            result = covarying.covariance(node, plain["estimators"][0], **options)
         else:
             result = evaluate_dataset(node, path, over_items if are_sampled else over_units)
-        return result.assign_attrs(_counts_of_items(node) | {HAS_SCORES: True})
+        return result.assign_attrs(_counts_of_items(node) | {designs.HAS_SCORES: True})
 
     return map_nodes(on_common_items(scores, over_units.missing), evaluate_node)
 
@@ -257,37 +229,40 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
 def _with_covariance(
     data: Scores, question: ComparisonOptions, options: Mapping[str, Any], *, is_scores: bool
 ) -> Scores:
-    if not is_scores and not all(set(node) >= COMPARED_BY for _, node in nodes_of(data)):
+    if not is_scores and not all(set(node) >= covarying.COMPARED_BY for _, node in nodes_of(data)):
         what = "method='influence' needs the scores, or what aucpr_dask.covariance returns"
-        received = "a result without " + ", ".join(map(repr, sorted(COMPARED_BY)))
+        received = "a result without " + ", ".join(map(repr, sorted(covarying.COMPARED_BY)))
         raise InvalidInputError(what, received=received, remedy="pass the scores in place of the result")
-    if question.over == DATASET:
+    if question.over == samples.DATASET:
         remedy = "with the data sets fixed, sample='items' and method='bootstrap'"
         what = "method='influence' compares models within a data set"
         raise InvalidInputError(what, received="over='dataset'", remedy=remedy)
     if not is_scores:
         for path, node in nodes_of(data):
-            refuse_different_items(path, node)
+            requirements.refuse_different_items(path, node)
         return data
-    if unused := [name for name in options if name not in COVARIANCE_OPTIONS]:
-        allowed, remedy = ", ".join(COVARIANCE_OPTIONS), "method='bootstrap' takes all options of an evaluation"
+    if unused := [name for name in options if name not in covarying.COVARIANCE_OPTIONS]:
+        allowed, remedy = (
+            ", ".join(covarying.COVARIANCE_OPTIONS),
+            "method='bootstrap' takes all options of an evaluation",
+        )
         what = "method='influence' has no such option"
         raise InvalidInputError(what, None, ", ".join(map(repr, unused)), allowed, remedy)
     for path, node in nodes_of(data):
-        warn_of_repeated_items(path, node, options.get("unit"))
+        requirements.warn_of_repeated_items(path, node, options.get("unit"))
     data = on_common_items(data, options.get("missing", "raise"))
-    result = covariance(data, question.estimator or "average_precision", **options)
+    result = covarying.covariance(data, question.estimator or "average_precision", **options)
     counts = {path: _counts_of_items(node) for path, node in nodes_of(data)}
     return map_nodes(result, lambda path, node: node.assign_attrs(counts[path]))
 
 
 def _with_ranks(data: Scores, question: ComparisonOptions, options: Mapping[str, Any], *, is_scores: bool) -> Scores:
-    if not is_scores or question.over == DATASET:
+    if not is_scores or question.over == samples.DATASET:
         what, received = "method='rank_swap' swaps the ranks of items within a data set", "a result"
         received = received if not is_scores else "over='dataset'"
         raise InvalidInputError(what, None, received, "scores", "pass the scores, and leave out over")
     scores = validated_scores(data, positive_from=options.get("positive_from"))
-    return map_nodes(scores, lambda path, node: with_ranks(path, node, question.estimator, options))
+    return map_nodes(scores, lambda path, node: swapping.with_ranks(path, node, question.estimator, options))
 
 
 def on_common_items(scores: Scores, missing: str) -> Scores:
@@ -307,7 +282,7 @@ def on_common_items(scores: Scores, missing: str) -> Scores:
         by_any = is_scored.any(MODEL)
         counts = dask.compute((is_common & by_any).sum().data, by_any.sum().data)
         hidden = node.assign(score=node["score"].where(is_common)).drop_vars("n_missing", errors="ignore")
-        return hidden.assign_attrs(dict(zip((COMPARED, SCORED), map(int, counts), strict=True)))
+        return hidden.assign_attrs(dict(zip((designs.COMPARED, designs.SCORED), map(int, counts), strict=True)))
 
     return map_nodes(scores, hide)
 
@@ -315,4 +290,8 @@ def on_common_items(scores: Scores, missing: str) -> Scores:
 def _counts_of_items(data: Scores) -> dict[str, int]:
     """Return how many items of all data sets together were compared and scored, if they were counted."""
     nodes = [node for _, node in nodes_of(data)]
-    return {name: sum(node.attrs[name] for node in nodes) for name in (COMPARED, SCORED) if name in nodes[0].attrs}
+    return {
+        name: sum(node.attrs[name] for node in nodes)
+        for name in (designs.COMPARED, designs.SCORED)
+        if name in nodes[0].attrs
+    }

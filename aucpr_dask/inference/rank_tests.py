@@ -9,14 +9,7 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.results import provenance
-from aucpr_dask.inference import grids, units
-from aucpr_dask.inference.covarying import OTHER_MODEL
-from aucpr_dask.inference.designs import unit_names
-from aucpr_dask.inference.paired_samples import PairedSample
-from aucpr_dask.inference.pairs import all_pairs, holm, wilcoxon_p_values
-from aucpr_dask.inference.questions import answer
-from aucpr_dask.inference.samples import DATASET
-from aucpr_dask.inference.units import Floats
+from aucpr_dask.inference import covarying, designs, grids, paired_samples, pairs, questions, samples, units
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.terms import MODEL, Scores
@@ -27,7 +20,7 @@ DRAWS, PRIOR_WEIGHT = 10_000, 0.5  # of the posterior of signed ranks; of one mo
 def friedman(
     data: Scores,
     *,
-    over: str = DATASET,
+    over: str = samples.DATASET,
     posthoc: str = "nemenyi",
     estimator: str | None = None,
     level: float = 0.95,
@@ -85,10 +78,10 @@ def friedman(
         "seed": seed,
     }
     question = ComparisonOptions(method="wilcoxon", incomplete=incomplete, **asked).checked()
-    return answer(data, question, options, lambda sample: _tested(sample, posthoc))
+    return questions.answer(data, question, options, lambda sample: _tested(sample, posthoc))
 
 
-def _tested(sample: PairedSample, posthoc: str) -> xr.Dataset:
+def _tested(sample: paired_samples.PairedSample, posthoc: str) -> xr.Dataset:
     from scipy import stats
 
     values, question = sample.estimates.values, sample.question
@@ -99,18 +92,18 @@ def _tested(sample: PairedSample, posthoc: str) -> xr.Dataset:
     test = stats.friedmanchisquare(*values)
     rank = stats.rankdata(-values, axis=0).mean(axis=1)
     unit = np.sqrt(n_models * (n_models + 1) / (6 * n_units))
-    first, second = all_pairs(n_models)
+    first, second = pairs.all_pairs(n_models)
     apart = np.abs(rank[first] - rank[second])
     if posthoc == "nemenyi":
         distances, place = np.unique(apart, return_inverse=True)
         adjusted = stats.studentized_range.sf(distances / unit * np.sqrt(2), n_models, np.inf)[place]
     else:
-        adjusted = holm(wilcoxon_p_values(values, first, second))
+        adjusted = pairs.holm(pairs.wilcoxon_p_values(values, first, second))
     p_adjusted = np.ones((n_models, n_models))
     p_adjusted[first, second] = p_adjusted[second, first] = adjusted
     margin = question.equivalence or 0.0
     difference = values[:, None] - values[None]
-    both = (MODEL, OTHER_MODEL)
+    both = (MODEL, covarying.OTHER_MODEL)
     counts = {"wins": difference > margin, "ties": abs(difference) <= margin, "losses": difference < -margin}
     groups = _groups(rank, p_adjusted > 1 - question.level)
     distance = stats.studentized_range.ppf(question.level, n_models, np.inf) / np.sqrt(2) * unit
@@ -125,7 +118,7 @@ def _tested(sample: PairedSample, posthoc: str) -> xr.Dataset:
             **{name: (both, is_so.sum(axis=2)) for name, is_so in counts.items()},
             **{name: (MODEL, group) for name, group in zip(("first_group", "last_group"), groups, strict=True)},
         },
-        coords={MODEL: sample.labels, OTHER_MODEL: sample.labels},
+        coords={MODEL: sample.labels, covarying.OTHER_MODEL: sample.labels},
     )
     if question.equivalence is not None:
         shares = np.tile([0.0, 1.0, 0.0], (n_models, n_models, 1))
@@ -136,12 +129,12 @@ def _tested(sample: PairedSample, posthoc: str) -> xr.Dataset:
         found["probability"] = ((*both, grids.OUTCOME), shares)
         found = found.assign_coords({grids.OUTCOME: list(grids.COORDINATES[grids.OUTCOME])})
     facts = {"method": "friedman", "posthoc": posthoc, "over": sample.sampling.dim, "level": question.level}
-    names = unit_names(str(sample.sampling.dim), sample.node.attrs)
+    names = designs.unit_names(str(sample.sampling.dim), sample.node.attrs)
     design = f"sample: {n_units} {names[n_units != 1]}; fixed: the {n_models} models, which all enter the ranks"
     return found.assign_attrs({"design": design} | provenance(sample.node, facts))
 
 
-def _groups(rank: Floats, alike: Any) -> tuple[Any, Any]:
+def _groups(rank: units.Floats, alike: Any) -> tuple[Any, Any]:
     """Return the first and last of the longest runs of neighbours, all alike, that each model is in."""
     order = np.argsort(rank, kind="stable")
     runs: list[range] = []
@@ -157,7 +150,7 @@ def _groups(rank: Floats, alike: Any) -> tuple[Any, Any]:
     return first, last
 
 
-def _signed_ranks(difference: Floats, margin: float, weight: Floats) -> Floats:
+def _signed_ranks(difference: units.Floats, margin: float, weight: units.Floats) -> units.Floats:
     """Return how often better, equivalent or worse has most of the weight of all means of two differences."""
     values = np.append(0.0, difference)
     means = (values[:, None] + values) / 2

@@ -14,16 +14,11 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, brief
-from aucpr_dask.evaluation.arrays import takes_arrays
-from aucpr_dask.evaluation.results import groups_as_data_sets
-from aucpr_dask.inference import families, pairs
-from aucpr_dask.inference.designs import RANDOM_EFFECTS, UNIT_RESAMPLES
+from aucpr_dask.evaluation import arrays, results
+from aucpr_dask.inference import designs, families, grouped, paired_samples, pairs, samples
 from aucpr_dask.inference.families import JointReplicates
-from aucpr_dask.inference.grouped import answered_by_groups, has_groups
 from aucpr_dask.inference.methods import Influence, SignFlips, resample_units
-from aucpr_dask.inference.paired_samples import PairedSample, annotate
 from aucpr_dask.inference.questions import answer, with_default_method
-from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.inference.units import Floats, Indices
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.terms import BOUND, MODEL, QUERY, Scores
@@ -32,7 +27,7 @@ ONLY_OF_COMPARISONS = ("adjust", "equivalence", "baseline", "chunk")
 RANKING_METHODS = ("sign_flip", "bootstrap_t", "bootstrap", "influence")
 
 
-@takes_arrays
+@arrays.takes_arrays
 def rank(
     data: Scores,
     *,
@@ -98,18 +93,18 @@ def rank(
         allowed, remedy = ", ".join(map(repr, RANKING_METHODS)), "give one of these, or leave it out"
         raise InvalidInputError("unknown method for ranks", "option 'method'", brief(method), allowed, remedy)
     question = ComparisonOptions.among(locals())
-    if has_groups(data, by):
-        if over != DATASET or by is not None:
+    if grouped.has_groups(data, by):
+        if over != samples.DATASET or by is not None:
             asked = partial(answer, question=question, options=options, reply=ranks_of, without=ONLY_OF_COMPARISONS)
-            return answered_by_groups(data, by, lambda tree, joint: asked(tree, joint=joint), question)
-        data = groups_as_data_sets(data)
+            return grouped.answered_by_groups(data, by, lambda tree, joint: asked(tree, joint=joint), question)
+        data = results.groups_as_data_sets(data)
     found = answer(data, question, options, ranks_of, without=ONLY_OF_COMPARISONS)
-    if with_default_method(data, question, options).method == RANDOM_EFFECTS:
+    if with_default_method(data, question, options).method == designs.RANDOM_EFFECTS:
         found.attrs["design"] += "; by sign flips: ranks need joint replicates, which random effects (compare) lack"
     return found
 
 
-def ranks_of(sample: PairedSample) -> xr.Dataset:
+def ranks_of(sample: paired_samples.PairedSample) -> xr.Dataset:
     """Return what :func:`rank` says of one sample."""
     from scipy.stats import rankdata  # its import takes half a second
 
@@ -134,14 +129,14 @@ def ranks_of(sample: PairedSample) -> xr.Dataset:
         },
         coords={MODEL: sample.labels},
     )
-    return annotate(ranks, sample, n_groups=len(sets.groups), quantile=sets.quantile)
+    return paired_samples.annotate(ranks, sample, n_groups=len(sets.groups), quantile=sets.quantile)
 
 
-def _replicates(sample: PairedSample) -> JointReplicates:
+def _replicates(sample: paired_samples.PairedSample) -> JointReplicates:
     """Return replicates around the estimates: those of the method, or the bootstrap of the same units."""
     method, estimates, question = sample.method, sample.estimates, sample.question
     if isinstance(method, SignFlips):
-        n_resamples = question.n_resamples or UNIT_RESAMPLES
+        n_resamples = question.n_resamples or designs.UNIT_RESAMPLES
         return resample_units(estimates.values, estimates.units, method.goal, n_resamples, question.seed).sample
     if method.sample is None:
         raise TypeError("this method has no replicates")

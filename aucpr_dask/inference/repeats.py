@@ -16,11 +16,10 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.inference import pairs
+from aucpr_dask.inference import pairs, units
 from aucpr_dask.inference.covarying import OF_REPEAT, OTHER_MODEL, covariances, squares_of_differences
 from aucpr_dask.inference.methods import Goal, Pairs, Student, student_pairs
 from aucpr_dask.inference.samples import AVERAGED, REPLICATE, chosen, mean_of_known
-from aucpr_dask.inference.units import Floats, Indices
 from aucpr_dask.schema.terms import FOLD, MODEL, N_FOLDS, REPEAT, RESAMPLE
 
 
@@ -84,11 +83,11 @@ def areas_of_folds(node: xr.Dataset, path: str = "") -> xr.Dataset:
 class CorrectedStudent(Student):
     """Nadeau and Bengio's t test over the areas of J folds, whose training parts overlap."""
 
-    def __init__(self, values: Floats, n_folds: int, goal: Goal) -> None:
+    def __init__(self, values: units.Floats, n_folds: int, goal: Goal) -> None:
         super().__init__(values, goal)
         self.stretch = math.sqrt(1 + values.shape[1] / (n_folds - 1))  # of s / sqrt(J): the test part over the rest
 
-    def pairs(self, first: Indices, second: Indices) -> Pairs:
+    def pairs(self, first: units.Indices, second: units.Indices) -> Pairs:
         """Student's t with ``s^2 (1 / J + 1 / (k - 1))``."""
         error = self.stretch * pairs.errors_from_units(self.values, first, second)
         return student_pairs(first, second, self.mean[first] - self.mean[second], error, self.degrees, self.goal)

@@ -9,9 +9,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.alignment import clusters_of
-from aucpr_dask.evaluation.api import evaluate_dataset
-from aucpr_dask.evaluation.request import drawn_unit
+from aucpr_dask.evaluation import alignment, api, request
 from aucpr_dask.inference.methods import POSITIVE, RANK, SWAPPED
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, QUERY
@@ -26,12 +24,12 @@ def with_ranks(path: str, scores: xr.Dataset, estimator: str | None, options: Ma
     _refuse_others(path, scores, estimator, options)
     reading = {name: value for name, value in options.items() if name != "unit"}
     checked = EvaluationOptions.of(estimators=("average_precision",), intervals=(), **reading)
-    result = evaluate_dataset(scores, path, checked)
+    result = api.evaluate_dataset(scores, path, checked)
     label = scores["label"].load()
     is_judged = (label >= 0) if checked.unjudged == "drop" else (label > -2)
     kept = scores.isel({ITEM: np.flatnonzero(is_judged)})
-    by_cluster = drawn_unit(options.get("unit"), scores) == "clusters"
-    together = clusters_of(kept, path).values if by_cluster else np.arange(kept.sizes[ITEM])
+    by_cluster = request.drawn_unit(options.get("unit"), scores) == "clusters"
+    together = alignment.clusters_of(kept, path).values if by_cluster else np.arange(kept.sizes[ITEM])
     ranks = rankdata(kept["score"].transpose(MODEL, ITEM).values, axis=1)  # average ranks, as swaps need
     return result.assign(
         {
