@@ -360,6 +360,8 @@ def test_repeats_are_averaged(tmp_path: Path) -> None:
     result = ap.evaluate(scores)
     page = ap.report(result, tmp_path / "r.html").read_text()
     assert f"{float(ap.aggregate(result)['estimate'].max()):.4f}" in page
+    (by_scores,) = written(result, tmp_path, scores=scores).data["sections"][0]["estimators"][0]["comparisons"]
+    assert by_scores["method"] == "influence"
 
 
 def test_signature_and_command_have_the_options_of_the_record() -> None:

@@ -20,15 +20,11 @@ from aucpr_dask import errors
 from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError, bad_argument, few
 from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.progress.showing import reporting_if
-from aucpr_dask.schema.checks import choose, require
-from aucpr_dask.schema.estimators import estimator_names
+from aucpr_dask.schema import checks, estimators
 from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, REPEAT, Scores, check_node_name
-from aucpr_dask.scores.chunks import Region
+from aucpr_dask.scores import chunks, store, validate
 from aucpr_dask.scores.importing.files import OnProgress, write_blocks
-from aucpr_dask.scores.store import open_scores
-from aucpr_dask.scores.validate import with_label_of_each_class
-from aucpr_dask.storage.stores import refuse_finished
-from aucpr_dask.storage.urls import is_remote, revealed
+from aucpr_dask.storage import stores, urls
 
 Splits: TypeAlias = list[tuple[np.ndarray, np.ndarray]]  # of one repetition: rows to fit to, rows to score
 RESPONSES = ("predict_proba", "decision_function")
@@ -67,7 +63,7 @@ def scorer(estimator: str = "average_precision", *, positive: Any = None, **opti
     array([0.81, 0.88, 0.53])
     """
     make_scorer = _sklearn("metrics").make_scorer
-    (name,) = estimator_names(estimator)
+    (name,) = estimators.estimator_names(estimator)
     given = options if positive is None else options | {"pos_label": positive}
     return make_scorer(area, response_method=RESPONSES[::-1], estimator=name, **given)
 
@@ -176,10 +172,10 @@ def from_sklearn(
     array([0.76, 0.75])
     """
     if response is not None:
-        choose(RESPONSES, response, "response")
-    choose(ON_ERROR, on_error, "on_error")
+        checks.choose(RESPONSES, response, "response")
+    checks.choose(ON_ERROR, on_error, "on_error")
     if url is not None:
-        refuse_finished(url, overwrite=overwrite)
+        stores.refuse_finished(url, overwrite=overwrite)
     if y is not None:
         if isinstance(data, Mapping):
             received, remedy = "y next to several data sets", 'give {"name": (X, y), ...}'
@@ -204,7 +200,7 @@ def from_sklearn(
         templates = {name: source.template(list(models)) for name, source in sources.items()}
         done, total = itertools.count(1), len(models) * len(named)
 
-        def block(source: _DataSet, region: Region) -> dict[str, np.ndarray]:
+        def block(source: _DataSet, region: chunks.Region) -> dict[str, np.ndarray]:
             parts = []
             for name in list(models)[region[0]]:
                 parts.append(asked.scores(name, source))
@@ -219,7 +215,7 @@ def from_sklearn(
             )
             if kept is not None:
                 shutil.rmtree(kept, ignore_errors=True)
-            return open_scores(url)
+            return store.open_scores(url)
         scored = {
             name: one.assign(score=(one["score"].dims, block(sources[name], (slice(None),))["score"]))
             for name, one in templates.items()
@@ -277,9 +273,9 @@ def _responses(models: Mapping[str, Any], responses: Sequence[str], *, fitted: b
 
 def _folder_beside(url: str | Path | None) -> Path | None:
     """Return where scores are kept until a store is finished: next to it, if that is on this machine."""
-    if url is None or is_remote(url):
+    if url is None or urls.is_remote(url):
         return None
-    place = Path(revealed(url))
+    place = Path(urls.revealed(url))
     return place.with_name(f".{place.name}.classifiers")
 
 
@@ -324,7 +320,7 @@ class _Classifiers:
         """Return the function that fits and scores; it reads what it returned before for an equal classifier."""
         if self.kept is None:
             return _fit_and_score
-        joblib = require("joblib", "sklearn")
+        joblib = checks.require("joblib", "sklearn")
         try:
             joblib.hash(classifier)
         except (AttributeError, PicklingError, TypeError):  # one with a lambda has no digest to find it by
@@ -438,7 +434,7 @@ class _DataSet:
         index = getattr(self.features, "index", None)
         names = list(index) if index is not None and not callable(index) else list(range(n_items))
         items = {} if names == list(range(n_items)) else {ITEM: [str(name) for name in names]}
-        return with_label_of_each_class(xr.Dataset(variables, coords=items | lead))  # type: ignore[return-value]
+        return validate.with_label_of_each_class(xr.Dataset(variables, coords=items | lead))  # type: ignore[return-value]
 
 
 def _positive_class(classes: np.ndarray, positive: Any, where: str) -> Any:
@@ -503,4 +499,4 @@ def _where(name: str) -> str:
 
 
 def _sklearn(module: str) -> Any:
-    return require(f"sklearn.{module}", "sklearn")
+    return checks.require(f"sklearn.{module}", "sklearn")

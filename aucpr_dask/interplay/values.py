@@ -19,25 +19,12 @@ from aucpr_dask.evaluation.results import KIND, provenance
 from aucpr_dask.inference.designs import estimators_of
 from aucpr_dask.interplay.value_columns import asks_for_direction, is_no_value, no_values_by_number
 from aucpr_dask.interplay.value_tables import MODELS, REPEATS, TOPICS, VALUE, Table, tables_of, usual
-from aucpr_dask.schema import checks, options
-from aucpr_dask.schema.terms import (
-    LOWER,
-    MEASURE,
-    MODEL,
-    QUERY,
-    UNIT,
-    Sentences,
-    check_names,
-    in_words,
-    plural,
-    with_plain_names,
-    with_stored_names,
-)
+from aucpr_dask.schema import checks, options, terms
 from aucpr_dask.scores.importing.files import count, unknown_column
 from aucpr_dask.scores.importing.tables import PANDAS_INDEX
 from aucpr_dask.storage.stores import create_store
 
-ROLES = (MODEL, QUERY, MEASURE)
+ROLES = (terms.MODEL, terms.QUERY, terms.MEASURE)
 REPEAT = "repeat"
 UNITS = dict.fromkeys(TOPICS, "query") | {"topic": "topic", "topic_id": "topic"}
 UNITS |= {
@@ -48,9 +35,9 @@ UNITS |= {
 UNITS |= {"task_name": "task", "doc_id": "document", "sample_id": "sample", "example_id": "example"}
 UNITS |= dict.fromkeys(("dataset", "dataset_name", "data_set"), "data set")
 COLUMNS = {
-    MODEL: MODELS,
-    QUERY: tuple(UNITS),
-    MEASURE: (MEASURE, "metric", "estimator"),
+    terms.MODEL: MODELS,
+    terms.QUERY: tuple(UNITS),
+    terms.MEASURE: (terms.MEASURE, "metric", "estimator"),
     VALUE: (VALUE, "score", "estimate"),
 }
 """The names by which columns are found that are not named."""
@@ -141,9 +128,9 @@ def from_values(
     >>> aucpr_dask.aggregate(values).attrs["design"]
     'sample: topics with a value (up to 2); fixed: the 2 models; no interval from fewer than 3'
     """
-    given = {MODEL: model, QUERY: query, MEASURE: measure, VALUE: value}
+    given = {terms.MODEL: model, terms.QUERY: query, terms.MEASURE: measure, VALUE: value}
     named = {role: None if name is None else checks.text(name, role) for role, name in given.items()}
-    check_names([name for name in named.values() if name is not None], "the names of columns")
+    terms.check_names([name for name in named.values() if name is not None], "the names of columns")
     chosen = _Chosen(named, options.columns(exclude, "exclude"), options.columns(include, "include"))
     lower = None if lower_is_better is None else options.columns_or_truth(lower_is_better, "lower_is_better")
     parts = [_cells(one, chosen) for one in tables_of(table, separator)]
@@ -151,7 +138,7 @@ def from_values(
         where = f"the table of values{f', {table}' if isinstance(table, str | Path) else ''}"
         raise InvalidInputError("there are no values", where, "no rows", "a row or more", "check what wrote the table")
     cells, averaged = _averaged(pd.concat([part.cells for part in parts]))
-    own = str(getattr(table, "attrs", {}).get(UNIT, parts[0].word))
+    own = str(getattr(table, "attrs", {}).get(terms.UNIT, parts[0].word))
     left_out = list(dict.fromkeys(f"{name} ({why})" for part in parts for name, why in part.left_out.items()))
     facts = {"columns_left_out": left_out or None, "averaged_over": averaged}
     result = _result(cells, own if unit_name is None else checks.text(unit_name, "unit_name"), facts)
@@ -186,34 +173,34 @@ def _cells(table: Table, chosen: _Chosen) -> _Part:
     if twice := [name for name, number in Counter(of.values()).items() if number > 1]:
         received = ", ".join(f"{role}={name!r}" for role, name in of.items() if name in twice)
         raise InvalidInputError("one column cannot be two things", table.name, received, "a column each")
-    if MODEL in of and QUERY not in of and named[VALUE] is None and table.frame[of[MODEL]].is_unique:
+    if terms.MODEL in of and terms.QUERY not in of and named[VALUE] is None and table.frame[of[terms.MODEL]].is_unique:
         of.pop(VALUE, None)  # beside tasks, a column of scores is another task, or their mean
     repeats = [name for name in columns if name.lower() in REPEATS and name not in (*of.values(), *chosen.include)]
     free = [of[VALUE]] if VALUE in of else [name for name in columns if name not in (*of.values(), *repeats, "")]
     free = [name for name in free if not name.startswith(PANDAS_INDEX)]
     without = [role for role in ROLES if role not in of]
     heading = None if VALUE in of else next(iter(without), None)
-    unknown = [role for role in without if role not in (heading, MEASURE)]
+    unknown = [role for role in without if role not in (heading, terms.MEASURE)]
     if unknown or not free or (heading is None and VALUE not in of):
         raise _unclear(unknown or [VALUE], columns, table, are_headed=heading is not None)
-    left_out = _no_tasks(table, free, chosen.include) if heading == QUERY and len(table.frame) else {}
+    left_out = _no_tasks(table, free, chosen.include) if heading == terms.QUERY and len(table.frame) else {}
     free = [name for name in free if name not in left_out]
     known: dict[str, Any] = {role: table.names(of[role]) for role in ROLES if role in of}
-    if MEASURE in without and heading != MEASURE:
-        known[MEASURE] = named[MEASURE] or _measure_of(of.get(VALUE, VALUE))
+    if terms.MEASURE in without and heading != terms.MEASURE:
+        known[terms.MEASURE] = named[terms.MEASURE] or _measure_of(of.get(VALUE, VALUE))
     known[REPEAT] = [" ".join(one) for one in zip(*map(table.names, repeats), strict=True)] if repeats else ""
     parts = []
     for name in free:
         headed = {} if heading is None else {heading: name}
         cells = known | headed | {VALUE: table.numbers(name), "column": name, "row": table.row}
         parts.append(pd.DataFrame(cells, index=table.frame.index))
-    given = of.get(QUERY, QUERY)
-    word = UNITS.get(usual(given), in_words(given) if named[QUERY] else QUERY)
+    given = of.get(terms.QUERY, terms.QUERY)
+    word = UNITS.get(usual(given), terms.in_words(given) if named[terms.QUERY] else terms.QUERY)
     all_cells = pd.concat(parts).assign(repeats=", ".join(repeats))
-    if named[MEASURE] not in (None, of.get(MEASURE)):
-        measure = checks.choose(tuple(all_cells[MEASURE].unique()), named[MEASURE], MEASURE)
-        all_cells = all_cells[all_cells[MEASURE] == measure]
-    return _Part(all_cells, word, free if heading == QUERY else [], left_out)
+    if named[terms.MEASURE] not in (None, of.get(terms.MEASURE)):
+        measure = checks.choose(tuple(all_cells[terms.MEASURE].unique()), named[terms.MEASURE], terms.MEASURE)
+        all_cells = all_cells[all_cells[terms.MEASURE] == measure]
+    return _Part(all_cells, word, free if heading == terms.QUERY else [], left_out)
 
 
 def _no_tasks(table: Table, columns: Sequence[str], include: Sequence[str]) -> dict[str, str]:
@@ -259,12 +246,12 @@ def _directed(result: xr.Dataset, lower: bool | tuple[str, ...] | None, tasks: S
             raise InvalidInputError(what, "option 'lower_is_better'", few(map(repr, asked)), allowed, remedy)
         return result
     if isinstance(lower, bool):
-        return result.assign_attrs({LOWER: measures}) if lower else result
-    if unknown := [name for name in lower if name not in (*measures, *map(str, result[QUERY].values))]:
-        raise unknown_column(unknown[0], [*measures, *map(str, result[QUERY].values)], "option 'lower_is_better'")
+        return result.assign_attrs({terms.LOWER: measures}) if lower else result
+    if unknown := [name for name in lower if name not in (*measures, *map(str, result[terms.QUERY].values))]:
+        raise unknown_column(unknown[0], [*measures, *map(str, result[terms.QUERY].values)], "option 'lower_is_better'")
     negated = [name for name in lower if name not in measures]
-    sign = xr.where(result[QUERY].isin(negated), -1.0, 1.0)
-    facts = {LOWER: [name for name in lower if name in measures], "negated": negated}
+    sign = xr.where(result[terms.QUERY].isin(negated), -1.0, 1.0)
+    facts = {terms.LOWER: [name for name in lower if name in measures], "negated": negated}
     oriented = result.assign(estimate=(result["estimate"] * sign).assign_attrs(result["estimate"].attrs))
     return oriented.assign_attrs({name: names for name, names in facts.items() if names})
 
@@ -273,13 +260,13 @@ def _column(columns: Sequence[str], role: str, name: str | None, table: Table) -
     """Return the column of a role: the named one, or the first with a usual name."""
     if name in columns:
         return name
-    if name is not None and role != MEASURE:  # which may be the name of the one measure
+    if name is not None and role != terms.MEASURE:  # which may be the name of the one measure
         raise unknown_column(name, columns, table.name)
     by_usual = {usual(column): column for column in reversed(columns)}
     if found := next((by_usual[usual(one)] for one in COLUMNS[role] if usual(one) in by_usual), None):
         return found
     # "org/model" or "Model (link)": one column of different names, one of whose words is usual
-    wordy = [column for column in columns if role == MODEL and {*re.split("[^a-z]+", column.lower())} & {*MODELS}]
+    wordy = [column for column in columns if role == terms.MODEL and {*re.split("[^a-z]+", column.lower())} & {*MODELS}]
     wordy = [column for column in wordy if table.is_text(column) and table.frame[column].is_unique]
     return wordy[0] if len(wordy) == 1 or {*wordy} & {*columns[:1]} else None
 
@@ -294,10 +281,10 @@ def _unclear(
 ) -> InvalidInputError:
     """Return the error for a table whose columns do not say what its cells are."""
     remedy = f"name it: {', '.join(f'{role}=... (--{role})' for role in roles)}"
-    if are_headed and roles == [QUERY]:  # values are headed by models or by queries, and the rows may be either
-        roles = [MODEL, QUERY]
+    if are_headed and roles == [terms.QUERY]:  # values are headed by models or by queries, and the rows may be either
+        roles = [terms.MODEL, terms.QUERY]
         remedy = "say what a row is: model=... or query=... (--model, --query); an index is a column if it has a name"
-    nouns = {MODEL: "models", QUERY: "queries, topics, tasks or data sets", VALUE: "values"}
+    nouns = {terms.MODEL: "models", terms.QUERY: "queries, topics, tasks or data sets", VALUE: "values"}
     what = f"there is no column of {' or of '.join(nouns[role] for role in roles)}"
     received = f"columns {few(map(repr, columns))}"
     allowed = "; ".join(f"for {nouns[role]} one of {', '.join(map(repr, COLUMNS[role]))}" for role in roles)
@@ -310,12 +297,12 @@ def _result(cells: pd.DataFrame, unit: str, more: Mapping[str, Any]) -> xr.Datas
     values = np.full([len(index) for index in labels.values()], np.nan)
     values[tuple(index.get_indexer(cells[role]) for role, index in labels.items())] = cells[VALUE]
     names = {role: index.to_numpy() for role, index in labels.items()}
-    result = with_plain_names(xr.Dataset({"estimate": (ROLES, values)}, names))
+    result = terms.with_plain_names(xr.Dataset({"estimate": (ROLES, values)}, names))
     result["estimate"].attrs |= {"description": "Value of a measure.", "units": "1"}
-    facts: dict[str, Any] = {UNIT: checks.text(unit, "unit")}
-    if len(labels[MEASURE]) == 1:
-        facts = {MEASURE: labels[MEASURE][0]} | facts
-        result = result.isel({MEASURE: 0}, drop=True)
+    facts: dict[str, Any] = {terms.UNIT: checks.text(unit, "unit")}
+    if len(labels[terms.MEASURE]) == 1:
+        facts = {terms.MEASURE: labels[terms.MEASURE][0]} | facts
+        result = result.isel({terms.MEASURE: 0}, drop=True)
     return result.assign_attrs(provenance(result, facts, more))
 
 
@@ -334,7 +321,7 @@ def _refuse_repeated(cells: pd.DataFrame, names: list[str]) -> None:
 
 
 @dataclass(frozen=True)
-class ValuesSummary(Sentences):
+class ValuesSummary(terms.Sentences):
     """The counts of an import of values."""
 
     models: int
@@ -347,7 +334,7 @@ class ValuesSummary(Sentences):
     notes: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        units = plural(self.unit)
+        units = terms.plural(self.unit)
         said = f"{count(self.models, 'model')}, {count(self.units, self.unit, units)}, {', '.join(self.measures)}"
         taken = [f"  models: {few(self.model_names, 8)}", f"  {units}: {few(self.unit_names, 8)}"]
         missing = [f"{count(self.missing, 'value')} missing"] if self.missing else []
@@ -356,11 +343,11 @@ class ValuesSummary(Sentences):
 
 def notes_of(values: xr.Dataset) -> list[str]:
     """Say what became of the columns of a table that are not values as they stand."""
-    attrs, unit = values.attrs, plural(str(values.attrs.get(UNIT, QUERY)))
+    attrs, unit = values.attrs, terms.plural(str(values.attrs.get(terms.UNIT, terms.QUERY)))
     said = {
         "columns_left_out": f"not taken as {unit}: {{}}; include= (--include) takes one in",
         "averaged_over": "averaged over {}",
-        LOWER: "less is better: {}",
+        terms.LOWER: "less is better: {}",
         "negated": "negated, because less is better: {}",
     }
     listed = {name: attrs[name] for name in said if name in attrs}
@@ -369,10 +356,12 @@ def notes_of(values: xr.Dataset) -> list[str]:
 
 def save_values(values: xr.Dataset, url: str | Path, *, overwrite: bool = False) -> ValuesSummary:
     """Write what :func:`from_values` returns to a store that :func:`aucpr_dask.open_result` opens."""
-    pending = create_store(url, with_stored_names(values, is_result=True), KIND, overwrite=overwrite)
+    pending = create_store(url, terms.with_stored_names(values, is_result=True), KIND, overwrite=overwrite)
     with pending.writing():
         pending.commit()
     sizes, missing = values.sizes, int(values["estimate"].isnull().sum())
-    models, units = ([str(name) for name in values[dim].values] for dim in (MODEL, QUERY))
-    unit, measures = str(values.attrs[UNIT]), estimators_of(values)
-    return ValuesSummary(sizes[MODEL], sizes[QUERY], unit, measures, missing, models, units, notes_of(values))
+    models, units = ([str(name) for name in values[dim].values] for dim in (terms.MODEL, terms.QUERY))
+    unit, measures = str(values.attrs[terms.UNIT]), estimators_of(values)
+    return ValuesSummary(
+        sizes[terms.MODEL], sizes[terms.QUERY], unit, measures, missing, models, units, notes_of(values)
+    )

@@ -20,13 +20,9 @@ from typing import Any
 import numpy as np
 
 from aucpr_dask.errors import AucprError, FileFormatError, InvalidInputError, few
-from aucpr_dask.schema.checks import HIGHEST_GRADE
-from aucpr_dask.schema.terms import PADDING
-from aucpr_dask.scores.importing.files import FilePath, reading
-from aucpr_dask.scores.importing.table_files import EXACT_REMEDY
-from aucpr_dask.storage.backends import open_backend
-from aucpr_dask.storage.documents import check_plain_arrays
-from aucpr_dask.storage.urls import is_remote
+from aucpr_dask.schema import checks, terms
+from aucpr_dask.scores.importing import files, table_files
+from aucpr_dask.storage import backends, documents, urls
 
 MORE_THAN_NUMBERS = "the file holds more than its own numbers and text"
 
@@ -55,7 +51,7 @@ class Npz:
                 raise ValueError(f"{len(names)} arrays, where the archive states {stated}")
             return names
 
-    def header(self, name: FilePath) -> tuple[tuple[int, ...], np.dtype]:
+    def header(self, name: files.FilePath) -> tuple[tuple[int, ...], np.dtype]:
         """Return the shape and the type of an array."""
         member = f"{self._check(name)}.npy"
         with _zip_errors(self.path), zipfile.ZipFile(self.path) as archive, archive.open(member) as stream:
@@ -67,14 +63,14 @@ class Npz:
                 raise ValueError(f"array {str(name)!r} should have {promised:,} bytes, but has {max(0, held):,}")
         return shape, dtype
 
-    def load(self, name: FilePath) -> np.ndarray:
+    def load(self, name: files.FilePath) -> np.ndarray:
         """Return an array."""
         self.header(name)
         with _zip_errors(self.path), np.load(self.path, allow_pickle=False) as arrays:
             array: np.ndarray = arrays[str(name)]
             return array
 
-    def _check(self, name: FilePath) -> str:
+    def _check(self, name: files.FilePath) -> str:
         if str(name) not in (names := self.names()):
             remedy = "name it: score=, label= (--score, --label)"
             raise FileFormatError("there is no such array in the file", self.path, repr(name), few(names), remedy)
@@ -105,12 +101,12 @@ class Npy:
         """Return no names."""
         return []
 
-    def header(self, name: FilePath) -> tuple[tuple[int, ...], np.dtype]:
+    def header(self, name: files.FilePath) -> tuple[tuple[int, ...], np.dtype]:
         """Return the shape and the type of an array."""
         array = self.load(name)
         return array.shape, array.dtype
 
-    def load(self, name: FilePath) -> np.ndarray:
+    def load(self, name: files.FilePath) -> np.ndarray:
         """Return an array, mapped to memory."""
         path = Path(name)
         try:
@@ -183,14 +179,14 @@ def as_scores(array: np.ndarray, where: object = None) -> np.ndarray:
         large = array[np.abs(scores) >= 2**53]
         if bad := next((number for number in large.tolist() if number != float(number)), None):
             what = "an integer score cannot be a float64 without rounding"
-            raise FileFormatError(what, where, bad, remedy=EXACT_REMEDY)
+            raise FileFormatError(what, where, bad, remedy=table_files.EXACT_REMEDY)
     return scores
 
 
 def as_labels(array: np.ndarray, where: object = None) -> np.ndarray:
     """Return labels as int8; raise if one is not a whole number from -2 to 127."""
     if array.dtype.kind in "iubf":
-        good = (array >= PADDING) & (array <= HIGHEST_GRADE) & (array == np.rint(array))
+        good = (array >= terms.PADDING) & (array <= checks.HIGHEST_GRADE) & (array == np.rint(array))
         if good.all():
             return array.astype(np.int8)
         received = f"{int((~good).sum())} others, first {array[~good].flat[0]}"
@@ -203,13 +199,13 @@ def as_labels(array: np.ndarray, where: object = None) -> np.ndarray:
 # --- netCDF, HDF5 and Zarr --------------------------------------------------------------------------------------
 
 
-def engine_of(path: FilePath) -> str:
+def engine_of(path: files.FilePath) -> str:
     """Return the engine with which xarray is to open `path`, by its content: xarray would try any that is installed."""
     url = os.fspath(path)
-    if is_remote(url) or any((Path(url) / name).is_file() for name in _ZARR_DOCUMENTS):
+    if urls.is_remote(url) or any((Path(url) / name).is_file() for name in _ZARR_DOCUMENTS):
         return "zarr"
     if Path(url).is_file():
-        with reading(Path(url)) as stream:
+        with files.reading(Path(url)) as stream:
             head = stream.read(4)
         for magic, engine in _ENGINES.items():
             if head.startswith(magic):
@@ -221,20 +217,20 @@ def engine_of(path: FilePath) -> str:
     raise FileFormatError("xarray cannot open this", path, received, "Zarr, netCDF or HDF5", remedy)
 
 
-def check_source(path: FilePath, engine: str) -> None:
+def check_source(path: files.FilePath, engine: str) -> None:
     """Raise if reading `path` could run code or lead to other files."""
     if engine == "zarr":
-        check_plain_arrays(dict(_zarr_documents(path)), path)
-    elif engine in ("h5netcdf", "netcdf4") and not is_remote(os.fspath(path)):
+        documents.check_plain_arrays(dict(_zarr_documents(path)), path)
+    elif engine in ("h5netcdf", "netcdf4") and not urls.is_remote(os.fspath(path)):
         _check_hdf5(path)
 
 
-def _zarr_documents(path: FilePath) -> Iterator[tuple[str, dict[str, Any]]]:
+def _zarr_documents(path: files.FilePath) -> Iterator[tuple[str, dict[str, Any]]]:
     import zarr
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of types that Zarr may change; nothing is written here
-        root = zarr.open(open_backend(os.fspath(path), read_only=True), mode="r")
+        root = zarr.open(backends.open_backend(os.fspath(path), read_only=True), mode="r")
         if isinstance(root, zarr.Group):
             for name, node in root.members(max_depth=None):
                 yield name, node.metadata.to_dict()
@@ -276,7 +272,7 @@ with h5py.File(sys.argv[1], "r") as file:
 PATIENCE = 120.0  # seconds
 
 
-def _check_hdf5(path: FilePath) -> None:
+def _check_hdf5(path: files.FilePath) -> None:
     """Raise if an HDF5 file leads elsewhere, or if reading what it says of itself does not end, or crashes."""
     try:
         import h5py

@@ -17,27 +17,14 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few, lacks
-from aucpr_dask.schema.terms import (
-    DEFAULT_DIMS,
-    FOLD,
-    ITEM,
-    MODEL,
-    PADDING,
-    QUERY,
-    REPEAT,
-    SCORE_VARIABLES,
-    Scores,
-    check_node_name,
-)
+from aucpr_dask.schema import terms
 from aucpr_dask.scores.appending import FILL, place_for
 from aucpr_dask.scores.chunks import Region
 from aucpr_dask.scores.importing import array_files, files
 from aucpr_dask.scores.importing.array_files import Arrays, Npy, as_labels, as_scores, float_type
 from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress
 from aucpr_dask.scores.store import save_scores
-from aucpr_dask.storage.backends import open_backend
-from aucpr_dask.storage.stores import unnamed_arrays
-from aucpr_dask.storage.urls import concealed, is_remote
+from aucpr_dask.storage import backends, stores, urls
 
 DEFAULT_MODELS = "models"
 _SAMPLE_DIMENSION = "sample_dimension"
@@ -122,9 +109,9 @@ def import_arrays(
         groups = {"cluster": cluster and _on_this_machine(cluster), "fold": fold and _on_this_machine(fold)}
         sources = {}
         for name, file in files.reported(listed.items(), on_progress, "reading labels"):
-            sources[check_node_name(name, file)] = _describe(file, score, label, models, dims, groups)
+            sources[terms.check_node_name(name, file)] = _describe(file, score, label, models, dims, groups)
         templates = {name: source.template for name, source in sources.items()}
-        template: Scores = xr.DataTree.from_dict(templates) if len(listed) > 1 else next(iter(templates.values()))
+        template: terms.Scores = xr.DataTree.from_dict(templates) if len(listed) > 1 else next(iter(templates.values()))
         by_path = sources if len(listed) > 1 else {"": next(iter(sources.values()))}
 
         def open_node(path: str) -> Callable[[Region], dict[str, np.ndarray]]:
@@ -136,7 +123,7 @@ def import_arrays(
 
 def _on_this_machine(name: FilePath) -> FilePath:
     """Return the name of an array, or the path of its file on this machine."""
-    return files.local_copy(name) if is_remote(os.fspath(name)) else name
+    return files.local_copy(name) if urls.is_remote(os.fspath(name)) else name
 
 
 # --- data sets --------------------------------------------------------------------------------------------------
@@ -151,17 +138,17 @@ class _Axes:
     @property
     def stacked(self) -> list[str]:
         """The axes that become the models, ``model`` first."""
-        return sorted((dim for dim in self.sizes if dim not in self.ranked), key=lambda dim: dim != MODEL)
+        return sorted((dim for dim in self.sizes if dim not in self.ranked), key=lambda dim: dim != terms.MODEL)
 
     @property
     def labelled(self) -> dict[str, int]:
         """The axes of labels that all models share, in the order of the file."""
-        return {dim: size for dim, size in self.sizes.items() if dim in (QUERY, ITEM)}
+        return {dim: size for dim, size in self.sizes.items() if dim in (terms.QUERY, terms.ITEM)}
 
     @property
     def ranked(self) -> dict[str, int]:
         """The other axes, in the order of the store: repeats are kept where there are no queries."""
-        kept = (QUERY, ITEM) if QUERY in self.sizes else (REPEAT, ITEM)
+        kept = (terms.QUERY, terms.ITEM) if terms.QUERY in self.sizes else (terms.REPEAT, terms.ITEM)
         return {dim: self.sizes[dim] for dim in kept if dim in self.sizes}
 
     def take(self, array: np.ndarray, region: Region) -> np.ndarray:
@@ -176,7 +163,9 @@ class _Axes:
 
     def model_names(self, names: Sequence[str], score: str) -> list[str]:
         """Return the names of the stacked models, such as ``rf_100 size=0``."""
-        parts = [names if dim == MODEL else [f"{dim}={i}" for i in range(self.sizes[dim])] for dim in self.stacked]
+        parts = [
+            names if dim == terms.MODEL else [f"{dim}={i}" for i in range(self.sizes[dim])] for dim in self.stacked
+        ]
         return [" ".join(one) for one in product(*parts)] if parts else [score]
 
 
@@ -194,7 +183,7 @@ class _Source:
     def open(self, *, negate: bool) -> Callable[[Region], dict[str, np.ndarray]]:
         """Read the file; return the function that makes its blocks."""
         scores = self.arrays.load(self.score)
-        labels = self.arrays.load(self.label) if MODEL in self.template["label"].dims else None
+        labels = self.arrays.load(self.label) if terms.MODEL in self.template["label"].dims else None
 
         def block(region: Region) -> dict[str, np.ndarray]:
             score = as_scores(self.axes.take(scores, region))
@@ -221,17 +210,17 @@ def _describe(
     score_type = float_type(dtype, where)
     if dtype.kind in "iu" and dtype.itemsize == 8:
         as_scores(arrays.load(scores), where)
-    names = _model_names(arrays, models, axes.sizes.get(MODEL, 0))
-    coords = {MODEL: axes.model_names(names, path.stem if isinstance(arrays, Npy) else score)}
-    full = {MODEL: len(coords[MODEL])} | axes.ranked
+    names = _model_names(arrays, models, axes.sizes.get(terms.MODEL, 0))
+    coords = {terms.MODEL: axes.model_names(names, path.stem if isinstance(arrays, Npy) else score)}
+    full = {terms.MODEL: len(coords[terms.MODEL])} | axes.ranked
     variables: dict[str, Any] = {"score": (tuple(full), da.zeros(tuple(full.values()), dtype=score_type, chunks=-1))}
     where = f"{path}, array {str(label)!r}"
     labels = as_labels(arrays.load(label), where)
-    n_items = int((labels != PADDING).sum())
+    n_items = int((labels != terms.PADDING).sum())
     labelled = axes.labelled
     if labels.shape == tuple(labelled.values()):
         variables["label"] = xr.Variable(tuple(labelled), labels).transpose(*(d for d in axes.ranked if d in labelled))
-    elif labels.shape == shape and REPEAT not in axes.ranked:
+    elif labels.shape == shape and terms.REPEAT not in axes.ranked:
         variables["label"] = (tuple(full), da.zeros(tuple(full.values()), dtype=np.int8, chunks=-1))
     else:
         received = f"labels of shape {labels.shape}, scores ({', '.join(axes.sizes)}) of shape {shape}"
@@ -247,15 +236,15 @@ def _describe(
 
 def _check_dims(dims: str | Sequence[str] | None, shape: tuple[int, ...], path: Path) -> tuple[str, ...]:
     if dims is None:
-        named = DEFAULT_DIMS.get(len(shape), ())
+        named = terms.DEFAULT_DIMS.get(len(shape), ())
     else:
         named = tuple(name.strip() for name in (dims.split(",") if isinstance(dims, str) else dims))
-    if len(named) == len(shape) and ITEM in named and len(set(named)) == len(named) and all(named):
+    if len(named) == len(shape) and terms.ITEM in named and len(set(named)) == len(named) and all(named):
         return named
     what = "these are not names for the axes of the scores"
     received = f"dims ({', '.join(named)}) for an array of shape {shape}"
-    allowed = f"{len(shape)} different names, one of them {ITEM!r}; {MODEL!r} and {QUERY!r} have their meaning, "
-    allowed += f"{REPEAT!r} is kept without queries; others are stacked into the models"
+    allowed = f"{len(shape)} different names, one of them {terms.ITEM!r}; {terms.MODEL!r} and {terms.QUERY!r} have "
+    allowed += f"their meaning, {terms.REPEAT!r} is kept without queries; others are stacked into the models"
     remedy = "pass dims=(...) (--dims), for example model,repeat,item"
     raise InvalidInputError(what, path, received, allowed, remedy)
 
@@ -268,7 +257,7 @@ def _model_names(arrays: Arrays, models: str | Sequence[str] | None, n_models: i
     names = _strings(arrays.load(models)) if isinstance(models, str) else [str(name) for name in models]
     if len(names) != n_models:
         what = "the number of model names does not match the scores"
-        allowed = f"{n_models} names, one for each place on the axis {MODEL!r}"
+        allowed = f"{n_models} names, one for each place on the axis {terms.MODEL!r}"
         raise AlignmentError(what, arrays.path, f"{len(names)} names", allowed)
     return names
 
@@ -280,7 +269,7 @@ def _strings(array: np.ndarray) -> list[str]:
 def _groups(arrays: Arrays, name: FilePath, job: str, axes: _Axes) -> tuple[tuple[str, ...], np.ndarray]:
     """Return the dimensions and values of ``cluster`` or ``fold``."""
     values = np.asarray(arrays.load(name))
-    if job == FOLD and REPEAT in axes.ranked and values.shape == tuple(axes.ranked.values()):
+    if job == terms.FOLD and terms.REPEAT in axes.ranked and values.shape == tuple(axes.ranked.values()):
         return tuple(axes.ranked), values
     for dim, size in axes.ranked.items():
         if values.shape == (size,):
@@ -361,10 +350,10 @@ def import_xarray(
             has = (name for dataset in groups.values() for name in dataset.data_vars)
             remedy = "say which one holds the scores: rename={'NAME': 'score'}"
             raise lacks("no variable is called 'score'", path, has, remedy)
-        scores: Scores = nodes[""] if set(nodes) == {""} else xr.DataTree.from_dict(nodes)
+        scores: terms.Scores = nodes[""] if set(nodes) == {""} else xr.DataTree.from_dict(nodes)
         progress = on_progress and partial(on_progress, "writing blocks")
         save_scores(scores, place, overwrite=overwrite, on_progress=progress)
-        unknown = {str(name) for dataset in renamed.values() for name in dataset.data_vars} - set(SCORE_VARIABLES)
+        unknown = {str(name) for dataset in renamed.values() for name in dataset.data_vars} - set(terms.SCORE_VARIABLES)
         notes = [f"variables left out: {few(sorted(unknown))}"] if unknown else []
         if left_out := [name or "/" for name in groups if name not in nodes]:
             notes.append(f"groups without scores, left out: {few(left_out)}")
@@ -382,7 +371,7 @@ def _opened(
     except MemoryError:
         raise
     except AucprError as error:
-        if (name := concealed(os.fspath(path))) in str(error):
+        if (name := urls.concealed(os.fspath(path))) in str(error):
             raise
         raise error.with_part("file", name) from error.__cause__
     except Exception as error:  # chunks are read late
@@ -406,9 +395,9 @@ def _open(
         try:
             engine = engine or array_files.engine_of(path)
             array_files.check_source(path, engine)
-            if engine == "zarr" and (arrays := unnamed_arrays(os.fspath(path))):
+            if engine == "zarr" and (arrays := stores.unnamed_arrays(os.fspath(path))):
                 return xr.DataTree(_with_dims(arrays, dims, rename or {}, path))
-            tree = _open_tree(concealed(os.fspath(path)), engine, {} if isinstance(chunks, str) else chunks)
+            tree = _open_tree(urls.concealed(os.fspath(path)), engine, {} if isinstance(chunks, str) else chunks)
         except (AucprError, MemoryError):
             raise
         except Exception as error:  # of a damaged file, readers raise anything
@@ -430,7 +419,7 @@ def _with_dims(
     shape = arrays[roles["score"]].shape if "score" in roles else ()
     if dims is None:
         what, allowed = "the arrays of this Zarr store have no names of dimensions", "arrays that xarray opens"
-        usual = ",".join(DEFAULT_DIMS.get(len(shape), DEFAULT_DIMS[2]))
+        usual = ",".join(terms.DEFAULT_DIMS.get(len(shape), terms.DEFAULT_DIMS[2]))
         remedy = f"name the axes of the scores: dims={usual!r} (--dims {usual})"
         raise FileFormatError(what, path, few(f"{name} {one.shape}" for name, one in arrays.items()), allowed, remedy)
     sizes = dict(zip(_check_dims(dims, shape, Path(path)), shape, strict=True)) if shape else {}
@@ -438,11 +427,11 @@ def _with_dims(
     for role, name in roles.items():
         array = arrays[name]
         own: list[tuple[str, ...]] = [tuple(sizes)] if role == "score" else [(role,)] if role in sizes else []
-        own += SCORE_VARIABLES[role].dims if role in SCORE_VARIABLES else []
+        own += terms.SCORE_VARIABLES[role].dims if role in terms.SCORE_VARIABLES else []
         fitting = [one for one in own if tuple(sizes.get(dim) for dim in one) == array.shape]
         if fitting:
             variables[name] = fitting[0], da.from_zarr(array) if len(array.shape) > 1 else array[...]
-        elif role in SCORE_VARIABLES:
+        elif role in terms.SCORE_VARIABLES:
             what, received = f"{name!r} does not fit the scores", f"shape {array.shape}, next to scores {sizes}"
             raise AlignmentError(
                 what, path, received, None, "name the axes of the scores in their order: dims (--dims)"
@@ -450,7 +439,7 @@ def _with_dims(
     return xr.Dataset(variables)
 
 
-def open_zarr(url: str, chunks: Any) -> Scores:
+def open_zarr(url: str, chunks: Any) -> terms.Scores:
     """Open a Zarr store that another program wrote: its groups with scores, as they are."""
     tree = _open(url, "zarr", chunks=chunks)
     nodes = {group.path.strip("/"): group.to_dataset() for group in tree.subtree if "score" in group.data_vars}
@@ -458,13 +447,13 @@ def open_zarr(url: str, chunks: Any) -> Scores:
         raise lacks(
             "no variable is called 'score'", url, tree.data_vars, "rename={'NAME': 'score'} (--rename NAME=score)"
         )
-    known = {name: one[[key for key in one.data_vars if key in SCORE_VARIABLES]] for name, one in nodes.items()}
+    known = {name: one[[key for key in one.data_vars if key in terms.SCORE_VARIABLES]] for name, one in nodes.items()}
     return known[""] if set(known) == {""} else xr.DataTree.from_dict(known)
 
 
 def _open_tree(path: str, engine: str, chunks: Any) -> xr.DataTree:
-    if is_remote(path):
-        backend: Any = open_backend(path, read_only=True)
+    if urls.is_remote(path):
+        backend: Any = backends.open_backend(path, read_only=True)
         return xr.open_datatree(backend, engine=engine, chunks=chunks)
     try:
         return xr.open_datatree(path, engine=engine, chunks=chunks)
@@ -489,11 +478,11 @@ def _rename(dataset: xr.Dataset, rename: Mapping[str, str]) -> xr.Dataset:
 def _tidy(dataset: xr.Dataset, path: FilePath) -> xr.Dataset:
     """Return the known variables of a data set in the contract's types and order of dimensions."""
     dataset = _from_ragged(dataset, path)
-    known = [name for name in dataset.data_vars if name in SCORE_VARIABLES]
+    known = [name for name in dataset.data_vars if name in terms.SCORE_VARIABLES]
     dataset = dataset[known]
-    if ITEM in dataset.dims and any(variable.chunks for variable in dataset.values()):
-        dataset = dataset.chunk({ITEM: -1})
-    dataset = dataset.transpose(*(dim for dim in (MODEL, QUERY, ITEM) if dim in dataset.dims), ...)
+    if terms.ITEM in dataset.dims and any(variable.chunks for variable in dataset.values()):
+        dataset = dataset.chunk({terms.ITEM: -1})
+    dataset = dataset.transpose(*(dim for dim in (terms.MODEL, terms.QUERY, terms.ITEM) if dim in dataset.dims), ...)
     for name, convert, dtype in (
         ("score", as_scores, float_type(dataset["score"].dtype, path)),
         ("label", as_labels, np.dtype(np.int8)),
@@ -502,7 +491,7 @@ def _tidy(dataset: xr.Dataset, path: FilePath) -> xr.Dataset:
             dataset[name] = xr.apply_ufunc(
                 convert, dataset[name], dask="parallelized", output_dtypes=[dtype], keep_attrs=True
             )
-    small = [name for name in dataset.data_vars if not {MODEL, ITEM} <= set(dataset[name].dims)]
+    small = [name for name in dataset.data_vars if not {terms.MODEL, terms.ITEM} <= set(dataset[name].dims)]
     return dataset.assign({name: dataset[name].load() for name in small})
 
 
@@ -520,9 +509,11 @@ def _from_ragged(dataset: xr.Dataset, path: FilePath) -> xr.Dataset:
         length = dataset.sizes.get(sample, "there is no such dimension")
         allowed = f"one such variable along the queries, that sums to the length of {sample!r}: {length}"
         raise FileFormatError("this is not a CF contiguous ragged array", where, received, allowed)
-    dataset = dataset.drop_vars(counters).rename({counter.dims[0]: QUERY} if counter.dims[0] in dataset.dims else {})
-    if QUERY not in dataset.coords and counter.dims[0] in counter.coords:
-        dataset = dataset.assign_coords({QUERY: counter[counter.dims[0]].values})
+    dataset = dataset.drop_vars(counters).rename(
+        {counter.dims[0]: terms.QUERY} if counter.dims[0] in dataset.dims else {}
+    )
+    if terms.QUERY not in dataset.coords and counter.dims[0] in counter.coords:
+        dataset = dataset.assign_coords({terms.QUERY: counter[counter.dims[0]].values})
     # A coordinate along the samples would clash with the padded items.
     dataset = dataset.drop_vars([name for name, along in dataset.coords.items() if sample in along.dims])
     longest = int(counts.max(initial=0))
@@ -533,10 +524,10 @@ def _from_ragged(dataset: xr.Dataset, path: FilePath) -> xr.Dataset:
                 variable.chunk({sample: -1}) if variable.chunks else variable,
                 kwargs={"counts": counts, "fill": FILL.get(str(name), 0)},
                 input_core_dims=[[sample]],
-                output_core_dims=[[QUERY, ITEM]],
+                output_core_dims=[[terms.QUERY, terms.ITEM]],
                 dask="parallelized",
                 output_dtypes=[variable.dtype],
-                dask_gufunc_kwargs={"output_sizes": {QUERY: len(counts), ITEM: longest}},
+                dask_gufunc_kwargs={"output_sizes": {terms.QUERY: len(counts), terms.ITEM: longest}},
             )
     return dataset
 

@@ -24,18 +24,8 @@ from typing import IO, Any, AnyStr, NoReturn, TypeVar
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import (
-    AlignmentError,
-    AucprError,
-    FileFormatError,
-    InvalidInputError,
-    brief,
-    did_you_mean,
-    few,
-    printable,
-)
-from aucpr_dask.schema.checks import require
-from aucpr_dask.schema.terms import ITEM, MODEL, PADDING, QUERY, Scores, Sentences, nodes_of
+from aucpr_dask import errors
+from aucpr_dask.schema import checks, terms
 from aucpr_dask.scores.chunks import Region
 from aucpr_dask.storage.urls import concealed, is_remote
 
@@ -55,7 +45,7 @@ MOST_SUGGESTIONS = 3
 
 
 @dataclass(frozen=True)
-class ImportSummary(Sentences):
+class ImportSummary(terms.Sentences):
     """The counts of an import, and notes on what was left out, repeated or missing.
 
     `queries` are summed over the data sets, and `items`, without padding, over data sets and queries; if models have
@@ -72,22 +62,22 @@ class ImportSummary(Sentences):
         counts = [count(self.models, "model"), count(self.items, "item"), count(self.datasets, "data set")]
         if self.queries:
             counts.insert(1, count(self.queries, "query", "queries"))
-        return "\n  note: ".join([", ".join(counts), *map(printable, self.notes)])
+        return "\n  note: ".join([", ".join(counts), *map(errors.printable, self.notes)])
 
 
-def summarize(scores: Scores, items: int, notes: Sequence[str] = ()) -> ImportSummary:
+def summarize(scores: terms.Scores, items: int, notes: Sequence[str] = ()) -> ImportSummary:
     """Return the summary of the data sets that `scores` describes, of `items` items in total."""
-    nodes = [dataset for _, dataset in nodes_of(scores)]
-    models = {str(name) for dataset in nodes for name in dataset[MODEL].values}
-    n_queries = sum(dataset.sizes.get(QUERY, 0) for dataset in nodes)
+    nodes = [dataset for _, dataset in terms.nodes_of(scores)]
+    models = {str(name) for dataset in nodes for name in dataset[terms.MODEL].values}
+    n_queries = sum(dataset.sizes.get(terms.QUERY, 0) for dataset in nodes)
     return ImportSummary(len(models), n_queries, items, len(nodes), tuple(notes))
 
 
 def count_items(dataset: xr.Dataset) -> int:
     """Return the number of items that are not padding, by the labels, or without labels by the scores' shape."""
     if "label" in dataset:
-        return int((dataset["label"] != PADDING).sum())
-    return int(np.prod([dataset.sizes[dim] for dim in (QUERY, ITEM) if dim in dataset["score"].dims]))
+        return int((dataset["label"] != terms.PADDING).sum())
+    return int(np.prod([dataset.sizes[dim] for dim in (terms.QUERY, terms.ITEM) if dim in dataset["score"].dims]))
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
@@ -98,23 +88,25 @@ def count(number: int, one: str, many: str | None = None) -> str:
 def closest(name: str, names: Iterable[str]) -> str:
     """Return the names most similar to `name`, or the first few if none is similar."""
     listed = list(names)
-    return few(difflib.get_close_matches(name, listed, n=MOST_SUGGESTIONS, cutoff=0.5) or listed)
+    return errors.few(difflib.get_close_matches(name, listed, n=MOST_SUGGESTIONS, cutoff=0.5) or listed)
 
 
-def unknown_column(name: str, columns: Sequence[str], where: object) -> InvalidInputError:
+def unknown_column(name: str, columns: Sequence[str], where: object) -> errors.InvalidInputError:
     """Return the error for a column that a table does not have."""
     otherwise = "check the name, or the separator" if len(columns) == 1 else "give one of these names"
     parts = [part.strip() for part in str(name).split(",")]
     is_list = len(parts) > 1 and {*parts} <= {*columns}
-    remedy = "repeat the option for each name" if is_list else did_you_mean(str(name), columns, otherwise)
-    return InvalidInputError("there is no such column", where, brief(name), closest(str(name), columns), remedy)
+    remedy = "repeat the option for each name" if is_list else errors.did_you_mean(str(name), columns, otherwise)
+    return errors.InvalidInputError(
+        "there is no such column", where, errors.brief(name), closest(str(name), columns), remedy
+    )
 
 
 def bad_line(
     what: str, path: object, line: int, received: object, allowed: str | None = None, remedy: str | None = None
-) -> FileFormatError:
+) -> errors.FileFormatError:
     """Return the error for a line of a file that is not as it should be."""
-    return FileFormatError(what, f"{path}, line {line}", received, allowed, remedy)
+    return errors.FileFormatError(what, f"{path}, line {line}", received, allowed, remedy)
 
 
 def reported(items: Collection[_Item], on_progress: OnProgress | None, what: str) -> Iterator[_Item]:
@@ -127,7 +119,7 @@ def reported(items: Collection[_Item], on_progress: OnProgress | None, what: str
 
 def write_blocks(
     url: str | Path,
-    template: Scores,
+    template: terms.Scores,
     open_node: Callable[[str], Callable[[Region], dict[str, np.ndarray]]],
     *,
     overwrite: bool,
@@ -137,7 +129,7 @@ def write_blocks(
     from aucpr_dask.scores.store import ScoreWriter  # with Zarr, which reading tables does without
 
     writer = ScoreWriter(url, template, overwrite=overwrite)
-    parts = [(path, region) for path, _ in nodes_of(template) for region in writer.regions(path)]
+    parts = [(path, region) for path, _ in terms.nodes_of(template) for region in writer.regions(path)]
     opened = None
     for path, region in reported(parts, on_progress, "writing blocks"):
         if path != opened:  # one node at a time is open
@@ -156,7 +148,7 @@ def find_files(paths: FilePath | Sequence[FilePath], what: str) -> list[Path]:
     found = [file for path in listed for file in _files_at(path, what)]
     if not found:
         where, allowed = "the files to read", "one or more paths"
-        raise InvalidInputError(f"no {what} was named", where, repr(listed), allowed, "name the files")
+        raise errors.InvalidInputError(f"no {what} was named", where, repr(listed), allowed, "name the files")
     return found
 
 
@@ -181,12 +173,12 @@ def _files_at(path: FilePath, what: str) -> list[Path]:
         is_store = (place / "zarr.json").exists()
     except OSError as error:  # a name too long for a file
         remedy = "check the path"
-        raise InvalidInputError(
-            f"no {what} here", brief(path), error.strerror, "files, folders, or patterns", remedy
+        raise errors.InvalidInputError(
+            f"no {what} here", errors.brief(path), error.strerror, "files, folders, or patterns", remedy
         ) from error
     if is_store:
         remedy = "open it: aucpr_dask.open_result or aucpr_dask.open_scores"
-        raise InvalidInputError("this is a store, not a file to import", path, "a Zarr store", what, remedy)
+        raise errors.InvalidInputError("this is a store, not a file to import", path, "a Zarr store", what, remedy)
     if place.is_dir():
         found = sorted(_files_in(place))
     else:
@@ -194,7 +186,7 @@ def _files_at(path: FilePath, what: str) -> list[Path]:
     if not found:
         received = "a path or pattern that matches no file"
         allowed = "files, folders, or patterns that some files match"
-        raise InvalidInputError(f"no {what} here", path, received, allowed, "check the path")
+        raise errors.InvalidInputError(f"no {what} here", path, received, allowed, "check the path")
     return found
 
 
@@ -204,7 +196,7 @@ def _files_in(folder: Path) -> Iterator[Path]:
     def refuse(error: OSError) -> NoReturn:
         what, allowed = "this folder cannot be read as a whole", "files and folders that may be read"
         remedy = "name the files, or make all of them readable"
-        raise InvalidInputError(what, error.filename, error.strerror, allowed, remedy) from error
+        raise errors.InvalidInputError(what, error.filename, error.strerror, allowed, remedy) from error
 
     for place, folders, names in os.walk(folder, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -218,7 +210,7 @@ def _files_in(folder: Path) -> Iterator[Path]:
             # In a folder that somebody else packed, a link may point to any file of the user.
             if is_file and not (target := file.resolve()).is_relative_to(folder.resolve()):
                 what, remedy = "a link in this folder leads out of it", "remove it, or name the files if this is meant"
-                raise InvalidInputError(what, file, f"a link to {target}", remedy=f"{remedy}: {folder / '*'}")
+                raise errors.InvalidInputError(what, file, f"a link to {target}", remedy=f"{remedy}: {folder / '*'}")
             if is_file:
                 yield file
 
@@ -246,7 +238,7 @@ def named_files(
             name = "/".join([*_distinct_folders(file, alike[name]), name])
         if name in named:
             received, remedy = f"{named[name]} and {file}", "rename one of them, or leave it out"
-            raise AlignmentError(f"two files would both be the {what} {name!r}", None, received, remedy=remedy)
+            raise errors.AlignmentError(f"two files would both be the {what} {name!r}", None, received, remedy=remedy)
         named[name] = file
     return named
 
@@ -268,15 +260,15 @@ def reading(path: Path) -> Iterator[IO[bytes]]:
     try:
         with _OPENERS[compression_of(path)](path) as stream:
             yield stream
-    except AucprError:
+    except errors.AucprError:
         raise
     except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
         if isinstance(error, OSError) and error.errno is not None:
             received, remedy = error.strerror, "check the path"
-            raise InvalidInputError("the file cannot be read", path, received, remedy=remedy) from error
+            raise errors.InvalidInputError("the file cannot be read", path, received, remedy=remedy) from error
         is_truncated = isinstance(error, EOFError) or "truncated" in str(error).lower()
         what = f"the compressed file is {'truncated' if is_truncated else 'corrupt'}"
-        raise FileFormatError(
+        raise errors.FileFormatError(
             what, path, None if is_truncated else error, remedy="copy or download it again"
         ) from error
 
@@ -306,11 +298,11 @@ def _lines_at_once(stream: IO[AnyStr], path: Path) -> Iterator[list[AnyStr]]:
         yield [rest]
 
 
-def line_too_long(where: str) -> FileFormatError:
+def line_too_long(where: str) -> errors.FileFormatError:
     """Return the error for a line that is too long: compressed, it may be a small file."""
     received = f"more than {LONGEST_LINE:,} characters without an end of line"
     remedy = "check that this is a text file of lines"
-    return FileFormatError("the line is too long", where, received, remedy=remedy)
+    return errors.FileFormatError("the line is too long", where, received, remedy=remedy)
 
 
 class _Streams(io.RawIOBase):
@@ -353,7 +345,7 @@ def _open_streams(new: Callable[[], Any], path: Path) -> IO[bytes]:
 
 
 def _open_zstd(path: Path) -> IO[bytes]:
-    arrow = require("pyarrow", "parquet", path)
+    arrow = checks.require("pyarrow", "parquet", path)
     return io.BufferedReader(arrow.CompressedInputStream(arrow.OSFile(str(path)), "zstd"))
 
 
@@ -370,7 +362,7 @@ def compression_of(path: Path) -> str | None:
     """Return how a file is compressed, by its first bytes; refuse a suffix that promises a compression it lacks."""
     if path.exists() and not path.is_file():  # reading it may never end, and a pipe can be read only once
         remedy = "name one file in it" if path.is_dir() else "write it to a file first"
-        raise InvalidInputError("this is not a file", path, remedy=remedy)
+        raise errors.InvalidInputError("this is not a file", path, remedy=remedy)
     with path.open("rb") as stream:
         head = stream.read(8)
     found = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
@@ -380,7 +372,9 @@ def compression_of(path: Path) -> str | None:
     if promised and not found:
         received = f"first bytes {head!r}" if head else "an empty file"
         remedy = "copy it again, or drop the suffix if it is plain text"
-        raise FileFormatError(f"the file is named {path.suffix} but is not {promised}", path, received, remedy=remedy)
+        raise errors.FileFormatError(
+            f"the file is named {path.suffix} but is not {promised}", path, received, remedy=remedy
+        )
     return found
 
 

@@ -16,22 +16,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import (
-    AlignmentError,
-    ColumnWarning,
-    FileFormatError,
-    InvalidInputError,
-    clash,
-    did_you_mean,
-    few,
-)
+from aucpr_dask import errors
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import TableOptions
-from aucpr_dask.scores.chunks import Region
-from aucpr_dask.scores.importing import files
+from aucpr_dask.scores import chunks, importing, validate
 from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress, Spool, Spooled, unknown_column
 from aucpr_dask.scores.importing.table_files import MISSING_CELLS, Batch, Table, open_table
-from aucpr_dask.scores.validate import check_unique
 
 SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".parquet")
 
@@ -144,12 +134,12 @@ def import_table(
     from aucpr_dask.scores.appending import place_for  # with Zarr, which reading tables does without
 
     with place_for(url, overwrite=overwrite, append=append) as place, Spool() as spool:
-        tables = [open_table(file, separator) for file in files.find_files(paths, "table")]
+        tables = [open_table(file, separator) for file in importing.files.find_files(paths, "table")]
         template, nodes, notes = _read_tables(tables, options, spool, on_progress)
-        files.write_blocks(
+        importing.files.write_blocks(
             place, template, lambda path: nodes[path].block, overwrite=overwrite, on_progress=on_progress
         )
-    return files.summarize(template, sum(node.n_rows for node in nodes.values()), notes)
+    return importing.files.summarize(template, sum(node.n_rows for node in nodes.values()), notes)
 
 
 def scores_of_table(table: Table, options: TableOptions) -> terms.Scores:
@@ -158,7 +148,7 @@ def scores_of_table(table: Table, options: TableOptions) -> terms.Scores:
         template, nodes, notes = _read_tables([table], options, spool)
         if notes and not (options.models is None and len(notes) == 1):  # which says what was taken
             message = f"{table.path}: {'; '.join(notes)}; name the columns of scores by models=[...]"
-            warnings.warn(message, ColumnWarning, stacklevel=3)
+            warnings.warn(message, errors.ColumnWarning, stacklevel=3)
 
         def with_scores(path: str, described: xr.Dataset) -> xr.Dataset:
             score = described["score"]
@@ -174,34 +164,34 @@ def _read_tables(
     """Return a template of the store, the data sets by name, whose scores are in the spool, and notes."""
     if options.item is not None and options.query is not None:
         what = "item names cannot be combined with queries, which have their own items"
-        raise clash(what, "leave out item", "one of them", item=options.item, query=options.query)
+        raise errors.clash(what, "leave out item", "one of them", item=options.item, query=options.query)
     if options.repeat is not None and options.item is None:
         what = "items of repeats are matched by name, never by position"
         remedy = "name their column: item=... (--item); and queries as groups: by=[query, ...]"
-        raise clash(what, remedy, "repeat and item, without query", repeat=options.repeat, query=options.query)
+        raise errors.clash(what, remedy, "repeat and item, without query", repeat=options.repeat, query=options.query)
     if options.by and options.query is not None:
         what, remedy = "groups lie along the items, and each query has its own", "by=[query, ...], without query"
-        raise clash(what, remedy, "one of them", by=options.by, query=options.query)
+        raise errors.clash(what, remedy, "one of them", by=options.by, query=options.query)
     if taken := [name for name in options.by if name in (*terms.SCORE_VARIABLES, terms.MODEL, terms.ITEM)]:
         what, remedy = "these names are those of variables of scores", "rename the columns, or name them by their roles"
-        raise InvalidInputError(what, "argument 'by'", few(map(repr, taken)), "other names", remedy)
+        raise errors.InvalidInputError(what, "argument 'by'", errors.few(map(repr, taken)), "other names", remedy)
     _check_same_columns(tables)
     models, notes = _choose_models(tables[0], options)
     negated = _negated(models, options.negate)
     labels = _LabelReader(options.label, options.positive)
     nodes: dict[str, _Node] = defaultdict(lambda: _Node(spool))
     scored = np.zeros(len(models), bool)
-    for table in files.reported(tables, on_progress, "reading tables"):
+    for table in importing.files.reported(tables, on_progress, "reading tables"):
         for batch in table.batches([*options.roles, *models]):
             scores = _scores_of(batch, models, negated, options.dtype)
             scored |= ~np.isnan(scores).all(axis=1)
             _share_out(batch, scores, options, labels, nodes)
     labels.check_found(tables[0].path)
     if not nodes:
-        raise FileFormatError("the table has no rows", few(table.path for table in tables))
+        raise errors.FileFormatError("the table has no rows", errors.few(table.path for table in tables))
     if not scored.all():
-        notes.append(f"models without a score: {few(np.array(models, object)[~scored])}")
-    source = few(table.path.name for table in tables)
+        notes.append(f"models without a score: {errors.few(np.array(models, object)[~scored])}")
+    source = errors.few(table.path.name for table in tables)
     described = {name: node.lay_out(models, options.dtype, source) for name, node in nodes.items()}
     return described[""] if options.dataset is None else xr.DataTree.from_dict(described), nodes, notes
 
@@ -214,9 +204,9 @@ def _check_same_columns(tables: Sequence[Table]) -> None:
     for table in tables[1:]:
         if differing := expected ^ set(table.columns):
             where = f"{tables[0].path} and {table.path}"
-            received = f"only in one of them: {few(map(repr, sorted(differing)))}"
+            received = f"only in one of them: {errors.few(map(repr, sorted(differing)))}"
             remedy = "import them separately, or give them the same columns"
-            raise FileFormatError("these tables have different columns", where, received, remedy=remedy)
+            raise errors.FileFormatError("these tables have different columns", where, received, remedy=remedy)
 
 
 def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list[str]]:
@@ -231,9 +221,9 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
         models = [name for name in _matching(options.models, table.columns, table.path) if name not in excluded]
         if both := [name for name in models if name in others]:
             what = "a column cannot be both a model and something else"
-            allowed = f"columns other than {few(map(repr, others))}"
+            allowed = f"columns other than {errors.few(map(repr, others))}"
             remedy = "leave it out of models, or exclude it: exclude=[...] (--exclude)"
-            raise InvalidInputError(what, table.path, few(map(repr, both)), allowed, remedy)
+            raise errors.InvalidInputError(what, table.path, errors.few(map(repr, both)), allowed, remedy)
     else:
         free = [name for name in table.columns if name not in excluded and name not in others]
         named = [name for name in free if name and not name.startswith(PANDAS_INDEX)]
@@ -244,20 +234,19 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
         known = frozenset(numeric)
         left_out = [name for name in named if name not in known]
     if not models:
-        received = f"columns {few(map(repr, table.columns))}"
-        received += f", of which {few(map(repr, ids))} hold whole numbers, which may be no scores" if ids else ""
+        received = f"columns {errors.few(map(repr, table.columns))}"
+        received += f", of which {errors.few(map(repr, ids))} hold whole numbers, which may be no scores" if ids else ""
         allowed = "at least one column of numbers with a fraction, besides the label and what is excluded"
         remedy = "name the columns of scores: models=[...] (--models)"
-        raise InvalidInputError("no column is a model", table.path, received, allowed, remedy)
+        raise errors.InvalidInputError("no column is a model", table.path, received, allowed, remedy)
     notes = []
     if options.models is None:
-        notes.append(f"columns taken as models: {few(map(repr, models), MOST_COLUMNS)}")
+        notes.append(f"columns taken as models: {errors.few(map(repr, models), MOST_COLUMNS)}")
     if left_out:
-        notes.append(f"columns that are not numeric, left out: {few(map(repr, left_out), MOST_COLUMNS)}")
+        notes.append(f"columns that are not numeric, left out: {errors.few(map(repr, left_out), MOST_COLUMNS)}")
     if ids:
-        notes.append(
-            f"columns of whole numbers, or named like ids or weights, left out: {few(map(repr, ids), MOST_COLUMNS)}"
-        )
+        listed = errors.few(map(repr, ids), MOST_COLUMNS)
+        notes.append(f"columns of whole numbers, or named like ids or weights, left out: {listed}")
     return models, notes
 
 
@@ -339,7 +328,7 @@ class _LabelReader:
         """Raise if the positive value did not occur."""
         if self._positive is not None and not self._met_positive and self._negative is not None:
             where, received = f"{path}, column {self._column!r}", f"positive={self._positive!r}"
-            raise InvalidInputError("the positive label does not occur", where, received, repr(self._negative))
+            raise errors.InvalidInputError("the positive label does not occur", where, received, repr(self._negative))
 
     def _label_of(self, cell: str) -> int | None:
         text = cell.strip()
@@ -358,7 +347,7 @@ class _LabelReader:
             return terms.NEGATIVE
         return None
 
-    def _error(self, cell: str, where: str) -> FileFormatError:
+    def _error(self, cell: str, where: str) -> errors.FileFormatError:
         allowed = "1 positive, 0 negative, -1 unjudged, true, false"
         remedy = "recode the column, or leave out these rows"
         if cell.strip() in MISSING_CELLS:
@@ -369,13 +358,13 @@ class _LabelReader:
         elif not self._met_positive:
             what = f"no label before this row is {self._positive!r}, the positive one, and this is a second other value"
             allowed = f"{self._positive!r} (positive), and one other value"
-            remedy = did_you_mean(
+            remedy = errors.did_you_mean(
                 self._positive, [str(self._negative), cell.strip()], "name one that occurs: positive="
             )
         else:
             what = "this label is a third value"
             allowed = f"{self._positive!r} (positive) and {self._negative!r} (negative)"
-        return FileFormatError(what, where, repr(cell), allowed, remedy)
+        return errors.FileFormatError(what, where, repr(cell), allowed, remedy)
 
 
 def _number(text: str) -> float | None:
@@ -396,7 +385,7 @@ def _names(batch: Batch, column: str) -> Sequence[str]:
     names = batch.text(column)
     if "" in names:
         where = batch.where(list(names).index(""), column)
-        raise FileFormatError("the cell is empty", where, allowed="a name")
+        raise errors.FileFormatError("the cell is empty", where, allowed="a name")
     return names
 
 
@@ -414,7 +403,7 @@ def _weights_of(batch: Batch, column: str) -> np.ndarray:
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if bad.size:
         where, allowed = batch.where(int(bad[0]), column), "a finite number, not negative"
-        raise FileFormatError("this is not a weight", where, weights[bad[0]], allowed)
+        raise errors.FileFormatError("this is not a weight", where, weights[bad[0]], allowed)
     return weights
 
 
@@ -423,7 +412,7 @@ def _folds_of(batch: Batch, column: str) -> np.ndarray:
     bad = np.flatnonzero(folds != np.rint(folds))
     if bad.size:
         where = batch.where(int(bad[0]), column)
-        raise FileFormatError(
+        raise errors.FileFormatError(
             "this is not a fold", where, folds[bad[0]], "a whole number", "number the folds: 0, 1, ..."
         )
     return folds.astype(np.int64)
@@ -509,7 +498,7 @@ class _Node:
                 variables[role] = (of_scores if values.ndim > 1 else dims[:1], values)
         return xr.Dataset(variables, coords=coords, attrs={"source": source})
 
-    def block(self, region: Region) -> dict[str, np.ndarray]:
+    def block(self, region: chunks.Region) -> dict[str, np.ndarray]:
         """Return the scores of one region of the store."""
         models, *rest = region
         shape = tuple(part.stop - part.start for part in region)
@@ -531,9 +520,11 @@ class _Node:
             return cells[role]
         groups = pd.Series(cells[role]).groupby(cells["query"])
         if (several := np.flatnonzero(groups.nunique().to_numpy() > 1)).size:
-            received = f"several in {few(repr(list(self._queries)[place]) for place in several)}"
+            received = f"several in {errors.few(repr(list(self._queries)[place]) for place in several)}"
             remedy = f"leave out {role}, or query: the items of all queries are then ranked together"
-            raise AlignmentError(f"a query has one {role}, which its items share", where, received, remedy=remedy)
+            raise errors.AlignmentError(
+                f"a query has one {role}, which its items share", where, received, remedy=remedy
+            )
         return groups.first().to_numpy()
 
     def _in_repeats(self, cells: dict[str, np.ndarray], where: str) -> tuple[Any, Any, dict[str, np.ndarray]]:
@@ -546,13 +537,15 @@ class _Node:
             first, name = divmod(int(odd[0]), len(items))
             received = f"{n_rows[odd[0]]} rows of item {items[name]!r} in repeat {repeats[first]!r}"
             remedy = "drop the items that some repeat lacks; or name the column of data sets: dataset= (--data-set)"
-            raise AlignmentError("each repeat needs one row for each item", where, received, None, remedy)
+            raise errors.AlignmentError("each repeat needs one row for each item", where, received, None, remedy)
         for role, values in cells.items():
             grid = np.empty(self._shape, values.dtype)
             grid.reshape(-1)[self._place] = values
             if role != "fold" and (differs := (grid != grid[0]).any(axis=0)).any():
                 what = f"repeats differ in the {role} of an item"
-                raise AlignmentError(what, where, f"items {few(map(repr, items[differs]))}", "one value for each item")
+                raise errors.AlignmentError(
+                    what, where, f"items {errors.few(map(repr, items[differs]))}", "one value for each item"
+                )
             cells[role] = grid if role == "fold" else grid[0]
         return _numbers_or_words(repeats), items, cells
 
@@ -569,15 +562,15 @@ class _Node:
 
 def scores_of_files(paths: Sequence[FilePath], options: TableOptions) -> terms.Scores:
     """Return the models of a table; of several, the model of each, named by its file, matched by the names of items."""
-    listed = files.find_files(paths, "table")
+    listed = importing.files.find_files(paths, "table")
     if len(listed) == 1:
         return scores_of_table(open_table(listed[0], None), options)
     if options.item is None:
         received, allowed = f"{len(listed)} tables without a column of item names", "the column of item names"
         remedy = "name it: --item; or give one table with a column of scores for each model"
         what = "items of several tables are matched by name, never by position"
-        raise InvalidInputError(what, "option 'item'", received, allowed, remedy)
-    named = files.named_files(listed, SUFFIXES, "model", with_folders=True)
+        raise errors.InvalidInputError(what, "option 'item'", received, allowed, remedy)
+    named = importing.files.named_files(listed, SUFFIXES, "model", with_folders=True)
     parts = {name: _of_one_model(file, options) for name, file in named.items()}
     (first_name, first), *others = parts.items()
     aligned = [first, *(_aligned(part, first, f"{first_name} and {name}") for name, part in others)]
@@ -592,10 +585,10 @@ def scores_of_files(paths: Sequence[FilePath], options: TableOptions) -> terms.S
 def _of_one_model(file: Path, options: TableOptions) -> xr.Dataset:
     scores: xr.Dataset = scores_of_table(open_table(file, None), replace(options, dataset=None))  # type: ignore[assignment]
     if scores.sizes[terms.MODEL] != 1:
-        received = f"columns {few(map(repr, scores[terms.MODEL].values.tolist()))}"
+        received = f"columns {errors.few(map(repr, scores[terms.MODEL].values.tolist()))}"
         what, allowed = "each of several tables has the scores of one model", "one column of scores"
-        raise InvalidInputError(what, file, received, allowed, "name it: --score")
-    check_unique(scores.indexes[terms.ITEM], terms.ITEM, str(file))
+        raise errors.InvalidInputError(what, file, received, allowed, "name it: --score")
+    validate.check_unique(scores.indexes[terms.ITEM], terms.ITEM, str(file))
     return scores
 
 
@@ -604,10 +597,10 @@ def _aligned(part: xr.Dataset, first: xr.Dataset, where: str) -> xr.Dataset:
     items, own = first.indexes[terms.ITEM], part.indexes[terms.ITEM]
     allowed = "the same items, each with the same label, in any order"
     if len(different := items.symmetric_difference(own)):
-        received = f"only in one of them: {few(map(repr, different))}"
-        raise AlignmentError("two tables have different items", where, received, allowed, "correct one")
+        received = f"only in one of them: {errors.few(map(repr, different))}"
+        raise errors.AlignmentError("two tables have different items", where, received, allowed, "correct one")
     part = part.isel({terms.ITEM: own.get_indexer(items)})
     if (differs := (part["label"] != first["label"]).values).any():
-        received = f"other labels of {few(map(repr, items[differs]))}"
-        raise AlignmentError("two tables have different labels", where, received, allowed, "correct one")
+        received = f"other labels of {errors.few(map(repr, items[differs]))}"
+        raise errors.AlignmentError("two tables have different labels", where, received, allowed, "correct one")
     return part

@@ -15,20 +15,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from aucpr_dask.errors import InvalidInputError, bad_argument
 from aucpr_dask.evaluation.results import group_dims
 from aucpr_dask.inference.designs import direction, measured, unit_names
-from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.terms import (
-    BOUND,
-    BOUNDS,
-    CLASS,
-    METHOD,
-    MODEL,
-    QUERY,
-    RESAMPLE,
-    Scores,
-    in_words,
-    nodes_of,
-    percent,
-)
+from aucpr_dask.schema import checks, terms
 from aucpr_dask.view.plots import style, subjects
 from aucpr_dask.view.rankings import level_of, mean_of_classes, method_with_bounds
 from aucpr_dask.view.tables import distinct
@@ -63,12 +50,12 @@ def _estimates(
     """Return the estimates at a query, or their means over queries or classes."""
     name, node = subjects.at_estimator(result, estimator)
     label = measured(result.attrs, name)
-    has_classes = result.sizes.get(CLASS, 1) > 1
-    if is_mean and (has_classes or (QUERY in result.dims and query is None)):
+    has_classes = result.sizes.get(terms.CLASS, 1) > 1
+    if is_mean and (has_classes or (terms.QUERY in result.dims and query is None)):
         from aucpr_dask.inference.aggregating import aggregate
 
         if has_classes:
-            node, of = mean_of_classes(result, level_of(result)), f"{result.sizes[CLASS]:,} classes"
+            node, of = mean_of_classes(result, level_of(result)), f"{result.sizes[terms.CLASS]:,} classes"
         else:
             only = result[["estimate"]].assign_attrs(result.attrs)
             node = cast("xr.Dataset", aggregate(only, level=level_of(result)))
@@ -80,21 +67,21 @@ def _estimates(
             raise bad_argument("a mean has the interval of aggregate() only", "method", method, None, remedy)
     else:
         node = subjects.at_query(node, query, plot)
-    if MODEL not in node.dims:
-        node = node.expand_dims(MODEL)
+    if terms.MODEL not in node.dims:
+        node = node.expand_dims(terms.MODEL)
     interval, of = node.get("interval"), ""
-    if interval is not None and METHOD in interval.coords:
-        interval = interval if METHOD in interval.dims else interval.expand_dims(METHOD)
-        methods = subjects.names_of(interval.to_dataset(), METHOD)
-        method = method_with_bounds(interval) if method is None else choose(tuple(methods), method, "method")
+    if interval is not None and terms.METHOD in interval.coords:
+        interval = interval if terms.METHOD in interval.dims else interval.expand_dims(terms.METHOD)
+        methods = subjects.names_of(interval.to_dataset(), terms.METHOD)
+        method = method_with_bounds(interval) if method is None else checks.choose(tuple(methods), method, "method")
         if method is None:
             interval = None
         else:
-            interval, of = interval.isel({METHOD: methods.index(method)}), f" {in_words(method)}"
+            interval, of = interval.isel({terms.METHOD: methods.index(method)}), f" {terms.in_words(method)}"
     if interval is not None and not interval.notnull().any():
         interval = None
     if interval is not None:
-        label = f"{label}, {percent(level_of(node))}{of} interval"
+        label = f"{label}, {terms.percent(level_of(node))}{of} interval"
     node = node[["estimate", *(["replicate"] if plot == "replicates" else [])]].compute()
     return _Estimates(
         node, node["estimate"], None if interval is None else interval.compute(), label, direction(result.attrs, name)
@@ -103,9 +90,9 @@ def _estimates(
 
 def _queries(result: xr.Dataset, mean: xr.Dataset) -> str:
     """Return over how many queries means are taken, which differs if some are undefined."""
-    counts = np.unique(mean["n_queries"].values if "n_queries" in mean else result.sizes[QUERY])
+    counts = np.unique(mean["n_queries"].values if "n_queries" in mean else result.sizes[terms.QUERY])
     number = " to ".join(f"{count:,.0f}" for count in counts[[0, -1][: counts.size]])
-    return f"{number} {unit_names(QUERY, result.attrs)[int(counts[-1] != 1)]}"
+    return f"{number} {unit_names(terms.QUERY, result.attrs)[int(counts[-1] != 1)]}"
 
 
 class _Rows(NamedTuple):
@@ -116,7 +103,9 @@ class _Rows(NamedTuple):
 
     def draw_intervals(self, bounds: xr.DataArray, half: float = 0.0, **look: Any) -> None:
         """Draw the interval of each model, `half` wider at either end."""
-        lower, upper = (bounds.isel({MODEL: self.shown}).sel({BOUND: bound}).values for bound in BOUNDS)
+        lower, upper = (
+            bounds.isel({terms.MODEL: self.shown}).sel({terms.BOUND: bound}).values for bound in terms.BOUNDS
+        )
         if np.isfinite(lower).any() or np.isfinite(upper).any():
             self.ax.hlines(np.arange(len(self.shown)), lower - half, upper + half, **look)
 
@@ -155,7 +144,7 @@ def _rows(
 
 @style.plot
 def forest(
-    result: Scores,
+    result: terms.Scores,
     *,
     estimator: str | None = None,
     method: str | None = None,
@@ -195,7 +184,9 @@ def _mark_prevalence(ax: Axes, node: xr.Dataset, query: Any, estimator: str) -> 
     if node.attrs.get("prevalence") is not None:  # the reference prevalence, not that of the sample
         prevalence = np.array([node.attrs["prevalence"]], dtype=np.float64)
     elif (
-        "prevalence" not in node or node.sizes.get(CLASS, 1) > 1 or (QUERY in node["prevalence"].dims and query is None)
+        "prevalence" not in node
+        or node.sizes.get(terms.CLASS, 1) > 1
+        or (terms.QUERY in node["prevalence"].dims and query is None)
     ):
         return
     else:
@@ -214,7 +205,7 @@ def _mark_prevalence(ax: Axes, node: xr.Dataset, query: Any, estimator: str) -> 
 
 @style.plot
 def caterpillar(
-    result: Scores,
+    result: terms.Scores,
     *,
     estimator: str | None = None,
     method: str | None = None,
@@ -241,8 +232,8 @@ def caterpillar(
     if drawn.interval is not None and order.size:
         # Half a place more at either end, so that the interval of a single model can be seen.
         ends = np.concatenate([place[:1] - 0.5, place, place[-1:] + 0.5])
-        bounds = drawn.interval.isel({MODEL: np.concatenate([order[:1], order, order[-1:]])})
-        lower, upper = (bounds.sel({BOUND: bound}) for bound in BOUNDS)
+        bounds = drawn.interval.isel({terms.MODEL: np.concatenate([order[:1], order, order[-1:]])})
+        lower, upper = (bounds.sel({terms.BOUND: bound}) for bound in terms.BOUNDS)
         ax.fill_between(ends, lower, upper, color=style.SKY, alpha=0.5, linewidth=0, step="mid", label="interval")
     if order.size:
         ax.plot(place, drawn.estimate.values[order], color=style.BLACK, label="estimate")
@@ -272,7 +263,7 @@ def caterpillar(
 
 @style.plot
 def differences(
-    comparison: Scores,
+    comparison: terms.Scores,
     baseline: str | int | None = None,
     *,
     dataset: str | None = None,
@@ -294,7 +285,7 @@ def differences(
     """
     title, are_groups = (
         "",
-        dataset is None and any("difference" in node and group_dims(node) for _, node in nodes_of(comparison)),
+        dataset is None and any("difference" in node and group_dims(node) for _, node in terms.nodes_of(comparison)),
     )
     if are_groups:
         name, title, node = _groups_as_rows(comparison, baseline, models)
@@ -345,7 +336,7 @@ def differences(
 
 @style.plot
 def pairs(
-    comparison: Scores,
+    comparison: terms.Scores,
     *,
     dataset: str | None = None,
     models: Models | None = None,
@@ -370,7 +361,7 @@ def pairs(
     height = 0.6 + style.WIDTH_OF_CHARACTER * max(map(len, short), default=0)
     ax, shown = _rows(ax, node, order, models, top, subjects.title_of(comparison, path), height=height)
     across = list(range(len(others))) if other == "baseline" else [others.index(names[i]) for i in shown]
-    drawn = node.isel({MODEL: shown, other: across}).transpose(MODEL, other, ...)
+    drawn = node.isel({terms.MODEL: shown, other: across}).transpose(terms.MODEL, other, ...)
     values = drawn["difference"].values.astype(np.float64)
     values[np.array([[names[i] == others[j] for j in across] for i in shown])] = np.nan
     limit = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
@@ -397,23 +388,25 @@ def pairs(
 
 
 def _groups_as_rows(
-    comparison: Scores, baseline: str | int | None, models: Models | None
+    comparison: terms.Scores, baseline: str | int | None, models: Models | None
 ) -> tuple[str, str, xr.Dataset]:
     """Return the baseline, the title, and the differences of all models in all groups, a row for each."""
     parts = []
-    for path, node in nodes_of(comparison):
+    for path, node in terms.nodes_of(comparison):
         dims = group_dims(node)
         name, node = _against(node, baseline)
         kept = [i for i, label in enumerate(subjects.names_of(node)) if label != name]
-        node = node.isel({MODEL: kept if models is None else subjects.positions_of(node, models)})
+        node = node.isel({terms.MODEL: kept if models is None else subjects.positions_of(node, models)})
         names = subjects.names_of(node)
         node = node.assign_coords({dim: subjects.names_of(node, dim) for dim in dims})  # bins do not stack
-        flat = node.stack({"row": (*dims, MODEL)}, create_index=False)
-        named = [flat[dim].values for dim in (*dims, *([MODEL] if len(names) > 1 else []))]
+        flat = node.stack({"row": (*dims, terms.MODEL)}, create_index=False)
+        named = [flat[dim].values for dim in (*dims, *([terms.MODEL] if len(names) > 1 else []))]
         rows = [", ".join(filter(None, [path, *map(str, row)])) for row in zip(*named, strict=True)]
-        parts.append(flat.drop_vars([MODEL, *dims]).rename({"row": MODEL}).assign_coords({MODEL: rows}))
+        parts.append(
+            flat.drop_vars([terms.MODEL, *dims]).rename({"row": terms.MODEL}).assign_coords({terms.MODEL: rows})
+        )
     title = names[0] if len(names) == 1 else ""
-    return name, title, xr.concat(parts, MODEL, data_vars="minimal", coords="minimal", compat="override")
+    return name, title, xr.concat(parts, terms.MODEL, data_vars="minimal", coords="minimal", compat="override")
 
 
 def _against(node: xr.Dataset, baseline: str | int | None) -> tuple[str, xr.Dataset]:
@@ -441,7 +434,7 @@ def critical_difference(tested: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     if "mean_rank" not in tested:
         what, remedy = "these are no mean ranks", "pass what aucpr_dask.friedman returns"
         raise InvalidInputError(what, None, ", ".join(map(str, tested.data_vars)), "mean_rank(model)", remedy)
-    node = tested.isel({MODEL: np.argsort(tested["mean_rank"].values, kind="stable")})
+    node = tested.isel({terms.MODEL: np.argsort(tested["mean_rank"].values, kind="stable")})
     rank, first, last = (node[name].values for name in ("mean_rank", "first_group", "last_group"))
     names = subjects.names_of(node)
     ax = style.axes_of(ax, height=1.0 + 0.17 * len(names))
@@ -461,7 +454,7 @@ def critical_difference(tested: xr.Dataset, *, ax: Axes | None = None) -> Axes:
 
 @style.plot
 def ranks(
-    ranking: Scores,
+    ranking: terms.Scores,
     *,
     dataset: str | None = None,
     models: Models | None = None,
@@ -480,7 +473,7 @@ def ranks(
     rows = _rows(
         ax, node, subjects.best_first(-node["rank"]), models, top, subjects.title_of(ranking, path), height=0.2
     )
-    level = percent(level_of(node))
+    level = terms.percent(level_of(node))
     for variable, colour, width, label in (
         ("simultaneous_rank_interval", style.SKY, 5.0, f"{level} set, all together"),
         ("rank_interval", style.BLUE, 1.8, f"{level} set, each alone"),
@@ -488,7 +481,7 @@ def ranks(
         # Wider than it is, so that a set of one rank can be seen.
         rows.draw_intervals(node[variable], 0.3, color=colour, linewidth=width, label=label)
     rows.draw_dots(node["rank"], "rank of the estimate")
-    rows.ax.set_xlabel(f"rank of {node.sizes[MODEL]:,} (1 is best)", wrap=True)
+    rows.ax.set_xlabel(f"rank of {node.sizes[terms.MODEL]:,} (1 is best)", wrap=True)
     rows.ax.xaxis.set_major_locator(style.PlaceLocator())
     if models is None:
         _draw_groups(rows.ax, node, rows.shown)
@@ -519,7 +512,7 @@ def _draw_groups(ax: Axes, node: xr.Dataset, shown: np.ndarray[Any, Any]) -> Non
 
 @style.plot
 def replicates(
-    result: Scores,
+    result: terms.Scores,
     *,
     estimator: str | None = None,
     method: str | None = None,
@@ -540,13 +533,13 @@ def replicates(
     if "replicate" not in node:
         where = f"data set {path!r}" if path else None
         raise InvalidInputError("this result keeps no replicates", where, remedy="evaluate with keep_replicates=True")
-    if method is None and METHOD in node.coords and "bootstrap" in subjects.names_of(node, METHOD):
+    if method is None and terms.METHOD in node.coords and "bootstrap" in subjects.names_of(node, terms.METHOD):
         method = "bootstrap"  # the interval that comes from these replicates
     drawn = _estimates(node, estimator, method, query, "replicates", is_mean=False)
     order, title = drawn.best_first, (subjects.title_of(result, path), _query_name(query))
     rows = _rows(ax, drawn.node, order, models, top, *title, height=0.2, row_height=0.12)
     ax, shown = rows
-    samples = drawn.node["replicate"].transpose(MODEL, RESAMPLE).values[shown]
+    samples = drawn.node["replicate"].transpose(terms.MODEL, terms.RESAMPLE).values[shown]
     finite = samples[np.isfinite(samples)]
     edges = np.linspace(finite.min(), finite.max(), BINS + 1) if finite.size and np.ptp(finite) > 0 else None
     ax.fill_between([], [], facecolor=style.PALE, edgecolor=style.GREY, label=f"{samples.shape[1]:,} replicates")

@@ -13,24 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.inference.comparing import Baseline
+from aucpr_dask.inference import comparing, powering, questions
 from aucpr_dask.inference.designs import direction, measured, unit_names
-from aucpr_dask.inference.powering import POWER, pair_reaches
-from aucpr_dask.inference.questions import unit_dim
-from aucpr_dask.schema.checks import choose, fraction, margin
+from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.terms import (
-    CLASS,
-    ESTIMATOR,
-    METHOD,
-    MODEL,
-    OLD_METHOD,
-    QUERY,
-    Scores,
-    in_words,
-    percent,
-    plural,
-)
 from aucpr_dask.view.plots import style, subjects
 from aucpr_dask.view.tables import distinct
 
@@ -43,7 +29,7 @@ TIMES_LEAST, TIMES_MOST = 0.25, 16.0  # as many units or positives as there are
 
 @style.plot
 def heatmap(
-    result: Scores,
+    result: terms.Scores,
     *,
     estimator: str | None = None,
     dataset: str | None = None,
@@ -70,18 +56,18 @@ def heatmap(
     if len(nodes) == 1:
         ((path, node),) = nodes.items()
         name, node = subjects.at_estimator(node, estimator)
-        across = CLASS if CLASS in node.dims else QUERY
+        across = terms.CLASS if terms.CLASS in node.dims else terms.QUERY
         if across not in node.dims:
             what = "heatmap needs several data sets or queries, or classes"
             received = "one data set without queries or classes"
             raise InvalidInputError(what, received=received, remedy="forest() shows its models")
-        estimates = node["estimate"].transpose(MODEL, across).to_numpy()
+        estimates = node["estimate"].transpose(terms.MODEL, across).to_numpy()
         table = pd.DataFrame(estimates, subjects.names_of(node), subjects.names_of(node, across))
         title, across = path, unit_names(across, node.attrs)[0]
     else:
         for path, node in nodes.items():
             name, node = subjects.at_estimator(node, estimator)
-            mean = node["estimate"].mean([dim for dim in (QUERY, CLASS) if dim in node["estimate"].dims])
+            mean = node["estimate"].mean([dim for dim in (terms.QUERY, terms.CLASS) if dim in node["estimate"].dims])
             columns[path] = pd.Series(mean.to_numpy(), subjects.names_of(node))
         table, title = pd.concat(columns, axis=1), ""
     return _draw_matrix(table, measured(node.attrs, name), title, across, top, ax, direction(node.attrs, name))
@@ -119,7 +105,7 @@ def _draw_matrix(
         ax,
         title,
         "" if len(shown) == n_models else f"{len(shown):,} best of {n_models:,} models",
-        "" if values.shape[1] == n_columns else f"{values.shape[1]:,} of {n_columns:,} {plural(across)}",
+        "" if values.shape[1] == n_columns else f"{values.shape[1]:,} of {n_columns:,} {terms.plural(across)}",
     )
     return ax
 
@@ -147,7 +133,7 @@ def _label_columns(ax: Axes, names: list[str], across: str, *, is_all: bool) -> 
         ax.set_xticks([])
         ax.xaxis.set_label_position("top")
         which = "" if is_all else " where models differ most"
-        ax.set_xlabel(f"{len(names):,} {plural(across)}{which}, the easiest first")
+        ax.set_xlabel(f"{len(names):,} {terms.plural(across)}{which}, the easiest first")
 
 
 def _write_values(ax: Axes, values: np.ndarray[Any, Any], image: Any) -> None:
@@ -192,9 +178,9 @@ def coverage(
     table, nominal = _table(study)
     level = nominal if level is None else level
     scenarios = tuple(dict.fromkeys(table["scenario"]))
-    scenario = scenarios[0] if scenario is None else choose(scenarios, scenario, "scenario")
+    scenario = scenarios[0] if scenario is None else checks.choose(scenarios, scenario, "scenario")
     table = table[table["scenario"] == scenario]
-    choose(tuple(dict.fromkeys(table["estimator"])), estimator, "estimator")
+    checks.choose(tuple(dict.fromkeys(table["estimator"])), estimator, "estimator")
     table = table[table["estimator"] == estimator].dropna(subset="coverage")
     shares = list(dict.fromkeys(table["prevalence"]))
     if prevalence is not None and prevalence not in shares:
@@ -202,21 +188,21 @@ def coverage(
         raise InvalidInputError("unknown prevalence", received=repr(prevalence), allowed=allowed)
     prevalence = shares[0] if prevalence is None else prevalence
     table = table[table["prevalence"] == prevalence]
-    known = tuple(dict.fromkeys(table[METHOD]))
+    known = tuple(dict.fromkeys(table[terms.METHOD]))
     chosen = (methods,) if isinstance(methods, str) else tuple(methods or known[: len(style.COLOURS)])
     for method in chosen:
-        choose(known, method, "method")
+        checks.choose(known, method, "method")
     ax = style.axes_of(ax, 0.95 * style.COLUMN)
     _draw_coverage(ax, table, chosen, level)
-    style.put_title(ax, f"{in_words(scenario)}, {in_words(estimator)}")
+    style.put_title(ax, f"{terms.in_words(scenario)}, {terms.in_words(estimator)}")
     return ax
 
 
 def _table(study: xr.Dataset | pd.DataFrame) -> tuple[pd.DataFrame, float]:
     """Return a table with a row for each cell, and the nominal level."""
     if isinstance(study, pd.DataFrame):
-        study = study.rename(columns={OLD_METHOD: METHOD})
-        needed = {"scenario", "n_items", "prevalence", ESTIMATOR, METHOD, "coverage", "coverage_error"}
+        study = study.rename(columns={terms.OLD_METHOD: terms.METHOD})
+        needed = {"scenario", "n_items", "prevalence", terms.ESTIMATOR, terms.METHOD, "coverage", "coverage_error"}
         if not needed <= set(study.columns):
             absent = ", ".join(sorted(needed - set(study.columns)))
             raise InvalidInputError("coverage plots a study", received=f"a table without {absent}")
@@ -230,9 +216,9 @@ def _table(study: xr.Dataset | pd.DataFrame) -> tuple[pd.DataFrame, float]:
 def _draw_coverage(ax: Axes, table: pd.DataFrame, methods: Sequence[str], level: float) -> None:
     positives = np.unique(np.round(table["n_items"] * table["prevalence"]).astype(int))
     ax.axhline(level, color="black", linewidth=0.8)
-    ax.axhspan(level - 0.01, level + 0.01, color=style.PALE, linewidth=0, label=f"within 1 % of {percent(level)}")
+    ax.axhspan(level - 0.01, level + 0.01, color=style.PALE, linewidth=0, label=f"within 1 % of {terms.percent(level)}")
     for line, method in enumerate(methods):
-        rows = table[table[METHOD] == method].sort_values("n_items")
+        rows = table[table[terms.METHOD] == method].sort_values("n_items")
         ax.errorbar(
             rows["n_items"] * rows["prevalence"],
             rows["coverage"],
@@ -240,7 +226,7 @@ def _draw_coverage(ax: Axes, table: pd.DataFrame, methods: Sequence[str], level:
             marker=style.MARKERS[line % len(style.MARKERS)],
             markersize=3.2,
             elinewidth=0.8,
-            label=in_words(method),
+            label=terms.in_words(method),
             **style.look_of(line),
         )
     style.count_horizontally(ax, FixedLocator(positives.tolist()))
@@ -252,14 +238,14 @@ def _draw_coverage(ax: Axes, table: pd.DataFrame, methods: Sequence[str], level:
 
 @style.plot
 def power(
-    result: Scores,
+    result: terms.Scores,
     *,
     difference: float | Sequence[float] | None = None,
-    baseline: Baseline | None = None,
+    baseline: comparing.Baseline | None = None,
     estimator: str | None = None,
     dataset: str | None = None,
     level: float = 0.95,
-    power: float = POWER,
+    power: float = powering.POWER,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the probability to show a difference against the number of queries or, without queries, of positives.
@@ -281,8 +267,8 @@ def power(
     path, node = subjects.one_node(result, subjects.RESULT, "power", dataset)
     name, _ = subjects.at_estimator(node, estimator)
     question = ComparisonOptions(estimator=estimator, baseline=baseline, level=level).checked()  # type: ignore[arg-type]
-    wanted = fraction(power, "power")
-    _, _, reach, _ = pair_reaches(node, unit_dim(node), question)
+    wanted = checks.fraction(power, "power")
+    _, _, reach, _ = powering.pair_reaches(node, questions.unit_dim(node), question)
     order = np.argsort(reach.detectable(wanted), kind="stable")
     middle = reach.of(int(order[order.size // 2]))
     if difference is None:
@@ -292,14 +278,14 @@ def power(
     ax = style.axes_of(ax)
     n = np.unique(np.round(middle.n * np.geomspace(TIMES_LEAST, TIMES_MOST, 200)))
     for line, one in enumerate(np.atleast_1d(np.asarray(difference))):
-        shown = middle.resized(n[n >= 2]).power(margin(one.item(), "difference"))
+        shown = middle.resized(n[n >= 2]).power(checks.margin(one.item(), "difference"))
         ax.plot(n[n >= 2], shown, label=f"difference {one:.2g}", **style.look_of(line))
-    ax.axhline(wanted, color=style.PALE, linewidth=0.8, label=percent(wanted))
+    ax.axhline(wanted, color=style.PALE, linewidth=0.8, label=terms.percent(wanted))
     ax.axvline(middle.n, color=style.GREY, linestyle=":", linewidth=0.8, label=f"now: {middle.sampled(middle.n)}")
     style.count_horizontally(ax, LogLocator(subs=(1, 2, 5)))
     ax.set_ylim(0, 1.02)
     ax.set_xlabel(middle.noun[1])
     ax.set_ylabel("probability to show it")
     style.put_legend(ax)
-    style.put_title(ax, subjects.title_of(result, path), in_words(name))
+    style.put_title(ax, subjects.title_of(result, path), terms.in_words(name))
     return ax

@@ -17,9 +17,7 @@ from rich.text import Text
 
 from aucpr_dask._version import __version__
 from aucpr_dask.errors import InvalidInputError, printable
-from aucpr_dask.inference.auditing import MODEL_LEFT_OUT, audit_findings
-from aucpr_dask.inference.designs import unit_names
-from aucpr_dask.inference.samples import DATASET, labels_of
+from aucpr_dask.inference import auditing, designs, samples
 from aucpr_dask.interplay.value_columns import MEAN, RANK, is_no_value
 from aucpr_dask.interplay.value_tables import tables_of
 from aucpr_dask.interplay.values import from_values
@@ -27,16 +25,7 @@ from aucpr_dask.schema import checks
 from aucpr_dask.schema.options import ComparisonOptions, renamed
 from aucpr_dask.schema.terms import BOUND, MODEL, QUERY, UNIT, percent
 from aucpr_dask.scores.importing.files import unknown_column
-from aucpr_dask.view.report.audit_words import (
-    amount,
-    has_expected_ranks,
-    headline,
-    names_of,
-    rounded,
-    span,
-    verdict,
-)
-from aucpr_dask.view.report.pages import asset, checked_target, rendered, write_page
+from aucpr_dask.view.report import audit_words, pages
 from aucpr_dask.view.reprs import WIDTH, plain_text
 from aucpr_dask.view.tables import Column, Sheet
 
@@ -60,7 +49,7 @@ class Audit:
     @property
     def verdict(self) -> list[tuple[str, str]]:
         """Headings and sentences, the plainest first."""
-        return verdict(self.findings)
+        return audit_words.verdict(self.findings)
 
     def save(self, path: str | Path, *, title: str = "Leaderboard audit", overwrite: bool = False) -> Path:
         """Write the audit as one page that needs no network and no scripts.
@@ -79,15 +68,15 @@ class Audit:
         Path
             The page.
         """
-        target = checked_target(path, overwrite=overwrite)
-        return write_page(_render(self.findings, checks.text(title, "title")), target)
+        target = pages.checked_target(path, overwrite=overwrite)
+        return pages.write_page(_render(self.findings, checks.text(title, "title")), target)
 
     def __repr__(self) -> str:
         return plain_text(audit_view(self, WIDTH))
 
     def _repr_html_(self) -> str:
         said = "".join(f"<li><strong>{escape(heading)}.</strong> {escape(text)}</li>" for heading, text in self.verdict)
-        return f"<ul>{said}</ul>{models_sheet(self.findings, TOP).as_html(headline(self.findings))}"
+        return f"<ul>{said}</ul>{models_sheet(self.findings, TOP).as_html(audit_words.headline(self.findings))}"
 
 
 @renamed(values="data", unit="unit_name")
@@ -194,12 +183,12 @@ def audit(
         seed=seed,
         incomplete="raise" if incomplete is None else incomplete,
     ).checked()
-    checks.choose((QUERY, DATASET), over, "over")
+    checks.choose((QUERY, samples.DATASET), over, "over")
     if path is not None:
-        checked_target(path, overwrite=overwrite)
+        pages.checked_target(path, overwrite=overwrite)
     of_table = {"model": model, "query": query, "value": value, "include": include, "lower_is_better": lower_is_better}
     table = _values_of(data, of_table, unit_name, checks.names_of(exclude, "exclude"))
-    made = Audit(audit_findings(table, question, incomplete))
+    made = Audit(auditing.audit_findings(table, question, incomplete))
     if path is not None:
         made.save(path, title=title, overwrite=overwrite)
     return made
@@ -241,7 +230,7 @@ def _values_of(data: Any, of_table: dict[str, Any], unit_name: str | None, exclu
 
 def _without(table: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
     """Return a table without the tasks of these names."""
-    tasks = [str(name) for name in labels_of(table["estimate"], QUERY)] if names else []
+    tasks = [str(name) for name in samples.labels_of(table["estimate"], QUERY)] if names else []
     for name in names:
         if name not in tasks:
             raise unknown_column(name, tasks, "the tasks of the table")
@@ -251,7 +240,7 @@ def _without(table: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
 def audit_view(made: Audit, width: int, *, top: int | None = TOP) -> Group:
     """Show the verdict, and the first models with the ranks that they may have."""
     said = [Padding(Text.assemble((f"{heading}. ", "bold"), text), (0, 0, 0, 2)) for heading, text in made.verdict]
-    title = Text(f"audit: {headline(made.findings)}", style="bold")
+    title = Text(f"audit: {audit_words.headline(made.findings)}", style="bold")
     return Group(title, *said, Text(""), *models_sheet(made.findings, top).as_text(width))
 
 
@@ -261,19 +250,21 @@ def models_sheet(findings: xr.Dataset, top: int | None = None) -> Sheet:
     of = {str(name): one.transpose(MODEL, ...).values for name, one in shown.data_vars.items() if MODEL in one.dims}
     alpha = 1 - findings.attrs["level"]
     p_values = ["" if np.isnan(p) else f"{p:.4f}{' *' if p <= alpha else ''}" for p in of["p_adjusted_from_next"]]
-    needed = ["" if np.isnan(n) else rounded(n) if n < MOST_NEEDED else "many" for n in of["units_to_separate"]]
-    one, _ = unit_names(QUERY, findings.attrs)
+    needed = [
+        "" if np.isnan(n) else audit_words.rounded(n) if n < MOST_NEEDED else "many" for n in of["units_to_separate"]
+    ]
+    one, _ = designs.unit_names(QUERY, findings.attrs)
     columns = [
         Column("", [f"{rank:g}" for rank in of["rank"]], right=True),
-        Column("model", names_of(shown), name=True),
-        Column("mean", [amount(value, findings) for value in of["estimate"]], right=True),
-        Column("may be", list(map(span, of["simultaneous_rank_interval"]))),
+        Column("model", audit_words.names_of(shown), name=True),
+        Column("mean", [audit_words.amount(value, findings) for value in of["estimate"]], right=True),
+        Column("may be", list(map(audit_words.span, of["simultaneous_rank_interval"]))),
         Column("p (next)", p_values),
         Column("needed", needed, right=True),
-        Column("groups", [span(ends) for ends in zip(of["first_group"], of["last_group"], strict=True)]),
+        Column("groups", [audit_words.span(ends) for ends in zip(of["first_group"], of["last_group"], strict=True)]),
     ]
-    if has_expected_ranks(findings):
-        columns.append(Column(f"new {one}", list(map(span, of["new_unit_rank_interval"]))))
+    if audit_words.has_expected_ranks(findings):
+        columns.append(Column(f"new {one}", list(map(audit_words.span, of["new_unit_rank_interval"]))))
     ends = of["simultaneous_rank_interval"].astype(float)
     bars = [(low, float(rank), high) for (low, high), rank in zip(ends, of["rank"], strict=True)]
     n_models = findings.sizes[MODEL]
@@ -285,23 +276,23 @@ def models_sheet(findings: xr.Dataset, top: int | None = None) -> Sheet:
 
 def _render(findings: xr.Dataset, title: str) -> str:
     """Return the page; its style has dark colours where the system asks for them, as nothing here could switch."""
-    style = asset("report.css")
+    style = pages.asset("report.css")
     (dark,) = re.findall(r'^:root\[data-theme="dark"\] \{(.*?)\}', style, re.DOTALL | re.MULTILINE)
-    one, many = unit_names(QUERY, findings.attrs)
+    one, many = designs.unit_names(QUERY, findings.attrs)
     tables = [
         ("ranks", "Ranks", models_sheet(findings)),
         ("units", many.capitalize(), _units_sheet(findings)),
-        *([("left-out", "Left out", _left_out_sheet(findings))] if findings.sizes[MODEL_LEFT_OUT] else []),
+        *([("left-out", "Left out", _left_out_sheet(findings))] if findings.sizes[auditing.MODEL_LEFT_OUT] else []),
     ]
-    return rendered(
+    return pages.rendered(
         "audit.html",
-        f"{style}@media screen and (prefers-color-scheme: dark) {{ :root {{{dark}}} }}\n{asset('audit.css')}",
+        f"{style}@media screen and (prefers-color-scheme: dark) {{ :root {{{dark}}} }}\n{pages.asset('audit.css')}",
         generator=f"aucpr-dask {__version__}",
         title=printable(title),
-        lead=headline(findings),
+        lead=audit_words.headline(findings),
         one=one,
         many=many,
-        verdict=verdict(findings),
+        verdict=audit_words.verdict(findings),
         facts=findings.attrs,
         picture=_picture(findings),
         tables=tables,
@@ -328,10 +319,10 @@ def _units_sheet(findings: xr.Dataset) -> Sheet:
     shares = findings["share_of_spread"].values
     shown = findings.isel({QUERY: np.argsort(-shares, kind="stable")})
     shares = shown["share_of_spread"].values
-    leader, *_ = names_of(findings)
-    without = names_of(shown, "leader_without")
+    leader, *_ = audit_words.names_of(findings)
+    without = audit_words.names_of(shown, "leader_without")
     columns = [
-        Column(unit_names(QUERY, findings.attrs)[0], names_of(shown, QUERY), name=True),
+        Column(designs.unit_names(QUERY, findings.attrs)[0], audit_words.names_of(shown, QUERY), name=True),
         Column("share", ["-" if np.isnan(share) else percent(share, ".1f") for share in shares], right=True),
         Column("leader without", ["" if name == leader else name for name in without]),
         Column("swaps", [str(n) for n in shown["swaps_without"].values], right=True),
@@ -345,7 +336,7 @@ def _units_sheet(findings: xr.Dataset) -> Sheet:
 def _left_out_sheet(findings: xr.Dataset) -> Sheet:
     places = findings["place_on_shared"].values
     columns = [
-        Column("model", names_of(findings, MODEL_LEFT_OUT), name=True),
+        Column("model", audit_words.names_of(findings, auditing.MODEL_LEFT_OUT), name=True),
         Column("lacks", [str(n) for n in findings["n_units_lacked"].values], right=True),
         Column("place", [f"{place:g}" for place in places], right=True),
     ]

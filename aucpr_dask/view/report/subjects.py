@@ -14,32 +14,14 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.curves.api import arguments_of, curve
-from aucpr_dask.curves.points import PRECISION_RECALL, ROC
+from aucpr_dask.curves import api as curves
+from aucpr_dask.curves import points
 from aucpr_dask.errors import AlignmentError, FewPositivesWarning, InvalidInputError, few, printable
-from aucpr_dask.inference import designs, families, samples, units
-from aucpr_dask.inference.aggregating import aggregate
-from aucpr_dask.inference.comparing import compare
+from aucpr_dask.inference import aggregating, comparing, designs, families, questions, requirements, samples, units
 from aucpr_dask.inference.covarying import OTHER_MODEL
-from aucpr_dask.inference.designs import direction, measured, unit_names, with_estimators
-from aucpr_dask.inference.questions import results_for
-from aucpr_dask.inference.requirements import has_classes, require_results
 from aucpr_dask.inference.samples import DATASET, REPLICATE, Estimates, labels_of, stack_data_sets
-from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions, in_words_of_today
-from aucpr_dask.schema.terms import (
-    BOUND,
-    BOUNDS,
-    CLASS,
-    ESTIMATOR,
-    METHOD,
-    MODEL,
-    OF_INTERVALS,
-    QUERY,
-    RESAMPLE,
-    Scores,
-    nodes_of,
-)
 from aucpr_dask.view.rankings import level_of, method_with_bounds, with_means_of_repeats
 from aucpr_dask.view.report.pages import Payload
 
@@ -83,15 +65,17 @@ class Subject:
         node = self.by_influence(estimator) if self.dim is None else None
         if node is None:
             return self.of_result(models, estimator=estimator, **options)
-        rows = labels_of(node["estimate"], MODEL).get_indexer(labels_of(self.node["estimate"], MODEL)[models])
+        rows = labels_of(node["estimate"], terms.MODEL).get_indexer(
+            labels_of(self.node["estimate"], terms.MODEL)[models]
+        )
         if (rows < 0).any():
             raise InvalidInputError("only the best models are compared by their scores")
-        return _by_scores(node.isel({MODEL: rows, OTHER_MODEL: rows}), self.level, estimator=estimator, **options)
+        return _by_scores(node.isel({terms.MODEL: rows, OTHER_MODEL: rows}), self.level, estimator=estimator, **options)
 
     @property
     def models(self) -> list[str]:
         """Printable names of the models."""
-        return shown_labels(self.node, MODEL)
+        return shown_labels(self.node, terms.MODEL)
 
     @property
     def units(self) -> list[str]:
@@ -101,27 +85,31 @@ class Subject:
     @property
     def estimators(self) -> list[str]:
         """Names of the estimators."""
-        return [str(name) for name in self.node[ESTIMATOR].values]
+        return [str(name) for name in self.node[terms.ESTIMATOR].values]
 
     @property
     def measured(self) -> list[str]:
         """Printable names of the estimators in words, or of the measures."""
-        return [printable(measured(self.node.attrs, name)) for name in self.estimators]
+        return [printable(designs.measured(self.node.attrs, name)) for name in self.estimators]
 
     @property
     def leader(self) -> tuple[str, float, tuple[float, float] | None] | None:
         """The best model by the first estimator, with its mean and interval; None if no model has an estimate."""
-        means = self.means.isel({ESTIMATOR: 0})
-        estimate = means["estimate"].transpose(MODEL).values
+        means = self.means.isel({terms.ESTIMATOR: 0})
+        estimate = means["estimate"].transpose(terms.MODEL).values
         if np.isnan(estimate).all():
             return None
-        best = int(np.nanargmax(direction(self.node.attrs, self.estimators[0]) * estimate))
-        ends = means["interval"].transpose(MODEL, BOUND).values[best] if "interval" in means else (np.nan, np.nan)
+        best = int(np.nanargmax(designs.direction(self.node.attrs, self.estimators[0]) * estimate))
+        ends = (
+            means["interval"].transpose(terms.MODEL, terms.BOUND).values[best]
+            if "interval" in means
+            else (np.nan, np.nan)
+        )
         return self.models[best], estimate[best], tuple(ends) if np.isfinite(ends[0]) else None
 
     def table(self, name: str) -> np.ndarray[Any, Any]:
         """Return a variable of the rankings as (model, unit)."""
-        dims = (MODEL,) if self.dim is None else (MODEL, self.dim)
+        dims = (terms.MODEL,) if self.dim is None else (terms.MODEL, self.dim)
         values = self.node[name].transpose(*dims).values
         return values[:, None] if self.dim is None else values
 
@@ -137,18 +125,18 @@ def shown_labels(node: xr.Dataset, dim: str) -> list[str]:
     return list(shown)
 
 
-def subjects_of(result: Scores, interval: str | None) -> list[Subject]:
+def subjects_of(result: terms.Scores, interval: str | None) -> list[Subject]:
     """Return the sections of a report, the one over all data sets first."""
-    require_results(result)
-    for path, node in nodes_of(result):
-        if has_classes(node):
+    requirements.require_results(result)
+    for path, node in terms.nodes_of(result):
+        if requirements.has_classes(node):
             what = "a report shows data sets with queries or without, and this one has classes"
-            where, received = f"data set {path!r}" if path else None, f"{node.sizes[CLASS]:,} classes"
+            where, received = f"data set {path!r}" if path else None, f"{node.sizes[terms.CLASS]:,} classes"
             remedy = "select a class: .sel({'class': ...}); or show the means: aggregate(..., over='class')"
             raise InvalidInputError(what, where, received, "a result without classes", remedy)
-    nodes = {path: _complete(with_means_of_repeats(node)) for path, node in nodes_of(result)}
+    nodes = {path: _complete(with_means_of_repeats(node)) for path, node in terms.nodes_of(result)}
     subjects = [_data_set(path, node, interval) for path, node in nodes.items()]
-    if not any(subject.node.sizes[MODEL] for subject in subjects):
+    if not any(subject.node.sizes[terms.MODEL] for subject in subjects):
         raise InvalidInputError("there is no model in this result", remedy="evaluate some scores first")
     are_groups = any("by" in node.attrs for node in nodes.values())
     together = None if are_groups else _together(nodes)
@@ -157,20 +145,20 @@ def subjects_of(result: Scores, interval: str | None) -> list[Subject]:
 
 def _complete(node: xr.Dataset) -> xr.Dataset:
     """Return a node with an axis of estimators, and everything but its replicates in memory."""
-    node = with_estimators(node)
+    node = designs.with_estimators(node)
     rest = node.drop_vars(REPLICATE, errors="ignore").load()
     return rest.assign({REPLICATE: node[REPLICATE]}) if REPLICATE in node else rest
 
 
 def _data_set(path: str, node: xr.Dataset, interval: str | None) -> Subject:
     node, method, others = _with_one_interval(node, interval)
-    dim = QUERY if QUERY in node["estimate"].dims else None
+    dim = terms.QUERY if terms.QUERY in node["estimate"].dims else None
     level = level_of(node)
 
     def compared(models: np.ndarray[Any, Any], **options: Any) -> xr.Dataset:
-        return _by_scores(node.isel({MODEL: models}), level, **options)
+        return _by_scores(node.isel({terms.MODEL: models}), level, **options)
 
-    means: xr.Dataset = aggregate(node, level=level)  # type: ignore[assignment]
+    means: xr.Dataset = aggregating.aggregate(node, level=level)  # type: ignore[assignment]
     return Subject(path, node, dim, means, method, others, level, compared)
 
 
@@ -178,37 +166,37 @@ def _with_one_interval(
     node: xr.Dataset, interval: str | None
 ) -> tuple[xr.Dataset, str | None, dict[str, xr.DataArray]]:
     """Keep the named interval, or the first that every estimator has, or else the first; return the others apart."""
-    if METHOD not in node.dims or not node.sizes[METHOD]:
+    if terms.METHOD not in node.dims or not node.sizes[terms.METHOD]:
         return node.drop_vars("interval", errors="ignore"), None, {}
-    names = [str(name) for name in node[METHOD].values]
+    names = [str(name) for name in node[terms.METHOD].values]
     if interval is None:
         name = method_with_bounds(node["interval"]) or names[0]
     else:
-        name = choose(tuple(names), interval, "interval")
-    others = {other: node["interval"].isel({METHOD: place}) for place, other in enumerate(names) if other != name}
-    return node.isel({METHOD: [names.index(name)]}), name, others
+        name = checks.choose(tuple(names), interval, "interval")
+    others = {other: node["interval"].isel({terms.METHOD: place}) for place, other in enumerate(names) if other != name}
+    return node.isel({terms.METHOD: [names.index(name)]}), name, others
 
 
 def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
     """Return the means over data sets, if there are several and all have the same models."""
-    if len(nodes) < 2 or len({frozenset(map(str, node.indexes.get(MODEL, ()))) for node in nodes.values()}) > 1:
+    if len(nodes) < 2 or len({frozenset(map(str, node.indexes.get(terms.MODEL, ()))) for node in nodes.values()}) > 1:
         return None
-    alone = {path: node[["estimate"]].drop_vars(OF_INTERVALS, errors="ignore") for path, node in nodes.items()}
+    alone = {path: node[["estimate"]].drop_vars(terms.OF_INTERVALS, errors="ignore") for path, node in nodes.items()}
     tree = xr.DataTree.from_dict(alone)
     level = level_of(next(iter(nodes.values())))
     try:
         stacked = stack_data_sets(tree, "drop")
-        means: xr.Dataset = aggregate(tree, over=DATASET, level=level, incomplete="drop")  # type: ignore[assignment]
+        means: xr.Dataset = aggregating.aggregate(tree, over=DATASET, level=level, incomplete="drop")  # type: ignore[assignment]
     except InvalidInputError:  # some estimator or model is missing everywhere, so there are no means
         return None
 
     def compared(models: np.ndarray[Any, Any], **options: Any) -> xr.Dataset:
-        some = xr.DataTree.from_dict({path: node.sel({MODEL: kept[models]}) for path, node in alone.items()})
-        compared = compare(some, over=DATASET, level=level, incomplete="drop", **options)
+        some = xr.DataTree.from_dict({path: node.sel({terms.MODEL: kept[models]}) for path, node in alone.items()})
+        compared = comparing.compare(some, over=DATASET, level=level, incomplete="drop", **options)
         return compared  # type: ignore[return-value]
 
-    kept = stacked[MODEL].values
-    return Subject(ALL, stacked.transpose(MODEL, DATASET, ...), DATASET, means, None, {}, level, compared)
+    kept = stacked[terms.MODEL].values
+    return Subject(ALL, stacked.transpose(terms.MODEL, DATASET, ...), DATASET, means, None, {}, level, compared)
 
 
 # Comparisons
@@ -217,7 +205,7 @@ def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
 def _by_scores(node: xr.Dataset, level: float, **options: Any) -> xr.Dataset:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FewPositivesWarning)  # the page says how many there are, and the condition
-        compared = compare(node, level=level, incomplete="drop", **options)
+        compared = comparing.compare(node, level=level, incomplete="drop", **options)
     return compared  # type: ignore[return-value]
 
 
@@ -236,16 +224,17 @@ def evaluated_with(attrs: Mapping[Any, Any]) -> dict[str, Any]:
 
 def _covariances(subject: Subject, scores: xr.Dataset, estimator: str) -> xr.Dataset | None:
     """Return the covariances of the best models, evaluated as the result was; None without influences."""
-    options, mean = evaluated_with(subject.node.attrs), subject.means["estimate"].sel({ESTIMATOR: estimator})
-    best = np.sort(np.argsort(-mean.transpose(MODEL).values, kind="stable")[:MOST_BY_INFLUENCE])
-    names = shown_labels(scores, MODEL)
+    options, mean = evaluated_with(subject.node.attrs), subject.means["estimate"].sel({terms.ESTIMATOR: estimator})
+    best = np.sort(np.argsort(-mean.transpose(terms.MODEL).values, kind="stable")[:MOST_BY_INFLUENCE])
+    names = shown_labels(scores, terms.MODEL)
     rows = [names.index(subject.models[place]) for place in best]
     question = ComparisonOptions(estimator=estimator, sample=designs.ITEMS, method="influence")
     try:
-        found: xr.Dataset = results_for(scores.isel({MODEL: rows}), question, options).compute()
+        found: xr.Dataset = questions.results_for(scores.isel({terms.MODEL: rows}), question, options).compute()
     except InvalidInputError:  # of the estimator, or of how scores were read, no influences are known
         return None
-    return found.assign_coords({dim: labels_of(subject.node["estimate"], MODEL)[best] for dim in (MODEL, OTHER_MODEL)})
+    labels = labels_of(subject.node["estimate"], terms.MODEL)[best].to_numpy()  # an index would lie along its own name
+    return found.assign_coords(dict.fromkeys((terms.MODEL, OTHER_MODEL), labels))
 
 
 def comparisons(
@@ -271,7 +260,7 @@ def comparisons(
     if found:
         return found, None
     return [], NO_REPLICATES if subject.dim is None else NO_OTHER_UNIT.format(
-        unit_names(subject.dim, subject.node.attrs)[0]
+        designs.unit_names(subject.dim, subject.node.attrs)[0]
     )
 
 
@@ -279,7 +268,7 @@ def _by_units(subject: Subject, estimates: Estimates, estimator: str, payload: P
     design = designs.settle(subject.dim, designs.UNITS, None)
     n_units = len(estimates.units)
     signs, complete = units.sign_flips(n_units, designs.UNIT_RESAMPLES, seed=seed, keys=units.keys_of(estimates.units))
-    values = subject.node["estimate"].sel({ESTIMATOR: estimator}).transpose(MODEL, subject.dim)
+    values = subject.node["estimate"].sel({terms.ESTIMATOR: estimator}).transpose(terms.MODEL, subject.dim)
     names = [str(label) for label in labels_of(values, str(subject.dim))]
     return _record(subject, estimates, design, len(signs), complete) | {
         "values": payload.add(values),
@@ -293,7 +282,7 @@ def _by_units(subject: Subject, estimates: Estimates, estimator: str, payload: P
 
 def _by_items(subject: Subject, estimates: Estimates, estimator: str, payload: Payload, share: float) -> dict[str, Any]:
     design = designs.settle(subject.dim, designs.ITEMS, None)
-    n_resamples = subject.node.sizes[RESAMPLE]
+    n_resamples = subject.node.sizes[terms.RESAMPLE]
     n_models = len(estimates.models)
     most = max(2, int(share * MOST_REPLICATE_BYTES) // (8 * n_resamples))
     places = np.sort(np.argsort(-estimates.mean, kind="stable")[:most])
@@ -316,7 +305,7 @@ def _by_items(subject: Subject, estimates: Estimates, estimator: str, payload: P
 def _by_influence(subject: Subject, node: xr.Dataset, estimates: Estimates, payload: Payload) -> dict[str, Any]:
     design = designs.settle(subject.dim, designs.ITEMS, "influence")
     compared = _by_scores(node, subject.level, sample=designs.ITEMS)
-    kept = replace(estimates, models=labels_of(compared["estimate"], MODEL))
+    kept = replace(estimates, models=labels_of(compared["estimate"], terms.MODEL))
     n_models = len(estimates.models)
     is_whole = len(kept.models) == n_models <= MOST_ADJUSTED
     columns = {"errors": "standard_error", "p_values": "p_value", "adjusted": "p_adjusted"}
@@ -326,7 +315,7 @@ def _by_influence(subject: Subject, node: xr.Dataset, estimates: Estimates, payl
             "design": compared.attrs["design"],
             "n_without": n_models - len(kept.models),
             "estimate": payload.add(compared["estimate"].values),
-            "lower": payload.add(compared["interval"].sel({BOUND: BOUNDS[0]}).values),
+            "lower": payload.add(compared["interval"].sel({terms.BOUND: terms.BOUNDS[0]}).values),
             "possible": True,
             "seed": compared.attrs["seed"],
         }
@@ -339,7 +328,7 @@ def _by_influence(subject: Subject, node: xr.Dataset, estimates: Estimates, payl
 
 
 def _places(subject: Subject, estimates: Estimates) -> NDArray[np.intp]:
-    return labels_of(subject.node["estimate"], MODEL).get_indexer(estimates.models)
+    return labels_of(subject.node["estimate"], terms.MODEL).get_indexer(estimates.models)
 
 
 def _record(
@@ -389,21 +378,21 @@ def curves_of(subject: Subject, payload: Payload, top: int) -> dict[str, Any] | 
     node = subject.scores
     if node is None or top < 1:
         return None
-    mean = subject.means["estimate"].transpose(MODEL, ...).values[:, 0]
+    mean = subject.means["estimate"].transpose(terms.MODEL, ...).values[:, 0]
     best = [int(i) for i in np.argsort(-mean, kind="stable")[:top] if np.isfinite(mean[i])]
     if not best:
         return None
     attrs = subject.node.attrs
     options = {name: attrs[name] for name in CURVE_OPTIONS if attrs.get(name) is not None}
-    places = [shown_labels(node, MODEL).index(subject.models[i]) for i in best]
+    places = [shown_labels(node, terms.MODEL).index(subject.models[i]) for i in best]
     # One model at a time: the scores of thousands of items need not fit in memory for all of them at once.
-    parts: dict[str, list[np.ndarray[Any, Any]]] = {PRECISION_RECALL: [], ROC: []}
+    parts: dict[str, list[np.ndarray[Any, Any]]] = {points.PRECISION_RECALL: [], points.ROC: []}
     grid = np.linspace(0, 1, STEPS + 1)
     for place in places:
-        arguments = arguments_of(node, [place], path=subject.name, positive_from=attrs.get("positive_from"))
+        arguments = curves.arguments_of(node, [place], path=subject.name, positive_from=attrs.get("positive_from"))
         for kind, values in parts.items():
-            drawn = curve(**arguments, **options, kind=kind, grid=grid)
-            rows = np.asarray(drawn.isel({MODEL: 0}).values, dtype=np.float32)
+            drawn = curves.curve(**arguments, **options, kind=kind, grid=grid)
+            rows = np.asarray(drawn.isel({terms.MODEL: 0}).values, dtype=np.float32)
             values.append(rows[None] if rows.ndim == 1 else rows)
     return {
         "models": best,
@@ -433,7 +422,7 @@ def matched(subject: Subject, scores: dict[str, xr.Dataset]) -> xr.Dataset | Non
         has = ", ".join(map(repr, scores))
         raise AlignmentError("the scores lack a data set of the result", None, repr(subject.name), has, remedy)
     node = scores[subject.name]
-    for dim, expected in ((MODEL, subject.models), (QUERY, subject.units)):
+    for dim, expected in ((terms.MODEL, subject.models), (terms.QUERY, subject.units)):
         if not expected:
             continue
         labels = shown_labels(node, dim) if dim in node.dims else []
@@ -442,6 +431,6 @@ def matched(subject: Subject, scores: dict[str, xr.Dataset]) -> xr.Dataset | Non
             where = f"data set {printable(subject.name)!r}" if subject.name else None
             received = f"no scores of {few(map(repr, lacking))}"
             raise AlignmentError(f"the scores lack some {dim} of the result", where, received, remedy=remedy)
-        if dim == QUERY and labels != expected:
-            node = node.isel({QUERY: [labels.index(label) for label in expected]})
+        if dim == terms.QUERY and labels != expected:
+            node = node.isel({terms.QUERY: [labels.index(label) for label in expected]})
     return node
