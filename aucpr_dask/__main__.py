@@ -7,11 +7,40 @@ import os
 import sys
 import tempfile
 from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
+
+import wrapt
 
 from aucpr_dask.cli import main
 from aucpr_dask.cli.common import FAILED, INTERRUPTED
+from aucpr_dask.schema.checks import is_dask
 
 UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EPIPE)  # of an output that is no longer there, or full
+
+
+class _DaskArrays(type):
+    """The type of a class whose instances are Dask arrays."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return is_dask(instance)
+
+
+def _lighten() -> None:
+    """Keep xarray from importing Dask, which takes as long as xarray, only to ask whether an array is of Dask."""
+
+    @wrapt.when_imported("xarray.namedarray.pycompat")
+    def ask_without_dask(pycompat: Any) -> None:
+        pycompat._cached_duck_array_modules["dask"] = SimpleNamespace(type=(_DaskArrays("DaskArray", (), {}),))
+
+    @wrapt.when_imported("xarray.namedarray.utils")
+    def ask_without_import(utils: Any) -> None:
+        ask = utils.is_dask_collection
+        utils.is_dask_collection = lambda instance: "dask" in sys.modules and ask(instance)
+
+    @wrapt.when_imported("dask")
+    def compute_in_threads(dask: Any) -> None:
+        dask.config.set(scheduler=dask.config.get("scheduler", "threads"))  # else Dask looks for distributed ones
 
 
 def run() -> None:
@@ -20,6 +49,7 @@ def run() -> None:
     Threads that close a cluster may still be running code that cannot be interrupted. Finalizing the interpreter then
     sometimes ended the process by a signal, instead of with its exit code.
     """
+    _lighten()
     gc.set_threshold(20_000, 20, 100)  # imports make few cycles, and looking for them takes a sixth of their time
     atexit.register(gc.freeze)  # otherwise Python looks for cycles in all modules before it ends, for half a second
     # A daemon may close them; what is printed then goes where nobody reads it.

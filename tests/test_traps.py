@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import aucpr_dask as ap
 
@@ -51,6 +52,35 @@ def test_nothing_is_imported_before_it_is_needed() -> None:
     }
     check = "assert not (early := {} & set(sys.modules)), early\n"
     python("import sys\n" + "".join(f"{step}\n{check.format(set(no.split()))}" for step, no in steps.items()))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "verify scores",
+        "info scores",
+        "info result",
+        "show result",
+        "compare scores",
+        "gate scores --baseline m0 --candidate m1",
+    ],
+)
+def test_a_command_on_a_small_store_does_without_dask(command: str, small_stores: Path) -> None:
+    words = [f"{small_stores / word}.zarr" if word in ("scores", "result") else word for word in command.split()]
+    code = f"import sys; from aucpr_dask.__main__ import run; sys.argv = ['aucpr-dask', *{words}]\n"
+    code += "try:\n    run()\nexcept SystemExit as end:\n    assert end.code in (0, 3), end.code\n"
+    python(code + "assert not (early := {'dask', 'distributed', 'matplotlib'} & set(sys.modules)), early")
+
+
+@pytest.fixture(scope="module")
+def small_stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("small")
+    score = np.random.default_rng(0).normal(size=(3, 60))
+    arrays = {"score": (("model", "item"), score), "label": ("item", np.arange(60) % 3 == 0)}
+    scores = xr.Dataset(arrays, coords={"model": ["m0", "m1", "m2"]})
+    ap.save_scores(scores, folder / "scores.zarr")
+    ap.run(folder / "scores.zarr", folder / "result.zarr")
+    return folder
 
 
 @pytest.mark.slow

@@ -248,12 +248,7 @@ def output_option(command: Command) -> Command:
     )
     @functools.wraps(command)
     def wrapped(*args: Any, as_json: bool, **kwargs: Any) -> Any:
-        import dask
-
-        with dask.config.set(scheduler=dask.config.get("scheduler", "threads")):  # else Dask looks for distributed ones
-            return command(
-                Output(as_json=as_json), *map(_concealed, args), **{k: _concealed(v) for k, v in kwargs.items()}
-            )
+        return command(Output(as_json=as_json), *map(_concealed, args), **{k: _concealed(v) for k, v in kwargs.items()})
 
     return wrapped  # type: ignore[return-value]
 

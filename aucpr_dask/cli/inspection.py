@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import sys
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -96,7 +97,9 @@ def verify(output: cli.Output, store: str) -> None:
 
 
 def _reporting_tasks(report: Report) -> AbstractContextManager[Any]:
-    """Return a context that reports every finished Dask task."""
+    """Return a context that reports every finished Dask task, if there are any."""
+    if "dask" not in sys.modules:
+        return nullcontext()
     from dask.callbacks import Callback
 
     def on_task(key: Any, result: Any, graph: Any, state: dict[str, Any], worker: Any) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
-import dask.array as da
 import numpy as np
 import xarray as xr
 
@@ -29,7 +28,7 @@ from aucpr_dask.evaluation.alignment import as_array, numeric, one_dimension, pl
 from aucpr_dask.evaluation.mapping import core_dims, map_rankings
 from aucpr_dask.evaluation.rankings import is_weighted
 from aucpr_dask.evaluation.request import ROLES, Prepared, prepare
-from aucpr_dask.schema.checks import choose, refuse_outside
+from aucpr_dask.schema.checks import choose, is_dask, refuse_outside
 from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
 from aucpr_dask.schema.terms import ITEM, ITEM_ROLES, MODEL, QUERY
 from aucpr_dask.scores.validate import check_one_chunk, check_same_labels
@@ -446,7 +445,9 @@ def _elementwise(function: Any, **arrays: Any) -> Any:
     given = numeric(**arrays)
     if any(isinstance(array, xr.DataArray) for array in given):
         return xr.apply_ufunc(function, *given, dask="parallelized", output_dtypes=[np.float64])
-    if any(isinstance(array, da.Array) for array in given):
+    if any(map(is_dask, given)):
+        import dask.array as da
+
         return da.apply_gufunc(function, ",".join(["()"] * len(given)) + "->()", *given, output_dtypes=np.float64)
     result = function(*given)
     return float(result) if np.ndim(result) == 0 else result

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-import dask.array as da
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, bad_argument, brief, few
 from aucpr_dask.evaluation.rankings import lead_of
-from aucpr_dask.schema.checks import REAL, check_counts, names_of, text
+from aucpr_dask.schema.checks import REAL, check_counts, is_dask, names_of, text
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.terms import GRADE, ITEM, ITEM_ROLES, RANKING_DIMS
 from aucpr_dask.scores.validate import check_same_labels, check_unique, float_scores, refuse_lazy
@@ -311,7 +310,7 @@ def as_array(value: Any, name: str) -> Any:
         what, received = f"{name!r} is a masked array, whose mask would be lost", type(value).__name__
         remedy = "fill masked scores with NaN and choose missing=, masked labels with -2 (padding)"
         raise _wrong(name, what, received, "an array without a mask", remedy)
-    if isinstance(value, np.ndarray | da.Array):
+    if isinstance(value, np.ndarray) or is_dask(value):
         refuse_lazy(value, f"argument {name!r}")
         return value
     try:
@@ -352,9 +351,9 @@ def numeric(**arrays: Any) -> list[Any]:
 
 def _counts(total: Any) -> Any:
     """Return numbers of positives, checked: those of a Dask array when they are computed."""
-    if isinstance(total, da.Array):
+    if is_dask(total):
         checked_counts(total._meta)
-        return da.map_blocks(checked_counts, total, dtype=total.dtype, meta=total._meta)
+        return total.map_blocks(checked_counts, dtype=total.dtype, meta=total._meta)
     return checked_counts(total)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import dask
 import numpy as np
 import xarray as xr
 
@@ -403,6 +402,8 @@ def evaluate_part(
     chunk = item_chunk(dataset)
     if chunk is None or options.by:
         return evaluate_variables(prepare_dataset(dataset.load(), path, options, groups=groups))
+    import dask
+
     variables = evaluate_variables(prepare_dataset(dataset.chunk({terms.ITEM: chunk}), path, options))
     return dask.compute(variables, scheduler="synchronous")[0]  # type: ignore[no-any-return]
 

@@ -7,14 +7,13 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
-import dask.array as da
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, brief, clash, few
 from aucpr_dask.evaluation.alignment import as_array, labels_of_items, mispositioned, refuse_swapped
-from aucpr_dask.schema.checks import check_labels
+from aucpr_dask.schema.checks import check_labels, is_dask
 from aucpr_dask.schema.terms import ITEM, MODEL, QUERY
 from aucpr_dask.scores.validate import float_scores
 
@@ -102,8 +101,13 @@ def scores_of_arrays(scores: Mapping[Any, Any], label: Any, *, groups: Any = Non
         check_labels(labels, 0, "the labels")  # grades, too
         labels = labels.astype(np.int8)
     dims = (QUERY, ITEM)[2 - labels.ndim :]
-    is_lazy = any(isinstance(array, da.Array) for array in models)
-    variables = {"score": ((MODEL, *dims), da.stack(models) if is_lazy else np.stack(models)), "label": (dims, labels)}
+    if any(map(is_dask, models)):
+        import dask.array as da
+
+        stacked: Any = da.stack(models)
+    else:
+        stacked = np.stack(models)
+    variables = {"score": ((MODEL, *dims), stacked), "label": (dims, labels)}
     for name, role in (("groups", "cluster"), ("weight", "weight")):
         if name in arrays:
             array = arrays[name]

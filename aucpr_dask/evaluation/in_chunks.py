@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import dask.array as da
 import numpy as np
-from dask.graph_manipulation import clone
 
 from aucpr_dask.errors import ChunkError
 from aucpr_dask.evaluation import block_results, chunk_passes, rankings
 from aucpr_dask.schema import estimators, terms
 from aucpr_dask.schema.options import EvaluationOptions
+
+if TYPE_CHECKING:
+    import dask.array as da
 
 WHOLE_ONLY = ("binormal", "interpolated_mean", "interpolated_median")  # they need more than counts between positives
 MERGED_AT_ONCE = 4
@@ -68,6 +69,8 @@ def evaluate_in_chunks(
     *arrays: Any, roles: tuple[str, ...], outputs: Sequence[Output], options: EvaluationOptions, **kwargs: Any
 ) -> Any:
     """Evaluate rankings as :func:`evaluate_block` does, lazily, in any chunks; return Dask arrays."""
+    from dask.graph_manipulation import clone
+
     refuse_whole_only(roles, options)
     used = [(role, array) for role, array in zip(roles, arrays, strict=True) if role != "tie_order"]
     named = {role: _lazy(array) for role, array in used}
@@ -91,6 +94,8 @@ def evaluate_in_chunks(
 
 def _unpacked(found: da.Array, n_lead: int, outputs: Sequence[Output]) -> Any:
     """Return what each block holds, one array or a tuple of several, as that many Dask arrays."""
+    import dask.array as da
+
     lead, arrays = tuple(range(n_lead)), []
     for number, (sizes, dtype) in enumerate(outputs):
         new_axes = dict(enumerate(sizes.values(), start=n_lead))
@@ -105,6 +110,8 @@ def _taken(block: Any, place: int | None) -> Any:
 
 
 def _lazy(array: Any) -> da.Array:
+    import dask.array as da
+
     return array if isinstance(array, da.Array) else da.from_array(np.asarray(array), chunks=-1)
 
 
@@ -130,6 +137,8 @@ def map_items(
     function: Callable[..., Any], named: dict[str, da.Array], n_lead: int, *for_all: da.Array, **kwargs: Any
 ) -> da.Array:
     """Map a block function over chunks of items to one element each; vectors `for_all` are passed to every call."""
+    import dask.array as da
+
     pairs, lead = _indexed(named, n_lead)
     for number, vector in enumerate(for_all, start=n_lead + 1):
         pairs += [vector, (number,)]
@@ -140,6 +149,8 @@ def map_items(
 
 def _map(function: Callable[..., Any], named: dict[str, da.Array], n_lead: int, **kwargs: Any) -> da.Array:
     """Map a block function over rankings, or facts about them, to an object for each block."""
+    import dask.array as da
+
     pairs, lead = _indexed(named, n_lead)
     kwargs |= {"concatenate": True, "dtype": object, "meta": np.empty((0,) * len(lead), object)}
     return da.blockwise(function, lead, *pairs, **kwargs)  # type: ignore[no-any-return]
@@ -147,6 +158,8 @@ def _map(function: Callable[..., Any], named: dict[str, da.Array], n_lead: int, 
 
 def reduce_items(parts: da.Array, merge: Callable[..., Any]) -> da.Array:
     """Merge along the axis of items, in a tree."""
+    import dask.array as da
+
     meta = np.empty((0,) * (parts.ndim - 1), object)
     settings = {"axis": -1, "concatenate": False, "split_every": MERGED_AT_ONCE, "dtype": object, "meta": meta}
     return da.reduction(parts, unchanged, merge, **settings)  # type: ignore[no-any-return]

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
-import dask.array as da
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import InvalidInputError, WideBoundsWarning, few
 from aucpr_dask.evaluation import mapping, rankings, request
 from aucpr_dask.inference.pairs import benjamini_hochberg
-from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.checks import choose, is_dask
 from aucpr_dask.schema.options import CONVENTION, READINGS, EvaluationOptions, Reading, takes
 from aucpr_dask.schema.terms import ITEM, ITEM_ROLES, QUANTITY, QUERY, Sentences
 
@@ -135,7 +134,7 @@ def chance(
 
 def _adjusted(p_value: Any) -> Any:
     """Return p-values adjusted for their number; those that are NaN do not count."""
-    if isinstance(p_value, da.Array):
+    if is_dask(p_value):
         return p_value.rechunk(-1).map_blocks(_adjusted, dtype=np.float64)
     adjusted = np.full(np.shape(p_value), np.nan)
     known: NDArray[np.bool_] = ~np.isnan(p_value)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import xarray as xr
 
@@ -291,6 +290,8 @@ def save_comparison(comparison: terms.Scores, url: str | Path, *, overwrite: boo
     }
     with pending.writing():
         if lazy:
+            import dask.array as da
+
             targets: list[Any] = [pending.array(*place) for place in lazy]
             da.store(list(lazy.values()), targets, lock=False)
         pending.commit()

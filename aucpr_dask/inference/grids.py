@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import dask.array as da
 import numpy as np
-from dask import delayed
 from numpy.typing import NDArray
 
 from aucpr_dask.inference.methods import Method, Pairs, Wilcoxon, adjusted_p_values, join
 from aucpr_dask.inference.pairs import intervals
 from aucpr_dask.inference.units import Floats, Indices
 from aucpr_dask.schema.terms import BOUND, BOUNDS
+
+if TYPE_CHECKING:
+    import dask.array as da
 
 DECISIONS = ("undecided", "different", "equivalent")
 EQUIVALENT = DECISIONS.index("equivalent")
@@ -109,6 +110,9 @@ def lazy_all_pairs(method: Method, n_models: int, adjust: str, names: list[str],
     Adjusted p-values and the quantile of the simultaneous intervals, which concern the whole family, wait for all
     chunks.
     """
+    import dask.array as da
+    from dask import delayed
+
     blocks = [np.arange(start, min(start + chunk, n_models)) for start in range(0, n_models, chunk)]
     held = delayed(method, pure=True)  # one key in the graph, not a copy of the replicates in every task
     upper = {

@@ -23,7 +23,6 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-import dask
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
@@ -195,7 +194,8 @@ def summarize_with_machine(
     result: xr.Dataset, machine: xr.Dataset, dim: str, level: float, incomplete: str | None
 ) -> xr.Dataset:
     """Return means over units, their errors and how far intervals reach, of each model on the units that it has."""
-    ours, theirs = dask.compute(result["estimate"], _matched(result["estimate"], machine["estimate"], dim))
+    ours = result["estimate"].compute()
+    theirs = _matched(ours, machine["estimate"], dim).compute()
     ours, theirs = (one.drop_vars(OF_INTERVALS, errors="ignore") for one in (ours, theirs))
     ours = ours.transpose(..., dim)
     place_of = {str(label): place for place, label in enumerate(labels_of(theirs, dim))}

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import dask
 import numpy as np
 import xarray as xr
 
@@ -280,9 +279,10 @@ def on_common_items(scores: Scores, missing: str) -> Scores:
         is_scored = node["score"].notnull()
         is_common = (is_scored | ~is_scored.any(ITEM)).all(MODEL)
         by_any = is_scored.any(MODEL)
-        counts = dask.compute((is_common & by_any).sum().data, by_any.sum().data)
+        counted = {designs.COMPARED: (is_common & by_any).sum(), designs.SCORED: by_any.sum()}
+        counts = xr.Dataset(counted).compute()
         hidden = node.assign(score=node["score"].where(is_common)).drop_vars("n_missing", errors="ignore")
-        return hidden.assign_attrs(dict(zip((designs.COMPARED, designs.SCORED), map(int, counts), strict=True)))
+        return hidden.assign_attrs({str(name): int(count) for name, count in counts.items()})
 
     return map_nodes(scores, hide)
 

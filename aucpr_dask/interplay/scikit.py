@@ -12,7 +12,6 @@ from pathlib import Path
 from pickle import PicklingError
 from typing import Any, TypeAlias
 
-import dask.array as da
 import numpy as np
 import xarray as xr
 
@@ -420,13 +419,13 @@ class _DataSet:
         n_items = len(self.classes)
         lead: dict[str, Any] = {MODEL: models} | ({} if self.positive is not None else {CLASS: self.wanted})
         lead |= {REPEAT: range(len(self.repeats))} if self.repeats and len(self.repeats) > 1 else {}
-        score = da.zeros((*map(len, lead.values()), n_items), dtype=np.float64, chunks=-1)
         label = self.classes if self.positive is None else (self.classes == self.positive).astype(np.int8)
         fold = None if self.repeats is None else np.array([_fold_of_each(splits, n_items) for splits in self.repeats])
         fold = fold[0] if fold is not None and len(fold) == 1 else fold
         groups = None if self.groups is None else np.asarray(self.groups)
         along_items = {"label": label, "weight": self.weight, "cluster": groups, "fold": fold}
-        variables: dict[str, Any] = {"score": ((*lead, ITEM), score)}
+        sizes = {dim: len(names) for dim, names in lead.items()} | {ITEM: n_items}
+        variables: dict[str, Any] = {"score": chunks.empty_variable(sizes, np.float64)}
         along = {
             name: (REPEAT, ITEM)[2 - np.ndim(values) :] for name, values in along_items.items() if values is not None
         }

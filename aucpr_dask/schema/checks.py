@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,11 @@ def lookup(specs: dict[str, _Spec], name: object, what: str) -> _Spec:
         return specs[name]
     remedy = did_you_mean(name, specs, "give one of these names, as a string")
     raise InvalidInputError(f"unknown {what}", f"name of the {what}", brief(name), ", ".join(specs), remedy)
+
+
+def is_dask(array: object) -> TypeGuard[Any]:
+    """Return whether this is an array of Dask, which nobody has unless it is imported: that takes as long as xarray."""
+    return isinstance(array, getattr(sys.modules.get("dask.array"), "Array", ()))
 
 
 def require(module: str, extra: str, where: object = None) -> Any:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -25,9 +24,11 @@ def empty_variable(sizes: Mapping[Any, int], dtype: Any, lengths: Mapping[str, i
     shape, chunks = tuple(sizes.values()), chunks_of(sizes, lengths or {})
     # Dask would pickle a function to find a name, and xarray would compute a Dask array of size 0.
     name = f"described-{np.dtype(dtype)}-{shape}-{chunks}"
-    has_values = 0 not in shape
-    data = da.empty(shape, dtype=dtype, chunks=chunks, name=name) if has_values else np.empty(shape, dtype)
-    return xr.Variable(sizes, data)
+    if 0 in shape:
+        return xr.Variable(sizes, np.empty(shape, dtype))
+    import dask.array as da
+
+    return xr.Variable(sizes, da.empty(shape, dtype=dtype, chunks=chunks, name=name))
 
 
 def chunks_of(sizes: Mapping[Any, int], lengths: Mapping[str, int]) -> tuple[int, ...]:

@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import dask
 import numpy as np
 import xarray as xr
-from dask import threaded
 from numpy.typing import NDArray
 from zarr.abc.store import Store
 from zarr.codecs import BloscCodec
@@ -184,7 +182,7 @@ def _load_small(dataset: xr.Dataset) -> xr.Dataset:
     dataset = dataset.drop_vars("digest", errors="ignore")  # of the stored scores, not of those derived from them
     large = _unloaded(dataset)
     # Not on the workers of a client, which may have none yet; by the name of the scheduler, Dask imports distributed.
-    small = dataset.drop_vars(large).compute(scheduler=threaded.get)
+    small = dataset.drop_vars(large).compute(scheduler="threads")
     return dataset.assign({name: one for name, one in small.variables.items() if name not in dataset.indexes})
 
 
@@ -350,6 +348,8 @@ def save_scores(
     _refuse_own_source(given, url)
     writer = ScoreWriter(url, scores, overwrite=overwrite, models_per_chunk=models_per_chunk)
     parts = [(path, dataset, region) for path, dataset in terms.nodes_of(scores) for region in writer.regions(path)]
+    import dask
+
     for done, (path, dataset, region) in enumerate(parts, start=1):
         names = _large(dataset)
         arrays = dask.compute(*(_part(dataset, name, region) for name in names))

@@ -6,8 +6,6 @@ import difflib
 from collections.abc import Iterator
 from typing import Any
 
-import dask
-import dask.array as da
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -88,12 +86,12 @@ def _refuse_former_grades(dataset: xr.Dataset, path: str) -> None:
     is_stored = label.chunks is not None and "chunks" in label.encoding
     if is_stored or not {1, 2} <= {*grades}:
         return
-    has_higher, ones = dask.compute((label > 1).any(), (label == 1).sum(terms.ITEM))
-    if has_higher:
+    found = xr.Dataset({"has_higher": (label > 1).any(), "ones": (label == 1).sum(terms.ITEM)}).compute()
+    if found["has_higher"]:
         return
     higher = total.sel({terms.GRADE: 2}) / total.sel({terms.GRADE: 1})
     # Higher grades may stand at items that no model ranked, but hardly where many others were.
-    chance = (1 - higher.fillna(0.0)) ** ones
+    chance = (1 - higher.fillna(0.0)) ** found["ones"]
     if float(chance.min([dim for dim in chance.dims if dim != terms.QUERY]).prod()) > 0.001:
         return
     what, where = "n_positive counts labels of several grades, and all labels are 0 or 1", where_of(path, "n_positive")
@@ -338,7 +336,7 @@ def one_against_rest(label: NDArray[Any], *, classes: pd.Index, where: str) -> N
 
 def refuse_lazy(array: Any, where: str) -> None:
     """Raise if a Dask array does not know its shape, or has a mask, which would be lost."""
-    if not isinstance(array, da.Array):
+    if not checks.is_dask(array):
         return
     if any(np.isnan(size) for size in array.shape):
         what, received = "this Dask array does not know the sizes of its chunks", f"shape {array.shape}"
@@ -365,8 +363,8 @@ def float_scores(score: Any, where: str = "'score'") -> Any:
     is_wide = (score.dtype.itemsize > 4 and score.dtype.kind in "iu") or score.dtype.itemsize > 8
     if not is_wide:
         return score.astype(dtype, copy=False)
-    if isinstance(score, da.Array):
-        return da.map_blocks(exact_scores, score, dtype=dtype, meta=score._meta.astype(dtype))
+    if checks.is_dask(score):
+        return score.map_blocks(exact_scores, dtype=dtype, meta=score._meta.astype(dtype))
     return exact_scores(score)
 
 

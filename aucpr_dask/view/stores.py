@@ -26,20 +26,20 @@ WIDEST_PLACE = 60
 
 def summarize_scores(scores: terms.Scores, url: str, *, positive_from: int | None = None) -> Document:
     """Evaluate every ranking once without missing scores, to learn sizes and oddities before a run."""
-    import dask.base
-
     from aucpr_dask.evaluation.api import evaluate
 
     lowest = 1 if positive_from is None else positive_from
     nodes = dict(terms.nodes_of(scores))
     evaluated = evaluate(scores, intervals=(), missing="drop", positive_from=lowest)
-    counts, grades = dask.base.compute(
-        {
-            path: dataset[["n_positive", "n_negative", "n_missing", "flags"]]
-            for path, dataset in terms.nodes_of(evaluated)
-        },
-        [dataset["label"].max() for dataset in nodes.values() if "label" in dataset and dataset["label"].size],
-    )
+    counts = {
+        path: dataset[["n_positive", "n_negative", "n_missing", "flags"]] for path, dataset in terms.nodes_of(evaluated)
+    }
+    labels = (dataset["label"] for dataset in nodes.values() if "label" in dataset)
+    grades = [label.max() for label in labels if label.size]
+    if any(dataset["score"].chunks is not None for dataset in nodes.values()):
+        import dask.base
+
+        counts, grades = dask.base.compute(counts, grades)  # in one pass
     sizes = [
         _size(path, counts[path], *_positives(dataset, counts[path], lowest), dataset.sizes[terms.ITEM])
         for path, dataset in nodes.items()

@@ -12,14 +12,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few, lacks
 from aucpr_dask.schema import terms
 from aucpr_dask.scores.appending import FILL, place_for
-from aucpr_dask.scores.chunks import Region
+from aucpr_dask.scores.chunks import Region, empty_variable
 from aucpr_dask.scores.importing import array_files, files
 from aucpr_dask.scores.importing.array_files import Arrays, Npy, as_labels, as_scores, float_type
 from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress
@@ -213,7 +212,7 @@ def _describe(
     names = _model_names(arrays, models, axes.sizes.get(terms.MODEL, 0))
     coords = {terms.MODEL: axes.model_names(names, path.stem if isinstance(arrays, Npy) else score)}
     full = {terms.MODEL: len(coords[terms.MODEL])} | axes.ranked
-    variables: dict[str, Any] = {"score": (tuple(full), da.zeros(tuple(full.values()), dtype=score_type, chunks=-1))}
+    variables: dict[str, Any] = {"score": empty_variable(full, score_type)}
     where = f"{path}, array {str(label)!r}"
     labels = as_labels(arrays.load(label), where)
     n_items = int((labels != terms.PADDING).sum())
@@ -221,7 +220,7 @@ def _describe(
     if labels.shape == tuple(labelled.values()):
         variables["label"] = xr.Variable(tuple(labelled), labels).transpose(*(d for d in axes.ranked if d in labelled))
     elif labels.shape == shape and terms.REPEAT not in axes.ranked:
-        variables["label"] = (tuple(full), da.zeros(tuple(full.values()), dtype=np.int8, chunks=-1))
+        variables["label"] = empty_variable(full, np.int8)
     else:
         received = f"labels of shape {labels.shape}, scores ({', '.join(axes.sizes)}) of shape {shape}"
         allowed = f"labels of shape {tuple(labelled.values())} ({', '.join(labelled)})"
@@ -423,6 +422,8 @@ def _with_dims(
         remedy = f"name the axes of the scores: dims={usual!r} (--dims {usual})"
         raise FileFormatError(what, path, few(f"{name} {one.shape}" for name, one in arrays.items()), allowed, remedy)
     sizes = dict(zip(_check_dims(dims, shape, Path(path)), shape, strict=True)) if shape else {}
+    import dask.array as da
+
     variables = {}
     for role, name in roles.items():
         array = arrays[name]

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -485,9 +484,9 @@ class _Node:
             coords[terms.REPEAT], coords[terms.ITEM], cells = self._in_repeats(cells, source)
         of_groups = {role.removeprefix(OF_GROUP): words for role, words in cells.items() if role.startswith(OF_GROUP)}
         coords |= {name: (terms.ITEM, _numbers_or_words(words)) for name, words in of_groups.items()}
-        scores = da.zeros((len(models), *self._shape), dtype=dtype, chunks=-1)
+        sizes = dict(zip((terms.MODEL, *of_scores), (len(models), *self._shape), strict=True))
         variables = {
-            "score": ((terms.MODEL, *of_scores), scores),
+            "score": chunks.empty_variable(sizes, dtype),
             "label": (dims, self._padded(cells["label"], terms.PADDING)),
         }
         if "weight" in cells:

@@ -12,7 +12,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import dask.array as da
 import numpy as np
 import xarray as xr
 
@@ -21,7 +20,7 @@ from aucpr_dask.schema.checks import HIGHEST_GRADE
 from aucpr_dask.schema.options import RunOptions
 from aucpr_dask.schema.terms import GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED, Scores, check_names, check_node_name
 from aucpr_dask.scores.appending import FILL, place_for
-from aucpr_dask.scores.chunks import Region
+from aucpr_dask.scores.chunks import Region, empty_variable
 from aucpr_dask.scores.importing import files
 from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress, Spool, Spooled, bad_line, count
 
@@ -658,7 +657,7 @@ def _per_run(runs: Sequence[_Run], judgments: _Judgments, spool: Spool, dtype: n
         return arrays
 
     shape = (len(runs), len(judgments.topics), longest)
-    described = {name: (DIMS, da.zeros(shape, dtype=one, chunks=-1)) for name, one in dtypes.items()}
+    described = {name: empty_variable(dict(zip(DIMS, shape, strict=True)), one) for name, one in dtypes.items()}
     return _Layout(_template(runs, judgments).assign(described), block, sum(int(run.bounds[-1]) for run in runs))
 
 
@@ -681,8 +680,8 @@ def _pooled(runs: Sequence[_Run], judgments: _Judgments, spool: Spool, dtype: np
                 score[model, query, len(pool) - 1 - np.searchsorted(pool, documents)] = scores
         return {"score": score}
 
-    scores = da.zeros((len(runs), *shape), dtype=dtype, chunks=-1)
-    described = {"score": (DIMS, scores), "label": (DIMS[1:], label), "tie_order": (DIMS[1:], tie_order)}
+    scores = empty_variable(dict(zip(DIMS, (len(runs), *shape), strict=True)), dtype)
+    described = {"score": scores, "label": (DIMS[1:], label), "tie_order": (DIMS[1:], tie_order)}
     return _Layout(_template(runs, judgments).assign(described), block, sum(lengths))
 
 
