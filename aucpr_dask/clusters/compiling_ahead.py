@@ -12,11 +12,7 @@ from aucpr_dask.storage.code_cache import path_of
 
 # What the demo needs, in the order in which its workers do: if they came first, they would compile it themselves, and
 # numba takes a second of every process that compiles.
-FIRST = (
-    "classes.split_rows_float32_int8",
-    "classes.groups_in_order_float32_float32",
-    "areas.finish_common_rows",
-)
+FIRST = ("classes.split_rows_float32_int8", "classes.groups_in_order_float32_float32", "areas.finish_common_rows")
 COMPILE = "import gc, sys; gc.disable(); from aucpr_dask.kernels.compiling import prepare; prepare(sys.argv[1:])"
 
 

@@ -49,8 +49,6 @@ def connect(cluster: Cluster = None, *, patience: str | float | None = None) -> 
     ClusterError
         If workers do not start, or have other versions of the package, its sources, Python, numpy or numba, or a
         package that starts them is not installed.
-    InvalidInputError
-        If the file is missing, or is not a valid description.
 
     Examples
     --------

@@ -200,11 +200,6 @@ def read(path: str | Path, *, workers: int | None = None) -> Description:
     Returns
     -------
     Description
-
-    Raises
-    ------
-    InvalidInputError
-        If there is no such file, or it is not a valid description.
     """
     where = str(path)
     try:

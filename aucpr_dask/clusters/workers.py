@@ -71,13 +71,7 @@ def prepare_workers(client: Client) -> None:
 
 @contextmanager
 def agreeing(client: Client) -> Iterator[str]:
-    """Refuse workers whose versions differ from those here, also of those that join later; yield the topic of events.
-
-    Raises
-    ------
-    ClusterError
-        If one that is there differs.
-    """
+    """Refuse workers of other versions than here, also those that join later; yield the topic of events."""
     topic = f"{PLUGIN}-refused-{uuid4().hex}"  # two clients of one cluster may differ
     try:
         _register(client, Agreement(facts(), topic), topic)

@@ -211,11 +211,6 @@ def confusion(
         ``true_positives``, ``false_positives``, ``false_negatives`` and ``true_negatives`` over (..., threshold);
         whole numbers without weights; lazy on Dask.
 
-    Raises
-    ------
-    InvalidInputError, MissingScoresError, AlignmentError, ChunkError
-        See :func:`curve`.
-
     References
     ----------
     Keilwagen, Grosse & Grau 2014, doi:10.1371/journal.pone.0092209 (weights).
@@ -328,11 +323,6 @@ def dominates(first: xr.Dataset, second: xr.Dataset, space: str = "precision_rec
     -------
     str or xarray.DataArray of str
         ``"first"``, ``"second"``, ``"both"`` (the curves are equal) or ``"neither"``.
-
-    Raises
-    ------
-    InvalidInputError
-        If the curves differ in the number of positives or negatives, or are not operating points.
 
     References
     ----------

@@ -60,11 +60,6 @@ def reference_levels(
         over single positives (average precision, the trapezoids, discrete, continuous, the gain area), for precision
         and recall at k, and one half for the ROC area; NaN for the others.
 
-    Raises
-    ------
-    InvalidInputError
-        See :func:`aucpr_dask.estimate`.
-
     References
     ----------
     Keilwagen, Grosse & Grau 2014, doi:10.1371/journal.pone.0092209; Boyd et al. 2012, arXiv:1206.4667.

@@ -180,11 +180,6 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
     array of float64, shape (..., 2)
         Lower and upper bound, on the last axis or the dimension ``ci_bound``; NaN where the area is.
 
-    Raises
-    ------
-    InvalidInputError
-        If a method is unknown or not a formula, or the level is not between 0 and 1.
-
     References
     ----------
     Boyd, Eng & Page 2013, doi:10.1007/978-3-642-40994-3_29.

@@ -38,11 +38,6 @@ def open_result(url: str | Path | Store, *, chunks: Any = None) -> terms.Scores:
     -------
     xarray.Dataset or xarray.DataTree
 
-    Raises
-    ------
-    StoreError
-        If there is no finished result at `url`.
-
     Examples
     --------
     >>> result = open_result("result.zarr")  # doctest: +SKIP

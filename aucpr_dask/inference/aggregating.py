@@ -114,8 +114,6 @@ def aggregate(
 
     Raises
     ------
-    InvalidInputError
-        If an option is not allowed, or the result lacks what the method needs.
     AlignmentError
         If models lack data sets, or have no labels to match them by; or if the machine's lack some of people's.
 

@@ -128,8 +128,6 @@ def compare(
 
     Raises
     ------
-    InvalidInputError
-        If an option is not allowed, or the data lack what the method needs.
     AlignmentError
         If some models lack units, or labels appear twice.
 
@@ -266,11 +264,6 @@ def save_comparison(comparison: terms.Scores, url: str | Path, *, overwrite: boo
         Where to write.
     overwrite : bool
         Whether to replace a store at `url`.
-
-    Raises
-    ------
-    StoreError
-        If there is already something at `url`, or it cannot be written.
     """
     from aucpr_dask.storage.stores import create_store  # with Zarr, which comparisons in memory do without
 
@@ -310,11 +303,6 @@ def open_comparison(url: str | Path, *, chunks: Any = None) -> terms.Scores:
     Returns
     -------
     xarray.Dataset or xarray.DataTree
-
-    Raises
-    ------
-    StoreError
-        If there is no finished comparison at `url`.
 
     Examples
     --------

@@ -187,13 +187,6 @@ def gate(
         With ``verdict``, ``passed``, ``difference``, ``interval``, ``p_value``, ``detectable``; of several candidates
         (a sequence of labels), or of groups, a tuple of these, with ``passed`` and ``verdict`` of all.
 
-    Raises
-    ------
-    InvalidInputError
-        If the data have no such model, are several data sets, or lack what the method needs.
-    AlignmentError
-        See :func:`compare`.
-
     References
     ----------
     Piaggio et al. 2012, doi:10.1001/jama.2012.87802 (non-inferiority).

@@ -254,11 +254,6 @@ def power(
         and the same with ``_family``: of units, or of positives if items are the sample, at the same prevalence. NaN
         where positives are not counted. The attribute ``summary`` says it in words.
 
-    Raises
-    ------
-    InvalidInputError, AlignmentError
-        See :func:`compare`.
-
     References
     ----------
     Cohen 1988, doi:10.4324/9780203771587 (power). Sakai 2016, doi:10.1007/s10791-015-9273-z (numbers of topics).

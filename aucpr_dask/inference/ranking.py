@@ -66,11 +66,6 @@ def rank(
         and ``last_group``: the groups that the model belongs to, numbered from the best. The attribute ``quantile``
         is how many standard errors a simultaneous interval of a difference reaches to either side.
 
-    Raises
-    ------
-    InvalidInputError, AlignmentError
-        See :func:`compare`.
-
     References
     ----------
     Mogstad, Romano, Shaikh & Wilhelm 2024, doi:10.1093/restud/rdad006.

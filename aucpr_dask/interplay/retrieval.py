@@ -178,9 +178,8 @@ def _flat(table: Mapping[Any, Any], what: str) -> tuple[list[Any], list[Any], li
     for topic, listed in table.items():
         if not isinstance(listed, Mapping):
             where = f"{what}, topic {topic!r}"
-            raise InvalidInputError(
-                "a list is not a mapping", where, brief(listed), "{document: number}", f"give {_AS_MAPPING}"
-            )
+            what = "a list is not a mapping"
+            raise InvalidInputError(what, where, brief(listed), "{document: number}", f"give {_AS_MAPPING}")
         topics += [topic] * len(listed)
         documents += listed.keys()
         numbers += listed.values()

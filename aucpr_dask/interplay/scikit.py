@@ -178,9 +178,8 @@ def from_sklearn(
     if y is not None:
         if isinstance(data, Mapping):
             received, remedy = "y next to several data sets", 'give {"name": (X, y), ...}'
-            raise InvalidInputError(
-                "y belongs to one data set", "argument 'y'", received, "(X, y) in each of them", remedy
-            )
+            what = "y belongs to one data set"
+            raise InvalidInputError(what, "argument 'y'", received, "(X, y) in each of them", remedy)
         data = (data, y)
     named: Mapping[str, Sequence[Any]] = data if isinstance(data, Mapping) else {"": data}
     is_one = named is not data

@@ -96,9 +96,8 @@ class Table:
             place = int(np.isinf(numbers).argmax())
             where, allowed = self.where(place, column), "a finite number; empty, NA or NaN for a missing one"
             remedy = f"correct it, or leave the column out: exclude={column!r} (--exclude)"
-            raise InvalidInputError(
-                "the value is not a finite number", where, brief(cells.iloc[place]), allowed, remedy
-            )
+            what = "the value is not a finite number"
+            raise InvalidInputError(what, where, brief(cells.iloc[place]), allowed, remedy)
         return numbers
 
     def _are_numbers(self, column: str) -> bool:

@@ -200,9 +200,8 @@ def _scores(y_true: Any, models: dict[str, Any], pos_label: Any, sample_weight: 
     if targets.kind_of_target(label) != "binary":
         received = f"{np.unique(label).size} labels, shape {label.shape}"
         remedy = "compare one class with the others: y_true == label"
-        raise targets.misfit(
-            "y_true has several classes", "y_true", received, "one of two labels for each sample", remedy
-        )
+        what = "y_true has several classes"
+        raise targets.misfit(what, "y_true", received, "one of two labels for each sample", remedy)
     label = targets.column(label, "y_true")
     targets.check_label(label, pos_label)
     score = {

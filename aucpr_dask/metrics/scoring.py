@@ -65,10 +65,8 @@ def average_precision_score(
     """
     if average is not None:
         choose(AVERAGES, average, "average")
-    label, score = (
-        targets.host_array(y_true, "y_true"),
-        targets.floats_of(targets.numbers(y_score, "y_score"), "y_score"),
-    )
+    label = targets.host_array(y_true, "y_true")
+    score = targets.floats_of(targets.numbers(y_score, "y_score"), "y_score")
     weight = targets.weights_of(sample_weight)
     targets.check_lengths(y_true=label, y_score=score, sample_weight=weight)
     refuse_swapped(score, label, "labels first, then scores")
@@ -163,10 +161,8 @@ def precision_recall_curve(
     >>> precision.round(2), recall, thresholds
     (array([0.5 , 0.67, 0.5 , 1.  , 1.  ]), array([1. , 1. , 0.5, 0.5, 0. ]), array([0.1 , 0.35, 0.4 , 0.8 ]))
     """
-    label, score = (
-        targets.host_array(y_true, "y_true"),
-        targets.column(targets.numbers(y_score, "y_score"), "y_score"),
-    )
+    label = targets.host_array(y_true, "y_true")
+    score = targets.column(targets.numbers(y_score, "y_score"), "y_score")
     weight = targets.weights_of(sample_weight)
     targets.check_lengths(y_true=label, y_score=score, sample_weight=weight)
     refuse_swapped(score, label, "labels first, then scores")
@@ -175,9 +171,8 @@ def precision_recall_curve(
     ):
         received = f"labels {brief(np.unique(label).tolist())}, shape {label.shape}"
         remedy = "give one curve per class, with pos_label"
-        raise targets.misfit(
-            "y_true has several classes", "y_true", received, "two labels, one for each sample", remedy
-        )
+        what = "y_true has several classes"
+        raise targets.misfit(what, "y_true", received, "two labels, one for each sample", remedy)
     label = targets.column(label, "y_true")
     is_positive = label == targets.positive_label(label, pos_label)
     true_positives, predicted, thresholds = _cumulated(is_positive, score, weight)

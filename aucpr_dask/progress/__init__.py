@@ -46,11 +46,7 @@ class Tracker:
     """
 
     def __init__(
-        self,
-        rankings: Sequence[int],
-        costs: Sequence[int],
-        done: Iterable[int] = (),
-        dashboard: str | None = None,
+        self, rankings: Sequence[int], costs: Sequence[int], done: Iterable[int] = (), dashboard: str | None = None
     ) -> None:
         self._rankings, self._costs, self._dashboard = rankings, costs, dashboard
         self._rankings_total, self._cost_left = sum(rankings), sum(costs)

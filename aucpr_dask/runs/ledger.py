@@ -59,10 +59,8 @@ class Ledger(Claim):
         if not isinstance(plan, dict) or not isinstance(plan.get("options"), dict):
             raise self.damaged(OLD_PLAN)
         if self._digest_of_root() is None:
-            what, remedy = (
-                "this result was begun by an earlier version",
-                "pass overwrite=True (--overwrite) to start over",
-            )
+            what = "this result was begun by an earlier version"
+            remedy = "pass overwrite=True (--overwrite) to start over"
             raise StoreError(what, self._url, "an unfinished result", "a finished one, or one of this version", remedy)
         return State(FINISHED, plan=plan)
 

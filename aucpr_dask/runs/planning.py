@@ -232,13 +232,6 @@ def plan_run(source_url: Any, *, data_sets: Sequence[str] | None = None, **optio
     Returns
     -------
     Plan
-
-    Raises
-    ------
-    StoreError
-        If the source does not open.
-    InvalidInputError, MissingScoresError
-        See :func:`aucpr_dask.evaluate`; as far as the metadata show it.
     """
     asked = EvaluationOptions.of(**options)
     source = absolute(source_url)

@@ -279,9 +279,8 @@ def check_names(names: Iterable[object], where: str) -> None:
     """Raise if a name contains halves of surrogate pairs, as file names in other encodings do."""
     for name in names:
         if isinstance(name, str) and not _is_unicode(name):
-            raise InvalidInputError(
-                "this name is not Unicode", where, shortened_name(name), "Unicode text", "rename it"
-            )
+            what = "this name is not Unicode"
+            raise InvalidInputError(what, where, shortened_name(name), "Unicode text", "rename it")
 
 
 def is_text(name: str) -> bool:
@@ -367,9 +366,8 @@ def select_data_sets(data: Scores, names: Sequence[str] | None) -> Scores:
     if unknown := [name for name in names if not name or not found[name]]:
         allowed = few(map(repr, nodes)) if "" not in nodes else "none: it has one data set without a name"
         remedy = did_you_mean(unknown[0], nodes, "leave out --data-set, or name another")
-        raise InvalidInputError(
-            "there is no such data set in this store", None, few(map(repr, unknown)), allowed, remedy
-        )
+        what = "there is no such data set in this store"
+        raise InvalidInputError(what, None, few(map(repr, unknown)), allowed, remedy)
     return gathered(data, {name: nodes[name] for name in dict.fromkeys(chain.from_iterable(found.values()))})
 
 

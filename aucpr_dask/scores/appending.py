@@ -113,9 +113,8 @@ def joined(before: Scores, added: Scores) -> Scores:
     if "" in old or "" in new:
         allowed = "data sets with names in both, or one data set without a name in both"
         remedy = "name the data set of the files (--data-set), or import to a new store"
-        raise _differ(
-            "data sets without a name cannot be added to named ones", _named(old), _named(new), allowed, remedy
-        )
+        what = "data sets without a name cannot be added to named ones"
+        raise _differ(what, _named(old), _named(new), allowed, remedy)
     both = {path: _joined(path, node, new[path]) if path in new else node for path, node in old.items()}
     return xr.DataTree.from_dict(both | {path: node for path, node in new.items() if path not in old})
 
@@ -157,9 +156,8 @@ def _joined(path: str, before: xr.Dataset, added: xr.Dataset) -> xr.Dataset:
 def _check_same(where: str, what: str, before: object, added: object) -> None:
     if before != added:
         remedy = "import the files with the options of the first import, or to a new store"
-        raise _differ(
-            f"the {what} differ between the store and the files", before, added, "the same in both", remedy, where
-        )
+        what = f"the {what} differ between the store and the files"
+        raise _differ(what, before, added, "the same in both", remedy, where)
 
 
 def _differ(

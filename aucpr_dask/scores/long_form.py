@@ -129,9 +129,8 @@ def to_tree(scores: terms.Scores, by: str = DATASET) -> xr.DataTree:
     if by not in scores.variables or scores[by].dims != (terms.ITEM,):
         along = [str(name) for name in scores.coords if scores[name].dims == (terms.ITEM,)]
         remedy = did_you_mean(by, along, "name a coordinate along the items: by=...")
-        raise InvalidInputError(
-            "there is no such coordinate of the items", "argument 'by'", repr(by), few(along), remedy
-        )
+        what = "there is no such coordinate of the items"
+        raise InvalidInputError(what, "argument 'by'", repr(by), few(along), remedy)
     codes, names = pd.factorize(pd.Index(scores[by].values), sort=True, use_na_sentinel=False)
     nodes: dict[str, Any] = {}
     for number, name in enumerate(map(str, names)):

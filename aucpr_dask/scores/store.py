@@ -56,13 +56,6 @@ def open_scores(url: str | Path | Store, *, chunks: Any = "auto") -> terms.Score
         One data set, or one node per data set. Large variables are Dask arrays; labels shared by the
         models and all that is small are in memory.
 
-    Raises
-    ------
-    StoreError
-        If there is no finished score store at `url`.
-    InvalidInputError
-        If its contents are not valid.
-
     Examples
     --------
     >>> scores = open_scores("s3://bucket/scores.zarr")  # doctest: +SKIP
@@ -323,13 +316,6 @@ def save_scores(
         For chunks of less than 32 MiB: a run holds one chunk in memory, with all replicates of its models.
     on_progress : callable, optional
         Called with (chunks written, chunks in total).
-
-    Raises
-    ------
-    InvalidInputError
-        If `scores` is not valid; see :func:`validate_scores`.
-    StoreError
-        If the store exists or cannot be written.
 
     Examples
     --------

@@ -329,8 +329,7 @@ def simulate_batch(cell: Cell, start: int, stop: int, design: Design) -> dict[st
         )
         options = EvaluationOptions(estimators=design.resampled, resampling=resampling)
         of_chosen = evaluated._replace(
-            estimate=estimate[:, chosen],
-            facts={name: values[:, chosen] for name, values in evaluated.facts.items()},
+            estimate=estimate[:, chosen], facts={name: values[:, chosen] for name, values in evaluated.facts.items()}
         )
         keys = np.array([cell.key(number) for number in range(start, stop)], dtype=np.uint64)
         named |= {"key": keys, "fold": fold_of(label, design.n_folds)}

@@ -207,12 +207,7 @@ def open_checked(url: Any, kind: str | None = None) -> tuple[CheckedStore, dict[
 
 
 def create_store(
-    url: str | Path,
-    template: Scores,
-    kind: str,
-    *,
-    overwrite: bool = False,
-    has_checksums: bool = True,
+    url: str | Path, template: Scores, kind: str, *, overwrite: bool = False, has_checksums: bool = True
 ) -> PendingStore:
     """Write everything in `template`, in the chunks of its encoding, but Dask-backed data and the root document.
 
@@ -252,10 +247,8 @@ def make_room(url: str, claim: Claim, state: State, *, overwrite: bool) -> None:
     backend = open_backend(url)
     is_empty = sync(backend.is_empty(""))
     if not is_empty and _is_of_others(url, backend):
-        what, remedy = (
-            "refusing to overwrite what this package did not write",
-            "remove it yourself if you do not need it, or name another place",
-        )
+        what = "refusing to overwrite what this package did not write"
+        remedy = "remove it yourself if you do not need it, or name another place"
         raise StoreError(what, url, remedy=remedy)
     if is_empty:
         claim.take_over(state)
@@ -440,10 +433,8 @@ def _refuse_attributes(tree: xr.DataTree) -> None:
                 except (TypeError, ValueError):  # of an unknown type, or in a circle
                     is_held = False
                 if not is_held:
-                    what, allowed = (
-                        f"the attribute {name!r} cannot be stored",
-                        "text, numbers, and lists and mappings of these",
-                    )
+                    what = f"the attribute {name!r} cannot be stored"
+                    allowed = "text, numbers, and lists and mappings of these"
                     remedy = f"write it as text, {holder}.attrs[{name!r}] = str(...); or remove it"
                     raise InvalidInputError(what, place, f"{type(value).__name__}: {brief(value)}", allowed, remedy)
 
@@ -610,10 +601,8 @@ def read_root_document(url: Any) -> bytes:
     if unfinished and any(has(backend, name) for name in OF_VERSION_2):
         raise foreign(url)
     if unfinished and not _is_store(url, backend):
-        what, remedy = (
-            "this is no store",
-            "name the folder of a store; `aucpr-dask import` makes one of files of scores",
-        )
+        what = "this is no store"
+        remedy = "name the folder of a store; `aucpr-dask import` makes one of files of scores"
         raise StoreError(what, url, "a folder that holds other things", "a finished store", remedy)
     if unfinished:
         remedy = "run the same command again; it resumes or starts over; add --overwrite if it is refused"

@@ -182,10 +182,8 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Any) -> Let
     {'hybrid': 'c', 'dense': 'c', 'bm25': ''}
     """
     if not isinstance(data, xr.Dataset) or "estimate" not in data or MODEL not in data["estimate"].dims:
-        what, remedy = (
-            "this is not a result of several models",
-            "pass one data set that evaluate or from_values returns",
-        )
+        what = "this is not a result of several models"
+        remedy = "pass one data set that evaluate or from_values returns"
         raise InvalidInputError(what, "argument 'data'", type(data).__name__, "a Dataset with 'estimate'", remedy)
     if unknown := {"baseline", "equivalence", "estimator", "chunk", "auxiliary"} & {*options}:
         what = "a table compares all models by all measures"

@@ -445,9 +445,8 @@ def open_zarr(url: str, chunks: Any) -> terms.Scores:
     tree = _open(url, "zarr", chunks=chunks)
     nodes = {group.path.strip("/"): group.to_dataset() for group in tree.subtree if "score" in group.data_vars}
     if not nodes:
-        raise lacks(
-            "no variable is called 'score'", url, tree.data_vars, "rename={'NAME': 'score'} (--rename NAME=score)"
-        )
+        what = "no variable is called 'score'"
+        raise lacks(what, url, tree.data_vars, "rename={'NAME': 'score'} (--rename NAME=score)")
     known = {name: one[[key for key in one.data_vars if key in terms.SCORE_VARIABLES]] for name, one in nodes.items()}
     return known[""] if set(known) == {""} else xr.DataTree.from_dict(known)
 

@@ -372,9 +372,8 @@ def compression_of(path: Path) -> str | None:
     if promised and not found:
         received = f"first bytes {head!r}" if head else "an empty file"
         remedy = "copy it again, or drop the suffix if it is plain text"
-        raise errors.FileFormatError(
-            f"the file is named {path.suffix} but is not {promised}", path, received, remedy=remedy
-        )
+        what = f"the file is named {path.suffix} but is not {promised}"
+        raise errors.FileFormatError(what, path, received, remedy=remedy)
     return found
 
 

@@ -411,9 +411,8 @@ def _folds_of(batch: Batch, column: str) -> np.ndarray:
     bad = np.flatnonzero(folds != np.rint(folds))
     if bad.size:
         where = batch.where(int(bad[0]), column)
-        raise errors.FileFormatError(
-            "this is not a fold", where, folds[bad[0]], "a whole number", "number the folds: 0, 1, ..."
-        )
+        what = "this is not a fold"
+        raise errors.FileFormatError(what, where, folds[bad[0]], "a whole number", "number the folds: 0, 1, ...")
     return folds.astype(np.int64)
 
 
@@ -521,9 +520,8 @@ class _Node:
         if (several := np.flatnonzero(groups.nunique().to_numpy() > 1)).size:
             received = f"several in {errors.few(repr(list(self._queries)[place]) for place in several)}"
             remedy = f"leave out {role}, or query: the items of all queries are then ranked together"
-            raise errors.AlignmentError(
-                f"a query has one {role}, which its items share", where, received, remedy=remedy
-            )
+            what = f"a query has one {role}, which its items share"
+            raise errors.AlignmentError(what, where, received, remedy=remedy)
         return groups.first().to_numpy()
 
     def _in_repeats(self, cells: dict[str, np.ndarray], where: str) -> tuple[Any, Any, dict[str, np.ndarray]]:

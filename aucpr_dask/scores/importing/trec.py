@@ -534,10 +534,8 @@ def _read_run(
 
 def _tag_of(columns: Columns) -> str:
     if not columns.tags:
-        what, remedy = (
-            "this run has no tags, so they cannot name it",
-            'name it by its file: named_by="file" (--name file)',
-        )
+        what = "this run has no tags, so they cannot name it"
+        remedy = 'name it by its file: named_by="file" (--name file)'
         raise AlignmentError(what, columns.path, "lines without a tag", "TREC's six columns", remedy)
     return _decoded(next(iter(columns.tags)), columns.path)
 

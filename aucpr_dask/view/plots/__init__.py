@@ -8,9 +8,8 @@ from aucpr_dask.errors import InvalidInputError
 try:
     import matplotlib  # noqa: F401
 except ImportError as error:
-    raise InvalidInputError(
-        "plots need matplotlib, which is not installed", remedy='pip install "aucpr-dask[plot]"'
-    ) from error
+    what = "plots need matplotlib, which is not installed"
+    raise InvalidInputError(what, remedy='pip install "aucpr-dask[plot]"') from error
 
 from aucpr_dask.view.plots.curves import achievable, precision_recall, roc
 from aucpr_dask.view.plots.leaderboards import (

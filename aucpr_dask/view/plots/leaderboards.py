@@ -283,9 +283,9 @@ def differences(
     baseline : label, optional
         The model to compare with; optional if there is only one baseline. If all pairs are compared, any model.
     """
-    title, are_groups = (
-        "",
-        dataset is None and any("difference" in node and group_dims(node) for _, node in terms.nodes_of(comparison)),
+    title = ""
+    are_groups = dataset is None and any(
+        "difference" in node and group_dims(node) for _, node in terms.nodes_of(comparison)
     )
     if are_groups:
         name, title, node = _groups_as_rows(comparison, baseline, models)
@@ -309,12 +309,7 @@ def differences(
     if not np.isfinite(node["difference"].values[shown]).any():
         style.say(ax, "Nothing to draw: no difference is defined.")
     for variable, colour, width, label in (
-        (
-            "simultaneous_interval",
-            style.SKY,
-            3.4,
-            f"{family} together",
-        ),
+        ("simultaneous_interval", style.SKY, 3.4, f"{family} together"),
         ("interval", style.BLUE, 1.4, "each on its own"),
     ):
         if variable in node:
