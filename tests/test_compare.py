@@ -29,6 +29,7 @@ from aucpr_dask.inference.designs import CONDITIONS, WITH_MACHINE
 from aucpr_dask.inference.designs import METHODS as COMPARED_BY
 from aucpr_dask.inference.questions import on_common_items
 from aucpr_dask.inference.units import means_under, multiplicities
+from aucpr_dask.scores.copies import copies_among
 
 pytestmark = pytest.mark.filterwarnings("ignore:method='bootstrap' over")  # over few queries, as many here
 
@@ -1189,23 +1190,79 @@ def test_two_units_give_a_mean_without_an_interval() -> None:
     assert three["interval"].notnull().all()
 
 
-def test_items_that_stand_twice_are_told() -> None:
+def standing_twice(n_items: int, n_twice: int, n_models: int = 2, **of_items: Any) -> xr.Dataset:
+    """Return scores of items, the first of which stand twice."""
     rng = np.random.default_rng(0)
-    once = pooled(3, 200)
-    once["score"][:] = rng.normal(size=(3, 200))
-    twice = once.isel(item=np.r_[:200, :40]).drop_vars("item")
-    told = r"40 of 240 items have the scores of another item in all models(.|\n)*'cluster'"
-    for compare in (ap.compare, ap.rank):
-        with pytest.warns(RepeatedItemsWarning, match=told):
-            compare(twice)
-    with pytest.warns(RepeatedItemsWarning, match="40 of 240"):
-        ap.compare(twice.chunk({"model": 1}), method="influence")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", RepeatedItemsWarning)
-        ap.compare(once)
-        ap.compare(twice, unit="items")
-        ap.compare(twice.assign(cluster=("item", np.r_[:200, :40])))
-        ap.compare(once.assign(score=(("model", "item"), rng.integers(4, size=(3, 200)).astype(float))))
+    label = rng.random(n_items) < 0.2
+    place = np.r_[:n_items, :n_twice]
+    scores = (rng.normal(size=(n_models, n_items)) + label)[:, place]
+    return xr.Dataset({"score": (("model", "item"), scores), "label": ("item", label[place].astype("i1"))} | of_items)
+
+
+def test_items_that_stand_twice_are_told(tmp_path: Path) -> None:
+    twice, label = standing_twice(300, 60), standing_twice(300, 300, 1)["label"].values
+    score = standing_twice(300, 300, 1)["score"].values[0]
+    place = tmp_path / "scores.zarr"
+    answers: dict[str, Callable[[], Any]] = {
+        "compare": lambda: ap.compare(twice.chunk({"model": 1}), method="influence"),
+        "rank": lambda: ap.rank(twice),
+        "gate": lambda: ap.gate(twice, 1, 0, 0.02),
+        "swap": lambda: ap.compare(twice, method="rank_swap", n_resamples=100),
+        "evaluate": lambda: ap.evaluate(twice),
+        "groups": lambda: ap.evaluate(twice, by=np.arange(360) % 2),
+        "save": lambda: ap.save_scores(twice, place),
+        "evaluate what was saved": lambda: ap.evaluate(ap.open_scores(place)),
+        "run": lambda: ap.run(place, tmp_path / "result.zarr"),
+        "difference": lambda: ap.metrics.average_precision_difference(label, score, np.roll(score, 300) ** 3),
+    }
+    said = "0 of (36|60)0 items have the scores of another item in all models(.|\n)*'cluster'"
+    for name, answer in answers.items():
+        with pytest.warns(RepeatedItemsWarning, match=said):
+            found = answer()
+        if name in ("evaluate", "evaluate what was saved", "run"):
+            assert found.aucpr.flagged("repeated_items")["repeated_items"].all(), name
+    with pytest.warns(RepeatedItemsWarning, match="300 of 600"):
+        ap.metrics.average_precision_interval(label, score)
+    tree = xr.DataTree.from_dict({"x": twice, "y": twice.isel(item=slice(300))})
+    with pytest.warns(RepeatedItemsWarning, match="60 of 360 items of data set 'x' have"):
+        assert not ap.evaluate(tree)["y"].to_dataset().aucpr.flagged("repeated_items")["repeated_items"].any()
+    part = ap.open_scores(place).isel(item=slice(300))
+    for quiet in (
+        lambda: ap.evaluate(part),
+        lambda: ap.save_scores(part, tmp_path / "part.zarr"),
+        lambda: ap.run(tmp_path / "part.zarr", tmp_path / "of part.zarr"),
+        lambda: ap.run(place, tmp_path / "items.zarr", unit="items"),
+        lambda: ap.evaluate(twice, unit="items"),
+        lambda: ap.compare(twice, unit="items"),
+        lambda: ap.evaluate(twice.assign(cluster=("item", np.r_[:300, :60]))),
+        lambda: ap.evaluate(twice, intervals=()),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RepeatedItemsWarning)
+            quiet()
+
+
+@pytest.mark.parametrize("n_models", [1, 2, 5])
+@pytest.mark.parametrize("n_items", [100, 1000, 30_000])
+@pytest.mark.parametrize("share", [0.01, 0.5])
+def test_ties_by_chance_are_not_told_as_copies(n_models: int, n_items: int, share: float) -> None:
+    def found(scores: Any, label: Any) -> int:
+        names = {"score": (("model", "item"), scores), "label": ("item", label.astype("i1"))}
+        return copies_among(xr.Dataset(names))
+
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        label = rng.random(n_items) < share
+        near, far = (rng.normal(size=(n_models, n_items)) + shift * label for shift in (1, 6))
+        alike = np.stack([near[0], *(np.tanh(near[:1] * place)[0] for place in range(1, n_models))])
+        kind, features = rng.integers(n_items // 4, size=n_items), rng.normal(size=(n_models, n_items))
+        for scores in (near, far, alike):
+            probabilities = 1 / (1 + np.exp(-scores))
+            assert not any(found(np.round(probabilities, digits), label) for digits in (1, 2, 3, 4, 16))
+            assert not found(np.round(scores), label)
+        if share == 0.5:  # equal features, and so equal scores, but labels of their own
+            assert not found(features[:, kind], label)
+        assert found(np.repeat(near, 2, axis=1), np.repeat(label, 2))
 
 
 @pytest.mark.parametrize("function", [ap.compare, ap.rank, ap.power, ap.aggregate])

@@ -25,6 +25,7 @@ from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.scores.chunks import empty_variable, item_chunk
+from aucpr_dask.scores.copies import COPIES, warn_of_copies
 from aucpr_dask.scores.validate import validated_nodes
 
 
@@ -347,10 +348,17 @@ def _prepare_all(
     scores: terms.Scores, options: EvaluationOptions
 ) -> Iterator[tuple[str, tuple[PreparedDataset, xr.Dataset]]]:
     """Yield data sets that are ready to be evaluated, with their paths."""
-    for path, dataset in validated_nodes(scores, positive_from=options.positive_from):
+    nodes = dict(validated_nodes(scores, positive_from=options.positive_from))
+    for path, dataset in with_copies(nodes, options).items():
         # Dask makes no graph of arrays without elements.
         dataset = dataset if dataset["score"].size else dataset.compute()
         yield path, (prepare_dataset(dataset, path, options), dataset)
+
+
+def with_copies(nodes: Mapping[str, xr.Dataset], options: EvaluationOptions) -> dict[str, xr.Dataset]:
+    """Warn of items that look like copies, if there are to be intervals; their data sets say how many there are."""
+    found = warn_of_copies(nodes, options.resampling.unit) if options.resampling.intervals else {}
+    return {path: node.assign_attrs({COPIES: found[path]}) if path in found else node for path, node in nodes.items()}
 
 
 def _in_each_repeat(path: str, dataset: xr.Dataset, options: EvaluationOptions) -> xr.Dataset:
@@ -380,8 +388,8 @@ def describe_scores(scores: terms.Scores, options: EvaluationOptions) -> terms.S
             refuse_whole_only(prepared.arrays, options)
         return results.with_intervals_as_text(results.annotate(_describe_variables(prepared), prepared, dataset))
 
-    nodes = validated_nodes(scores, positive_from=options.positive_from)
-    return terms.gathered(scores, {path: described(path, dataset) for path, dataset in nodes})
+    nodes = with_copies(dict(validated_nodes(scores, positive_from=options.positive_from)), options)
+    return terms.gathered(scores, {path: described(path, dataset) for path, dataset in nodes.items()})
 
 
 def _describe_variables(prepared: PreparedDataset) -> dict[str, xr.Variable]:
@@ -433,8 +441,11 @@ def evaluate_variables(prepared: PreparedDataset) -> dict[str, xr.Variable]:
     kwargs["is_fixed"] = sampling.is_stratified
     if prepared.groups is not None:
         kwargs |= prepared.groups.arguments(*outputs)
-    found = mapping.map_evaluation(block_results.results_of, prepared.arrays, list(outputs.values()), **kwargs)
-    return dict(zip(outputs, found, strict=True))
+    arrays = mapping.map_evaluation(block_results.results_of, prepared.arrays, list(outputs.values()), **kwargs)
+    found = dict(zip(outputs, arrays, strict=True))
+    if prepared.has_copies:
+        found["flags"] = found["flags"] | np.int32(terms.FLAG_BITS["repeated_items"])
+    return found
 
 
 def _formula_intervals(method: str | Sequence[str]) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from aucpr_dask.schema.estimators import WITH_INFLUENCE, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.terms import CLASS, GRADE, GROUPS, ITEM, ITEM_ROLES, MODEL, QUERY
+from aucpr_dask.scores.copies import counted_copies
 
 ROLES = ("score", "label", "tie_order", "weight", "positive_weight", "negative_weight", "n_positive")  # of arguments
 
@@ -54,6 +55,7 @@ class PreparedDataset(Prepared):
     arrays: dict[str, xr.Variable]
     sampling: Sampling
     groups: Groups | None = None
+    has_copies: bool = False
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -99,6 +101,7 @@ def prepare_dataset(
     `in_chunks` tells whether its items will be in several chunks; by default as they are. `groups` are those of its
     items, if they are known.
     """
+    has_copies = counted_copies(dataset, options.resampling.unit)[0] > 0
     unit = drawn_unit(options.resampling.unit, dataset)
     resampling = replace(options.resampling, unit=unit)
     options = replace(options, resampling=resampling)
@@ -129,7 +132,8 @@ def prepare_dataset(
     sampling = Sampling(is_stratified, has_classes, n_folds if resampling.uses_folds else 0)
     if groups is not None:
         arrays = groups.with_codes(arrays, ITEM, with_names=options.missing == "raise")
-    return PreparedDataset(arrays=alignment.chunked_alike(arrays), options=options, sampling=sampling, groups=groups)
+    arrays = alignment.chunked_alike(arrays)
+    return PreparedDataset(arrays=arrays, options=options, sampling=sampling, groups=groups, has_copies=has_copies)
 
 
 def drawn_unit(unit: str | None, dataset: xr.Dataset) -> str:

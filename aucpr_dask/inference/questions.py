@@ -18,6 +18,7 @@ from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
 from aucpr_dask.schema.options import MISSING, ComparisonOptions, EvaluationOptions
 from aucpr_dask.schema.terms import FOLD, ITEM, MODEL, N_FOLDS, QUERY, REPEAT, RESAMPLE, Scores, map_nodes, nodes_of
+from aucpr_dask.scores.copies import warn_of_copies
 from aucpr_dask.scores.validate import shared_by_models, validated_scores
 
 LEAST_QUERIES = 10  # of a data set, for the variance between them to be known
@@ -213,7 +214,7 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
             within or question.sample in (designs.ITEMS, designs.BOTH) or (question.sample is None and not has_units)
         )
         if are_sampled:
-            requirements.warn_of_repeated_items(path, node, options.get("unit"))
+            warn_of_copies({path: node}, options.get("unit"), reads=True)
         asks_items = question.method is None and question.sample != designs.BOTH and question.over != samples.DATASET
         by_influence = of_items and (within or asks_items)
         if are_sampled and by_influence and not ("label" in node and MODEL in node["label"].dims):
@@ -247,8 +248,7 @@ def _with_covariance(
         )
         what = "method='influence' has no such option"
         raise InvalidInputError(what, None, ", ".join(map(repr, unused)), allowed, remedy)
-    for path, node in nodes_of(data):
-        requirements.warn_of_repeated_items(path, node, options.get("unit"))
+    warn_of_copies(dict(nodes_of(data)), options.get("unit"), reads=True)
     data = on_common_items(data, options.get("missing", "raise"))
     result = covarying.covariance(data, question.estimator or "average_precision", **options)
     counts = {path: _counts_of_items(node) for path, node in nodes_of(data)}
@@ -261,6 +261,7 @@ def _with_ranks(data: Scores, question: ComparisonOptions, options: Mapping[str,
         received = received if not is_scores else "over='dataset'"
         raise InvalidInputError(what, None, received, "scores", "pass the scores, and leave out over")
     scores = validated_scores(data, positive_from=options.get("positive_from"))
+    warn_of_copies(dict(nodes_of(scores)), options.get("unit"), reads=True)
     return map_nodes(scores, lambda path, node: swapping.with_ranks(path, node, question.estimator, options))
 
 

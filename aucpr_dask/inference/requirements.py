@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import warnings
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -12,18 +11,16 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, InvalidInputError, RepeatedItemsWarning, few
+from aucpr_dask.errors import AlignmentError, InvalidInputError, few
 from aucpr_dask.evaluation.arrays import refuse_plain
 from aucpr_dask.inference.designs import BOTH, COMPARED, CORRECTED, ITEMS, UNITS, are_values, estimators_of, unit_names
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.checks import FOLDS, choose, folds_as_units
 from aucpr_dask.schema.options import CONVENTION, EvaluationOptions, Options, SampleOptions
 from aucpr_dask.schema.options import option_names as names_of_options
-from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, QUERY, UNIT, Scores, nodes_of
+from aucpr_dask.schema.terms import CLASS, MODEL, QUERY, UNIT, Scores, nodes_of
 
 ROUND_OFF = 1e-9  # of sums of weights
-LEAST_UNLIKE = 50  # items
-REPEATED, UNTIED = 0.01, 0.9  # shares of items: copies that are told, and different scores that make chance implausible
 FOLD_NAME = re.compile(r"(test[ _])?(cv|fold|rep|repeat|split)[ _.-]?\d+(_|\b)", re.IGNORECASE)
 
 
@@ -132,34 +129,6 @@ def _refuse_folds(path: str, node: xr.Dataset, question: SampleOptions) -> None:
 def _are_folds(names: Iterable[Any]) -> bool:
     texts = [str(name) for name in names]
     return len(texts) > 1 and all(map(FOLD_NAME.match, texts))
-
-
-def warn_of_repeated_items(path: str, scores: xr.Dataset, unit: str | None) -> None:
-    """Warn if items are sampled as if independent, and many have the label and all scores of another."""
-    dims = set(scores["score"].dims)
-    if unit is not None or "cluster" in scores or dims != {MODEL, ITEM} or scores.sizes[MODEL] < 2:
-        return
-    score = scores["score"].transpose(MODEL, ITEM)
-    score = score.isel({ITEM: np.flatnonzero(score.notnull().all(MODEL))})
-    same = np.zeros(score.sizes[ITEM], np.uint64)  # a hash of each item's scores
-    for model in range(score.sizes[MODEL]):
-        bits = score.isel({MODEL: model}).values.astype(np.float64).view(np.uint64)
-        odd = np.uint64((2 * model + 1) * 0x9E3779B97F4A7C15 % 2**64)
-        same += ((bits ^ (bits >> np.uint64(29))) * odd) ^ (bits >> np.uint64(17))
-    _, first = np.unique(same, return_index=True)
-    n_repeated, n_items = same.size - first.size, same.size
-    if n_repeated < max(2, REPEATED * n_items):
-        return
-    once = score.isel({MODEL: 0, ITEM: first}).values
-    if once.size < LEAST_UNLIKE or np.unique(once).size < UNTIED * once.size:  # few values coincide by chance
-        return
-    where = f"{_data_set(path)}: " if path else ""
-    warnings.warn(
-        f"{where}{n_repeated:,} of {n_items:,} items have the scores of another item in all models. If they are "
-        "copies, give a variable 'cluster' that says which belong together; if not, unit='items' says so.",
-        RepeatedItemsWarning,
-        stacklevel=2,
-    )
 
 
 def refuse_classes_for_queries(path: str, node: xr.Dataset) -> None:

@@ -166,6 +166,10 @@ FLAGS = tuple(
                 "unseen_rates",
                 "Rates below one false positive decide: about 20 (1-p)/p negatives show a prevalence of p.",
             ),
+            (
+                "repeated_items",
+                "Many items have the scores of another in all models: intervals of copies are too narrow.",
+            ),
         )
     )
 )

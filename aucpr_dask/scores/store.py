@@ -17,6 +17,7 @@ from zarr.codecs import BloscCodec
 from aucpr_dask.errors import ForeignStoreError, InvalidInputError, SourceChangedError, StoreError, UnreachableError
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.scores.chunks import Region, empty_variable, item_chunk, ranking_digests
+from aucpr_dask.scores.copies import COPIES, copies_among, warn
 from aucpr_dask.scores.validate import validate_scores, validated_scores
 from aucpr_dask.storage.backends import open_backend, version_of
 from aucpr_dask.storage.checksums import has_list
@@ -33,6 +34,7 @@ from aucpr_dask.storage.urls import absolute, concealed, is_remote, public
 
 KIND = "aucpr_dask.scores"
 FACTS = {"n_missing": "int64", "digest": "uint64"}  # about every ranking, written last
+REPEATED = "repeated_items"  # the attribute of a store: of each data set that has some, how many, and of how many
 SAVE_AGAIN = "save the scores again to add them"
 MOST_LOADED = 64 * 2**20  # bytes of counts to hold in memory; larger counts are read chunk by chunk
 # Twice as fast to read as Zarr's default, zstd, and smaller where nearly all scores are distinct.
@@ -63,7 +65,8 @@ def open_scores(url: str | Path | Store, *, chunks: Any = "auto") -> terms.Score
     """
     url = concealed(url)
     try:
-        scores = open_store(url, KIND, chunks={} if isinstance(chunks, str) else chunks, remedy_if_unchecked=SAVE_AGAIN)
+        chunks_of_store = {} if isinstance(chunks, str) else chunks
+        scores = _with_counts(open_store(url, KIND, chunks=chunks_of_store, remedy_if_unchecked=SAVE_AGAIN))
     except ForeignStoreError:
         scores = _of_another_program(url, chunks)
     scores = terms.map_nodes(scores, lambda _, node: _remember_source(terms.with_plain_names(_opened(node)), url))
@@ -130,7 +133,14 @@ def check_rankings(dataset: xr.Dataset, where: Mapping[str, Any], url: str) -> N
 
 def open_unread(url: str | Path, *, warns: bool = False) -> terms.Scores:
     """Open a score store without reading or checking anything."""
-    return open_store(url, KIND, chunks=None, remedy_if_unchecked=SAVE_AGAIN if warns else None)
+    return _with_counts(open_store(url, KIND, chunks=None, remedy_if_unchecked=SAVE_AGAIN if warns else None))
+
+
+def _with_counts(scores: terms.Scores) -> terms.Scores:
+    """Return scores of a store with its counts of items that look like copies in the attributes of data sets."""
+    for path, counts in scores.attrs.pop(REPEATED, {}).items():
+        (scores[path] if path else scores).attrs[COPIES] = counts
+    return scores
 
 
 def stored_node(unread: terms.Scores, path: str) -> xr.Dataset:
@@ -366,6 +376,7 @@ class ScoreWriter:
             path: {name: np.zeros((*dataset[name].shape, _n_item_chunks(dataset)), FACTS[name]) for name in FACTS}
             for path, dataset in self._nodes.items()
         }
+        self._copies: dict[str, int] = {}  # the least of all regions: items are copies if they are in all models
         self._pending = create_store(url, terms.gathered(template, self._nodes), KIND, overwrite=overwrite)
 
     def regions(self, path: str = "") -> list[Region]:
@@ -388,20 +399,26 @@ class ScoreWriter:
         facts = self._facts[path]
         place = (*region[:-1], region[-1].start // dataset["score"].encoding["chunks"][-1])
         facts["n_missing"][place] = missing.sum(axis=-1)
-        facts["digest"][place] = ranking_digests(_filled(dataset, region, arrays))
+        filled = _filled(dataset, region, arrays)
+        facts["digest"][place] = ranking_digests(filled)
+        if self._copies.get(path, 1) and _n_item_chunks(dataset) == 1:
+            self._copies[path] = min(copies_among(filled), self._copies.get(path, filled.sizes[terms.ITEM]))
         with self._pending.writing():
             for name, values in arrays.items():
                 self._pending.put(path, name, _slices(dataset, name, region), values)
 
     def commit(self) -> None:
-        """Write the facts about every ranking, and let the store open."""
+        """Write the facts about every ranking, warn of items that look like copies, and let the store open."""
+        copies = {path: [n, self._nodes[path].sizes[terms.ITEM]] for path, n in self._copies.items() if n}
         with self._pending.writing():
             for path, facts in self._facts.items():
                 # Weighted, so that the order of chunks counts; the digest of a single chunk is its own.
                 facts["digest"] *= 2 * np.arange(facts["digest"].shape[-1], dtype=np.uint64) + np.uint64(1)
                 for name, values in facts.items():
                     self._pending.put(path, name, (slice(None),) * (values.ndim - 1), values.sum(axis=-1))
-            self._pending.commit()
+            self._pending.commit(**({REPEATED: copies} if copies else {}))
+        if copies:
+            warn(copies)
 
 
 def _n_item_chunks(dataset: xr.Dataset) -> int:
@@ -444,6 +461,7 @@ def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
         if index.dtype.kind not in "iufbM":
             terms.check_names(index, f"labels of {dim!r}")
             names[dim] = (dim, np.array([str(label) for label in index], dtype=object), dataset[dim].attrs)
+    dataset.attrs.pop(COPIES, None)  # counted again
     found = {str(name): array.variable for name, array in dataset.data_vars.items()}
     if "label" in found:
         found["label"] = found["label"].astype("int8")

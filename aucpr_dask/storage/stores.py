@@ -101,13 +101,18 @@ class PendingStore:
         with explaining_writes(self.url, self.claim):
             yield
 
-    def commit(self) -> None:
-        """Write the root document: from now on the store opens."""
+    def commit(self, **attributes: Any) -> None:
+        """Write the root document, with further attributes: from now on the store opens."""
+        document = self.root_document
+        if attributes:
+            entry = json.loads(document.to_bytes())
+            entry["attributes"] |= attributes
+            document = as_buffer(json.dumps(entry, indent=2).encode())
         self.flush()
         self.claim.check()
         persist(self.backend, self._unsynced)
         sweep(self.backend)
-        publish(self.backend, self.root_document, written=getattr(self.backend, "endings", {}))
+        publish(self.backend, document, written=getattr(self.backend, "endings", {}))
         self.claim.release()
 
 
