@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import gammaincinv, ndtr
 
 from aucpr_dask.inference.methods import Goal, Pairs, Student, student_pairs
 from aucpr_dask.inference.pairs import parametric_quantile, slices
@@ -23,6 +23,8 @@ from aucpr_dask.inference.units import Floats, Indices
 MOST_STEPS = 200  # of Newton's method: from far too small, each doubles tau
 CONVERGED = 1e-15  # relative
 FEW_DATA_SETS = 5  # with fewer, differences that happen to agree do not narrow an interval
+QUARTILE = 0.25  # of the scatter of effects: tau^2 is below the one that expects this little three times in four
+UNSEEN = 0.5  # of a positive, misranked in data sets that both models rank perfectly
 LEAST_PREDICTED = 3  # data sets, to predict another
 PRIOR_SCALE, PRIOR_DEGREES = 0.1, 4  # of tau: half a Student distribution
 _COARSE = np.log(PRIOR_SCALE) + np.arange(-40.0, 12.0, 0.5)  # of log(tau)
@@ -42,16 +44,20 @@ class Effects:
     i_squared: Floats
 
 
-def random_effects(effect: Floats, variance: Floats) -> Effects:
+def random_effects(effect: Floats, variance: Floats, *, are_estimated: bool = False) -> Effects:
     """Return the mean, its Hartung-Knapp error, and the heterogeneity of effects (P, D) with known variances.
 
     ``tau`` is Paule and Mandel's, ``i_squared`` its share ``tau^2 / (tau^2 + s^2)`` with s^2 the typical variance.
+    It is often 0 where data sets do differ, and weights by size alone are then too unequal: intervals held 0.89 to 0.94
+    with 5 to 20 data sets. Where variances are estimated, weights take the upper quartile of tau (0.92 to 0.96).
     """
     degrees = effect.shape[1] - 1
-    square = _paule_mandel(effect, variance)
-    weight, mean, spread = _weighted(effect, variance, square)
-    factor = spread / degrees
-    factor = np.where(square > 0, 1.0, factor if degrees + 1 >= FEW_DATA_SETS else np.maximum(factor, 1.0))
+    expected = 2 * gammaincinv(degrees / 2, QUARTILE) if are_estimated else degrees
+    square = _paule_mandel(effect, variance, degrees)
+    weighing = _paule_mandel(effect, variance, expected) if are_estimated else square
+    weight, mean, spread = _weighted(effect, variance, weighing)
+    factor = np.where(weighing > 0, expected, spread) / degrees
+    factor = factor if degrees + 1 >= FEW_DATA_SETS else np.maximum(factor, 1.0)
     fixed = 1 / variance
     total = fixed.sum(axis=1)
     typical = degrees * total / (total**2 - (fixed**2).sum(axis=1))
@@ -65,13 +71,13 @@ def _weighted(effect: Floats, variance: Floats, square: Floats) -> tuple[Floats,
     return weight, mean, spread
 
 
-def _paule_mandel(effect: Floats, variance: Floats) -> Floats:
-    """Return the tau^2 at which effects scatter as much as they should; 0 if they scatter less."""
+def _paule_mandel(effect: Floats, variance: Floats, expected: float) -> Floats:
+    """Return the tau^2 at which effects scatter as much as expected; 0 if they scatter less."""
     square, rows = np.zeros(len(effect)), np.arange(len(effect))
     for _ in range(MOST_STEPS):  # the excess falls and is convex, so steps from below never go too far
         weight, mean, spread = _weighted(effect[rows], variance[rows], square[rows])
         slope = (weight**2 * (effect[rows] - mean[:, None]) ** 2).sum(axis=1)
-        step = np.divide(spread - (effect.shape[1] - 1), slope, out=np.zeros(rows.size), where=slope > 0)
+        step = np.divide(spread - expected, slope, out=np.zeros(rows.size), where=slope > 0)
         moves = step > CONVERGED * square[rows]
         rows, step = rows[moves], step[moves]
         if not rows.size:
@@ -130,9 +136,13 @@ class RandomEffects(Student):
         for panel in slices(first.size, 8 * n_sets * (1 if margin is None else _FINE.size), _LEAST_PAIRS):
             j, k = first[panel], second[panel]
             effect = self.values[j] - self.values[k]
-            variance = known_variances(np.ascontiguousarray(self.variance[:, j, k].T), self.sizes)
-            found = random_effects(effect, variance)
+            own = np.ascontiguousarray(self.variance[:, j, k].T)
+            variance = known_variances(own, self.sizes)
+            found = random_effects(effect, variance, are_estimated=self.sizes is not None)
             mean[panel], error[panel], tau[panel] = found.mean, found.error, found.tau
+            if self.sizes is not None:  # agreement of two perfect rankings is not known from none of their positives
+                is_blind = (own <= 0) & (np.minimum(self.values[j], self.values[k]) >= 1)
+                error[panel] = np.maximum(error[panel], UNSEEN * is_blind.mean(axis=1) / self.sizes.sum())
             i_squared[panel] = found.i_squared
             if margin is not None:
                 probability[panel] = posterior(effect, variance, margin)
