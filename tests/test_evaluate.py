@@ -297,6 +297,18 @@ def test_trec_order_from_documents_or_from_a_variable() -> None:
     )
 
 
+def test_an_order_of_ties_that_is_not_asked_for_changes_nothing() -> None:
+    place = np.arange(40)
+    score, label = place[None] % 7 / 7.0, (place % 3 == 0).astype(np.int8)
+    scores = xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)})
+    soft = scores.drop_vars("label").assign(positive_weight=("item", label * 0.9), negative_weight=("item", 1 - label))
+    for one in (scores.assign(cluster=("item", place // 2)), scores.assign(weight=("item", place + 1.0)), soft):
+        expected = ap.evaluate(one)
+        found = ap.evaluate(one.assign(tie_order=("item", place[::-1])))
+        for name in ("estimate", "standard_error", "interval"):
+            np.testing.assert_array_equal(found[name], expected[name])
+
+
 def test_weights_and_soft_labels_in_a_data_set(scores: xr.Dataset) -> None:
     weight = np.random.default_rng(9).random(scores.sizes["item"])
     weighted = ap.evaluate(scores.assign(weight=("item", weight)), NAMES, prevalence_design="random")

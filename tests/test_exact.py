@@ -201,7 +201,9 @@ def test_the_first_influences_by_numpy_have_the_bits_of_the_kernels(data: st.Dat
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(first_calls, "MOST", most)
                 patch.setattr(first_calls, "needs_no_compiling", lambda name: False)
-                influence = influence_rows(score.astype(np.float32), *weights, row, options, unseen, **design)
+                influence = influence_rows(
+                    of_kernels.Items(score.astype(np.float32), *weights, row, unseen), options, **design
+                )
                 found.append([*influence, sums_of_products(influence.values, np.tile(influence.values, 9)[:, :n])])
         for by_kernel, by_numpy in zip(*found, strict=True):
             np.testing.assert_array_equal(by_kernel, by_numpy)

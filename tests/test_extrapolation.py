@@ -9,6 +9,7 @@ import xarray as xr
 
 import aucpr_dask as ap
 from aucpr_dask.evaluation.extrapolation import half_seen, tail_draws
+from aucpr_dask.evaluation.rankings import items_of
 from aucpr_dask.schema.options import EvaluationOptions
 
 SCORE = np.array([9.0, 8, 7, 7, 6, 5, 5, 4, 3, 2, 1, 1, 0, 0])
@@ -18,6 +19,10 @@ SHARE = Fraction(1, 100)
 
 def options_of(prevalence: float | None = float(SHARE), n_resamples: int = 20_000) -> EvaluationOptions:
     return EvaluationOptions.of(prevalence=prevalence, intervals="extrapolated", n_resamples=n_resamples)
+
+
+def unfolded(named: dict[str, np.ndarray], options: EvaluationOptions) -> tuple:
+    return *items_of(named, options), options
 
 
 def normal(n: int, mean: float = 1.5, seed: int = 0, n_models: int = 3) -> xr.Dataset:
@@ -34,9 +39,10 @@ def test_half_a_negative_more_and_half_of_each_positive() -> None:
         true = (int(((score <= SCORE) & (LABEL == 1)).sum()) - half) / n
         false = odds * (int(((score <= SCORE) & (LABEL == 0)).sum()) + half) / (m + half)
         expected += true / (true + false) / n
-    found = half_seen({"score": SCORE[None], "label": LABEL}, options_of())
+    found = half_seen(*unfolded({"score": SCORE[None], "label": LABEL}, options_of()))
     np.testing.assert_allclose(found, float(expected), rtol=1e-14)
-    assert np.isnan(half_seen({"score": SCORE[None], "label": LABEL}, options_of(0.9)))  # nothing is extrapolated
+    known = unfolded({"score": SCORE[None], "label": LABEL}, options_of(0.9))
+    assert np.isnan(half_seen(*known))  # nothing is extrapolated
 
 
 @pytest.mark.parametrize("missing", ["drop", "last", "unretrieved"])
@@ -44,7 +50,7 @@ def test_items_without_a_score(missing: str) -> None:
     score, options = SCORE.copy(), options_of(n_resamples=50)
     score[[5, 12, 13]] = np.nan
     options = replace(options, missing=missing)
-    found = tail_draws({"score": score[None], "label": LABEL}, options)
+    found = tail_draws(*unfolded({"score": score[None], "label": LABEL}, options))
     if missing == "drop":
         kept = ~np.isnan(score)
         same = {"score": score[None, kept], "label": LABEL[kept]}, options
@@ -54,7 +60,7 @@ def test_items_without_a_score(missing: str) -> None:
         kept = np.arange(14) != 5  # a positive that is no item, and negatives below all positives
         label, score = LABEL[kept], np.where(np.isnan(score), -9, score)[kept]
         same = {"score": score[None], "label": label, "n_positive": np.array(5)}, options
-    np.testing.assert_array_equal(found, tail_draws(*same))
+    np.testing.assert_array_equal(found, tail_draws(*unfolded(*same)))
 
 
 def test_draws_have_the_distribution_of_weights_of_single_items() -> None:
@@ -67,7 +73,7 @@ def test_draws_have_the_distribution_of_weights_of_single_items() -> None:
         true = ((above & is_positive) @ weight - weight / 2) / n
         false = odds * ((above & ~is_positive) @ weight + unseen) / m
         draws[place] = (weight / n * true / (true + false))[is_positive].sum()
-    found = tail_draws({"score": SCORE[None], "label": LABEL}, options_of())[0]
+    found = tail_draws(*unfolded({"score": SCORE[None], "label": LABEL}, options_of()))[0]
     for share in (0.025, 0.25, 0.5, 0.75, 0.975):
         assert np.quantile(found, share) == pytest.approx(np.quantile(draws, share), rel=0.08)
 

@@ -20,15 +20,7 @@ from aucpr_dask import kernels
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
 from aucpr_dask.inference.covarying import covariance, standard_errors_of_differences
 from aucpr_dask.kernels import CODES
-from aucpr_dask.kernels.influence import (
-    PANEL,
-    TILE,
-    Influence,
-    Units,
-    area_influence_rows,
-    influence_rows,
-    sums_of_products,
-)
+from aucpr_dask.kernels.influence import PANEL, TILE, Influence, Units, influence_rows, sums_of_products
 from aucpr_dask.kernels.options import (
     ACCELERATION,
     CUBES_FIXED,
@@ -166,9 +158,21 @@ def options(missing: str = "raise", prevalence: Fraction | None = None, **others
     )
 
 
-def influence(score: np.ndarray, positive: np.ndarray, negative: np.ndarray, *args: Any, **kwargs: Any) -> Influence:
+def influence(
+    score: np.ndarray,
+    positive: np.ndarray,
+    negative: np.ndarray,
+    chosen: kernels.Options,
+    unseen: np.ndarray | None = None,
+    *,
+    leaves_out: bool = False,
+    **design: Any,
+) -> Influence:
     score = np.atleast_2d(score)
-    return influence_rows(score, positive[None], negative[None], np.zeros(len(score), np.int64), *args, **kwargs)
+    row = np.zeros(len(score), np.int64)
+    unseen = np.zeros(len(score)) if unseen is None else unseen
+    items = kernels.Items(score, positive[None], negative[None], row, unseen)
+    return influence_rows(items, chosen, "haldane" if leaves_out else "average_precision", **design)
 
 
 def evaluated(
@@ -882,14 +886,15 @@ def test_influences_on_other_areas_are_derivatives(
     n, m = positive.sum(), negative.sum()
     reading = kernels.Options(prevalence=np.nan if prevalence is None else float(prevalence))
     units = Units(np.ones(1), np.ones(1))
-    arrays = score[None], positive[None], negative[None], np.zeros(1, np.int64), reading, np.zeros(1)
+    of_items = kernels.Items(score[None], positive[None], negative[None], np.zeros(1, np.int64), np.zeros(1))
+    asked = of_items, reading, name, recalls
     design: dict[str, Any] = {"units": units, "is_corrected": False}
     is_fixed = prevalence is not None
-    found = area_influence_rows(*arrays, name, recalls, **design, prevalence_is_fixed=is_fixed)  # type: ignore[arg-type]
+    found = influence_rows(*asked, **design, prevalence_is_fixed=is_fixed)  # type: ignore[arg-type]
     np.testing.assert_allclose(found.estimate[0], float(area_by_groups(name, items, prevalence, recalls)), rtol=1e-12)
     np.testing.assert_allclose(found.values[0], expected, rtol=1e-6, atol=1e-8)
     if not is_weighted:
-        fixed = area_influence_rows(*arrays, name, recalls, **design, prevalence_is_fixed=True)  # type: ignore[arg-type]
+        fixed = influence_rows(*asked, **design, prevalence_is_fixed=True)  # type: ignore[arg-type]
         centred = expected - positive * expected[positive > 0].sum() / n - negative * expected[negative > 0].sum() / m
         np.testing.assert_allclose(fixed.values[0], centred, rtol=1e-6, atol=1e-8)
 

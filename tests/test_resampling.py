@@ -25,6 +25,7 @@ from test_traps import assert_other_threads_run
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
+from aucpr_dask.evaluation.rankings import items_of
 from aucpr_dask.evaluation.request import Sampling, stream_key
 from aucpr_dask.evaluation.resampled_rankings import replicate_rankings, stratified_folds
 from aucpr_dask.schema.estimators import ESTIMATORS
@@ -282,7 +283,7 @@ def replicates(
     arrays["key"] = np.asarray(key, np.uint64)
     resampling = ResamplingOptions(n_resamples=n_resamples)
     options = EvaluationOptions(estimators=tuple(estimators), resampling=resampling, **given)
-    return replicate_rankings(arrays, options, SAMPLING, bayesian=bayesian)[0]
+    return replicate_rankings(*items_of(arrays, options), arrays, options, SAMPLING, bayesian=bayesian)[0]
 
 
 def assert_close(ours: np.ndarray, theirs: np.ndarray, estimators: list[str], tolerance: float = 1e-12) -> None:
@@ -886,9 +887,10 @@ def test_memory_stays_within_the_plan(kind: str, bayesian: bool, monkeypatch: py
         score[:, 1000:] = np.nan
     estimators = [0] if kind == "plain" else [0, 9, 5]
     targets = kernels.targets_of(estimators, [np.nan] * len(estimators), (0.0, 1.0))
-    shared = np.zeros(n_rows, np.int64), None, np.zeros(n_rows, np.uint64), np.zeros(n_rows)
+    shared = np.zeros(n_rows, np.int64), np.zeros(n_rows)
     options = kernels.Options(missing=2 if kind == "missing" else 0)
-    arguments = score, positive * weight, (1 - positive) * weight, *shared, options, targets, n_resamples, bayesian
+    items = kernels.Items(score, positive * weight, (1 - positive) * weight, *shared)
+    arguments = items, np.zeros(n_rows, np.uint64), options, targets, n_resamples, bayesian
     kernels.replicate_rows(*arguments)  # compiled before it is measured
     tracemalloc.start()
     try:
@@ -1094,7 +1096,7 @@ def test_the_acceleration_of_every_estimator_is_that_of_the_jackknife(kind: str)
     unit = np.arange(70) % 20 if kind == "clusters" else np.arange(70)
     given = {"score": score[None], "label": label} | ({"cluster": unit} if kind == "clusters" else {})
     options = EvaluationOptions(estimators=tuple(JACKKNIFED))
-    ours = estimate_accelerations(given, options, is_stratified=kind != "clusters")
+    ours = estimate_accelerations(*items_of(given, options), options, is_stratified=kind != "clusters")
     np.testing.assert_allclose(ours[0], accelerations_by_refitting(score, label, JACKKNIFED, unit), rtol=1e-8)
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, expit, ndtr, stdtrit
 
 from aucpr_dask.curves.points import ROC, Floats, Points, operating_points, precision_on, recall_on
-from aucpr_dask.evaluation.rankings import Array
-from aucpr_dask.evaluation.resampled_rankings import Items, checked_items
+from aucpr_dask.evaluation.rankings import Array, check_rows, items_of, refuse_unseen
 from aucpr_dask.schema.checks import check_labels
 from aucpr_dask.schema.options import EvaluationOptions
+
+if TYPE_CHECKING:
+    from aucpr_dask.kernels import Items
 
 TOP_OR_BOTTOM = 5  # items of a class: with fewer above or below a place, resamples carry no information about it
 PANEL = 32  # rankings whose replicates are held at a time
@@ -75,16 +77,21 @@ def band_rankings(
 ) -> Floats:
     """Compute the curve of every ranking of a block on a grid, with bands: ``(item), ..., () -> (grid, column)``.
 
-    Roles are those of :func:`aucpr_dask.evaluation.resampled_rankings.replicate_rankings`, ``cluster`` among them.
+    Among the roles are ``key`` and, to draw clusters, ``cluster``.
     """
-    named = dict(zip(roles, arrays, strict=True))
     from aucpr_dask.kernels.resampling import rows_sharing_draws
 
+    named = dict(zip(roles, arrays, strict=True))
     check_labels(named["label"], options.positive_from, "label")
-    rows, items = checked_items(named, options)
+    rows, items = items_of(named, options)
+    if items.cluster is not None:
+        refuse_unseen(rows, items.unseen)
+    is_item = (items.positive > 0) | (items.negative > 0)
+    n_missing = [np.count_nonzero(np.isnan(row) & is_item[i]) for row, i in zip(items.score, items.row, strict=True)]
+    check_rows({"n_missing": np.array(n_missing, np.float64), "n_unseen": items.unseen}, rows, options)
     places, keys = Places(kind, grid), rows.broadcast(named["key"])
     out = np.full((len(items.score), grid.size, N_COLUMNS), np.nan)
-    for group in rows_sharing_draws(items.class_row, keys, items.unseen):
+    for group in rows_sharing_draws(items, keys):
         for start in range(0, group.size, PANEL):
             panel = group[start : start + PANEL]
             points = [_points(items, row, options.missing) for row in panel]
@@ -96,7 +103,7 @@ def band_rankings(
 
 
 def _points(items: Items, row: int, missing: str) -> Points:
-    classes = items.positive[items.class_row[row]], items.negative[items.class_row[row]]
+    classes = items.weights(row)
     n_given = classes[0].sum() + items.unseen[row]
     return operating_points(items.score[row], *classes, missing, n_given)
 
@@ -105,8 +112,7 @@ def _least_clusters(items: Items, row: int) -> int | None:
     """Return how many clusters hold positives, or negatives if these are fewer; None if items are drawn."""
     if items.cluster is None:
         return None
-    weights = (weights[items.class_row[row]] for weights in (items.positive, items.negative))
-    return min(np.unique(items.cluster[weight > 0]).size for weight in weights)
+    return min(np.unique(items.cluster[weight > 0]).size for weight in items.weights(row))
 
 
 def _replicate_rates(
@@ -116,7 +122,7 @@ def _replicate_rates(
     from aucpr_dask.kernels.draws import LANES, draw_counts
     from aucpr_dask.kernels.resampling import units_of
 
-    positive, negative = (weights[items.class_row[panel[0]]] for weights in (items.positive, items.negative))
+    positive, negative = items.weights(panel[0])
     units = units_of(positive, negative, items.cluster, int(items.unseen[panel[0]]))
     ladders = [Ladder.of(items.score[row], positive > 0, negative > 0, missing) for row in panel]
     out = np.empty((panel.size, n_resamples, places.grid.size))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from aucpr_dask.evaluation.chunk_passes import finish_rankings
 from aucpr_dask.evaluation.extrapolation import half_seen, tail_draws
 from aucpr_dask.evaluation.influences import effective_positives, facts_of_clusters, influence_facts
-from aucpr_dask.evaluation.rankings import FEW_POSITIVES, Array, Evaluated, evaluate_rankings, is_weighted
+from aucpr_dask.evaluation.rankings import FEW_POSITIVES, Array, Evaluated, evaluate_rankings, is_weighted, items_of
 from aucpr_dask.evaluation.request import Sampling, is_default
 from aucpr_dask.evaluation.resampled_rankings import estimate_accelerations, evaluate_folds, replicate_rankings
 from aucpr_dask.schema.estimators import AREAS
@@ -60,8 +61,7 @@ def results_of(
         "interval": interval_bounds(evidence, options, options.resampling.level),
     }
     if "cluster" in named:
-        units = {role: array for role, array in named.items() if role not in ("key", "fold")}
-        found["n_positive_clusters"] = effective_positives(units, options)
+        found["n_positive_clusters"] = effective_positives(*items_of(named, options), options)
     n_drawn = evidence.n_positive[..., 0] if is_weighted(named) and evidence.n_positive is not None else None
     found["flags"] = _flags(evaluated.flags, evidence, found.get("n_positive_clusters", n_drawn))
     unseen = _are_unseen(evidence, options)
@@ -91,42 +91,38 @@ def evidence_of(
     """Gather what intervals are made of; arrays have a last axis, or the last but one, for the estimators."""
     from aucpr_dask.kernels.intervals import Evidence
 
-    resampling = options.resampling
-    items = {role: array for role, array in named.items() if role not in OF_RESAMPLING}
-    units = {role: array for role, array in named.items() if role not in ("key", "fold")}
+    resampling, is_stratified = options.resampling, sampling.is_stratified
+    drawn = {role: array for role, array in named.items() if role != "fold"}
+    unfolded = cache(partial(items_of, drawn, options))  # rows and items, which most estimates do without
     n_positive = n_effective = evaluated.n_positive
     if is_weighted(named):
-        n_positive = n_effective = effective_positives(items, options)
+        rows, items = unfolded()
+        n_positive = n_effective = effective_positives(rows, items._replace(cluster=None), options)
     facts = evaluated.facts
     if options.with_influence and not facts:  # of weights, or of clusters
-        is_fixed = sampling.is_stratified
-        if "cluster" in named:
-            facts = facts_of_clusters(units, options, is_fixed=is_fixed)
-        else:
-            facts = influence_facts(units, options, is_fixed=is_fixed)
+        known = facts_of_clusters if "cluster" in named else influence_facts
+        facts = known(*unfolded(), options, is_fixed=is_stratified)
     n_effective = np.stack([n_effective] * len(options.estimators), axis=-1)
     if "roc_area" in options.estimators:  # whose classes are alike
         place = options.estimators.index("roc_area")
         n_effective[..., place] = np.minimum(n_effective[..., place], evaluated.n_negative)
     evidence = Evidence(evaluated.estimate, n_positive[..., None], n_effective=n_effective, **facts)
     if "tally" not in named and (options.prevalence is not None or is_weighted(named)):
-        evidence = replace(evidence, half_seen=half_seen(items, options)[..., None])
+        evidence = replace(evidence, half_seen=half_seen(*unfolded(), options)[..., None])
     if "extrapolated" in resampling.intervals and "tally" not in named:
-        half = evidence.half_seen if evidence.half_seen is not None else half_seen(items, options)[..., None]
-        tails = tail_draws(items, options)[..., None, :]
+        half = evidence.half_seen if evidence.half_seen is not None else half_seen(*unfolded(), options)[..., None]
+        tails = tail_draws(*unfolded(), options)[..., None, :]
         tails = tails if "cluster" not in named else np.full_like(tails, np.nan)  # draws of clusters are not known
         evidence = replace(evidence, half_seen=half, tails=tails)
     if "bca" in resampling.intervals and "acceleration" not in facts:
-        acceleration = estimate_accelerations(units, options, is_stratified=sampling.is_stratified)
+        acceleration = estimate_accelerations(*unfolded(), options, is_stratified=is_stratified)
         evidence = replace(evidence, acceleration=acceleration)
-    drawn = {role: array for role, array in named.items() if role != "fold"}
     if resampling.draws_counts and "key" in named:
-        replicates, errors = replicate_rankings(
-            drawn, options, sampling, with_errors="bootstrap_t" in resampling.intervals
-        )
+        with_errors = "bootstrap_t" in resampling.intervals
+        replicates, errors = replicate_rankings(*unfolded(), named, options, sampling, with_errors=with_errors)
         evidence = replace(evidence, replicates=replicates, replicate_errors=errors)
     if "bayesian" in resampling.intervals and "key" in named:
-        replicates, _ = replicate_rankings(drawn, options, sampling, bayesian=True)
+        replicates, _ = replicate_rankings(*unfolded(), named, options, sampling, bayesian=True)
         evidence = replace(evidence, bayesian_replicates=replicates)
     if resampling.uses_folds:
         folds = {role: array for role, array in named.items() if role != "cluster"}

@@ -8,14 +8,17 @@ half of each positive's own weight left out of its recall.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.evaluation import influences, rankings
+from aucpr_dask.evaluation.rankings import Rows
 from aucpr_dask.schema.options import EvaluationOptions
+
+if TYPE_CHECKING:
+    from aucpr_dask.kernels import Items
 
 Floats = NDArray[np.float64]
 
@@ -36,48 +39,34 @@ class Groups(NamedTuple):
     unit: float  # the typical weight of a negative
 
 
-def half_seen(named: dict[str, rankings.Array], options: EvaluationOptions) -> Floats:
+def half_seen(rows: Rows, items: Items, options: EvaluationOptions) -> Floats:
     """Return each ranking's average precision with half a negative more above all items, and half of each positive.
 
     It is NaN if no negative stands for more than one, so that nothing is extrapolated.
     """
-    return _of_rows(named, options, _half_seen, 1, only_extrapolated=True)[..., 0]
+    found = [_half_seen(groups) if groups else np.nan for groups in _each(items, options, only_extrapolated=True)]
+    return np.array(found, np.float64).reshape(rows.lead)
 
 
-def tail_draws(named: dict[str, rankings.Array], options: EvaluationOptions) -> Floats:
+def tail_draws(rows: Rows, items: Items, options: EvaluationOptions) -> Floats:
     """Return draws (..., resample) of each ranking's area by the Bayesian bootstrap with half an unseen negative."""
     n_draws, seed = options.resampling.n_resamples, options.resampling.seed
-    return _of_rows(named, options, lambda groups: _draws(groups, n_draws, seed), n_draws)
-
-
-def _of_rows(
-    named: dict[str, rankings.Array],
-    options: EvaluationOptions,
-    function: Callable[[Groups], Any],
-    n: int,
-    *,
-    only_extrapolated: bool = False,
-) -> Floats:
-    rows, score, positive, negative, class_row, unseen = influences.ranked_items(named, options)
-    out = np.full((len(score), n), np.nan)
-    for row in range(len(score)):
-        classes = positive[class_row[row]], negative[class_row[row]]
-        groups = _groups(score[row], *classes, float(unseen[row]), options, only_extrapolated=only_extrapolated)
+    out = np.full((len(items.score), n_draws), np.nan)
+    for row, groups in enumerate(_each(items, options, only_extrapolated=False)):
         if groups is not None:
-            out[row] = function(groups)
-    return out.reshape(*rows.lead, n)
+            out[row] = _draws(groups, n_draws, seed)
+    return out.reshape(*rows.lead, n_draws)
 
 
-def _groups(
-    score: Floats,
-    positive: Floats,
-    negative: Floats,
-    unseen: float,
-    options: EvaluationOptions,
-    *,
-    only_extrapolated: bool,
-) -> Groups | None:
+def _each(items: Items, options: EvaluationOptions, *, only_extrapolated: bool) -> Iterator[Groups | None]:
+    """Yield the tie groups of every ranking."""
+    for row in range(len(items.score)):
+        yield _groups(items, row, options, only_extrapolated=only_extrapolated)
+
+
+def _groups(items: Items, row: int, options: EvaluationOptions, *, only_extrapolated: bool) -> Groups | None:
     """Return the tie groups of a ranking; None if a class is empty, or no negative stands for more than a positive."""
+    score, (positive, negative), unseen = items.score[row], items.weights(row), float(items.unseen[row])
     is_counted = ~np.isnan(score) | (options.missing in ("last", "unretrieved"))
     weights = positive, positive**2, negative, negative**2
     n, n_squares, m, m_squares = (float(weight[is_counted].sum()) for weight in weights)

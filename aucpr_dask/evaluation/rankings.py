@@ -19,7 +19,7 @@ from aucpr_dask.schema.options import MISSING, EvaluationOptions
 from aucpr_dask.schema.terms import FLAG_BITS, GROUP, ITEM_ROLES, RANKING_DIMS
 
 if TYPE_CHECKING:
-    from aucpr_dask.kernels import Options, Targets
+    from aucpr_dask.kernels import Items, Options, Targets
 
 Array = NDArray[Any]
 
@@ -310,6 +310,20 @@ def unseen_positives(
         return np.zeros(class_row.size)
     unseen: NDArray[np.float64] = rows.scalar(named["n_positive"]) - positive.sum(axis=1)[class_row]
     return unseen
+
+
+def items_of(named: dict[str, Array], options: EvaluationOptions) -> tuple[Rows, Items]:
+    """Return how the rankings of a block unfold into rows, and their items; ties as the options say."""
+    from aucpr_dask import kernels
+
+    rows = Rows(named)
+    positive, negative, row, _ = class_weights(rows, named, options)
+    score = rows.full(named["score"])
+    if options.ties == "trec_eval":
+        classes = ((positive > 0) * 2 + (negative > 0)).astype(np.int8)
+        score = untied(score, *rows.distinct(named["tie_order"]), classes, row, options.missing)
+    cluster = named["cluster"].reshape(-1) if "cluster" in named else None
+    return rows, kernels.Items(score, positive, negative, row, unseen_positives(rows, named, positive, row), cluster)
 
 
 def refuse_unseen(rows: Rows, unseen: NDArray[np.float64]) -> None:

@@ -2,56 +2,47 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.evaluation import rankings, tied_items
+from aucpr_dask.evaluation import rankings
+from aucpr_dask.evaluation.rankings import Array, Rows
 from aucpr_dask.schema.options import EvaluationOptions
 
 if TYPE_CHECKING:
     from aucpr_dask.evaluation.request import Sampling
+    from aucpr_dask.kernels import Items
 
 FOLDS = 1  # a random stream different from those of resampling
 
 
 def replicate_rankings(
-    named: dict[str, rankings.Array],
+    rows: Rows,
+    items: Items,
+    named: dict[str, Array],
     options: EvaluationOptions,
     sampling: Sampling,
     *,
     bayesian: bool = False,
     with_errors: bool = False,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-    """Evaluate resamples of every ranking of a block.
+    """Evaluate resamples of every ranking of a block; another role is ``key`` (uint64: of the resamples of a ranking).
 
     Return replicates (..., estimator, resample) and, if asked for, their standard errors, which are NaN of estimators
-    without an influence function. In addition to those of :func:`evaluate_rankings`, roles are ``key`` (uint64: of the
-    resamples of a ranking) and, to draw clusters, ``cluster`` (int64, on the item axis). `bayesian` draws Dirichlet
-    weights in place of counts. Classes share their resamples, even if an item is left out of some of them.
+    without an influence function. `bayesian` draws Dirichlet weights in place of counts. Classes share their resamples,
+    even if an item is left out of some of them.
     """
     from aucpr_dask import kernels
 
-    rows, items = checked_items(named, options)
-    facts, design = ("error",) if with_errors else (), sampling.is_stratified
-    targets = rankings.targets_of(options, facts, is_fixed=design, of=options.in_one_pass)
-    replicates = kernels.replicate_rows(
-        items.score,
-        items.positive,
-        items.negative,
-        items.class_row,
-        items.cluster,
-        rows.broadcast(named["key"]),
-        items.unseen,
-        rankings.reading_of(options),
-        targets,
-        options.resampling.n_resamples,
-        bayesian,
-        sampling.is_stratified,
-        draws_all=sampling.has_classes,
-    )
-    _count_as_estimates(replicates, rows, named, items, options)
+    if items.cluster is not None:
+        rankings.refuse_unseen(rows, items.unseen)
+    facts, is_fixed = ("error",) if with_errors else (), sampling.is_stratified
+    targets = rankings.targets_of(options, facts, is_fixed=is_fixed, of=options.in_one_pass)
+    drawn = rows.broadcast(named["key"]), rankings.reading_of(options), targets, options.resampling.n_resamples
+    replicates = kernels.replicate_rows(items, *drawn, bayesian, is_fixed, draws_all=sampling.has_classes)
+    _count_as_estimates(replicates, items, rows.full(named["score"]), options)
     shaped: NDArray[np.float64] = replicates.reshape(*rows.lead, targets.codes.size, replicates.shape[-1])
     n = len(options.estimators)
     if not with_errors:
@@ -62,77 +53,31 @@ def replicate_rankings(
 
 
 def _count_as_estimates(
-    replicates: NDArray[np.float64],
-    rows: rankings.Rows,
-    named: dict[str, rankings.Array],
-    items: Items,
-    options: EvaluationOptions,
+    replicates: NDArray[np.float64], items: Items, score: Array, options: EvaluationOptions
 ) -> None:
     """Let replicates (ranking, quantity, resample) count as 0, or not at all, where the estimates do."""
     if options.no_positives == "zero":
-        n_positive = (items.positive > 0).sum(axis=1)[items.class_row] + items.unseen
+        n_positive = (items.positive > 0).sum(axis=1)[items.row] + items.unseen
         replicates[n_positive == 0, : len(options.estimators)] = 0.0
     if options.nothing_ranked == "drop":
-        is_item = ((items.positive > 0) | (items.negative > 0))[items.class_row]
-        replicates[~(is_item & ~np.isnan(rows.full(named["score"]))).any(axis=1)] = np.nan
+        is_item = ((items.positive > 0) | (items.negative > 0))[items.row]
+        replicates[~(is_item & ~np.isnan(score)).any(axis=1)] = np.nan
 
 
 def estimate_accelerations(
-    named: dict[str, rankings.Array], options: EvaluationOptions, *, is_stratified: bool
+    rows: Rows, items: Items, options: EvaluationOptions, *, is_stratified: bool
 ) -> NDArray[np.float64]:
     """Compute the acceleration of every estimator from its exact jackknife: an array (..., estimator)."""
     from aucpr_dask import kernels
 
-    rows, items = checked_items(named, options)
+    if items.cluster is not None:
+        rankings.refuse_unseen(rows, items.unseen)
     targets = rankings.targets_of(options)
-    values = kernels.accelerations(
-        items.score,
-        items.positive,
-        items.negative,
-        items.class_row,
-        items.cluster,
-        items.unseen,
-        rankings.reading_of(options),
-        targets,
-        is_stratified,
-    )
-    shaped: NDArray[np.float64] = values.reshape(*rows.lead, targets.codes.size)
-    return shaped
+    values = kernels.accelerations(items, rankings.reading_of(options), targets, is_stratified)
+    return values.reshape(*rows.lead, targets.codes.size)
 
 
-class Items(NamedTuple):
-    """The items to resample: scores by ranking, class weights by class row, clusters, positives that are not items."""
-
-    score: rankings.Array
-    positive: NDArray[np.float64]
-    negative: NDArray[np.float64]
-    class_row: NDArray[np.int64]
-    cluster: NDArray[np.int64] | None
-    unseen: NDArray[np.float64]
-
-
-def checked_items(named: dict[str, rankings.Array], options: EvaluationOptions) -> tuple[rankings.Rows, Items]:
-    """Return how the rankings of a block unfold into rows, and the items to resample."""
-    rows = rankings.Rows(named)
-    positive, negative, class_row, _ = rankings.class_weights(rows, named, options)
-    unseen = rankings.unseen_positives(rows, named, positive, class_row)
-    cluster = named["cluster"].reshape(-1) if "cluster" in named else None
-    if cluster is not None:
-        rankings.refuse_unseen(rows, unseen)
-    score = rows.full(named["score"])
-    is_item = (positive > 0) | (negative > 0)
-    n_missing = [np.count_nonzero(np.isnan(row) & is_item[i]) for row, i in zip(score, class_row, strict=True)]
-    rankings.check_rows({"n_missing": np.array(n_missing, np.float64), "n_unseen": unseen}, rows, options)
-    if options.ties == "trec_eval":
-        tie_order, tie_row = rows.distinct(named["tie_order"])
-        classes = ((positive > 0) * 2 + (negative > 0)).astype(np.int8)
-        score = tied_items.untied(score, tie_order, tie_row, classes, class_row, options.missing)
-    return rows, Items(score, positive, negative, class_row, cluster, unseen)
-
-
-def evaluate_folds(
-    named: dict[str, rankings.Array], options: EvaluationOptions, *, n_folds: int
-) -> NDArray[np.float64]:
+def evaluate_folds(named: dict[str, Array], options: EvaluationOptions, *, n_folds: int) -> NDArray[np.float64]:
     """Evaluate every fold of every ranking of a block: an array (..., estimator, fold).
 
     Another role is ``fold`` (integers from 0, on the item axis) or ``key`` (uint64: of stratified folds).
@@ -155,7 +100,7 @@ LEFT_OUT = (("label", -2), ("positive_weight", 0.0), ("negative_weight", 0.0))
 
 
 def stratified_folds(
-    named: dict[str, rankings.Array], key: rankings.Array | None, options: EvaluationOptions, n_folds: int
+    named: dict[str, Array], key: Array | None, options: EvaluationOptions, n_folds: int
 ) -> NDArray[np.int64]:
     """Deal the items of each class to folds in random order, so that their sizes differ by at most one."""
     if "label" in named:

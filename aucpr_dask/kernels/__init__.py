@@ -3,7 +3,7 @@
 Importing this package imports numba, so the rest of the package does it only to compute.
 """
 
-from aucpr_dask.kernels.options import CODES, COLUMNS, Options, Targets, code_of_extra, targets_of
+from aucpr_dask.kernels.options import CODES, COLUMNS, Items, Options, Targets, code_of_extra, targets_of
 from aucpr_dask.kernels.rankings import evaluate_all_rows, evaluate_rows
 from aucpr_dask.kernels.resampling import accelerations, planned_bytes, replicate_rows
 from aucpr_dask.kernels.weighted import MOST_WEIGHTED, evaluate_weighted_rows
@@ -12,6 +12,7 @@ __all__ = [
     "CODES",
     "COLUMNS",
     "MOST_WEIGHTED",
+    "Items",
     "Options",
     "Targets",
     "accelerations",

@@ -2,54 +2,35 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import types
-from numpy.typing import NDArray
 
 from aucpr_dask.kernels.compiling import kernel
 from aucpr_dask.kernels.influence import groups_of_places, sample_of
-from aucpr_dask.kernels.options import F8, I8, OPTIONS_TYPE, Options, row_of
-from aucpr_dask.kernels.sorting import Floats, descending_places
+from aucpr_dask.kernels.options import F8, I8, OPTIONS_TYPE, Array, Indices, Items, Options, row_of
+from aucpr_dask.kernels.sorting import descending_places
 from aucpr_dask.kernels.tie_groups import scale_to
 
 
-class LeftOut(NamedTuple):
-    """What leaving out clusters shows of rankings."""
-
-    deviations: NDArray[np.float64]  # (rows, clusters)
-    bias: NDArray[np.float64]  # (rows,)
-
-
-def leave_out_clusters(
-    score: Floats,
-    positive_weight: NDArray[np.float64],
-    negative_weight: NDArray[np.float64],
-    weight_row: NDArray[np.int64],
-    cluster: NDArray[np.int64],
-    options: Options,
-) -> LeftOut:
-    """Leave out each cluster in turn, and see how much average precision changes.
+def leave_out_clusters(items: Items, cluster: Indices, options: Options) -> tuple[Array, Array]:
+    """Return what leaving out each cluster in turn shows of average precision: deviations (rows, clusters), and bias.
 
     With A the area and ``A_c`` that without cluster c, of C clusters that hold items, the bias is
     ``(C - 1)(mean A_c - A)``, and the squares of the deviations ``sqrt((C - 1)/C) (mean A_c - A_c)`` add up to the
-    jackknife's variance (Efron & Stein 1981, doi:10.1214/aos/1176345462). Arrays are those of
-    :func:`aucpr_dask.kernels.influence.influence_rows`; clusters are numbered from 0. Ties are in tie groups.
+    jackknife's variance (Efron & Stein 1981, doi:10.1214/aos/1176345462). Ties are in tie groups.
     """
-    n_rows, n_clusters = len(score), int(cluster.max(initial=-1)) + 1
+    n_rows, n_clusters = len(items.score), int(cluster.max(initial=-1)) + 1
     deviations, bias = np.zeros((n_rows, n_clusters)), np.full(n_rows, np.nan)
     areas = np.empty(n_clusters + 1)
-    for row in range(n_rows):
-        descending, order = -score[row].astype(np.float64), descending_places(score[row])
-        weights = positive_weight[weight_row[row]], negative_weight[weight_row[row]]
-        areas_without_clusters(descending, order, *weights, cluster, options, areas)
+    for row, score in enumerate(items.score):
+        order = descending_places(score)
+        areas_without_clusters(-score.astype(np.float64), order, *items.weights(row), cluster, options, areas)
         is_held = ~np.isnan(areas[:-1])
         left_out, n_held = areas[:-1][is_held], np.count_nonzero(is_held)
         if n_held > 1:
             bias[row] = (n_held - 1) * (left_out.mean() - areas[-1])
             deviations[row, is_held] = np.sqrt((n_held - 1) / n_held) * (left_out.mean() - left_out)
-    return LeftOut(deviations, bias)
+    return deviations, bias
 
 
 @kernel(types.void(row_of(F8), row_of(I8), row_of(F8), row_of(F8), row_of(I8), OPTIONS_TYPE, F8[::1]))

@@ -160,14 +160,12 @@ def influence(
     positive_weight: Array,
     negative_weight: Array,
     options: o.Options,
-    n_unseen: float,
-    units: tuple[float, float],
-    is_fixed: bool,
-    is_corrected: bool,
+    case: Any,
     values: Array,
     facts: Array,
 ) -> None:
     """Do the work of `influence.influence_row` for weights of 0 and 1, whose sums are exact in any order."""
+    n_unseen, positive_unit, negative_unit, is_fixed, is_corrected = case
     is_missing = np.isnan(descending[order])
     n_placed = order.size if options.missing == o.MISSING_LAST else int(order.size - is_missing.sum())
     n_counted = order.size if options.missing in (o.MISSING_LAST, o.MISSING_UNRETRIEVED) else n_placed
@@ -187,10 +185,10 @@ def influence(
     size = positives + below
     precision = positives / size
     area, exchange = _sum(gained * precision) / total, _sum(gained * precision * (below / size))
-    found = np.maximum(positives - units[0], 0.0) * (total / (total - units[0]))
+    found = np.maximum(positives - positive_unit, 0.0) * (total / (total - positive_unit))
     left_out = _sum(gained * np.where(found + below > 0.0, found / (found + below), 1.0)) / total
-    one = scale * units[1]
-    facts[1:] = area, left_out if total > units[0] else np.nan, np.nan
+    one = scale * negative_unit
+    facts[1:] = area, left_out if total > positive_unit else np.nan, np.nan
     facts[3] = _sum(gained * np.where(size > 0.0, positives * one / (size * (size + one)), 1.0)) / total
     if not total > 0.0 or (is_corrected and min(n_positive, n_negative) < 2.0):
         facts[0] = values[:] = np.nan

@@ -23,14 +23,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import types
-from numpy.typing import NDArray
 
 from aucpr_dask.kernels import first_calls
 from aucpr_dask.kernels import options as o
 from aucpr_dask.kernels.compiling import helper, kernel
 from aucpr_dask.kernels.interpolation import clipped_step
 from aucpr_dask.kernels.moments import left_out_area, unseen_loss
-from aucpr_dask.kernels.options import F8, I8, MISSING_LAST, MISSING_UNRETRIEVED, OPTIONS_TYPE, Options, row_of
+from aucpr_dask.kernels.options import F8, I8, OPTIONS_TYPE, Array, Items, Options, row_of
 from aucpr_dask.kernels.slopes import Gradient, centre_of, design_of, stretch
 from aucpr_dask.kernels.sorting import Floats, descending_places
 from aucpr_dask.kernels.tie_groups import TieGroups, scale_to, two_sum
@@ -41,116 +40,89 @@ PANEL, TILE, STEP = 256, 64, 4  # columns summed at a time, adjacent rows, colum
 class Influence(NamedTuple):
     """The influence of items on areas."""
 
-    values: NDArray[np.float64]  # (rows, items)
-    unseen: NDArray[np.float64]  # (rows,): that of one positive that is not an item
-    estimate: NDArray[np.float64]  # (rows,): the area
-    left_out: NDArray[np.float64]  # (rows,): it with each positive left out of its own recall; of Haldane's, the AP
-    unseen_loss: NDArray[np.float64]  # (rows,): what one more negative above all items would take from the area
+    values: Array  # (rows, items)
+    unseen: Array  # (rows,): that of one positive that is not an item
+    estimate: Array  # (rows,): the area
+    left_out: Array  # (rows,): it with each positive left out of its own recall; of Haldane's, the AP
+    unseen_loss: Array  # (rows,): what one more negative above all items would take from the area
 
 
 class Units(NamedTuple):
     """The typical weights of one positive and of one negative of each ranking."""
 
-    positive: NDArray[np.float64]  # (rows,)
-    negative: NDArray[np.float64]
+    positive: Array  # (rows,)
+    negative: Array
+
+
+class Case(NamedTuple):
+    """What the influences of one ranking depend on besides its items."""
+
+    n_unseen: float  # positives that are not items
+    positive_unit: float  # the typical weight of one positive
+    negative_unit: float
+    is_fixed: bool  # whether the total weights of the classes are
+    is_corrected: bool  # whether deviations from the mean of a class of n items are multiplied by sqrt(n / (n - 1))
+
+
+CASE = types.NamedTuple((F8, F8, F8, types.boolean, types.boolean), Case)
 
 
 def influence_rows(
-    score: Floats,
-    positive_weight: NDArray[np.float64],
-    negative_weight: NDArray[np.float64],
-    weight_row: NDArray[np.int64],
+    items: Items,
     options: Options,
-    n_unseen: NDArray[np.float64] | None = None,
+    estimator: str = "average_precision",
+    recall_range: tuple[float, float] = (0.0, 1.0),
     *,
     units: Units | None = None,
     prevalence_is_fixed: bool = False,
     is_corrected: bool = False,
-    leaves_out: bool = False,
 ) -> Influence:
-    """Compute the influence of every item on the average precision of rankings, ties in tie groups.
+    """Compute the influence of every item on an area of each ranking, or on a part of it, ties in tie groups.
 
-    `score` has the shape (rows, items), and row i has the class weights in row ``weight_row[i]`` of `positive_weight`
-    and `negative_weight`; an item that is left out, or has no weight, has influence 0. `n_unseen` counts positives that
-    are not items, with weight 1. `units` are 1 unless given, and matter to the last two fields only. If
-    `prevalence_is_fixed`, so are the total weights of the classes. If `is_corrected`, deviations from the mean of a
-    class of n items are multiplied by ``sqrt(n / (n - 1))``, so that products of two rows add up to a covariance, and
-    all is NaN if a class has fewer than two items. All is NaN without positives. With `leaves_out`, the area is
-    Haldane's, which leaves out each positive itself.
+    An item that is left out, or has no weight, has influence 0. `units` are 1 unless given, and matter to the last two
+    fields only. With `prevalence_is_fixed`, so are the total weights of the classes. With `is_corrected`, products of
+    two rows add up to a covariance, and all is NaN if a class has fewer than two items. All is NaN without positives.
     """
-    n_rows, n_items = score.shape
-    values = np.empty((n_rows, n_items))
-    facts = np.empty((n_rows, 4))
-    unseen = np.zeros(n_rows) if n_unseen is None else n_unseen
+    n_rows = len(items.score)
+    values, facts = np.empty(items.score.shape), np.empty((n_rows, 4))
     units = Units(np.ones(n_rows), np.ones(n_rows)) if units is None else units
-    is_fixed = prevalence_is_fixed or not np.isnan(options.prevalence)
-    is_plain = not leaves_out and all(np.isin(one, (0.0, 1.0)).all() for one in (positive_weight, negative_weight))
-    is_first = is_plain and first_calls.is_first("influence.influence_row", score.size + first_calls.OF_A_CALL * n_rows)
-    for row in range(n_rows):
-        descending, order = -score[row].astype(np.float64), descending_places(score[row])
-        weights = positive_weight[weight_row[row]], negative_weight[weight_row[row]]
-        own = units.positive[row], units.negative[row]
-        reading, design = (options, unseen[row]), (is_fixed, is_corrected)
+    design = prevalence_is_fixed or not np.isnan(options.prevalence), is_corrected
+    # Of these two, the derivatives are known in closed form; Haldane's area leaves out each positive itself.
+    is_known = estimator in ("average_precision", "haldane") and tuple(recall_range) == (0.0, 1.0)
+    leaves_out, target = estimator == "haldane", (o.CODES[estimator], *map(float, recall_range))
+    is_plain = is_known and not leaves_out and all(np.isin(one, (0.0, 1.0)).all() for one in items[1:3])
+    work = items.score.size + first_calls.OF_A_CALL * n_rows
+    is_first = is_plain and first_calls.is_first("influence.influence_row", work)
+    for row, score in enumerate(items.score):
+        case = Case(items.unseen[row], units.positive[row], units.negative[row], *design)
+        given = -score.astype(np.float64), descending_places(score), *items.weights(row), options, case
         if is_first:
             with np.errstate(all="ignore"):
-                first_calls.influence(descending, order, *weights, *reading, own, *design, values[row], facts[row])
+                first_calls.influence(*given, values[row], facts[row])
+        elif is_known:
+            influence_row(*given, leaves_out, values[row], facts[row])
         else:
-            influence_row(descending, order, *weights, *reading, *own, *design, leaves_out, values[row], facts[row])
+            area_influence_row(*given, *target, values[row], facts[row])
     return Influence(values, *facts.T)
 
 
 def weighted_haldane(
-    score: Floats,
-    positive_weight: NDArray[np.float64],
-    negative_weight: NDArray[np.float64],
-    options: Options,
-    recall_range: NDArray[np.float64],
+    score: Floats, positive_weight: Array, negative_weight: Array, options: Options, recall_range: Array
 ) -> float:
     """Return Haldane's area of one ranking whose items have weights, between two recalls; NaN without positives."""
-    descending = -score.astype(np.float64)
-    out = np.empty(1)
-    lowest, highest = recall_range[0], recall_range[1]
+    descending, out = -score.astype(np.float64), np.empty(1)
     order = np.argsort(descending, kind="stable")  # NaN last; ties are added up in one order whatever else is there
-    weighted_haldane_row(descending, order, positive_weight, negative_weight, options, lowest, highest, out)
+    weighted_haldane_row(descending, order, positive_weight, negative_weight, options, *recall_range[:2], out)
     return float(out[0])
 
 
-def sums_of_products(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sums of products of every row of `left` with every row of `right`: ``left @ right.T``.
-
-    Unlike in a library's matrix product, a sum is bit-for-bit independent of the other rows.
-    """
+def sums_of_products(left: Array, right: Array) -> Array:
+    """Return ``left @ right.T``; unlike a library's, a sum is bit-for-bit independent of the other rows."""
     if first_calls.is_first("influence.add_products", left.size * len(right) // 8):
         return first_calls.products(left, right, PANEL)
     out = np.zeros((len(left), len(right)))
     add_products(left, right, out)
     return out
-
-
-def area_influence_rows(
-    score: Floats,
-    positive_weight: NDArray[np.float64],
-    negative_weight: NDArray[np.float64],
-    weight_row: NDArray[np.int64],
-    options: Options,
-    n_unseen: NDArray[np.float64],
-    estimator: str,
-    recall_range: tuple[float, float],
-    *,
-    units: Units,
-    prevalence_is_fixed: bool,
-    is_corrected: bool,
-) -> Influence:
-    """Compute the influence of every item on another area, or on a part of one, as :func:`influence_rows` does."""
-    values, facts = np.empty(score.shape), np.empty((len(score), 4))
-    is_fixed = prevalence_is_fixed or not np.isnan(options.prevalence)
-    target = o.CODES[estimator], *map(float, recall_range)
-    for row in range(len(score)):
-        descending, order = -score[row].astype(np.float64), descending_places(score[row])
-        weights = positive_weight[weight_row[row]], negative_weight[weight_row[row]]
-        design = options, n_unseen[row], units.positive[row], units.negative[row], is_fixed, is_corrected
-        area_influence_row(descending, order, *weights, *design, *target, values[row], facts[row])
-    return Influence(values, *facts.T)
 
 
 class Sample(NamedTuple):
@@ -189,8 +161,8 @@ def sample_of(descending, order, positive_weight, negative_weight, options, n_un
     n_placed = order.size
     while n_placed > 0 and np.isnan(descending[order[n_placed - 1]]):
         n_placed -= 1
-    n_counted = order.size if options.missing == MISSING_LAST or options.missing == MISSING_UNRETRIEVED else n_placed
-    if options.missing == MISSING_LAST:
+    n_counted = order.size if options.missing in (o.MISSING_LAST, o.MISSING_UNRETRIEVED) else n_placed
+    if options.missing == o.MISSING_LAST:
         n_placed = order.size
     positives, negatives = n_unseen, 0.0
     n_positive, n_negative = n_unseen, 0.0
@@ -319,46 +291,31 @@ def weighted_haldane_row(descending, order, positive_weight, negative_weight, op
     out[0] = min((area + error) / total, 1.0) if total > 0.0 else np.nan
 
 
-@kernel(
-    types.void(
-        *(row_of(F8), row_of(I8), row_of(F8), row_of(F8), OPTIONS_TYPE, F8, F8, F8),
-        *(types.boolean, types.boolean, types.boolean, F8[::1], F8[::1]),
-    )
-)
-def influence_row(
-    descending,
-    order,
-    positive_weight,
-    negative_weight,
-    options,
-    n_unseen,
-    positive_unit,
-    negative_unit,
-    is_fixed,
-    is_corrected,
-    leaves_out,
-    values,
-    facts,
-):
+_GIVEN = row_of(F8), row_of(I8), row_of(F8), row_of(F8), OPTIONS_TYPE, CASE
+
+
+@kernel(types.void(*_GIVEN, types.boolean, F8[::1], F8[::1]))
+def influence_row(descending, order, positive_weight, negative_weight, options, case, leaves_out, values, facts):
     """Write the influences of items to `values`, and the other fields of `Influence` to `facts`; NaN come last."""
-    sample = sample_of(descending, order, positive_weight, negative_weight, options, n_unseen)
+    is_fixed, is_corrected = case.is_fixed, case.is_corrected
+    sample = sample_of(descending, order, positive_weight, negative_weight, options, case.n_unseen)
     total, negatives = sample.positives, sample.negatives
     scale = scale_to(options.prevalence, total, negatives)
     groups, n_groups = groups_of_places(descending, order, positive_weight, negative_weight, sample.n_placed, scale)
     slopes = Slopes(np.empty(n_groups), np.empty(n_groups))
     if leaves_out:
-        weights, one = (positive_weight, negative_weight), scale * negative_unit
+        weights, one = (positive_weight, negative_weight), scale * case.negative_unit
         area, plain, gain, exchange, loss = slopes_of_places(groups, n_groups, order, *weights, scale, one, slopes)
         area /= total
-        facts[2] = plain / total if total > positive_unit else np.nan
+        facts[2] = plain / total if total > case.positive_unit else np.nan
         facts[3] = loss / total
     else:
         area, exchange = slopes_of_groups(groups, n_groups, scale, slopes)
         area /= total
         gain = exchange
         sums = TieGroups(groups.positives, groups.negatives, groups.negatives)
-        facts[2] = left_out_area(sums, n_groups, total, 1.0, positive_unit)
-        facts[3] = unseen_loss(sums, n_groups, total, 1.0, scale * negative_unit, 0.0)
+        facts[2] = left_out_area(sums, n_groups, total, 1.0, case.positive_unit)
+        facts[3] = unseen_loss(sums, n_groups, total, 1.0, scale * case.negative_unit, 0.0)
     facts[1] = area
     if not total > 0.0 or (is_corrected and min(sample.n_positive, sample.n_negative) < 2.0):
         facts[0] = np.nan
@@ -398,31 +355,13 @@ def influence_row(
         end = groups.start[k]
 
 
-@kernel(
-    types.void(
-        *(row_of(F8), row_of(I8), row_of(F8), row_of(F8), OPTIONS_TYPE, F8, F8, F8),
-        *(types.boolean, types.boolean, I8, F8, F8, F8[::1], F8[::1]),
-    )
-)
+@kernel(types.void(*_GIVEN, I8, F8, F8, F8[::1], F8[::1]))
 def area_influence_row(
-    descending,
-    order,
-    positive_weight,
-    negative_weight,
-    options,
-    n_unseen,
-    positive_unit,
-    negative_unit,
-    is_fixed,
-    is_corrected,
-    code,
-    lowest,
-    highest,
-    values,
-    facts,
+    descending, order, positive_weight, negative_weight, options, case, code, lowest, highest, values, facts
 ):
     """As :func:`influence_row`, of an area that is a sum over tie groups."""
-    sample = sample_of(descending, order, positive_weight, negative_weight, options, n_unseen)
+    is_fixed, is_corrected = case.is_fixed, case.is_corrected
+    sample = sample_of(descending, order, positive_weight, negative_weight, options, case.n_unseen)
     total, negatives = sample.positives, sample.negatives
     facts[:] = np.nan
     values[:] = np.nan
@@ -434,7 +373,7 @@ def area_influence_row(
     gradient = Gradient(np.empty(n_groups), np.empty(n_groups), np.empty(n_groups))
     low, high = lowest * total, np.inf if highest == 1.0 else highest * total
     design = design_of(code, groups, n_groups, scale, total, negatives, low, high, gradient)
-    given = code, groups, n_groups, total, negatives, scale, design.area, positive_unit, negative_unit
+    given = code, groups, n_groups, total, negatives, scale, design.area, case.positive_unit, case.negative_unit
     facts[1] = design.area / total
     left_out, loss = centre_of(*given, low, high)
     facts[2], facts[3] = left_out / total, loss / total

@@ -13,6 +13,9 @@ from numba import types
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
 REACH = 9.0  # standard deviations beyond which a normal tail is below rounding
 
 
@@ -133,12 +136,27 @@ class Options(NamedTuple):
     prevalence: float = np.nan  # NaN: that of the sample
 
 
+class Items(NamedTuple):
+    """The items of rankings: row i of the scores has the class weights in row ``row[i]``."""
+
+    score: NDArray[Any]  # (rows, items), float32 or float64
+    positive: Array  # (weight rows, items): the weight of each item as a positive; 0 if it is none
+    negative: Array
+    row: Indices  # (rows,)
+    unseen: Array  # (rows,): positives that are not items, of weight 1
+    cluster: Indices | None = None  # (items,): numbers from 0; clusters are drawn in place of items
+
+    def weights(self, ranking: int) -> tuple[Array, Array]:
+        """Return the weights of a ranking's items as positives, and as negatives."""
+        return self.positive[self.row[ranking]], self.negative[self.row[ranking]]
+
+
 class Targets(NamedTuple):
     """What to compute: numbers by code, with a parameter each (or NaN), over a range of recall."""
 
-    codes: NDArray[np.int64]
-    parameters: NDArray[np.float64]
-    recall_range: NDArray[np.float64]  # lowest and highest recall, and their normal quantiles
+    codes: Indices
+    parameters: Array
+    recall_range: Array  # lowest and highest recall, and their normal quantiles
 
     @property
     def are_by_groups(self) -> bool:

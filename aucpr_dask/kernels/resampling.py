@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aucpr_dask.kernels import options as o
 from aucpr_dask.kernels import replicates as kernel
 from aucpr_dask.kernels.compiling import on_all_cores
 from aucpr_dask.kernels.draws import LANES, NEGATIVES, POSITIVES, UNITS, draw_counts, draw_weights
-from aucpr_dask.kernels.options import AVERAGE_PRECISION, BINORMAL, EVERY_POINT, MISSING_DROP, Options, Targets
+from aucpr_dask.kernels.options import Array, Indices, Items, Options, Targets
 from aucpr_dask.kernels.sorting import Floats
 from aucpr_dask.kernels.tie_groups import BUCKETS_PER_POSITIVE, TABLE_BUCKETS
 
@@ -32,52 +33,42 @@ class Units(NamedTuple):
     A positive that is not an item is drawn like the others: every model has missed it.
     """
 
-    size: NDArray[np.int64]
-    stratum: NDArray[np.int64]
+    size: Indices
+    stratum: Indices
     of_item: NDArray[np.int32]
     unseen: slice
 
 
 def replicate_rows(
-    score: Floats,
-    positive: NDArray[np.float64],
-    negative: NDArray[np.float64],
-    class_row: NDArray[np.int64],
-    cluster: NDArray[np.int64] | None,
+    items: Items,
     key: NDArray[np.uint64],
-    n_unseen: NDArray[np.float64],
     options: Options,
     targets: Targets,
     n_resamples: int,
     bayesian: bool = False,
     is_stratified: bool = True,
     draws_all: bool = False,
-) -> NDArray[np.float64]:
+) -> Array:
     """Evaluate resamples of rankings; the result has the shape (rows, estimators, n_resamples).
 
     Resample r of a ranking depends on its key and r alone. Rankings of equal key, classes and clusters share it. With
     `is_stratified`, positives and negatives are drawn separately, in fixed numbers; clusters, and items of both
-    classes, are drawn from all. A single cluster cannot be resampled: its replicates are NaN.
-
-    Row i of `score` has the class weights in row ``class_row[i]`` of `positive` and `negative`. `cluster` (items,)
-    numbers the clusters to draw in place of items. `n_unseen` counts positives that are not items. `bayesian` draws
-    Dirichlet weights in place of multiplicities. With
-    `draws_all`, places that hold no item of a ranking are drawn too, so that rankings of equal key share multiplicities
-    whatever their classes.
+    classes, are drawn from all. A single cluster cannot be resampled: its replicates are NaN. `bayesian` draws
+    Dirichlet weights in place of multiplicities. With `draws_all`, places that hold no item of a ranking are drawn too,
+    so that rankings of equal key share multiplicities whatever their classes.
     """
-    out = np.empty((len(score), targets.codes.size, n_resamples))
-    n_items = score.shape[1]
-    panel = _rankings_at_once(n_items)
-    for group in rows_sharing_draws(class_row, key, n_unseen):
-        classes = positive[class_row[group[0]]], negative[class_row[group[0]]]
-        units = units_of(*classes, cluster, int(n_unseen[group[0]]), is_stratified, draws_all)
-        if cluster is not None and units.size[0] < 2:
+    out = np.empty((len(items.score), targets.codes.size, n_resamples))
+    panel = _rankings_at_once(items.score.shape[1])
+    for group in rows_sharing_draws(items, key):
+        classes = items.weights(group[0])
+        units = units_of(*classes, items.cluster, int(items.unseen[group[0]]), is_stratified, draws_all)
+        if items.cluster is not None and units.size[0] < 2:
             out[group] = np.nan
             continue
         for start in range(0, group.size, panel):
             rows = group[start : start + panel]
             drawn = units, key[rows[0]], range(n_resamples), bayesian
-            out[rows] = _replicate_group(score[rows], *classes, drawn, options, targets)
+            out[rows] = _replicate_group(items.score[rows], *classes, drawn, options, targets)
     return out
 
 
@@ -106,11 +97,9 @@ def _lanes_at_once(n_steps: int) -> int:
     return n_lanes
 
 
-def rows_sharing_draws(
-    class_row: NDArray[np.int64], key: NDArray[np.uint64], n_unseen: NDArray[np.float64]
-) -> Iterator[NDArray[np.int64]]:
+def rows_sharing_draws(items: Items, key: NDArray[np.uint64]) -> Iterator[Indices]:
     """Yield the rows that share multiplicities."""
-    facts = np.stack([class_row.astype(np.uint64), key, n_unseen.astype(np.uint64)], axis=1)
+    facts = np.stack([items.row.astype(np.uint64), key, items.unseen.astype(np.uint64)], axis=1)
     _, group = np.unique(facts, axis=0, return_inverse=True)
     order = np.argsort(group.ravel(), kind="stable")
     if order.size > 0:
@@ -118,9 +107,9 @@ def rows_sharing_draws(
 
 
 def units_of(
-    positive: NDArray[np.float64],
-    negative: NDArray[np.float64],
-    cluster: NDArray[np.int64] | None,
+    positive: Array,
+    negative: Array,
+    cluster: Indices | None,
     n_unseen: int = 0,
     is_stratified: bool = True,
     draws_all: bool = False,
@@ -146,36 +135,23 @@ def units_of(
     return Units(np.array([n + n_unseen, m]), np.array([POSITIVES, NEGATIVES]), of_item, slice(n, n + n_unseen))
 
 
-def accelerations(
-    score: Floats,
-    positive: NDArray[np.float64],
-    negative: NDArray[np.float64],
-    class_row: NDArray[np.int64],
-    cluster: NDArray[np.int64] | None,
-    n_unseen: NDArray[np.float64],
-    options: Options,
-    targets: Targets,
-    is_stratified: bool = True,
-) -> NDArray[np.float64]:
+def accelerations(items: Items, options: Options, targets: Targets, is_stratified: bool = True) -> Array:
     """Compute the acceleration (rows, estimators) of BCa intervals from the exact jackknife.
 
     With U = (n - 1)(mean of the estimates without one unit of the stratum - estimate without this unit), n the units of
     the stratum, it is ``(1/6) sum U^3/n^3 / (sum U^2/n^2)^(3/2)`` over all units. Without weights and clusters, items
-    of a class in the same step are interchangeable, and one of them is left out for all. For the arguments, see
-    `replicate_rows`.
+    of a class in the same step are interchangeable, and one of them is left out for all.
     """
-    out = np.empty((len(score), targets.codes.size))
-    for row, items in enumerate(score):
-        classes = positive[class_row[row]], negative[class_row[row]]
-        units = units_of(*classes, cluster, int(n_unseen[row]), is_stratified)
-        ranking = _Ranking(items, *classes, units, options, targets)
-        out[row] = _acceleration(ranking, units, ranking.alike(units, are_units_items=cluster is None))
+    out = np.empty((len(items.score), targets.codes.size))
+    for row, score in enumerate(items.score):
+        classes = items.weights(row)
+        units = units_of(*classes, items.cluster, int(items.unseen[row]), is_stratified)
+        ranking = _Ranking(score, *classes, units, options, targets)
+        out[row] = _acceleration(ranking, units, ranking.alike(units, are_units_items=items.cluster is None))
     return out
 
 
-def _acceleration(
-    ranking: _Ranking, units: Units, alike: tuple[NDArray[np.int64], NDArray[np.int64]]
-) -> NDArray[np.float64]:
+def _acceleration(ranking: _Ranking, units: Units, alike: tuple[Indices, Indices]) -> Array:
     """Leave out one unit of each kind, one in each lane."""
     unit, number = alike
     count = np.ones((int(units.size.sum()), LANES), np.uint8)
@@ -203,12 +179,12 @@ def _acceleration(
 
 def _replicate_group(
     score: Floats,
-    positive: NDArray[np.float64],
-    negative: NDArray[np.float64],
+    positive: Array,
+    negative: Array,
     drawn: tuple[Units, np.uint64, range, bool],
     options: Options,
     targets: Targets,
-) -> NDArray[np.float64]:
+) -> Array:
     """Evaluate rankings that share multiplicities in these resamples."""
     units, key, resamples, bayesian = drawn
     is_plain = _only_average_precision(score, positive, negative, options, targets) and not bayesian
@@ -252,30 +228,28 @@ def _rows_of_lanes(n: int, dtype: Any) -> NDArray[Any]:
 
 
 def _only_average_precision(
-    score: Floats, positive: NDArray[np.float64], negative: NDArray[np.float64], options: Options, targets: Targets
+    score: Floats, positive: Array, negative: Array, options: Options, targets: Targets
 ) -> bool:
     """Return whether plain counts of items suffice for these targets."""
     return bool(
-        np.all(targets.codes == AVERAGE_PRECISION)
+        np.all(targets.codes == o.AVERAGE_PRECISION)
         and targets.are_by_groups
         and np.isnan(options.prevalence)
         and all(np.all((weight == 0) | (weight == 1)) for weight in (positive, negative))
-        and (options.missing == MISSING_DROP or not np.isnan(score).any())
+        and (options.missing == o.MISSING_DROP or not np.isnan(score).any())
     )
 
 
-def _unseen(count: NDArray[Any], units: Units) -> NDArray[np.float64]:
+def _unseen(count: NDArray[Any], units: Units) -> Array:
     """Return the count, in every lane, of the positives that are not items."""
-    unseen: NDArray[np.float64] = count[units.unseen].sum(axis=0, dtype=np.float64)
+    unseen: Array = count[units.unseen].sum(axis=0, dtype=np.float64)
     return unseen
 
 
 class _PlainRankings:
     """Rankings of items without weights, laid out for average precision."""
 
-    def __init__(
-        self, score: Floats, positive: NDArray[np.float64], negative: NDArray[np.float64], units: Units
-    ) -> None:
+    def __init__(self, score: Floats, positive: Array, negative: Array, units: Units) -> None:
         n_positive, n_negative = int(np.count_nonzero(positive)), int(np.count_nonzero(negative))
         self._unit = np.empty((len(score), n_positive + n_negative), np.int32)
         self._n_negatives, self._n_positives = np.empty((2, len(score), n_positive + 1), np.int32)
@@ -295,7 +269,7 @@ class _PlainRankings:
                 ranks = np.unique(items, return_inverse=True)[1]  # which do not crowd
                 items = np.where(np.isnan(items), np.nan, ranks)
 
-    def evaluate(self, count: NDArray[np.uint8], units: Units) -> NDArray[np.float64]:
+    def evaluate(self, count: NDArray[np.uint8], units: Units) -> Array:
         """Return average precision in every lane, shape (rankings, lanes)."""
         out = np.empty((len(self._n_steps), LANES))
         steps = self._n_negatives, self._n_positives, self._n_steps
@@ -307,20 +281,14 @@ class _Ranking:
     """One ranking, laid out for any estimator."""
 
     def __init__(
-        self,
-        score: Floats,
-        positive: NDArray[np.float64],
-        negative: NDArray[np.float64],
-        units: Units,
-        options: Options,
-        targets: Targets,
+        self, score: Floats, positive: Array, negative: Array, units: Units, options: Options, targets: Targets
     ) -> None:
         n_positive, n_negative = int(np.count_nonzero(positive)), int(np.count_nonzero(negative))
-        every_point = bool(EVERY_POINT[targets.codes].any())
+        every_point = bool(o.EVERY_POINT[targets.codes].any())
         most_steps = score.size if every_point else min(2 * n_positive + 1, score.size)
         n_entries = n_positive + n_negative
         is_weighted = any(((weight != 0) & (weight != 1)).any() for weight in (positive, negative))
-        needs_values = BINORMAL in targets.codes
+        needs_values = o.BINORMAL in targets.codes
         self._layout = kernel.Layout(
             np.empty(n_entries + 1, np.int32),
             np.empty(n_entries + 1 if is_weighted else 0),
@@ -340,7 +308,7 @@ class _Ranking:
         self._unit = units.of_item
         self._wanted = options, targets
 
-    def evaluate(self, count: NDArray[Any], units: Units) -> NDArray[np.float64]:
+    def evaluate(self, count: NDArray[Any], units: Units) -> Array:
         """Return the estimates in every lane, shape (lanes, estimators)."""
         options, targets = self._wanted
         out = np.full((LANES, targets.codes.size), np.nan)
@@ -353,7 +321,7 @@ class _Ranking:
         function(self._layout, self._n_steps, missing, *arguments)
         return out
 
-    def alike(self, units: Units, *, are_units_items: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def alike(self, units: Units, *, are_units_items: bool) -> tuple[Indices, Indices]:
         """Return one unit of each kind of interchangeable units, and how many there are of each."""
         if not are_units_items or self._layout.factor.size > 0 or self._layout.value.size > 0 or self._missing.size > 0:
             n = int(units.size.sum())
@@ -368,7 +336,7 @@ class _Ranking:
             unit, number = np.append(unit, units.unseen.start), np.append(number, n_unseen)
         return unit, number
 
-    def _missing_in(self, count: NDArray[Any]) -> NDArray[np.float64]:
+    def _missing_in(self, count: NDArray[Any]) -> Array:
         """Return the weights of the items without a score in every lane: of positives, and of negatives."""
         out = np.zeros((2, count.shape[1]))
         for start in range(0, self._missing.size, MISSING_AT_ONCE):
