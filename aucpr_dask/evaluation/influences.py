@@ -132,7 +132,7 @@ def _without_each_cluster(
     An area whose items share the effect of their cluster is larger than leaving out each positive shows. The centre of
     intervals, half way between the area and `left_out`, moves by the rest.
     """
-    from aucpr_dask.kernels.clusters import leave_out_clusters
+    from aucpr_dask.kernels.influence import leave_out_clusters
 
     if int(clusters.max(initial=-1)) >= MOST_LEFT_OUT:
         return influence

@@ -9,55 +9,15 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
+from aucpr_dask.kernels import interpolation as more
 from aucpr_dask.kernels import options as o
 from aucpr_dask.kernels import tie_groups as g
 from aucpr_dask.kernels.compiling import helper, kernel
-from aucpr_dask.kernels.moments import acceleration, influence_moments, left_out_area, unseen_loss
+from aucpr_dask.kernels.facts import acceleration, fact_of, influence_moments, left_out_area, unseen_loss
 from aucpr_dask.kernels.options import F8, I8, row_of
-from aucpr_dask.kernels.slopes import fact_of
 
+WHOLE = 0.0, np.inf  # range of recalls, in positives; the compiler finds that nothing is clipped
 NEITHER = -1  # of four: the influences on average precision or Haldane's area, the class sizes fixed or random
-
-
-@helper
-def average_precision(groups, n_groups, total, scale, left_out):
-    """Sum of (recall gained) x (precision at the tie group); Haldane's leaves out the positive itself."""
-    area = error = before = 0.0
-    for k in range(n_groups):
-        positives = groups.positives[k]
-        precision = g.precision_without(left_out, positives, scale * groups.at[k])
-        area, error = g.two_sum(area, error, (positives - before) * precision)
-        before = positives
-    return (area + error) / total
-
-
-@helper
-def lower_trapezoid(groups, n_groups, total, scale):
-    """Trapezoids from the smallest precision at the left recall to the largest at the right one."""
-    area = error = before = 0.0
-    for k in range(n_groups):
-        positives = groups.positives[k]
-        above = scale * groups.above[k]
-        # At recall 0, the point is (0, 1), or precision 0 if negatives come before the first positive.
-        left = before / (before + above) if k > 0 else (1.0 if above == 0.0 else 0.0)
-        right = positives / (positives + scale * groups.at[k])
-        area, error = g.two_sum(area, error, 0.5 * (left + right) * (positives - before))
-        before = positives
-    return (area + error) / total
-
-
-@helper
-def upper_trapezoid(groups, n_groups, total, scale):
-    """Trapezoids from the largest precision at the left recall to the largest at the right one."""
-    area = error = before = 0.0
-    left = 1.0
-    for k in range(n_groups):
-        positives = groups.positives[k]
-        right = positives / (positives + scale * groups.at[k])
-        area, error = g.two_sum(area, error, 0.5 * (left + right) * (positives - before))
-        left = right
-        before = positives
-    return (area + error) / total
 
 
 @helper
@@ -88,7 +48,7 @@ def area_of_common(code, groups, n_groups, total, negatives, options):
     """Return one of the common numbers, ties kept in tie groups."""
     scale = g.scale_to(options.prevalence, total, negatives)
     if code in (o.AVERAGE_PRECISION, o.HALDANE):
-        return average_precision(groups, n_groups, total, scale, o.LEAVES_OUT[code])
+        return more.partial_average_precision(groups, n_groups, scale, *WHOLE, o.LEAVES_OUT[code]) / total
     if code == o.LEFT_OUT:
         return left_out_area(groups, n_groups, total, scale, 1.0)
     if o.OF_AVERAGE_PRECISION[code] == o.UNSEEN_LOSS:
@@ -104,12 +64,10 @@ def area_of_any(code, groups, n_groups, total, negatives, options):
             return expected_average_precision(groups, n_groups, total, o.LEAVES_OUT[code])
         return np.nan
     scale = g.scale_to(options.prevalence, total, negatives)
-    if code == o.LOWER_TRAPEZOID:
-        return lower_trapezoid(groups, n_groups, total, scale)
-    if code == o.UPPER_TRAPEZOID:
-        return upper_trapezoid(groups, n_groups, total, scale)
+    if code in (o.LOWER_TRAPEZOID, o.UPPER_TRAPEZOID):
+        return more.partial_trapezoid(groups, n_groups, scale, *WHOLE, code == o.LOWER_TRAPEZOID) / total
     if o.FACT_OF[code] >= 0:
-        return fact_of(code, groups, n_groups, total, negatives, options, 0.0, np.inf)
+        return fact_of(code, groups, n_groups, total, negatives, options, *WHOLE)
     if o.OF_AVERAGE_PRECISION[code] == o.ACCELERATION:
         return acceleration(groups, n_groups, total, negatives, options.prevalence, o.LEAVES_OUT[code])
     return area_of_common(code, groups, n_groups, total, negatives, options)

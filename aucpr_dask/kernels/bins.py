@@ -48,13 +48,7 @@ STATE = types.UniTuple(I8, 2)
 
 
 class AdaptiveBins:
-    """The bins of the lowest level of which the memory holds all that are in use.
-
-    Parameters
-    ----------
-    memory : int
-        Most bytes of the table.
-    """
+    """The bins of the lowest level of which the memory, in bytes, holds all that are in use."""
 
     def __init__(self, memory: int) -> None:
         self.most_rows = memory // ROW_BYTES
@@ -77,7 +71,7 @@ class AdaptiveBins:
         n_rows = max(self._n_rows, min(other._n_rows, self.most_rows))
         if other.level > self.level or n_rows > self._n_rows:
             self._rebuild(max(self.level, other.level), n_rows)
-        self._add_bins(bins)
+        self._add(add_bins, bins)
 
     def tallies(self) -> Tallies:
         """Return the positives and negatives of each bin, in ascending order, and whether all of them are tied."""
@@ -105,16 +99,11 @@ class AdaptiveBins:
     def _n_rows(self) -> int:
         return self._table.size // 4
 
-    def _add_bins(self, bins: NDArray[np.uint64]) -> None:
-
-        self._add(add_bins, bins)
-
     def _add(self, kernel: Any, *parts: NDArray[Any]) -> None:
         """Call a kernel, and make room whenever it runs out of rows, until it has added all of its input."""
         while parts[0].size:
-            n_added, self._n_used = kernel(
-                *parts, np.uint64(self.level), self._table, self._n_used, _most(self._n_rows)
-            )
+            room = self._table, self._n_used, _most(self._n_rows)
+            n_added, self._n_used = kernel(*parts, np.uint64(self.level), *room)
             parts = tuple(part[n_added:] for part in parts)
             if parts[0].size:
                 self._make_room(parts[0].flat[0])
@@ -134,7 +123,7 @@ class AdaptiveBins:
         bins = self._in_use()
         self.level = level
         self._clear(n_rows)
-        self._add_bins(bins)
+        self._add(add_bins, bins)
 
     def __getstate__(self) -> tuple[int, int, NDArray[np.uint64]]:
         """Return a state in which the order of items has left no trace."""
@@ -143,7 +132,7 @@ class AdaptiveBins:
     def __setstate__(self, state: tuple[int, int, NDArray[np.uint64]]) -> None:
         self.most_rows, self.level, bins = state
         self._clear(min(FEW_ROWS, self.most_rows))
-        self._add_bins(bins)
+        self._add(add_bins, bins)
 
 
 def _most(n_rows: int) -> int:
@@ -155,12 +144,7 @@ class FixedBins:
     """Bins that are the same for all scores; counts of different items are added as arrays.
 
     A bin is a fraction of a binade, a power of 2: magnitudes from 2**-40 to 2**24 have ``2**precision`` bins in each of
-    their 64 binades, one bin holds all that are smaller, and one those that are larger.
-
-    Parameters
-    ----------
-    memory : int
-        Most bytes of the counts.
+    their 64 binades, one bin holds all that are smaller, and one those that are larger. Counts take up to the memory.
     """
 
     def __init__(self, memory: int) -> None:

@@ -259,25 +259,14 @@ def influence_beta(
     return np.where(has_positives, lower, np.nan), np.where(has_positives, upper, np.nan)
 
 
-def extrapolated(
-    estimate: Array,
-    n: Array,
-    error: Array,
-    cubes: Array,
-    left_out: Array,
-    unseen_loss: Array,
-    effect: Array,
-    n_clusters: Array,
-    half_seen: Array,
-    tails: SortedReplicates,
-    level: float,
-) -> Bounds:
+def extrapolated(half_seen: Array, tails: SortedReplicates, *of_beta: Any) -> Bounds:
     """As :func:`influence_beta`; where the estimate is mostly extrapolated, quantiles of draws with unseen negatives.
 
     There the estimate may still be right, so the upper bound is at least that of :func:`influence_beta`. It is more
     often too high than others, so the lower bound is lowered.
     """
-    lower, upper = influence_beta(estimate, n, error, cubes, left_out, unseen_loss, effect, n_clusters, level)
+    estimate, *_, level = of_beta
+    lower, upper = influence_beta(*of_beta)
     low, high = percentile(tails, level)
     is_unseen = estimate > MOST_EXTRAPOLATED * half_seen
     return np.where(is_unseen, LOWERED * low, lower), np.where(is_unseen, np.maximum(high, upper), upper)
@@ -422,6 +411,7 @@ FORMULAS: dict[str, Callable[[Array, Array, float], Bounds]] = {
     "clopper_pearson": clopper_pearson,
 }
 
+_OF_BETA = "estimate n_effective item_error cubes left_out unseen_loss effect n_clusters"
 # What the others are made from, before the level: attributes of the evidence
 METHODS: dict[str, tuple[Callable[..., Bounds], str]] = {
     "bootstrap": (percentile, "sorted_replicates"),
@@ -433,11 +423,8 @@ METHODS: dict[str, tuple[Callable[..., Bounds], str]] = {
     "influence_logit": (influence_logit, "estimate error"),
     "influence_logit_t": (influence_logit_t, "estimate error n_positive"),
     "influence_log_t": (influence_log_t, "estimate error n_positive"),
-    "influence_beta": (influence_beta, "estimate n_effective item_error cubes left_out unseen_loss effect n_clusters"),
-    "extrapolated": (
-        extrapolated,
-        "estimate n_effective item_error cubes left_out unseen_loss effect n_clusters half_seen sorted_tails",
-    ),
+    "influence_beta": (influence_beta, _OF_BETA),
+    "extrapolated": (extrapolated, f"half_seen sorted_tails {_OF_BETA}"),
     "cross_validation": (partial(cross_validation, student=False), "folds"),
     "cross_validation_t": (partial(cross_validation, student=True), "folds"),
 }

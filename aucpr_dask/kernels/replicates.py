@@ -209,6 +209,19 @@ def average_precision_lanes(unit, n_negatives, n_positives, n_steps, n_unseen, c
 
 
 @helper
+def add_entries(layout, entry, n, count, total):
+    """Add the weights of `n` entries to the totals of the lanes; return the next entry."""
+    is_weighted = layout.factor.size > 0
+    for _ in range(n):
+        drawn = count[np.uint64(layout.unit[entry])]
+        factor = layout.factor[entry] if is_weighted else 1.0
+        entry += np.uint64(1)
+        for lane in range(LANES):
+            total[lane] += factor * drawn[np.uint64(lane)]
+    return entry
+
+
+@helper
 def fill_points(layout, n_steps, first, count, points, n_points):
     """Fill the operating points of one ranking in as many lanes as `points` has rows, from lane `first` on.
 
@@ -217,24 +230,13 @@ def fill_points(layout, n_steps, first, count, points, n_points):
     """
     negatives, positives, before = np.zeros((3, LANES))
     tile_negatives, tile_positives = np.empty((2, TILE, LANES))
-    is_weighted = layout.factor.size > 0
     n_points[:] = 0
     entry = np.uint64(0)
     for start in range(0, n_steps, TILE):
         size = min(TILE, n_steps - start)
         for t in range(size):
-            for _ in range(layout.n_negatives[start + t]):
-                drawn = count[np.uint64(layout.unit[entry])]
-                factor = layout.factor[entry] if is_weighted else 1.0
-                entry += np.uint64(1)
-                for lane in range(LANES):
-                    negatives[lane] += factor * drawn[np.uint64(lane)]
-            for _ in range(layout.n_positives[start + t]):
-                drawn = count[np.uint64(layout.unit[entry])]
-                factor = layout.factor[entry] if is_weighted else 1.0
-                entry += np.uint64(1)
-                for lane in range(LANES):
-                    positives[lane] += factor * drawn[np.uint64(lane)]
+            entry = add_entries(layout, entry, layout.n_negatives[start + t], count, negatives)
+            entry = add_entries(layout, entry, layout.n_positives[start + t], count, positives)
             for lane in range(LANES):
                 tile_positives[t, lane] = positives[lane]
                 tile_negatives[t, lane] = negatives[lane]

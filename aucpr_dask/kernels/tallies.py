@@ -13,6 +13,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from aucpr_dask.kernels import options as o
 from aucpr_dask.kernels import tie_groups as g
 from aucpr_dask.kernels.areas import COUNTS, finish
 from aucpr_dask.kernels.classes import split_rows
@@ -22,12 +23,11 @@ from aucpr_dask.kernels.options import (
     F8,
     FLOATS,
     I8,
-    MISSING_LAST,
-    N_COLUMNS,
     OPTIONS_TYPE,
     TARGETS_TYPE,
     U4,
     U8,
+    Array,
     Options,
     Targets,
     row_of,
@@ -41,7 +41,7 @@ FEW_SCORES = 1 << 17  # distinct scores of positives up to which negatives are c
 WHOLE = (U4, U8)
 
 
-def split_items(score: Floats, label: NDArray[np.int8], options: Options) -> tuple[Floats, Floats, NDArray[np.float64]]:
+def split_items(score: Floats, label: NDArray[np.int8], options: Options) -> tuple[Floats, Floats, Array]:
     """Return the scores of positives and negatives, and the numbers of each with and without a score."""
     positive, negative = np.empty((2, 1, score.size + 1), score.dtype)
     counts = np.empty((1, COUNTS))
@@ -58,7 +58,7 @@ def distinct_scores(positive: Floats) -> tuple[Floats, NDArray[np.uint32]]:
     return _ended(value, n_scores), times[:n_scores].copy()
 
 
-def three_scores(positive: Floats, negative: Floats) -> NDArray[np.float64]:
+def three_scores(positive: Floats, negative: Floats) -> Array:
     """Return up to three distinct scores of both, then NaN."""
     found = np.full(3, np.nan)
     find_distinct(negative, positive, found)
@@ -103,14 +103,14 @@ def narrow(counts: Counts) -> Counts:
 def finish_tally(
     times: Counts,
     tally: Counts,
-    classes: NDArray[np.float64],
+    classes: Array,
     n_given: float,
     n_distinct: int,
     options: Options,
     targets: Targets,
-) -> NDArray[np.float64]:
+) -> Array:
     """Return the row of numbers of one ranking that `rankings.evaluate_all_rows` returns."""
-    out = np.full(targets.codes.size + N_COLUMNS, np.nan)
+    out = np.full(targets.codes.size + o.N_COLUMNS, np.nan)
     kind: Any = np.uint64 if np.uint64 in (times.dtype, tally.dtype) else np.uint32
     counts = times.astype(kind, copy=False), tally.astype(kind, copy=False)
     tallied_row(*counts, classes, n_given, n_distinct, options, targets, out)
@@ -218,7 +218,7 @@ def tallied_row(times, tally, counts, n_given, n_distinct, options, targets, out
     n_unseen = 0.0 if np.isnan(n_given) else n_given - (counts[0] + counts[2])
     ranking = g.Ranking(classes, n_unseen, counts[2] + counts[3], counts[0] + counts[1], n_distinct)
     finish(ranking, groups, n_groups, options, targets.codes, out)
-    if options.missing == MISSING_LAST:
+    if options.missing == o.MISSING_LAST:
         n_groups = g.append_missing(groups, n_groups, classes)
     no_points = Points(np.empty(0), np.empty(0))  # those between the tie groups are unknown
     unknown = Moments(np.nan, np.nan, np.nan, np.nan)
