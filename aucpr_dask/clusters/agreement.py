@@ -39,15 +39,7 @@ def facts() -> dict[str, str]:
 
 
 class Agreement(WorkerPlugin):
-    """Refuse workers that differ from the client; one that joins later leaves before its first task.
-
-    Parameters
-    ----------
-    wanted : dict
-        The facts of the client.
-    topic : str
-        Of the events that say which workers were refused.
-    """
+    """Refuse workers that differ from the client; one that joins later leaves before its first task, by an event."""
 
     def __init__(self, wanted: dict[str, str], topic: str) -> None:
         self._wanted, self._topic = wanted, topic

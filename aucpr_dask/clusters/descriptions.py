@@ -75,11 +75,9 @@ KINDS: Mapping[str, Kind] = {
 def kind_of(name: str) -> Kind:
     """Return a kind by its name, or that of a class by its full name."""
     module, _, of_class = name.rpartition(".")
-    return (
-        KINDS[name]
-        if not module
-        else Kind(module, of_class, module.partition(".")[0], takes_tls=False, takes_number=False)
-    )
+    if not module:
+        return KINDS[name]
+    return Kind(module, of_class, module.partition(".")[0], takes_tls=False, takes_number=False)
 
 
 TLS_KEYS = ("ca_file", "cert", "key")

@@ -142,13 +142,8 @@ def curve_bands(
         ends = columns.isel({_COLUMN: at}).rename({_COLUMN: BOUND})
         return ends.assign_coords({BOUND: np.array(BOUNDS, dtype=object)})
 
-    bands = xr.Dataset(
-        {
-            of: columns.isel({_COLUMN: CURVE}),
-            "pointwise_band": band(POINTWISE),
-            "simultaneous_band": band(SIMULTANEOUS),
-        }
-    )
+    found = {"pointwise_band": band(POINTWISE), "simultaneous_band": band(SIMULTANEOUS)}
+    bands = xr.Dataset({of: columns.isel({_COLUMN: CURVE})} | found)
     bands["pointwise_band"].attrs["description"] = "Band that holds the curve at any one place at the level."
     bands["simultaneous_band"].attrs["description"] = "Band that holds the curve at all places at the level."
     bands.attrs = {

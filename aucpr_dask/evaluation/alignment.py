@@ -139,10 +139,8 @@ def labelled_inputs(inputs: dict[str, Any], dims: tuple[str, ...]) -> dict[str, 
             remedy = f"name that of the items: dim={[ITEM, *array.dims][-1]!r}"
             raise _wrong(name, what, received, allowed, remedy)
         if name == "n_positive" and found:
-            what, allowed = (
-                "n_positive counts the positives of a ranking",
-                f"dimensions of 'score' other than {', '.join(map(repr, dims))}",
-            )
+            what = "n_positive counts the positives of a ranking"
+            allowed = f"dimensions of 'score' other than {', '.join(map(repr, dims))}"
             remedy = f"sum it over the items: n_positive.sum({found[0] if len(dims) == 1 else found!r})"
             raise _wrong(name, what, received, allowed, remedy)
     if len(dims) > 1:
@@ -162,9 +160,8 @@ def named_dimensions(dim: Any) -> tuple[str, ...]:
     dims = tuple(text(one, "dim") for one in names_of(dim, "dim"))
     if len(set(dims)) == len(dims) > 0:
         return dims
-    raise bad_argument(
-        "dim names the dimensions of the items", "dim", dim, "one name or several, each once", "name them"
-    )
+    what, allowed = "dim names the dimensions of the items", "one name or several, each once"
+    raise bad_argument(what, "dim", dim, allowed, "name them")
 
 
 def one_dimension(dim: Any) -> str:
@@ -206,7 +203,7 @@ def plain_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
     shape, of_label = arrays["score"].shape, np.shape(arrays.get("label", 0))
     if len(of_label) == 1 and len(shape) == 2 and shape[0] == of_label[0] != shape[1]:
         raise mispositioned("'score'", shape, of_label)
-    _refuse_mixed_labels(inputs)
+    common_labels({name: value for name, value in inputs.items() if name in ITEM_ROLES})
     arrays |= _converted(arrays)
     if "label" in arrays:
         refuse_swapped(arrays["score"], arrays["label"])
@@ -279,18 +276,20 @@ def _refuse_mixed_kinds(inputs: dict[str, Any]) -> None:
             raise _wrong(name, f"{name!r} is a DataArray, and 'score' is not", received, allowed, remedy)
 
 
-def _refuse_mixed_labels(inputs: dict[str, Any]) -> None:
-    """Raise if arrays carry different labels; a plain array has none, and is matched by position."""
-    found = {name: labels_of_items(value) for name, value in inputs.items() if name in ITEM_ROLES}
+def common_labels(arrays: dict[str, Any]) -> pd.Index | None:
+    """Return the labels of the items, which all arrays that carry some must share; others are matched by position."""
+    found = {name: labels_of_items(value) for name, value in arrays.items()}
     labels = {name: index for name, index in found.items() if index is not None}
     for name, index in labels.items():
         first, expected = next(iter(labels.items()))
         if not index.equals(expected):
             what = f"{first!r} and {name!r} do not carry the same labels of items"
-            received = f"{name!r} labelled {_few_of(index)}, {first!r} labelled {_few_of(expected)}"
+            shown, others = (few(map(repr, one.tolist())) for one in (index, expected))
+            received = f"{name!r} labelled {shown}, {first!r} labelled {others}"
             allowed = "pandas objects with the same index, or arrays without labels"
-            remedy = "align the two first (reindex), or pass .to_numpy() of both to match by position"
+            remedy = "align them first (reindex), or pass .to_numpy() of all to match by position"
             raise AlignmentError(what, f"argument {name!r}", received, allowed, remedy)
+    return next(iter(labels.values()), None)
 
 
 def labels_of_items(value: Any) -> pd.Index | None:
@@ -298,10 +297,6 @@ def labels_of_items(value: Any) -> pd.Index | None:
     if isinstance(value, xr.DataArray):
         return value.indexes.get(value.dims[-1]) if value.ndim else None
     return value.index if isinstance(value, pd.Series) else value.columns if isinstance(value, pd.DataFrame) else None
-
-
-def _few_of(index: pd.Index) -> str:
-    return few(map(repr, index.tolist()))
 
 
 def as_array(value: Any, name: str) -> Any:

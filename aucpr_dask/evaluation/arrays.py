@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, InvalidInputError, brief, clash, few
-from aucpr_dask.evaluation.alignment import as_array, labels_of_items, mispositioned, refuse_swapped
+from aucpr_dask.errors import InvalidInputError, brief, clash
+from aucpr_dask.evaluation.alignment import as_array, common_labels, mispositioned, refuse_swapped
 from aucpr_dask.schema.checks import check_labels, is_dask
 from aucpr_dask.schema.terms import ITEM, MODEL, QUERY
 from aucpr_dask.scores.validate import float_scores
@@ -89,7 +89,7 @@ def scores_of_arrays(scores: Mapping[Any, Any], label: Any, *, groups: Any = Non
         what = "labels are needed next to the scores" if label is None else "two models have the same name"
         remedy = 'give them behind the scores: ({"model": scores}, labels)' if label is None else "rename one"
         raise InvalidInputError(what, "the second argument", brief(label), "1 positive, 0 negative", remedy)
-    index = _common_labels(named)
+    index = common_labels(named)
     arrays = {name: as_array(one.data if isinstance(one, xr.DataArray) else one, name) for name, one in named.items()}
     labels = arrays.pop("the labels")
     models = [float_scores(arrays[str(name)], f"model {name!r}") for name in scores]
@@ -125,17 +125,3 @@ def _named_groups(groups: Any) -> Any:
     """Return groups of any type as numbers or text."""
     groups = np.asarray(groups)
     return groups if groups.dtype.kind in "iuTU" else np.array([str(one) for one in groups.tolist()], object)
-
-
-def _common_labels(named: Mapping[str, Any]) -> pd.Index | None:
-    """Return the labels of the items, which all arrays that carry some must share."""
-    found = {name: labels_of_items(one) for name, one in named.items()}
-    known = {name: index for name, index in found.items() if index is not None}
-    for name, index in known.items():
-        first, expected = next(iter(known.items()))
-        if not index.equals(expected):
-            what = f"{first!r} and {name!r} do not carry the same labels of items"
-            received = f"{few(map(repr, expected.tolist()))}; {few(map(repr, index.tolist()))}"
-            remedy = "align them first (reindex), or pass .to_numpy() of all to match by position"
-            raise AlignmentError(what, "their indices", received, "the same labels, in the same order", remedy)
-    return next(iter(known.values()), None)

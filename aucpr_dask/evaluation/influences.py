@@ -149,9 +149,8 @@ def _sums_over_clusters(
     n_clusters = int(clusters.max(initial=-1)) + 1
     sums = np.full((len(values), n_clusters), np.nan)
     for row in range(len(values)):
-        holds = [
-            np.bincount(clusters, weights=of_class[row], minlength=n_clusters) > 0 for of_class in (positive, negative)
-        ]
+        of_classes = positive[row], negative[row]
+        holds = [np.bincount(clusters, weights=one, minlength=n_clusters) > 0 for one in of_classes]
         if min(np.count_nonzero(holds, axis=1)) < 2:
             continue
         n = np.count_nonzero(holds[0] | holds[1])

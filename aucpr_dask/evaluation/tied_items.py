@@ -26,22 +26,9 @@ def untied(
 ) -> NDArray[np.float64]:
     """Return distinct scores that order the items of each ranking by score, then by `tie_order`, smallest first.
 
-    Parameters
-    ----------
-    score : array of float, (ranking, item)
-    tie_order : array of int or float, (order, item)
-    tie_row : array of int, (ranking)
-        The order of each ranking.
-    classes : array of int, (class row, item)
-        0 for what is left out, 1 for negatives, 2 for positives, 3 for both.
-    class_row : array of int, (ranking)
-    missing : str
-        Items without a score keep NaN, or come last.
-
-    Raises
-    ------
-    InvalidInputError
-        If a positive and a negative have the same score and the same place in the order.
+    `score` is (ranking, item), `tie_order` (order, item) with `tie_row` the order of each ranking, and `classes` (class
+    row, item) with `class_row`: 0 for what is left out, 1 for negatives, 2 for positives, 3 for both. Items without a
+    score keep NaN, or come last if `missing` says so. A positive and a negative of one score and place are an error.
     """
     pairs, pair = np.unique(np.column_stack([tie_row, class_row]), axis=0, return_inverse=True)
     pair = pair.ravel()

@@ -194,11 +194,8 @@ def _with_units(data: terms.Scores, question: AggregationOptions, options: dict[
         return samples.complete_units(stacked, samples.DATASET, incomplete)
 
     def complete(path: str, node: xr.Dataset) -> xr.Dataset:
-        return (
-            samples.complete_units(node, terms.QUERY, incomplete, path)
-            if terms.QUERY in node["estimate"].dims
-            else node
-        )
+        has_units = terms.QUERY in node["estimate"].dims
+        return samples.complete_units(node, terms.QUERY, incomplete, path) if has_units else node
 
     return data if question.incomplete is None else terms.map_nodes(data, complete)
 
@@ -404,9 +401,8 @@ def _summarize_replicates(
 
 def _kind(sampling: designs.Sampling, attrs: dict[Any, Any]) -> str:
     """Name the interval of a mean."""
-    sampled = {designs.ITEMS: "items", designs.BOTH: "units and items"}.get(sampling.sample) or designs.unit_names(
-        str(sampling.dim), attrs
-    )[1]
+    units_in_words = designs.unit_names(str(sampling.dim), attrs)[1]
+    sampled = {designs.ITEMS: "items", designs.BOTH: "units and items"}.get(sampling.sample, units_in_words)
     kinds = {"t": "Student t", designs.POWERED: "Student t, prediction-powered,", "bootstrap": "percentile bootstrap"}
     return f"{kinds.get(sampling.method, sampling.method)} over {sampled}"
 
@@ -575,10 +571,7 @@ def _pooled_queries(scores: xr.Dataset) -> xr.Dataset:
     pooled = classes.pooled_items(scores, terms.QUERY)
     if "n_positive" in scores:
         total = scores["n_positive"]
-        pooled["n_positive"] = (
-            total.sum(terms.QUERY) if terms.QUERY in total.dims else total * scores.sizes[terms.QUERY]
-        )
-    of_query = np.repeat(
-        np.array([str(query) for query in samples.labels_of(scores["score"], terms.QUERY)]), scores.sizes[terms.ITEM]
-    )
-    return pooled.assign(cluster=(terms.ITEM, of_query))
+        is_shared = terms.QUERY not in total.dims
+        pooled["n_positive"] = total * scores.sizes[terms.QUERY] if is_shared else total.sum(terms.QUERY)
+    queries = np.array([str(query) for query in samples.labels_of(scores["score"], terms.QUERY)])
+    return pooled.assign(cluster=(terms.ITEM, np.repeat(queries, scores.sizes[terms.ITEM])))

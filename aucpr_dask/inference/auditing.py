@@ -161,12 +161,8 @@ def _neighbours(
     )
     of_neighbours = replace(reach, error=reach.error[is_next])
     difference = tests.difference[is_next]
-    needed = np.where(difference > 0, of_neighbours.needed(difference, POWER), np.inf)
-    found = {
-        "difference_from_next": difference,
-        "p_adjusted_from_next": adjusted[is_next],
-        "units_to_separate": needed,
-    }
+    found = {"difference_from_next": difference, "p_adjusted_from_next": adjusted[is_next]}
+    found["units_to_separate"] = np.where(difference > 0, of_neighbours.needed(difference, POWER), np.inf)
     facts = {
         "n_pairs": first.size,
         "n_pairs_shown": int(np.count_nonzero(is_shown)),

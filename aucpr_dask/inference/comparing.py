@@ -200,10 +200,8 @@ def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
     has_margin = question.equivalence is not None
     columns = None if baseline is None else positions(baseline, sample.estimates.names)
     if has_margin and isinstance(method, methods.Wilcoxon):
-        what, remedy = (
-            "method='wilcoxon' does not test equivalence",
-            "give one of these methods, or leave out equivalence",
-        )
+        what = "method='wilcoxon' does not test equivalence"
+        remedy = "give one of these methods, or leave out equivalence"
         allowed = "any other method, such as 'sign_flip', 't' or 'bootstrap'"
         raise clash(what, remedy, allowed, equivalence=question.equivalence, method="wilcoxon")
     names = grids.quantities_of(method, has_margin=has_margin)
@@ -214,7 +212,8 @@ def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
     else:
         everyone = np.arange(n_models)
         first, second = pairs.all_pairs(n_models) if columns is None else pairs.against(columns, n_models)
-        family, adjusted, quantile = grids.compare_family(method, first, second, adjust)
+        family = method.pairs(first, second)
+        adjusted, quantile = methods.adjusted_p_values(method, family, adjust), method.simultaneous_quantile(family)
         across = everyone if columns is None else np.array(columns)
         arrays = grids.lay_out(names, family, adjusted, quantile, everyone, across)
         family_size = first.size

@@ -103,8 +103,6 @@ def estimator_dim(variable: xr.DataArray) -> str | None:
 def measured(attrs: Mapping[Any, Any], name: object = None) -> str:
     """Return what a result with these attributes estimates, or `name`, in words; measures are called as users do.
 
-    Examples
-    --------
     >>> measured({"estimator": "average_precision"}), measured({"unit": "topic", "measure": "ndcg_cut_10"})
     ('average precision', 'ndcg_cut_10')
     """

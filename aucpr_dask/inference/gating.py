@@ -247,13 +247,8 @@ def _gates_of_groups(
 
     def judged(parts: grouped.Parts, answers: list[Any], path: str) -> list[Gate]:
         some = next(gates for gates in answers if not isinstance(gates, InvalidInputError))
-        unknown = {
-            "verdict": CANNOT_TELL,
-            "difference": math.nan,
-            "interval": (math.nan, math.nan),
-            "p_value": math.nan,
-        }
-        unknown |= {"detectable": math.nan, "estimates": (math.nan, math.nan)}
+        unknown: dict[str, Any] = dict.fromkeys(("difference", "p_value", "detectable"), math.nan)
+        unknown |= {"verdict": CANNOT_TELL} | dict.fromkeys(("interval", "estimates"), (math.nan, math.nan))
         found = []
         for names, one in zip(parts.names, answers, strict=True):
             reason = str(one).split("\n", maxsplit=1)[0] if isinstance(one, InvalidInputError) else ""

@@ -64,12 +64,6 @@ def quantities_of(method: Method, *, has_margin: bool) -> list[str]:
     return [name for name in QUANTITIES if name in names]
 
 
-def compare_family(method: Method, first: Indices, second: Indices, adjust: str) -> tuple[Pairs, Floats, float]:
-    """Return a family's pairs, their adjusted p-values and the quantile of its simultaneous intervals."""
-    family = method.pairs(first, second)
-    return family, adjusted_p_values(method, family, adjust), method.simultaneous_quantile(family)
-
-
 def lay_out(
     names: list[str], family: Pairs, adjusted: Floats, quantile: float, rows: Indices, columns: Indices
 ) -> dict[str, NDArray[Any]]:
@@ -123,7 +117,7 @@ def lazy_all_pairs(method: Method, n_models: int, adjust: str, names: list[str],
     }
     family = delayed(join)(list(upper.values()))
     adjusted = delayed(adjusted_p_values)(held, family, adjust)
-    quantile = delayed(_simultaneous_quantile)(held, family)
+    quantile = held.simultaneous_quantile(family)
 
     def block_of(i: int, j: int) -> dict[str, da.Array]:
         rows, columns = blocks[i], blocks[j]
@@ -145,10 +139,6 @@ def _pairs_of_block(method: Method, rows: Indices, columns: Indices) -> Pairs:
     first, second = np.repeat(rows, columns.size), np.tile(columns, rows.size)
     above = first < second
     return method.pairs(first[above], second[above])
-
-
-def _simultaneous_quantile(method: Method, family: Pairs) -> float:
-    return method.simultaneous_quantile(family)
 
 
 def _lay_out_block(

@@ -172,28 +172,25 @@ def paired_sample(
         sampling = designs.settle(dim, UNITS, question.method, question.adjust, methods=designs.WITH_MACHINE)
     estimates = samples.read_estimates(node, dim, question.estimator, question.incomplete)
     refuse_too_few(node, estimates, sampling.dim, sampling.sample)
+    goal = methods.Goal(question.level, question.equivalence)
     method: methods.Method
     n_machine = 0
     if machine is not None:
         estimates, method, n_machine = machine_labels.powered_method(node, machine, estimates, question)
     elif sampling.method == "influence":
-        method = _by_influence(node, estimates, question)
+        method = _by_influence(node, estimates, question, goal)
     elif sampling.method == "rank_swap":
         rows = samples.labels_of(node[methods.RANK], MODEL).get_indexer(estimates.models)
-        goal, n_swaps = (
-            methods.Goal(question.level, question.equivalence),
-            question.n_resamples or designs.ITEM_RESAMPLES,
-        )
+        n_swaps = question.n_resamples or designs.ITEM_RESAMPLES
         method = methods.RankSwap(estimates.mean, node, rows, goal, n_swaps, question.seed)
     elif sampling.sample != UNITS:
-        estimates, method = _by_items(node, estimates, sampling, question)
+        estimates, method = _by_items(node, estimates, sampling, question, goal)
     elif sampling.method == designs.CORRECTED:
-        goal = methods.Goal(question.level, question.equivalence)
         method = CorrectedStudent(estimates.values, node.attrs[N_FOLDS], goal)
     elif sampling.method == designs.RANDOM_EFFECTS:
-        method = _by_random_effects(node, estimates, question)
+        method = _by_random_effects(node, estimates, goal)
     else:
-        method = _over_units(estimates, sampling.method, question)
+        method = _over_units(estimates, sampling.method, question, goal)
     sample = PairedSample(node, question, sampling, estimates, method, n_machine)
     if sampling.sample == ITEMS:
         _warn_of_few_positives(sample)
@@ -219,9 +216,8 @@ def refuse_too_few(node: xr.Dataset, estimates: Estimates, dim: str | None, samp
 # --- the methods, filled -------------------------------------------------------------------------------------------
 
 
-def _over_units(estimates: Estimates, method: str, question: ComparisonOptions) -> methods.Method:
+def _over_units(estimates: Estimates, method: str, question: ComparisonOptions, goal: methods.Goal) -> methods.Method:
     """Return the method that takes the units as the sample."""
-    goal = methods.Goal(question.level, question.equivalence)
     values, units, seed = estimates.values, estimates.units, question.seed
     n_resamples = question.n_resamples or designs.UNIT_RESAMPLES
     if method == "sign_flip":
@@ -235,7 +231,7 @@ def _over_units(estimates: Estimates, method: str, question: ComparisonOptions) 
     return methods.resample_units(values, units, goal, n_resamples, seed, own_errors=method == "bootstrap_t")
 
 
-def _by_random_effects(node: xr.Dataset, estimates: Estimates, question: ComparisonOptions) -> RandomEffects:
+def _by_random_effects(node: xr.Dataset, estimates: Estimates, goal: methods.Goal) -> RandomEffects:
     """Return the method that knows the variance of each difference within each data set."""
     variance = node[DIFFERENCE_VARIANCE].transpose(..., MODEL, OTHER_MODEL)
     rows = samples.labels_of(variance, MODEL).get_indexer(estimates.models)
@@ -247,11 +243,11 @@ def _by_random_effects(node: xr.Dataset, estimates: Estimates, question: Compari
         remedy = "leave these data sets out, or give method='sign_flip', which needs no variances"
         raise InvalidInputError(what, None, received, "two positives and two negatives or more in each", remedy)
     sizes = node[SIZE].values[estimates.of_units(node[SIZE])] if SIZE in node else None
-    return RandomEffects(estimates.values, values, sizes, methods.Goal(question.level, question.equivalence))
+    return RandomEffects(estimates.values, values, sizes, goal)
 
 
 def _by_items(
-    node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions
+    node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions, goal: methods.Goal
 ) -> tuple[Estimates, methods.Method]:
     """Return the bootstrap of the means over units, from the replicates of the items, and the estimates with them."""
     requirements.require_replicates(node, f"sample={sampling.sample!r}")
@@ -269,7 +265,7 @@ def _by_items(
         estimates, replicates = estimates.of_models(defined), replicates[defined]
     else:
         _refuse_undefined_replicates(replicates, estimates)
-    return estimates, methods.Resampling(estimates.mean, replicates, methods.Goal(question.level, question.equivalence))
+    return estimates, methods.Resampling(estimates.mean, replicates, goal)
 
 
 def _refuse_undefined_replicates(replicates: Floats, estimates: Estimates) -> None:
@@ -287,12 +283,11 @@ def _refuse_undefined_replicates(replicates: Floats, estimates: Estimates) -> No
         raise InvalidInputError(what, received=received, remedy=remedy)
 
 
-def _by_influence(node: xr.Dataset, estimates: Estimates, question: ComparisonOptions) -> methods.Influence:
+def _by_influence(
+    node: xr.Dataset, estimates: Estimates, question: ComparisonOptions, goal: methods.Goal
+) -> methods.Influence:
     """Return the method that takes the covariance of the models from the influences of the items."""
-    goal, n_resamples = (
-        methods.Goal(question.level, question.equivalence),
-        question.n_resamples or designs.UNIT_RESAMPLES,
-    )
+    n_resamples = question.n_resamples or designs.UNIT_RESAMPLES
     inner, outer = (_variance_of_means(node[name], estimates) for name in ("difference_variance", "outer_variance"))
     training = None
     if OF_REPEAT in node:

@@ -70,14 +70,7 @@ def friedman(
     (array([1.17, 2.17, 2.67]), 0.0302)
     """
     choose(("nemenyi", "wilcoxon"), posthoc, "posthoc")
-    asked: dict[str, Any] = {
-        "over": over,
-        "estimator": estimator,
-        "level": level,
-        "equivalence": equivalence,
-        "seed": seed,
-    }
-    question = ComparisonOptions(method="wilcoxon", incomplete=incomplete, **asked).checked()
+    question = ComparisonOptions.among(locals() | {"method": "wilcoxon"})
     return questions.answer(data, question, options, lambda sample: _tested(sample, posthoc))
 
 

@@ -31,13 +31,11 @@ def with_ranks(path: str, scores: xr.Dataset, estimator: str | None, options: Ma
     by_cluster = request.drawn_unit(options.get("unit"), scores) == "clusters"
     together = alignment.clusters_of(kept, path).values if by_cluster else np.arange(kept.sizes[ITEM])
     ranks = rankdata(kept["score"].transpose(MODEL, ITEM).values, axis=1)  # average ranks, as swaps need
-    return result.assign(
-        {
-            RANK: ((MODEL, ITEM), np.rint(2 * ranks).astype(np.int64)),
-            POSITIVE: (ITEM, kept["label"].values >= (checked.positive_from or 1)),
-            SWAPPED: (ITEM, together),
-        }
-    ).assign_attrs(sampled="clusters" if by_cluster else "items")
+    is_positive = kept["label"].values >= (checked.positive_from or 1)
+    of_items = {RANK: ((MODEL, ITEM), np.rint(2 * ranks).astype(np.int64)), POSITIVE: (ITEM, is_positive)}
+    return result.assign(of_items | {SWAPPED: (ITEM, together)}).assign_attrs(
+        sampled="clusters" if by_cluster else "items"
+    )
 
 
 def _refuse_others(path: str, scores: xr.Dataset, estimator: str | None, options: Mapping[str, Any]) -> None:
@@ -55,8 +53,6 @@ def _refuse_others(path: str, scores: xr.Dataset, estimator: str | None, options
     own = [name for name in ("label",) if name in scores and MODEL in scores[name].dims]
     if dims or weights or own:
         received = ", ".join([*(f"the dimension {dim!r}" for dim in dims), *weights, *own])
-        what, allowed = (
-            "method='rank_swap' swaps the ranks of the items of one ranking",
-            "score(model, item), label(item)",
-        )
+        what = "method='rank_swap' swaps the ranks of the items of one ranking"
+        allowed = "score(model, item), label(item)"
         raise InvalidInputError(what, where, received, allowed, remedy)
