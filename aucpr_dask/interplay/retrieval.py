@@ -15,6 +15,7 @@ from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.interplay.value_tables import MODELS, TOPICS, frame_of
 from aucpr_dask.interplay.values import ValuesSummary, from_values, save_values
 from aucpr_dask.schema.checks import HIGHEST_GRADE, real, require
+from aucpr_dask.schema.options import RunOptions
 from aucpr_dask.schema.terms import COMPUTED_BY, MEASURE, MODEL, QUERY, UNJUDGED, nodes_of
 from aucpr_dask.scores.importing import files
 from aucpr_dask.scores.importing.files import FilePath, OnProgress
@@ -115,8 +116,8 @@ def from_runs(
     >>> from_runs({"q1": {"d1": 1}}, {"a": {"q1": {"d1": 0.5, "d2": 0.7}}})["score"].values
     array([[[0.7, 0.5]]], dtype=float32)
     """
-    judged = _columns(qrels, "qrels", GRADE, _grades)
-    return scores_of_runs(judged, _runs(runs), layout=layout, dtype=dtype, duplicates=duplicates)
+    options = RunOptions.among(locals())
+    return scores_of_runs(_columns(qrels, "qrels", GRADE, _grades), _runs(runs), options)
 
 
 def _runs(runs: Any) -> dict[str, Columns]:
@@ -240,29 +241,10 @@ def import_measures(
     overwrite: bool = False,
     on_progress: OnProgress | None = None,
 ) -> ValuesSummary:
-    """Write the values of measures for runs per topic to a result store.
+    """Write the values of measures for runs per topic to a result store, as ``aucpr-dask import trec --measures`` does.
 
-    Parameters
-    ----------
-    runs, qrels, named_by, dataset, overwrite, on_progress
-        As of :func:`aucpr_dask.scores.importing.trec.import_trec`.
-    scores_url : str or Path
-        The score store that it wrote. Its average precision, as trec_eval computes it, must equal that of ir_measures.
-    url : str or Path
-        Where to write the values.
-    measures : str
-        Names of ir_measures, separated by blanks, such as ``"AP nDCG@10 P@10 RR Judged@10"``.
-
-    Returns
-    -------
-    ValuesSummary
-
-    Raises
-    ------
-    InvalidInputError
-        If ir_measures doesn't know or cannot compute a measure.
-    AlignmentError
-        If average precision differs on a topic by more than 1e-6; the message names the first.
+    `measures` are names of ir_measures separated by blanks, such as ``"AP nDCG@10 RR Judged@10"``. Average precision of
+    the score store that `import_trec` wrote of the same runs must equal that of ir_measures on every topic.
     """
     evaluator, names = evaluator_of(measures, qrels)
     ir_measures = require("ir_measures", "measures")

@@ -46,14 +46,13 @@ def import_arrays(
 ) -> ImportSummary:
     """Write NumPy arrays to a score store: one file is one data set, several are a tree named like the files.
 
-    Nothing is ever unpickled.
+    Nothing is ever unpickled. Memory holds the scores of one ``.npz`` file, or of an ``.npy`` file one block, and one
+    block of the store.
 
     Parameters
     ----------
     paths : path or sequence of paths
         ``.npz`` or ``.npy`` files, folders of them, or glob patterns.
-    url : str or Path
-        Where to write.
     score : str
         The array of scores in an ``.npz``. Integers become float32 if they have up to 16 bits, else float64.
     label : str or path
@@ -70,29 +69,8 @@ def import_arrays(
         The array of each item's (or query's) cluster, or fold (of each repeat); for ``.npy`` the path of another.
     negate : bool
         Whether low scores mean positive: their sign is changed.
-    overwrite : bool
-        Whether to replace a store at `url`.
-    append : bool
-        Whether to add the models and data sets to a store at `url`, which changes as a whole or not at all. If there
-        is none, one is written.
-    on_progress : callable, optional
-        Called with (what, done, total).
-
-    Returns
-    -------
-    ImportSummary
-        Counts.
-
-    Raises
-    ------
-    FileFormatError
-        If a file is broken, or an array is absent, of Python objects or of an unsupported type.
-    AlignmentError
-        If the shapes of the arrays do not fit together.
-
-    Notes
-    -----
-    Memory holds the scores of one ``.npz`` file, or of an ``.npy`` file one block, and one block of the store.
+    url, overwrite, append, on_progress
+        See :func:`aucpr_dask.scores.importing.tables.import_table`.
 
     Examples
     --------
@@ -302,8 +280,6 @@ def import_xarray(
     ----------
     path : path or URL
         What to open.
-    url : str or Path
-        Where to write.
     rename : mapping, optional
         From the names of variables and dimensions in the file to those of the contract.
     dims : str or sequence of str, optional
@@ -311,25 +287,8 @@ def import_xarray(
         ``"model, item"``. Those of the other variables follow from their lengths.
     engine : str, optional
         How xarray opens the file; by default zarr, h5netcdf or scipy (netCDF 3), depending on the file.
-    overwrite : bool
-        Whether to replace a store at `url`.
-    append : bool
-        Whether to add the models and data sets to a store at `url`, which changes as a whole or not at all. If there
-        is none, one is written.
-    on_progress : callable, optional
-        Called with (what, done, total).
-
-    Returns
-    -------
-    ImportSummary
-        Counts, and notes on variables and groups that were left out.
-
-    Raises
-    ------
-    FileFormatError
-        If xarray cannot open the file, or it holds pickled objects or points to other files.
-    InvalidInputError
-        If no group has a variable ``score``, or a data set is not valid.
+    url, overwrite, append, on_progress
+        See :func:`aucpr_dask.scores.importing.tables.import_table`.
 
     Examples
     --------

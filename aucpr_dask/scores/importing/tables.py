@@ -38,30 +38,17 @@ def import_table(
     paths: FilePath | Sequence[FilePath],
     url: str | Path,
     *,
-    label: str,
-    models: str | Sequence[str] | None = None,
-    item: str | None = None,
-    query: str | None = None,
-    dataset: str | None = None,
-    weight: str | None = None,
-    cluster: str | None = None,
-    fold: str | None = None,
-    repeat: str | None = None,
-    by: str | Sequence[str] = (),
-    exclude: str | Sequence[str] = (),
-    negate: bool | str | Sequence[str] = (),
-    positive: object = None,
-    dtype: str = "float64",
     separator: str | None = None,
     overwrite: bool = False,
     append: bool = False,
     on_progress: OnProgress | None = None,
+    **options: Any,
 ) -> ImportSummary:
-    r"""Write a wide table, or several with the same columns, to a score store.
+    r"""Write a wide table, or several with the same columns, to a score store, as ``aucpr-dask import csv`` does.
 
-    Rows are items and columns are models. An empty cell, ``NA`` or ``NaN`` is a missing score. In `models`, `exclude`
-    and `negate`, a pattern such as ``"group: *"`` names every column it matches. A table is read once, in batches; its
-    scores go to a temporary file, so that memory holds a batch, one block of the store and a few numbers per row.
+    Rows are items and columns are models. An empty cell, ``NA`` or ``NaN`` is a missing score. A table is read once, in
+    batches; its scores go to a temporary file, so that memory holds a batch, one block of the store and a few numbers
+    per row.
 
     Parameters
     ----------
@@ -69,37 +56,6 @@ def import_table(
         CSV or TSV files, plain or compressed (gzip, xz, bz2, zstd), Parquet files, folders, or glob patterns.
     url : str or Path
         Where to write.
-    label : str
-        The column of labels: 1 positive, 0 negative, -1 unjudged, or true and false; see `positive`.
-    models : str or sequence of str, optional
-        The columns of scores; by default all other columns of numbers with a fraction (in a text file: in its first
-        rows). Whole numbers name, count or measure (``user_id``, ``age``), and are scores only if they are named here.
-        The notes of the summary list what is taken, and what is left out.
-    item : str, optional
-        The column of item names, unique in a data set; not together with `query`.
-    query : str, optional
-        The column of queries: rows of the same query are ranked together.
-    dataset : str, optional
-        The column of data sets: the store then holds a tree with a node for each value.
-    weight : str, optional
-        The column of sample weights.
-    cluster, fold : str, optional
-        The columns of clusters, whose items depend on each other, and of folds, in which items were held out. With
-        `query`, all items of a query have the same.
-    repeat : str, optional
-        The column of repeats of a cross-validation, each with a row for every item, which `item` names. Only scores
-        and folds may differ between them.
-    by : str or sequence of str
-        Columns of groups of items, such as sites or years, kept as coordinates along the items; not with `query`, which
-        can be one of them.
-    exclude : str or sequence of str
-        Columns that are not models.
-    negate : bool or str or sequence of str
-        Models for which low scores mean positive, or True for all; their sign is changed.
-    positive : object, optional
-        The value of `label` that means positive, where labels are any two values.
-    dtype : {"float64", "float32"}
-        The type in which scores are stored.
     separator : str, optional
         One character; by default a tab for ``.tsv``, otherwise the most frequent candidate in the first line.
     overwrite : bool
@@ -109,16 +65,8 @@ def import_table(
         is none, one is written.
     on_progress : callable, optional
         Called with (what, done, total).
-
-    Returns
-    -------
-    ImportSummary
-        Counts, and notes on columns that were left out or hold no score.
-
-    Raises
-    ------
-    FileFormatError
-        If a line has too few or too many cells, or a cell is not valid; the message names the file, line and column.
+    **options
+        Fields of :class:`aucpr_dask.schema.options.TableOptions`; :func:`aucpr_dask.from_dataframe` describes them.
 
     Examples
     --------
@@ -129,12 +77,12 @@ def import_table(
     2 models, 2 items, 1 data set
       note: columns taken as models: 'forest', 'linear'
     """
-    options = TableOptions.among(locals())
+    chosen = TableOptions(**options).checked()
     from aucpr_dask.scores.appending import place_for  # with Zarr, which reading tables does without
 
     with place_for(url, overwrite=overwrite, append=append) as place, Spool() as spool:
         tables = [open_table(file, separator) for file in importing.files.find_files(paths, "table")]
-        template, nodes, notes = _read_tables(tables, options, spool, on_progress)
+        template, nodes, notes = _read_tables(tables, chosen, spool, on_progress)
         importing.files.write_blocks(
             place, template, lambda path: nodes[path].block, overwrite=overwrite, on_progress=on_progress
         )

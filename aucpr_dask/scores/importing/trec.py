@@ -45,21 +45,22 @@ def import_trec(
     qrels: FilePath,
     url: str | Path,
     *,
-    layout: str = "per-run",
-    dtype: str = "float32",
-    named_by: str = "file",
-    duplicates: str = "error",
     dataset: str | None = None,
     overwrite: bool = False,
     append: bool = False,
     on_progress: OnProgress | None = None,
+    **options: Any,
 ) -> ImportSummary:
-    r"""Write TREC runs and their judgments to a score store.
+    r"""Write TREC runs and their judgments to a score store, as ``aucpr-dask import trec`` does.
 
     Every run is one model, named like its file without ``.txt``, ``.run``, ``.res``, ``.trec``, ``.tsv``, ``.json`` or
     ``.jsonl`` and without a compression suffix, and with as many folders as it takes to tell it from others. The
     queries are the topics of the qrels. The rank column is ignored, as in trec_eval: a list is ordered by score, and
     documents of equal score by name, in descending byte order.
+
+    Every file is read once. Memory holds one run and one block of the store, and in the pooled layout the names of all
+    documents in the pool; other runs are in a temporary file. With pyarrow installed, lines whose columns are separated
+    by one blank or tab are read three times as fast.
 
     Parameters
     ----------
@@ -71,48 +72,11 @@ def import_trec(
     qrels : path
         The judgments; a line is ``topic iteration document grade``; or in the formats of BEIR. Grade -1 is unjudged,
         other negative grades are 0; a document that is not listed is unjudged. Higher grades are kept.
-    url : str or Path
-        Where to write.
-    layout : {"per-run", "pooled"}
-        ``"per-run"``: each model has its own ranked list, ``label`` and ``tie_order`` (model, query, item).
-        ``"pooled"``: the items of a query are all documents that were judged or retrieved by any run, and the
-        models share them: ``label`` and ``tie_order`` (query, item).
-    dtype : {"float32", "float64"}
-        The precision in which scores are equal: float32 is the order of trec_eval up to 9, of pytrec_eval and
-        so of published figures; float64 that of trec_eval 10.
-    named_by : {"file", "tag"}
-        Whether models are named by their files, or by the tags in the last column of the runs.
-    duplicates : {"error", "first"}
-        What to do when a document occurs twice in one list, or is judged twice with different grades.
-    dataset : str, optional
-        The data set's name; the store then holds a tree with this one node.
-    overwrite : bool
-        Whether to replace a store at `url`.
-    append : bool
-        Whether to add the models and data sets to a store at `url`, which changes as a whole or not at all. If there
-        is none, one is written.
-    on_progress : callable, optional
-        Called with (what, done, total).
-
-    Returns
-    -------
-    ImportSummary
-        Counts, and notes on topics that were ignored, absent lists and repeated documents.
-
-    Raises
-    ------
-    FileFormatError
-        If a line is malformed or a document occurs twice; the message names the file and the line.
-    AlignmentError
-        If two runs get the same name, a file has several tags that should name it, or a run shares no topic with the
-        qrels.
-
-    Notes
-    -----
-    Every file is read once. Memory holds one run and one block of the store; other runs are in a temporary file. In
-    the pooled layout, memory also holds the names of all documents in the pool.
-
-    With pyarrow installed, lines whose columns are separated by one blank or tab are read three times as fast.
+    url, dataset, overwrite, append, on_progress
+        See :func:`aucpr_dask.scores.importing.tables.import_table`; `dataset` names the data set.
+    **options
+        Fields of :class:`aucpr_dask.schema.options.RunOptions`: `layout`, `dtype`, `named_by` and `duplicates`. float32
+        is the order of trec_eval up to 9, of pytrec_eval and so of published figures; float64 that of trec_eval 10.
 
     Examples
     --------
@@ -123,19 +87,19 @@ def import_trec(
     >>> print(import_trec(folder / "bm25.run", folder / "qrels", folder / "scores.zarr"))
     1 model, 1 query, 2 items, 1 data set
     """
-    RunOptions.among(locals())
+    chosen = RunOptions(**options).checked()
     if dataset is not None:
         check_node_name(dataset, "dataset")
     with place_for(url, overwrite=overwrite, append=append) as place, Spool() as spool:
         named = named_runs(runs)
         judged = files.local_copy(qrels)
-        judgments = _judgments(_read(judged, _QRELS_COLUMNS), duplicates)
+        judgments = _judgments(_read(judged, _QRELS_COLUMNS), chosen.duplicates)
         lists = [
-            _read_run(name, file, judgments, duplicates, spool, by_tag=named_by == "tag")
+            _read_run(name, file, judgments, chosen.duplicates, spool, by_tag=chosen.named_by == "tag")
             for name, file in files.reported(named.items(), on_progress, "reading runs")
         ]
         _refuse_equal_tags(lists, list(named.values()))
-        laid_out = _MAKE[layout](lists, judgments, spool, np.dtype(dtype))
+        laid_out = _MAKE[chosen.layout](lists, judgments, spool, np.dtype(chosen.dtype))
         described = laid_out.template.assign_attrs(source=f"TREC runs judged by {judged.name}")
         template: Scores = described if dataset is None else xr.DataTree.from_dict({dataset: described})
         files.write_blocks(place, template, lambda _: laid_out.block, overwrite=overwrite, on_progress=on_progress)
@@ -150,15 +114,12 @@ def named_runs(runs: FilePath | Sequence[FilePath], named_by: str = "file") -> d
     return {_tag_of(_read(path, _RUN_COLUMNS)): path for path in named.values()}
 
 
-def scores_of_runs(
-    judged: Columns, runs: Mapping[str, Columns], *, layout: str, dtype: str, duplicates: str
-) -> xr.Dataset:
+def scores_of_runs(judged: Columns, runs: Mapping[str, Columns], options: RunOptions) -> xr.Dataset:
     """Return the scores of runs in memory, as :func:`import_trec` writes them."""
-    RunOptions.among(locals())
-    judgments = _judgments(judged, duplicates)
+    judgments = _judgments(judged, options.duplicates)
     with Spool() as spool:
-        lists = [_run(name, columns, judgments, duplicates, spool) for name, columns in runs.items()]
-        template, block, _ = _MAKE[layout](lists, judgments, spool, np.dtype(dtype))
+        lists = [_run(name, columns, judgments, options.duplicates, spool) for name, columns in runs.items()]
+        template, block, _ = _MAKE[options.layout](lists, judgments, spool, np.dtype(options.dtype))
         arrays = block(tuple(slice(size) for size in template["score"].shape))
     return template.assign({name: (template[name].dims, array) for name, array in arrays.items()})
 
