@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from aucpr_dask.schema.terms import Scores
-    from aucpr_dask.view.rankings import Document
 
 
 @cli.command(
@@ -107,23 +106,13 @@ _baseline_option = click.option(
 @cli.option_of(ComparisonOptions, "equivalence", metavar="MARGIN")
 @cli.auxiliary_option
 @_question_options
-def compare(
-    output: cli.Output,
-    store: str,
-    auxiliary: str | None,
-    top: int,
-    target: str | None,
-    overwrite: bool,
-    data_sets: tuple[str, ...],
-    **options: Any,
-) -> None:
+def compare(output: cli.Output, store: str, auxiliary: str | None, data_sets: tuple[str, ...], **options: Any) -> None:
     """Compare the models of the result store STORE, on the same queries, data sets or resampled items.
 
     Without a baseline all pairs are compared, and each model is shown with its difference from the next. A score
     store is evaluated first.
     """
     from aucpr_dask.schema.terms import nodes_of
-    from aucpr_dask.view.comparisons import summarize_comparison, summarize_mean_ranks
 
     options["auxiliary"] = None if auxiliary is None else cli.open_any(auxiliary, data_sets)
     if options["method"] == "friedman":
@@ -131,14 +120,12 @@ def compare(
         unused: list[str] = [
             name for name in ("baseline", "by", "adjust", "sample", "auxiliary", "n_resamples") if name in asked
         ]
-        if unused := unused + (["output"] if target else []):
+        if unused := unused + (["output"] if asked.pop("target", None) else []):
             allowed, remedy = "--over, --estimator, --level, --equivalence, --seed", "leave them out"
             raise InvalidInputError("mean ranks have no such option", None, few(unused), allowed, remedy)
-        tested = ap.friedman(cli.open_any(store, data_sets), **asked)
-        _finish(output, store, None, {"comparisons": summarize_mean_ranks(tested)}, {}, top)
+        _ask(output, "comparisons", ap.friedman, store, data_sets, **asked)
         return
-    answer, left_out = _answer(ap.compare, store, target, overwrite, data_sets, options)
-    _finish(output, store, target, {"comparisons": summarize_comparison(answer)}, left_out, top)
+    answer = _ask(output, "comparisons", ap.compare, store, data_sets, **options)
     for _, node in nodes_of(answer):
         output.show(*([node.attrs["summary"]] if "summary" in node.attrs else []))
     output.suggest("rank", store)
@@ -155,24 +142,13 @@ def compare(
 )
 @cli.by_option
 @_question_options
-def rank(
-    output: cli.Output,
-    store: str,
-    top: int,
-    target: str | None,
-    overwrite: bool,
-    data_sets: tuple[str, ...],
-    **options: Any,
-) -> None:
+def rank(output: cli.Output, store: str, data_sets: tuple[str, ...], **options: Any) -> None:
     """Rank the models of the result store STORE and show which ranks each of them may have.
 
     A rank set holds for one model, "all at once" for all models together; models of one group are statistically
     indistinguishable. A score store is evaluated first.
     """
-    from aucpr_dask.view.comparisons import summarize_ranks
-
-    answer, left_out = _answer(ap.rank, store, target, overwrite, data_sets, options)
-    _finish(output, store, target, {"ranks": summarize_ranks(answer)}, left_out, top)
+    _ask(output, "ranks", ap.rank, store, data_sets, **options)
     output.suggest(*(["report", store] if cli.is_result(store) else ["evaluate", store, "result.zarr"]))
 
 
@@ -190,16 +166,13 @@ def rank(
 )
 @_asking_options
 @cli.output_option
-def power(output: cli.Output, store: str, top: int, data_sets: tuple[str, ...], **options: Any) -> None:
+def power(output: cli.Output, store: str, data_sets: tuple[str, ...], **options: Any) -> None:
     """Say which differences the queries, data sets or items of STORE can show.
 
     Read it before "not significant" is taken for "equal". Without a baseline, each model is shown with the next. A
     score store is evaluated first.
     """
-    from aucpr_dask.view.comparisons import summarize_power
-
-    found, left_out = _answer(ap.power, store, None, False, data_sets, options)
-    _finish(output, store, None, {"power": summarize_power(found)}, left_out, top)
+    _ask(output, "power", ap.power, store, data_sets, **options)
 
 
 @cli.command(
@@ -283,19 +256,41 @@ def table(
     output.data({"source": list(sources), "caption": made.caption, "models": rows, "output": path})
 
 
-def _answer(
-    ask: Any, store: str, target: str | None, overwrite: bool, data_sets: tuple[str, ...], options: dict[str, Any]
-) -> tuple[Scores, dict[str, str]]:
-    """Compare or rank the models of a store, and write the answer to `target` if given.
+def _ask(
+    output: cli.Output,
+    key: str,
+    question: Callable[..., Scores],
+    store: str,
+    data_sets: tuple[str, ...],
+    *,
+    top: int,
+    target: str | None = None,
+    overwrite: bool = False,
+    **options: Any,
+) -> Scores:
+    """Ask about the models of a store: show the answers, write them to `target` if given, and return them.
 
-    Data sets that cannot be compared are left out, unless all are; returns why, too.
+    Data sets that cannot be compared are left out, unless all are; says why, and how long it took.
     """
-    data = cli.open_any(store, data_sets)
-    answer, left_out = _ask_each(lambda part: ask(part, **cli.given(options)), data, together=options["over"] != QUERY)
-    if target is None:
-        return answer, left_out
-    ap.save_comparison(answer, target, overwrite=overwrite)
-    return ap.open_comparison(target), left_out
+    from aucpr_dask.view.comparisons import answer_of, summarize
+
+    data, asked = cli.open_any(store, data_sets), cli.given(options)
+    answer, left_out = _ask_each(lambda part: question(part, **asked), data, together=options["over"] != QUERY)
+    if target is not None:
+        ap.save_comparison(answer, target, overwrite=overwrite)
+        answer = ap.open_comparison(target)
+    documents = summarize(answer)
+    for place, one in enumerate(documents):
+        output.show(*([""] if place else []), answer_of(one, output.width, top=top).as_text(output.width))
+    reasons: dict[str, list[str]] = {}
+    for path, message in left_out.items():
+        reasons.setdefault(_reason_of(message), []).append(path)
+    for reason, paths in reasons.items():
+        output.show(f"\nleft out: {', '.join(paths)}: {reason}")
+    written = f"; written to {target}" if target else ""
+    output.show(f"{output.seconds:.1f} s{written}", fold=False)
+    output.data({"store": store, "output": target, key: documents, "left_out": left_out, "seconds": output.seconds})
+    return answer
 
 
 def _ask_each(ask: Callable[[Scores], Scores], data: Scores, *, together: bool) -> tuple[Scores, dict[str, str]]:
@@ -316,30 +311,6 @@ def _ask_each(ask: Callable[[Scores], Scores], data: Scores, *, together: bool) 
     if not answers:
         raise next(iter(errors.values()))
     return xr.DataTree.from_dict(answers), {path: str(error) for path, error in errors.items()}
-
-
-def _finish(
-    output: cli.Output,
-    store: str,
-    target: str | None,
-    answers: dict[str, list[Document]],
-    left_out: dict[str, str],
-    top: int,
-) -> None:
-    """Show the answers of all data sets, why others are left out, and how long it took."""
-    from aucpr_dask.view.comparisons import answer_of
-
-    (documents,) = answers.values()
-    for place, one in enumerate(documents):
-        output.show(*([""] if place else []), answer_of(one, output.width, top=top).as_text(output.width))
-    reasons: dict[str, list[str]] = {}
-    for path, message in left_out.items():
-        reasons.setdefault(_reason_of(message), []).append(path)
-    for reason, paths in reasons.items():
-        output.show(f"\nleft out: {', '.join(paths)}: {reason}")
-    written = f"; written to {target}" if target else ""
-    output.show(f"{output.seconds:.1f} s{written}", fold=False)
-    output.data({"store": store, "output": target} | answers | {"left_out": left_out, "seconds": output.seconds})
 
 
 def _reason_of(message: str) -> str:

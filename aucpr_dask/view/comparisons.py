@@ -34,22 +34,22 @@ _OF_POWER = ("detectable", "detectable_family", "power", "power_family", "n_need
 _OF_RANKS = ("estimate", "rank", "rank_interval", "simultaneous_rank_interval", "probability_best", "expected_rank")
 
 
-def summarize_comparison(comparison: Scores) -> list[Document]:
-    """Return the comparisons of each data set: models best first, and pairs of a better and a worse one.
+def summarize(answers: Scores) -> list[Document]:
+    """Return the answers of each data set, or of each group of items that has one, best models first.
 
-    Pairs are those with baselines, or neighbours first and then all others. Columns of what the method does not have
-    contain None.
+    Columns of what the method does not have contain None.
     """
-    return [_summarize(path, node) for path, node in _answers(comparison)]
+    documents = []
+    for path, node in nodes_of(groups_as_data_sets(answers)):
+        node = node.load()
+        if "by" not in node.attrs or node["estimate"].notnull().any():
+            of_kind = next(of_kind for name, of_kind in _OF_KINDS.items() if name in node)
+            documents.append({"data_set": path, "facts": dict(node.attrs)} | of_kind(node))
+    return documents
 
 
-def _answers(data: Scores) -> list[tuple[str, xr.Dataset]]:
-    """Return the answers of each data set, or of each group of items that has one."""
-    loaded = [(path, node.load()) for path, node in nodes_of(groups_as_data_sets(data))]
-    return [(path, node) for path, node in loaded if "by" not in node.attrs or node["estimate"].notnull().any()]
-
-
-def _summarize(path: str, node: xr.Dataset) -> Document:
+def _summarize_pairs(node: xr.Dataset) -> Document:
+    """Return pairs of a better and a worse model: with baselines, or neighbours first and then all others."""
     if BASELINE in node.coords and BASELINE not in node.dims:
         of_pairs = [name for name in (*_OF_PAIRS, *_OF_SOME_PAIRS) if name in node]
         node = node.drop_vars(BASELINE).assign({name: node[name].expand_dims(BASELINE, 1) for name in of_pairs})
@@ -71,8 +71,6 @@ def _summarize(path: str, node: xr.Dataset) -> Document:
             cells += [(i, j) for at, i in enumerate(order) for j in order[at + 2 :]]
         n_hidden = max(0, int(node.attrs["family_size"]) - len(cells))
     return {
-        "data_set": path,
-        "facts": dict(node.attrs),
         "n_units": _n_units(node),
         "baselines": baselines,
         "models": [(names[i], float(estimate[i])) for i in order],
@@ -93,12 +91,8 @@ def _pairs(node: xr.Dataset, cells: Sequence[tuple[int, int]], names: list[str],
     return pairs
 
 
-def summarize_power(found: Scores) -> list[Document]:
-    """Return what can be shown in each data set: of each model and its next, or of each and the baselines."""
-    return [_summarize_power(path, node.load()) for path, node in nodes_of(found)]
-
-
-def _summarize_power(path: str, node: xr.Dataset) -> Document:
+def _summarize_power(node: xr.Dataset) -> Document:
+    """Return what can be shown of each model and its next, or of each and the baselines."""
     names, estimate = [str(name) for name in node[MODEL].values], node["estimate"].values
     order = _best_first(estimate, node)
     others = [str(name) for name in np.atleast_1d(node[BASELINE if BASELINE in node.coords else OTHER_MODEL].values)]
@@ -109,28 +103,19 @@ def _summarize_power(path: str, node: xr.Dataset) -> Document:
     columns["estimate"] = [float(estimate[i]) for i, _ in cells]
     for name in (name for name in _OF_POWER if name in node):
         columns[name] = [float(np.reshape(node[name].values, (len(names), -1))[cell]) for cell in cells]
-    return {"data_set": path, "facts": dict(node.attrs), "models": pd.DataFrame(columns)}
+    return {"models": pd.DataFrame(columns)}
 
 
-def summarize_ranks(ranks: Scores) -> list[Document]:
-    """Return the ranks of the models of each data set, best first."""
-    return [_summarize_ranks(path, node) for path, node in _answers(ranks)]
-
-
-def _summarize_ranks(path: str, node: xr.Dataset) -> Document:
+def _summarize_ranks(node: xr.Dataset) -> Document:
     columns = {name: list(node[name].transpose(MODEL, ...).values) for name in _OF_RANKS}
     columns["groups"] = list(zip(node["first_group"].values, node["last_group"].values, strict=True))
     models = pd.DataFrame({"model": [str(name) for name in node[MODEL].values]} | columns)
     models = models.iloc[_best_first(node["estimate"].values, node)]
-    return {"data_set": path, "facts": dict(node.attrs), "n_units": _n_units(node), "models": models}
+    return {"n_units": _n_units(node), "models": models}
 
 
-def summarize_mean_ranks(tested: Scores) -> list[Document]:
-    """Return the mean ranks of the models of each data set, or over data sets, best first; and pairs with the first."""
-    return [_summarize_mean_ranks(path, node) for path, node in nodes_of(tested)]
-
-
-def _summarize_mean_ranks(path: str, node: xr.Dataset) -> Document:
+def _summarize_mean_ranks(node: xr.Dataset) -> Document:
+    """Return the models by mean rank, each with its difference from the first."""
     node = node.isel({MODEL: np.argsort(node["mean_rank"].values, kind="stable")})
     of_first = node.sel({OTHER_MODEL: node[MODEL].values[0]})
     names = ("mean_rank", "first_group", "last_group")
@@ -138,7 +123,16 @@ def _summarize_mean_ranks(path: str, node: xr.Dataset) -> Document:
     columns |= {name: of_first[name].values for name in ("p_adjusted", "mean_difference", "wins", "ties", "losses")}
     models = pd.DataFrame({"model": [str(name) for name in node[MODEL].values]} | columns)
     tests = {name: float(node[name]) for name in ("statistic", "p_value", "critical_distance")}
-    return {"data_set": path, "facts": dict(node.attrs) | tests, "models": models}
+    return {"facts": dict(node.attrs) | tests, "models": models}
+
+
+# By a variable that shows the kind of answer, in this order: ranks have differences, too.
+_OF_KINDS: dict[str, Callable[[xr.Dataset], Document]] = {
+    "mean_rank": _summarize_mean_ranks,
+    "detectable": _summarize_power,
+    "rank": _summarize_ranks,
+    "difference": _summarize_pairs,
+}
 
 
 def _best_first(estimate: np.ndarray[Any, Any], node: xr.Dataset) -> np.ndarray[Any, Any]:

@@ -14,7 +14,7 @@ from aucpr_dask.inference.designs import are_values, unit_names, with_estimators
 from aucpr_dask.progress.showing import console_for
 from aucpr_dask.schema.terms import FOLD, ITEM, MODEL, RANKING_DIMS, Scores, map_nodes, nodes_of
 from aucpr_dask.scores.importing.files import count
-from aucpr_dask.view.comparisons import Answer, answer_of, summarize_comparison, summarize_ranks
+from aucpr_dask.view.comparisons import Answer, answer_of, summarize
 from aucpr_dask.view.rankings import MOST_DATA_SETS, Document, rank_models, rankings_in_html, rankings_view
 from aucpr_dask.view.stores import flags_in_words
 
@@ -84,9 +84,8 @@ def _rankings(data: Scores) -> list[Document]:
 
 def _answers(data: Scores) -> list[Answer]:
     """Return the tables of a complete comparison or of complete ranks; nothing for other data."""
-    summarize = {"comparison": summarize_comparison, "ranks": summarize_ranks}.get(_kind(data))
     try:
-        return [] if summarize is None else [answer_of(one, WIDTH) for one in summarize(data)]
+        return [answer_of(one, WIDTH) for one in summarize(data)] if _kind(data) in ("comparison", "ranks") else []
     except Exception:  # as above
         return []
 
