@@ -661,9 +661,8 @@ def test_a_tree_opens_as_xarray_opens_it(tmp_path: Path) -> None:
         backend, metadata = stores.open_checked(tmp_path / f"{kind}.zarr", f"aucpr_dask.{kind}")
         expected: Any = xr.open_datatree(backend, engine="zarr", chunks=None, consolidated=True)  # type: ignore[arg-type]
         opened = trees.open_tree(backend, metadata)
-        assert [node.path for node in opened.subtree] == [node.path for node in expected.subtree]
-        for mine, theirs in zip(opened.subtree, expected.subtree, strict=True):
-            mine, theirs = mine.to_dataset(inherit=False), theirs.to_dataset(inherit=False)
+        assert list(opened) == [path for path, _ in nodes_of(expected)]
+        for (_, mine), (_, theirs) in zip(opened.items(), nodes_of(expected), strict=True):
             assert mine.identical(theirs)
             assert list(mine.variables) == list(theirs.variables)
             assert list(mine.indexes) == list(theirs.indexes)

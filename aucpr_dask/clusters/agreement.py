@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import sys
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from distributed import WorkerPlugin
 FROM_TEXT = "(exec(text, space := {'__name__': 'aucpr_dask_agreement'}), space['Agreement'](wanted, topic))[1]"
 
 
+@cache  # a process keeps the code that it has loaded
 def facts() -> dict[str, str]:
     """Return the versions on which numbers depend here, and a digest of the sources of this package."""
     import aucpr_dask

@@ -14,7 +14,7 @@ from dask.system import CPU_COUNT
 from distributed import Client, LocalCluster, default_client
 
 from aucpr_dask.clusters.descriptions import PATIENCE, SUFFIXES, TLS_KEYS, Description, read, read_patience
-from aucpr_dask.clusters.workers import IN_PROCESS, address_of, agreeing, prepare_workers, refusals
+from aucpr_dask.clusters.workers import IN_PROCESS, address_of, agreeing, refusals
 from aucpr_dask.errors import ClusterError
 from aucpr_dask.schema.checks import whole_number
 from aucpr_dask.storage.urls import StoreName
@@ -61,7 +61,6 @@ def connect(cluster: Cluster = None, *, patience: str | float | None = None) -> 
     if isinstance(cluster, Client):
         _refuse_unusable(cluster)
         with agreeing(cluster) as topic:
-            prepare_workers(cluster)
             _wait_for_a_worker(cluster, PATIENCE if seconds is None else seconds, address_of(cluster), topic)
             yield cluster
     elif isinstance(cluster, distributed.deploy.Cluster):
@@ -126,12 +125,13 @@ def _opened(description: Description) -> Iterator[Client]:
     with ExitStack() as stack:
         client = stack.enter_context(_client(description, stack))
         topic = stack.enter_context(agreeing(client))
-        prepare_workers(client)
         _wait_for_a_worker(client, description.patience, description.where or address_of(client), topic)
         yield client
 
 
 def _wait_for_a_worker(client: Client, seconds: float, where: str, topic: str) -> None:
+    if any(worker["status"] == "running" for worker in client.scheduler_info(n_workers=-1)["workers"].values()):
+        return
     waiting = client.submit(abs, 0, pure=False)  # an adaptive cluster starts workers only for tasks
     try:
         client.wait_for_workers(1, timeout=seconds)

@@ -9,13 +9,14 @@ import gc
 import importlib
 import logging
 import os
+import threading
 import warnings
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import uuid4
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from distributed import Client, Status, WorkerPlugin
 
@@ -36,6 +37,8 @@ LAST_WORDS = ("heartbeat", "Async instruction for <Task cancelled")  # in messag
 OF_STORAGE = ("OSError(", "PermissionError(", "UnreachableError(")
 
 _workers_here: WeakSet[Any] = WeakSet()  # in this process
+# Of clients whose workers agree, by the thread that keeps the connection: a run on it need not ask again.
+_topics: WeakKeyDictionary[Client, tuple[int, str]] = WeakKeyDictionary()
 
 # Parameters of glibc's mallopt, at the values that glibc adapts to by default. Dask starts workers with
 # MALLOC_TRIM_THRESHOLD_ set, so they return memory to the system as soon as it is free, and ask for the same pages at
@@ -71,12 +74,19 @@ def prepare_workers(client: Client) -> None:
 
 @contextmanager
 def agreeing(client: Client) -> Iterator[str]:
-    """Refuse workers of other versions than here, also those that join later; yield the topic of events."""
+    """Prepare workers, and refuse those of other versions than here, also those that join later; yield the topic."""
+    thread, topic = _topics.get(client, (0, ""))
+    if thread == threading.get_ident():
+        yield topic
+        return
     topic = f"{PLUGIN}-refused-{uuid4().hex}"  # two clients of one cluster may differ
     try:
         _register(client, Agreement(facts(), topic), topic)
+        prepare_workers(client)
+        _topics[client] = threading.get_ident(), topic
         yield topic
     finally:
+        _topics.pop(client, None)
         if client.status == "running":
             if refused := refusals(client, topic):
                 warnings.warn(f"workers with other versions were refused: {few(refused)}", UserWarning, stacklevel=5)
@@ -104,7 +114,8 @@ def _register(client: Client, plugin: WorkerPlugin, name: str) -> None:
 
 def address_of(client: Client) -> str:
     """Return the address of a client's scheduler."""
-    return str(client.scheduler_info(n_workers=0)["address"])
+    scheduler: Any = client.scheduler
+    return str(scheduler.address)
 
 
 def keep_few_profiles(worker: Any) -> None:

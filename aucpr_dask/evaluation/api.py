@@ -377,7 +377,7 @@ def evaluate_dataset(dataset: xr.Dataset, path: str, options: EvaluationOptions)
     return _evaluated(prepare_dataset(dataset, path, options), dataset)
 
 
-def describe_scores(scores: terms.Scores, options: EvaluationOptions) -> terms.Scores:
+def describe_scores(scores: terms.SomeScores, options: EvaluationOptions) -> terms.SomeScores:
     """Return the result of :func:`evaluate_scores` without its values, after every check that needs no scores."""
 
     def described(path: str, dataset: xr.Dataset) -> xr.Dataset:

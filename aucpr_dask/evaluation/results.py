@@ -43,6 +43,11 @@ def open_result(url: str | Path | Store, *, chunks: Any = None) -> terms.Scores:
     >>> result = open_result("result.zarr")  # doctest: +SKIP
     >>> result["estimate"].sel(model="bm25").mean("query")  # doctest: +SKIP
     """
+    return terms.as_scores(opened_result(url, chunks))
+
+
+def opened_result(url: str | Path | Store, chunks: Any = None) -> terms.Stored:
+    """Open a finished result as :func:`open_result` does, without making a tree of its data sets."""
     from aucpr_dask.storage.stores import open_store  # with Zarr, which results in memory do without
 
     opened = open_store(url, KIND, chunks=chunks, remedy_if_unchecked="evaluate again to add them")

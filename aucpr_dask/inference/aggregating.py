@@ -156,7 +156,8 @@ def aggregate(
             requirements.refuse_dependent_queries(path, node)
         return _mean(node, terms.QUERY, question, machines.get(path))
 
-    return terms.map_nodes(results, mean_of_node)
+    means: terms.Scores = terms.map_nodes(results, mean_of_node)
+    return means
 
 
 def _refuse_clashes(question: AggregationOptions, *, has_machine: bool) -> None:

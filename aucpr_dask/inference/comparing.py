@@ -314,4 +314,5 @@ def open_comparison(url: str | Path, *, chunks: Any = None) -> terms.Scores:
     """
     from aucpr_dask.storage.stores import open_store
 
-    return terms.map_nodes(open_store(url, KIND, chunks=chunks), lambda path, node: terms.with_plain_names(node))
+    opened = open_store(url, KIND, chunks=chunks)
+    return terms.as_scores(terms.map_nodes(opened, lambda path, node: terms.with_plain_names(node)))

@@ -80,7 +80,8 @@ def answer(
             of_all = reply(sample.at_level(joint))
             return found.assign({one: found[one].copy(data=of_all[one].data) for one in OF_FAMILY if one in found})
 
-    return map_nodes(results, answer_node)
+    answers: Scores = map_nodes(results, answer_node)
+    return answers
 
 
 def results_for(

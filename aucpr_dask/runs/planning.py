@@ -124,7 +124,7 @@ class Plan:
         Uncompressed sizes.
     parameters : mapping
         Everything that the numbers depend on, as a result records it.
-    unread, scores, template : xarray.Dataset or xarray.DataTree
+    unread, scores, template : xarray.Dataset or Nodes
         The source as it is stored; the scores to evaluate, not read yet; and the layout of the result.
     """
 
@@ -135,9 +135,9 @@ class Plan:
     source_bytes: int
     result_bytes: int
     parameters: Mapping[str, Any]
-    unread: terms.Scores = field(repr=False, compare=False)
-    scores: terms.Scores = field(repr=False, compare=False)
-    template: terms.Scores = field(repr=False, compare=False)
+    unread: terms.Stored = field(repr=False, compare=False)
+    scores: terms.Stored = field(repr=False, compare=False)
+    template: terms.Stored = field(repr=False, compare=False)
 
     def with_tasks(self, tasks: Sequence[Task]) -> Plan:
         """Return the plan to evaluate these parts of the same data sets."""
@@ -268,7 +268,7 @@ def plan_run(source_url: Any, *, data_sets: Sequence[str] | None = None, **optio
     )
 
 
-def _with_groups(scores: terms.Scores, unread: terms.Scores, asked: EvaluationOptions) -> terms.Scores:
+def _with_groups(scores: terms.Stored, unread: terms.Stored, asked: EvaluationOptions) -> terms.Stored:
     """Return scores with the labels of the groups of items in memory."""
     stored = dict(terms.nodes_of(unread)) if asked.by else {}
 
@@ -419,7 +419,7 @@ def _tasks(path: str, dataset: xr.Dataset, lengths: Mapping[str, int], steps: Ma
     return [Task(path, region, whole) for region in itertools.product(*ranges)]
 
 
-def _bytes_of_all(tasks: Sequence[Task], scores: terms.Scores, results: terms.Scores) -> tuple[int, ...]:
+def _bytes_of_all(tasks: Sequence[Task], scores: terms.Stored, results: terms.Stored) -> tuple[int, ...]:
     """Return the memory that each task takes at most, computed once for all tasks of the same shape."""
     sources, nodes = dict(terms.nodes_of(scores)), dict(terms.nodes_of(results))
     shapes = [(task.path, *task.sizes.values()) for task in tasks]

@@ -26,7 +26,7 @@ from aucpr_dask.errors import (
     StoreError,
     UnreachableError,
 )
-from aucpr_dask.evaluation.results import laid_out, open_result
+from aucpr_dask.evaluation.results import laid_out, opened_result
 from aucpr_dask.progress import Progress, Tracker
 from aucpr_dask.runs import growing
 from aucpr_dask.runs.ledger import Ledger, differing, identity_of
@@ -35,7 +35,7 @@ from aucpr_dask.runs.recording import Record
 from aucpr_dask.runs.steps import Step
 from aucpr_dask.runs.submitting import as_they_finish
 from aucpr_dask.runs.tasks import Assignment, evaluate_task
-from aucpr_dask.schema.terms import Scores, map_nodes, nodes_of
+from aucpr_dask.schema.terms import Scores, Stored, as_scores, map_nodes, nodes_of
 from aucpr_dask.scores.store import Watched
 from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.claims import CLEARING, FINISHED, FREE, LAYING_OUT, RUNNING, State
@@ -154,7 +154,7 @@ def run(
     recorded = Record(record, plan, target)
     if step is None:
         with recorded.kept():
-            return _as_asked(open_result(target), asked)
+            return _as_asked(opened_result(target), asked)
     with (
         recorded.kept(),
         watching(progress, on_progress) as watcher,
@@ -183,9 +183,9 @@ def run(
     return _as_asked(_open_finished(target, plan), asked)
 
 
-def _as_asked(result: Scores, asked: Plan) -> Scores:
+def _as_asked(result: Stored, asked: Plan) -> Scores:
     """Return a result with the dimensions that this call asked for, also if it was begun with others."""
-    return map_nodes(result, lambda path, node: laid_out(node, asked.parameters["axes"]))
+    return as_scores(map_nodes(result, lambda path, node: laid_out(node, asked.parameters["axes"])))
 
 
 @contextmanager
@@ -204,16 +204,16 @@ def _client(
         yield client
 
 
-def _open_finished(target: str, plan: Plan) -> Scores:
+def _open_finished(target: str, plan: Plan) -> Stored:
     """Open the result, unless another run is taking its place."""
     for pause in TAKING_OVER:
         with suppress(StoreError):
-            return open_result(target)
+            return opened_result(target)
         if not _is_finished(target, plan):
             break
         time.sleep(pause)  # it looks finished until the other run has cleared its records, too
     try:
-        return open_result(target)
+        return opened_result(target)
     except StoreError as error:
         remedy = "wait for it, or run this call again with another place for its result"
         raise OtherRunError("another run has taken the place of this result", target, remedy=remedy) from error

@@ -23,7 +23,7 @@ from aucpr_dask.evaluation.groups import Groups, groups_of
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import Task
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.terms import QUERY, Scores
+from aucpr_dask.schema.terms import QUERY, Stored
 from aucpr_dask.scores.store import Watched, check_rankings, open_unread, opened_node, stored_node
 from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.checksums import has_list
@@ -164,7 +164,7 @@ def _is_listed(source: str, run_id: str) -> bool:
 
 
 @lru_cache(maxsize=2)
-def _source_tree(source: str, run_id: str) -> Scores:
+def _source_tree(source: str, run_id: str) -> Stored:
     return open_unread(source)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from aucpr_dask.errors import InvalidInputError, did_you_mean, few
 
@@ -304,6 +304,18 @@ def shortened_name(name: str, most: int = 100) -> str:
 Scores: TypeAlias = "xr.Dataset | xr.DataTree"
 
 
+class Nodes(dict[str, "xr.Dataset"]):
+    """The data sets of a tree by path, while we work with them: a tree takes milliseconds for each that it is given."""
+
+    def __init__(self, nodes: Any = (), attrs: Mapping[Any, Any] | None = None) -> None:
+        super().__init__(nodes)
+        self.attrs = dict(attrs or {})  # of the root
+
+
+Stored: TypeAlias = "xr.Dataset | xr.DataTree | Nodes"
+SomeScores = TypeVar("SomeScores", bound="xr.Dataset | xr.DataTree | Nodes")
+
+
 def with_plain_names(dataset: xr.Dataset) -> xr.Dataset:
     """Return a result whose names all methods of xarray take.
 
@@ -349,19 +361,22 @@ def with_stored_names(dataset: xr.Dataset, *, is_result: bool = False) -> xr.Dat
     return dataset.assign(text)
 
 
-def nodes_of(scores: Scores) -> Iterator[tuple[str, xr.Dataset]]:
+def nodes_of(scores: Stored) -> Iterator[tuple[str, xr.Dataset]]:
     """Yield (path, Dataset) for the Dataset itself (path "") or for each node of a DataTree that holds data."""
     import xarray as xr
 
     if isinstance(scores, xr.Dataset):
         yield "", scores
         return
+    if isinstance(scores, Nodes):
+        yield from scores.items()
+        return
     for node in scores.subtree:
         if node.data_vars:
             yield node.path.strip("/"), node.to_dataset()
 
 
-def select_data_sets(data: Scores, names: Sequence[str] | None) -> Scores:
+def select_data_sets(data: SomeScores, names: Sequence[str] | None) -> SomeScores:
     """Return a tree of the data sets of these names or patterns; without any, all that there is."""
     if not names:
         return data
@@ -375,17 +390,28 @@ def select_data_sets(data: Scores, names: Sequence[str] | None) -> Scores:
     return gathered(data, {name: nodes[name] for name in dict.fromkeys(chain.from_iterable(found.values()))})
 
 
-def map_nodes(scores: Scores, transform: Callable[[str, xr.Dataset], Any]) -> Scores:
+def map_nodes(scores: SomeScores, transform: Callable[[str, xr.Dataset], Any]) -> SomeScores:
     """Apply ``transform(path, dataset)`` to each node and return the same kind of object."""
     return gathered(scores, {path: transform(path, dataset) for path, dataset in nodes_of(scores)})
 
 
-def gathered(like: Scores, nodes: Mapping[str, xr.Dataset]) -> Scores:
+def gathered(like: SomeScores, nodes: Mapping[str, xr.Dataset]) -> SomeScores:
     """Return data sets by path as the kind of object that `like` is: one data set, or a tree."""
     import xarray as xr
 
-    if isinstance(like, xr.Dataset):
-        return nodes[""]
+    found: Any = nodes[""] if isinstance(like, xr.Dataset) else Nodes(nodes)
+    return as_tree(found) if isinstance(like, xr.DataTree) else found  # type: ignore[return-value]
+
+
+def as_scores(data: Stored) -> Scores:
+    """Return one data set as it is, and several as a tree, as they go out."""
+    return as_tree(data) if isinstance(data, Nodes) else data
+
+
+def as_tree(nodes: Mapping[str, xr.Dataset]) -> xr.DataTree:
+    """Return data sets by path as a tree."""
+    import xarray as xr
+
     try:
         return xr.DataTree.from_dict(nodes)
     except KeyError as error:

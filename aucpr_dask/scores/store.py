@@ -18,7 +18,7 @@ from aucpr_dask.errors import ForeignStoreError, InvalidInputError, SourceChange
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.scores.chunks import Region, empty_variable, item_chunk, ranking_digests
 from aucpr_dask.scores.copies import COPIES, copies_among, warn
-from aucpr_dask.scores.validate import validate_scores, validated_scores
+from aucpr_dask.scores.validate import validate_scores, validated_nodes, validated_scores
 from aucpr_dask.storage.backends import open_backend, version_of
 from aucpr_dask.storage.checksums import has_list
 from aucpr_dask.storage.stores import (
@@ -66,12 +66,12 @@ def open_scores(url: str | Path | Store, *, chunks: Any = "auto") -> terms.Score
     url = concealed(url)
     try:
         chunks_of_store = {} if isinstance(chunks, str) else chunks
-        scores = _with_counts(open_store(url, KIND, chunks=chunks_of_store, remedy_if_unchecked=SAVE_AGAIN))
+        stored = _with_counts(open_store(url, KIND, chunks=chunks_of_store, remedy_if_unchecked=SAVE_AGAIN))
     except ForeignStoreError:
-        scores = _of_another_program(url, chunks)
-    scores = terms.map_nodes(scores, lambda _, node: _remember_source(terms.with_plain_names(_opened(node)), url))
+        stored = _of_another_program(url, chunks)
+    scores = terms.map_nodes(stored, lambda _, node: _remember_source(terms.with_plain_names(_opened(node)), url))
     validate_scores(scores, positive_from=0)
-    return scores
+    return terms.as_scores(scores)
 
 
 def _of_another_program(url: str, chunks: Any) -> terms.Scores:
@@ -131,24 +131,25 @@ def check_rankings(dataset: xr.Dataset, where: Mapping[str, Any], url: str) -> N
         raise StoreError(what, url, None, "the scores that were saved", remedy)
 
 
-def open_unread(url: str | Path, *, warns: bool = False) -> terms.Scores:
+def open_unread(url: str | Path, *, warns: bool = False) -> terms.Stored:
     """Open a score store without reading or checking anything."""
     return _with_counts(open_store(url, KIND, chunks=None, remedy_if_unchecked=SAVE_AGAIN if warns else None))
 
 
-def _with_counts(scores: terms.Scores) -> terms.Scores:
+def _with_counts(scores: terms.Stored) -> terms.Stored:
     """Return scores of a store with its counts of items that look like copies in the attributes of data sets."""
+    nodes = dict(terms.nodes_of(scores))
     for path, counts in scores.attrs.pop(REPEATED, {}).items():
-        (scores[path] if path else scores).attrs[COPIES] = counts
+        nodes[path].attrs[COPIES] = counts
     return scores
 
 
-def stored_node(unread: terms.Scores, path: str) -> xr.Dataset:
+def stored_node(unread: terms.Stored, path: str) -> xr.Dataset:
     """Return one data set of :func:`open_unread`, as it is stored."""
-    return unread if isinstance(unread, xr.Dataset) else unread[path].to_dataset()
+    return unread[path] if isinstance(unread, terms.Nodes) else dict(terms.nodes_of(unread))[path]
 
 
-def opened_node(unread: terms.Scores, path: str) -> xr.Dataset:
+def opened_node(unread: terms.Stored, path: str) -> xr.Dataset:
     """Return one data set of :func:`open_unread`, validated, with small variables in memory."""
     dataset = stored_node(unread, path)
     dataset = _opened(dataset.drop_vars("n_missing", errors="ignore"))  # tasks count their own
@@ -156,7 +157,7 @@ def opened_node(unread: terms.Scores, path: str) -> xr.Dataset:
     return dataset
 
 
-def described(unread: terms.Scores) -> terms.Scores:
+def described(unread: terms.Stored) -> terms.Stored:
     """Return the data sets of :func:`open_unread`, validated, with small variables in memory.
 
     Large variables become Dask arrays without values, in one piece except along the items, so a million chunks cost no
@@ -206,12 +207,12 @@ def _opened(dataset: xr.Dataset) -> xr.Dataset:
     return _load_small(dataset)
 
 
-def stored_digests(unread: terms.Scores) -> dict[str, np.ndarray]:
+def stored_digests(unread: terms.Stored) -> dict[str, np.ndarray]:
     """Return the digests of the rankings of every data set that is stored with digests."""
     return {path: dataset["digest"].values for path, dataset in terms.nodes_of(unread) if "digest" in dataset}
 
 
-def source_digest(url: str | Path, unread: terms.Scores) -> str:
+def source_digest(url: str | Path, unread: terms.Stored) -> str:
     """Return the digest of a score store: of its metadata, its names and the digests of its rankings, if stored."""
     digest = hashlib.sha256(read_root_document(concealed(url)))
     for path, dataset in terms.nodes_of(unread):
@@ -340,10 +341,10 @@ def save_scores(
     array([[0.9, 0.1, 0.4]])
     """
     url = concealed(url)
-    given, scores = scores, validated_scores(scores, positive_from=0)
-    _refuse_own_source(given, url)
-    writer = ScoreWriter(url, scores, overwrite=overwrite, models_per_chunk=models_per_chunk)
-    parts = [(path, dataset, region) for path, dataset in terms.nodes_of(scores) for region in writer.regions(path)]
+    nodes = terms.Nodes(validated_nodes(scores, positive_from=0))
+    _refuse_own_source(scores, url)
+    writer = ScoreWriter(url, nodes, overwrite=overwrite, models_per_chunk=models_per_chunk)
+    parts = [(path, dataset, region) for path, dataset in nodes.items() for region in writer.regions(path)]
     import dask
 
     for done, (path, dataset, region) in enumerate(parts, start=1):
@@ -362,22 +363,21 @@ class ScoreWriter:
     """
 
     def __init__(
-        self, url: str | Path, template: terms.Scores, *, overwrite: bool = False, models_per_chunk: int | None = None
+        self, url: str | Path, template: terms.Stored, *, overwrite: bool = False, models_per_chunk: int | None = None
     ) -> None:
         if models_per_chunk is not None and not (type(models_per_chunk) is int and models_per_chunk > 0):
             raise InvalidInputError("models_per_chunk must be a whole number from 1", received=repr(models_per_chunk))
-        template = terms.map_nodes(template, lambda path, dataset: _load_small(dataset))
-        validate_scores(template, positive_from=0)
-        self._nodes = {
-            path: _prepare(terms.with_stored_names(dataset), models_per_chunk)
-            for path, dataset in terms.nodes_of(template)
-        }
+        loaded = terms.Nodes({path: _load_small(dataset) for path, dataset in terms.nodes_of(template)})
+        validate_scores(loaded, positive_from=0)
+        self._nodes = terms.Nodes(
+            {path: _prepare(terms.with_stored_names(dataset), models_per_chunk) for path, dataset in loaded.items()}
+        )
         self._facts = {
             path: {name: np.zeros((*dataset[name].shape, _n_item_chunks(dataset)), FACTS[name]) for name in FACTS}
             for path, dataset in self._nodes.items()
         }
         self._copies: dict[str, int] = {}  # the least of all regions: items are copies if they are in all models
-        self._pending = create_store(url, terms.gathered(template, self._nodes), KIND, overwrite=overwrite)
+        self._pending = create_store(url, self._nodes, KIND, overwrite=overwrite)
 
     def regions(self, path: str = "") -> list[Region]:
         """Return the aligned regions, of whole chunks, that make up the node at `path`."""

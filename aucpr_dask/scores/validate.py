@@ -31,7 +31,7 @@ def validated_scores(scores: terms.Scores, *, positive_from: int | None = None) 
     return terms.gathered(scores, dict(validated_nodes(scores, positive_from=positive_from)))
 
 
-def validated_nodes(scores: terms.Scores, *, positive_from: int | None = None) -> Iterator[tuple[str, xr.Dataset]]:
+def validated_nodes(scores: terms.Stored, *, positive_from: int | None = None) -> Iterator[tuple[str, xr.Dataset]]:
     """Yield (path, data set) for each data set, as :func:`validated_scores` returns it."""
     for path, given in checked_nodes(scores):
         dataset = _with_label_of_each_class(path, in_usual_order(shared_by_models(path, given)))
@@ -40,7 +40,7 @@ def validated_nodes(scores: terms.Scores, *, positive_from: int | None = None) -
         yield path, dataset
 
 
-def validate_scores(scores: terms.Scores, *, positive_from: int | None = None) -> None:
+def validate_scores(scores: terms.Stored, *, positive_from: int | None = None) -> None:
     """Raise a clear error unless `scores` holds valid score data sets; Dask arrays are not computed."""
     for path, dataset in checked_nodes(scores):
         validate_dataset(dataset, path, positive_from)
@@ -48,7 +48,7 @@ def validate_scores(scores: terms.Scores, *, positive_from: int | None = None) -
 
 def checked_nodes(scores: object) -> Iterator[tuple[str, xr.Dataset]]:
     """Yield (path, data set) for each data set; raise unless there is one, and all have valid names."""
-    if not isinstance(scores, xr.Dataset | xr.DataTree):
+    if not isinstance(scores, xr.Dataset | xr.DataTree | terms.Nodes):
         what, received = "scores must be an xarray Dataset (one data set) or DataTree (many)", type(scores).__name__
         remedy = "for arrays use aucpr_dask.estimate(score, label)"
         raise InvalidInputError(what, "the scores", received, "Dataset, DataTree", remedy)

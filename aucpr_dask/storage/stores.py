@@ -40,7 +40,7 @@ from aucpr_dask.errors import (
     StoreError,
     brief,
 )
-from aucpr_dask.schema.terms import DEFAULT_DIMS, OTHER_NAMES, Scores, nodes_of
+from aucpr_dask.schema.terms import DEFAULT_DIMS, OTHER_NAMES, Nodes, Stored, as_tree, nodes_of
 from aucpr_dask.storage import documents as metadata_documents
 from aucpr_dask.storage.backends import get_value, open_backend, persist, set_value, set_values, sweep
 from aucpr_dask.storage.checksums import CheckedStore, check_document, have_checksums, with_checksum, with_list
@@ -48,7 +48,7 @@ from aucpr_dask.storage.claims import CLEARING, LAYING_OUT, Claim, State, as_buf
 from aucpr_dask.storage.decoding import encoded
 from aucpr_dask.storage.documents import check_plain_arrays, damaged
 from aucpr_dask.storage.remote import check_writable
-from aucpr_dask.storage.trees import open_tree
+from aucpr_dask.storage.trees import groups_around, open_tree
 from aucpr_dask.storage.urls import StoreName, concealed, is_remote, public
 
 ROOT_DOCUMENT = "zarr.json"
@@ -212,7 +212,7 @@ def open_checked(url: Any, kind: str | None = None) -> tuple[CheckedStore, dict[
 
 
 def create_store(
-    url: str | Path, template: Scores, kind: str, *, overwrite: bool = False, has_checksums: bool = True
+    url: str | Path, template: Stored, kind: str, *, overwrite: bool = False, has_checksums: bool = True
 ) -> PendingStore:
     """Write everything in `template`, in the chunks of its encoding, but Dask-backed data and the root document.
 
@@ -271,16 +271,16 @@ def write_documents(backend: Store, documents: Mapping[str, Buffer]) -> None:
     persist(backend, documents)
 
 
-def laid_out(template: Scores, kind: str, url: str, *, has_checksums: bool = True) -> tuple[dict[str, Buffer], Buffer]:
+def laid_out(template: Stored, kind: str, url: str, *, has_checksums: bool = True) -> tuple[dict[str, Buffer], Buffer]:
     """Return the keys and values of a store without its Dask-backed data; and its root document."""
     documents: dict[str, Buffer] = {}
     memory = MemoryStore(documents)
-    tree = template.copy(deep=False) if isinstance(template, xr.DataTree) else xr.DataTree(template)
-    _refuse_attributes(tree)
-    tree.attrs = dict(template.attrs) | _identity(kind)
+    groups = _groups_of(template)
+    _refuse_attributes(groups)
+    groups[""] = groups[""].assign_attrs(_identity(kind))
     described: dict[str, xr.Variable] = {}
     nodes, firsts, alike = {}, dict[str, str](), {}
-    for path, node in ((node.path.strip("/"), node.to_dataset(inherit=False)) for node in tree.subtree):
+    for path, node in groups.items():
         nodes[path], taken = _taken_out(_with_plain_attributes(node))
         described |= {f"{path}/{name}".strip("/"): variable for name, variable in taken.items()}
         alike[path] = firsts.setdefault(_form_of(nodes[path]) or path, path) if path else ""
@@ -296,6 +296,15 @@ def laid_out(template: Scores, kind: str, url: str, *, has_checksums: bool = Tru
         if first != path:
             documents |= _documents_like(documents, path, nodes[path], first, nodes[first])
     return documents, consolidated(documents.pop(ROOT_DOCUMENT), documents)
+
+
+def _groups_of(template: Stored) -> dict[str, xr.Dataset]:
+    """Return the contents of all groups of a store by path, the root first, without coordinates that they inherit."""
+    nodes = dict(nodes_of(template))
+    around = {path: None for node in nodes for path in reversed(groups_around(node))}
+    if not around.keys() & nodes.keys():
+        return {path: nodes.get(path, xr.Dataset()) for path in {"": None} | around | nodes}
+    return {node.path.strip("/"): node.to_dataset(inherit=False) for node in as_tree(nodes).subtree}
 
 
 def _form_of(dataset: xr.Dataset) -> str | None:
@@ -424,10 +433,10 @@ async def _describe_all(
         documents |= {f"{path}/{ROOT_DOCUMENT}": documents[f"{first}/{ROOT_DOCUMENT}"] for path in others}
 
 
-def _refuse_attributes(tree: xr.DataTree) -> None:
+def _refuse_attributes(groups: Mapping[str, xr.Dataset]) -> None:
     """Raise if an attribute of a data set or a variable is of a type that a store cannot hold."""
-    for node in tree.subtree:
-        where = f"data set {node.path.strip('/')!r}" if node.path.strip("/") else "the data set"
+    for path, node in groups.items():
+        where = f"data set {path!r}" if path else "the data set"
         holders = {"dataset": (where, node.attrs)}
         holders |= {f"dataset[{n!r}]": (f"{where}, variable {n!r}", one.attrs) for n, one in node.variables.items()}
         for holder, (place, attrs) in holders.items():
@@ -518,8 +527,8 @@ def _identity(kind: str) -> dict[str, Any]:
     return {"kind": kind, "format_version": FORMAT_VERSION, "aucpr_dask_version": __version__}
 
 
-def open_store(url: Any, kind: str, *, chunks: Any = None, remedy_if_unchecked: str | None = None) -> Scores:
-    """Open a finished store of the given kind as a Dataset (one data set) or a DataTree (many).
+def open_store(url: Any, kind: str, *, chunks: Any = None, remedy_if_unchecked: str | None = None) -> Stored:
+    """Open a finished store of the given kind as a Dataset (one data set) or as Nodes (many).
 
     With a remedy, warn of a store without checksums.
     """
@@ -529,11 +538,12 @@ def open_store(url: Any, kind: str, *, chunks: Any = None, remedy_if_unchecked: 
     opened: Any = xr.open_datatree if is_tree else xr.open_dataset
     is_checked = have_checksums(metadata)
     try:
-        store: Scores = (
-            open_tree(backend, metadata)
-            if is_tree and chunks is None
-            else opened(backend, engine="zarr", chunks=chunks, consolidated=True, zarr_format=3)
-        )
+        store: Stored
+        if is_tree and chunks is None:
+            store = open_tree(backend, metadata)
+        else:
+            store = opened(backend, engine="zarr", chunks=chunks, consolidated=True, zarr_format=3)
+            store = Nodes(nodes_of(store), store.attrs) if is_tree else store
         for _, node in nodes_of(store):
             for variable in node.variables.values():  # the backend undoes them, and version 2 of Zarr lacks the second
                 for name in ("compressors", "serializer"):

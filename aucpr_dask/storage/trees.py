@@ -16,42 +16,45 @@ from zarr.core.metadata.v3 import ArrayV3Metadata
 from zarr.core.sync import sync
 from zarr.storage import StorePath
 
+from aucpr_dask.schema.terms import Nodes, nodes_of
 from aucpr_dask.storage.checksums import CheckedStore, plain_entry
 from aucpr_dask.storage.documents import are_plain_values
 
 Entries = dict[str, Any]  # the metadata of the arrays of a data set, by name
 
 
-def open_tree(backend: CheckedStore, metadata: Mapping[str, Any]) -> xr.DataTree:
+def open_tree(backend: CheckedStore, metadata: Mapping[str, Any]) -> Nodes:
     """Open a tree as `xarray.open_datatree` does: with it the first data sets of each form, and by hand the others."""
     entries: dict[str, Entries] = {}
     for place, entry in metadata.items():
         path, _, name = place.rpartition("/")
         if entry["node_type"] == "array":
             entries.setdefault(path, {})[name] = entry
-    holders = {above for place, entry in metadata.items() if entry["node_type"] == "group" for above in _above(place)}
+    groups = (place for place, entry in metadata.items() if entry["node_type"] == "group")
+    holders = {above for place in groups for above in groups_around(place)}
     firsts, first_of = dict[str, str](), {}
     for path, of_path in entries.items():
-        is_alone = path not in holders and not entries.keys() & _above(path)  # else coordinates are inherited
+        is_alone = path not in holders and entries.keys().isdisjoint(
+            groups_around(path)
+        )  # else coordinates are inherited
         form = _form_of(of_path, metadata[path]) if is_alone else None
         first_of[path] = firsts.setdefault(form or path, path)
     others = [path for path, first in first_of.items() if path != first]
     view = backend.without(others)
     source: Any = view
     tree = xr.open_datatree(source, engine="zarr", chunks=None, consolidated=True, zarr_format=3)
+    nodes = Nodes(nodes_of(tree), tree.attrs)
     if not others:
-        return tree
-    nodes = {node.path.strip("/"): node.to_dataset(inherit=False) for node in tree.subtree}
+        return nodes
     axes = _Axes(view, {path: entries[path] for path in others}, nodes, first_of)
     nodes |= {path: _like(nodes[first_of[path]], path, entries[path], metadata[path], axes) for path in others}
-    ordered = {path: nodes[path] for path in ("", *metadata) if path in nodes}
-    return xr.DataTree.from_dict({path or "/": node for path, node in ordered.items()})
+    return Nodes({path: nodes[path] for path in ("", *metadata) if path in nodes}, tree.attrs)
 
 
-def _above(path: str) -> set[str]:
-    """Return the paths of the groups that a group lies in, the root among them."""
-    parts = path.split("/")
-    return {"/".join(parts[:n]) for n in range(len(parts))}
+def groups_around(path: str) -> list[str]:
+    """Return the paths of the groups that a group lies in, the root last."""
+    parts = path.split("/") if path else []
+    return ["/".join(parts[:n]) for n in reversed(range(len(parts)))]
 
 
 def _form_of(entries: Entries, group: Mapping[str, Any]) -> str | None:
