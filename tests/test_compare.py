@@ -929,7 +929,7 @@ def test_folds_and_repeats_are_no_units(function: Callable[..., Any], kind: str)
 
 
 def test_queries_in_clusters_are_drawn_together() -> None:
-    """The estimate is the mean over queries; signs of whole clusters are flipped, and each left out for the error."""
+    """Means are over queries; signs of whole clusters are flipped, each is left out for the error and the skewness."""
     scores = queried(3, 12, 40).assign(cluster=("query", list("aaabbbbccdde")))
     plain = ap.compare(scores.drop_vars("cluster"), missing="drop")
     result = ap.evaluate(scores, missing="drop")
@@ -953,8 +953,13 @@ def test_queries_in_clusters_are_drawn_together() -> None:
         left_out = [estimate[:, estimate["cluster"] != name].mean("query") - estimate.mean("query") for name in "abcde"]
         error = np.sqrt((np.square(left_out)).sum(axis=0) * 4 / 5)
         np.testing.assert_allclose(mean["standard_error"].squeeze(), error, rtol=1e-12)
-        half = np.ptp(mean["interval"].values.squeeze(), axis=-1) / 2
-        np.testing.assert_allclose(half, stats.t(12**2 / 34 - 1).ppf(0.975) * error, rtol=1e-9)
+        n, quantile = 12**2 / 34, stats.t(12**2 / 34 - 1).ppf(0.975)  # effective clusters
+        change = -np.array(left_out)
+        skewness = 1.5 * (change**3).sum(axis=0) / (change**2).sum(axis=0) ** 1.5 * np.sqrt(n * (n - 1)) / (n - 2)
+        longer = np.clip(skewness * (2 * quantile**2 + 1) / 6, -quantile, quantile)
+        expected = error * [-quantile + np.minimum(longer, 0), quantile + np.maximum(longer, 0)]
+        bounds = (mean["interval"] - mean["estimate"]).squeeze().transpose("ci_bound", "model")
+        np.testing.assert_allclose(bounds, expected, rtol=1e-9)
         assert "in 5 clusters, each drawn with all its queries" in mean.attrs["design"]
     ap.rank(scores, missing="drop")
     assert ap.compare(scores, sample="items", missing="drop", n_resamples=50).attrs["sample"] == "items"
