@@ -141,14 +141,14 @@ def test_a_failure_says_what_could_have_been_shown() -> None:
     assert repr(worse).startswith("failed: b is worse than a by more than 0.01: ")
     missed = f"differences below {worse.detectable:.2g} would be missed more than one time in five"
     limits = f"with 30 queries, {missed} (80 % power)"
-    assert repr(worse).endswith(f"; {limits}")
+    assert repr(worse).endswith(f"; {limits}\n{worse.design}")
     unknown = ap.gate(result_of(old, old + 0.3 * random.normal(size=30)), "b", "a")
     assert repr(unknown).startswith("cannot tell whether b is worse than a: ")
     better = old + 0.1 + 0.05 * random.normal(size=30)
-    assert repr(ap.gate(result_of(old, better), "b", "a")).endswith("p < 0.0001 by sign flip")
+    assert ap.gate(result_of(old, better), "b", "a").sentence.endswith("p < 0.0001 by sign flip")
     few = ap.gate(result_of(old[:29], better[:29]), "b", "a")
     assert few.passed
-    assert repr(few).endswith(
+    assert few.sentence.endswith(
         "; over 29 queries, rare large losses may not show: below 30, do not rely on a pass alone"
     )
 
@@ -173,7 +173,7 @@ def test_intervals_of_several_candidates_hold_together(method: str) -> None:
         assert gate.interval[0] <= cell["simultaneous_interval"].values[0] + 1e-12
         assert gate.interval[1] >= cell["simultaneous_interval"].values[1] - 1e-12
         assert gate.detectable >= ap.gate(result, gate.candidate, "a", method=method).detectable
-    assert repr(gates) == f"{gates[0]!r}\n{gates[1]!r}"
+    assert repr(gates) == f"{gates[0].sentence}\n{gates[1]!r}"
 
 
 def test_the_verdict_of_several_is_the_worst() -> None:
@@ -312,6 +312,9 @@ def test_two_tables_are_matched_by_item(tables: Path) -> None:
         assert gate["difference"] == pytest.approx(expected.difference)
         assert gate["interval"] == pytest.approx(expected.interval)
     assert call(*ONE_TABLE).stdout.startswith("passed: new is better than old: average precision ")
+    designs = {"random": "the items with their labels", "fixed": "the numbers of positives and negatives"}
+    for design, said in designs.items():
+        assert call(*ONE_TABLE, "--prevalence-design", design).stdout.count(said) == 1
 
 
 def test_exit_codes_tell_a_failure_from_too_few_data(tables: Path) -> None:

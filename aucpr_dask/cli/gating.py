@@ -79,7 +79,7 @@ def gate(
     gates = ap.gate(data, candidates, baseline, margin, **cli.given(options))
     if not isinstance(gates, Gates):
         raise TypeError("a list of candidates has a list of gates")
-    output.show(*([_markdown(gates)] if markdown else [*map(repr, gates), gates[0].design]), fold=False)
+    output.show(*([_markdown(gates)] if markdown else str(gates).splitlines()), fold=False)
     output.data({"sources": sources, "passed": gates.passed, "verdict": gates.verdict, "gates": list(gates)})
     if not gates.passed:
         click.get_current_context().exit(cli.FAILED if gates.verdict == WORSE else cli.CANNOT_TELL)
@@ -107,7 +107,9 @@ def _markdown(gates: Gates) -> str:
 
     cells = [["---", *["---:"] * (len(header) - 1)], *([escaped(cell) for cell in row] for row in (header, *rows))]
     ruler, head, *lines = (f"| {' | '.join(row)} |" for row in cells)
-    return "\n".join([head, ruler, *lines, "", escaped(f"Margin {first.margin:g}. Design: {first.design}.")])
+    passed = next((gate.caveat for gate in gates if gate.passed and gate.caveat), "")
+    notes = f"Margin {first.margin:g}. Design: {first.design}." + f" A pass {passed}." * bool(passed)
+    return "\n".join([head, ruler, *lines, "", escaped(notes)])
 
 
 def _models(

@@ -27,7 +27,7 @@ BETTER, NOT_WORSE, WORSE, CANNOT_TELL = "better", "not worse", "worse", "cannot 
 
 @dataclass(frozen=True, repr=False)
 class Gate(Sentences):
-    """Whether a candidate may replace a baseline; its ``repr`` is a sentence.
+    """Whether a candidate may replace a baseline; its ``repr`` is a sentence, and the design on a line of its own.
 
     Attributes
     ----------
@@ -93,6 +93,11 @@ class Gate(Sentences):
         return self.verdict in (BETTER, NOT_WORSE)
 
     def __repr__(self) -> str:
+        return "\n".join(filter(None, [self.sentence, self.design]))
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words, with the numbers behind it."""
         more = f" by more than {self.margin:g}" if self.margin else ""
         new, old = printable(self.candidate), printable(self.baseline)
         claim = {
@@ -118,7 +123,7 @@ class Gate(Sentences):
 
 
 class Gates(Sentences, tuple[Gate, ...]):
-    """The gates of several candidates, in the order given; its ``repr`` has a sentence for each."""
+    """The gates of several candidates, in the order given; its ``repr`` has a sentence for each, and their design."""
 
     __slots__ = ()
 
@@ -133,7 +138,8 @@ class Gates(Sentences, tuple[Gate, ...]):
         return min((gate.verdict for gate in self), key=(WORSE, CANNOT_TELL, NOT_WORSE, BETTER).index)
 
     def __repr__(self) -> str:
-        return "\n".join(map(repr, self))
+        designs = dict.fromkeys(gate.design for gate in self)
+        return "\n".join(filter(None, [*(gate.sentence for gate in self), *designs]))
 
 
 @takes_arrays
@@ -199,6 +205,8 @@ def gate(
     passed: new is not worse than old by more than 0.08: estimate 0.4000 against 0.4000, difference +0.0000,
     95 % interval -0.0748 to +0.0200, p = 1 by sign flip; over 6 queries, rare large losses may not show: below 30, do
     not rely on a pass alone
+    signs flipped: the differences on 6 queries, each with its items, all 64 choices of signs; fixed: the 2 models;
+    exact if differences are jointly symmetric
     >>> gate(result, "tiny", "old").verdict
     'worse'
     """

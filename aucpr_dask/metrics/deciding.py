@@ -88,6 +88,8 @@ class Difference(Sentences):
         Of a and of b.
     level : float
         Of the interval.
+    design : str
+        What was sampled, and what is fixed.
     """
 
     difference: float
@@ -95,6 +97,7 @@ class Difference(Sentences):
     p_value: float
     average_precision: tuple[float, float]
     level: float
+    design: str = ""
 
     def __repr__(self) -> str:
         lower, upper = self.interval
@@ -102,10 +105,11 @@ class Difference(Sentences):
         better = "b" if self.difference > 0 else "a"
         verdict = f"{better} is better" if self.p_value <= alpha else "which of a and b is better cannot be told"
         a, b = self.average_precision
-        return (
+        said = (
             f"{verdict}: average precision {b:.3f} (b) against {a:.3f} (a), difference {self.difference:+.3f}, "
             f"{percent(self.level)} interval {lower:+.3f} to {upper:+.3f}, {p_value_in_words(self.p_value)}"
         )
+        return "\n".join(filter(None, [said, self.design]))
 
 
 def average_precision_difference(
@@ -152,7 +156,7 @@ def average_precision_difference(
     Returns
     -------
     Difference
-        With ``difference``, ``interval``, ``p_value``; its ``repr`` is a sentence.
+        With ``difference``, ``interval``, ``p_value`` and ``design``; its ``repr`` is a sentence, and the design.
 
     See Also
     --------
@@ -172,6 +176,7 @@ def average_precision_difference(
     >>> average_precision_difference(y, a, b)  # doctest: +NORMALIZE_WHITESPACE
     b is better: average precision 0.598 (b) against 0.460 (a), difference +0.138,
     95 % interval +0.054 to +0.226, p = 0.0015
+    sample: the items with their labels; fixed: the 2 models; approximate, from 10 positives on
     """
     scores = _scores(y_true, {"y_score_a": y_score_a, "y_score_b": y_score_b}, pos_label, sample_weight, groups)
     _refuse_few(scores["label"].values)
@@ -181,7 +186,9 @@ def average_precision_difference(
     versus = found.sel(model="y_score_b")
     lower, upper = map(float, versus["interval"])
     a, b = map(float, found["estimate"])
-    return Difference(float(versus["difference"]), (lower, upper), float(versus["p_value"]), (a, b), level)
+    return Difference(
+        float(versus["difference"]), (lower, upper), float(versus["p_value"]), (a, b), level, found.attrs["design"]
+    )
 
 
 def _refuse_few(label: NDArray[np.int8]) -> None:
