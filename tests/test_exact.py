@@ -14,7 +14,7 @@ import aucpr_dask as ap
 from aucpr_dask.kernels import Options, classes, evaluate_all_rows, evaluate_rows, first_calls, rankings, sorting
 from aucpr_dask.kernels import areas as areas_of_groups
 from aucpr_dask.kernels import options as of_kernels
-from aucpr_dask.kernels.influence import influence_rows, sums_of_products
+from aucpr_dask.kernels.first_calls import influence_rows, sums_of_products
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
 PADDING, UNJUDGED = -2, -1

@@ -20,7 +20,8 @@ from aucpr_dask import kernels
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
 from aucpr_dask.inference.covarying import covariance, standard_errors_of_differences
 from aucpr_dask.kernels import CODES
-from aucpr_dask.kernels.influence import PANEL, TILE, Influence, Units, influence_rows, sums_of_products
+from aucpr_dask.kernels.first_calls import PANEL, Influence, Units, influence_rows, sums_of_products
+from aucpr_dask.kernels.influence import TILE
 from aucpr_dask.kernels.options import (
     ACCELERATION,
     CUBES_FIXED,

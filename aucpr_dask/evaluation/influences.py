@@ -13,7 +13,7 @@ from aucpr_dask.schema.options import EvaluationOptions
 
 if TYPE_CHECKING:
     from aucpr_dask.kernels import Items, Options
-    from aucpr_dask.kernels.influence import Influence
+    from aucpr_dask.kernels.first_calls import Influence
 
 Floats = NDArray[np.float64]
 
@@ -105,7 +105,7 @@ def _ratio(total: Floats, part: Floats) -> Floats:
 
 def _influences(rows: Rows, items: Items, options: EvaluationOptions, estimator: str, *, is_fixed: bool) -> Influence:
     """Return the influences of items, or of clusters."""
-    from aucpr_dask.kernels.influence import Units, influence_rows
+    from aucpr_dask.kernels.first_calls import Units, influence_rows
 
     clusters, reading = items.cluster, rankings.reading_of(options)
     total, squares = _sums_of_weights(items, items.positive, options, clusters)

@@ -296,7 +296,7 @@ def _variance_of_differences(
 
 def products_of_pairs(left: Array, right: Array) -> NDArray[np.float64]:
     """Return the sums of products of every pair of rows: ``(..., a, 1, unit), (..., 1, b, unit) -> (..., a, b)``."""
-    from aucpr_dask.kernels.influence import sums_of_products
+    from aucpr_dask.kernels.first_calls import sums_of_products
 
     lead, n_left, n_right, n_units = left.shape[:-3], left.shape[-3], right.shape[-2], left.shape[-1]
     pairs = zip(left.reshape(-1, n_left, n_units), right.reshape(-1, n_right, n_units), strict=True)

@@ -1,12 +1,29 @@
 """Kernels: NumPy arrays in, NumPy arrays out. No labels, xarray or Dask.
 
-Importing this package imports numba, so the rest of the package does it only to compute.
+Numba is imported by the modules of compiled code only, which short work does without: by NumPy, in `first_calls`.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from aucpr_dask.kernels.first_calls import evaluate_rows
 from aucpr_dask.kernels.options import CODES, COLUMNS, Items, Options, Targets, code_of_extra, targets_of
-from aucpr_dask.kernels.rankings import evaluate_all_rows, evaluate_rows
-from aucpr_dask.kernels.resampling import accelerations, planned_bytes, replicate_rows
-from aucpr_dask.kernels.weighted import MOST_WEIGHTED, evaluate_weighted_rows
+
+if TYPE_CHECKING:
+    from aucpr_dask.kernels.rankings import evaluate_all_rows
+    from aucpr_dask.kernels.resampling import accelerations, planned_bytes, replicate_rows
+    from aucpr_dask.kernels.weighted import MOST_WEIGHTED, evaluate_weighted_rows
+
+_COMPILED = {
+    "MOST_WEIGHTED": "weighted",
+    "accelerations": "resampling",
+    "evaluate_all_rows": "rankings",
+    "evaluate_weighted_rows": "weighted",
+    "planned_bytes": "resampling",
+    "replicate_rows": "resampling",
+}
 
 __all__ = [
     "CODES",
@@ -24,3 +41,9 @@ __all__ = [
     "replicate_rows",
     "targets_of",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _COMPILED:
+        return getattr(importlib.import_module(f"{__name__}.{_COMPILED[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

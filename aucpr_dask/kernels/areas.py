@@ -14,7 +14,7 @@ from aucpr_dask.kernels import options as o
 from aucpr_dask.kernels import tie_groups as g
 from aucpr_dask.kernels.compiling import helper, kernel
 from aucpr_dask.kernels.facts import acceleration, fact_of, influence_moments, left_out_area, unseen_loss
-from aucpr_dask.kernels.options import F8, I8, row_of
+from aucpr_dask.kernels.signatures import F8, I8, OPTIONS_TYPE, row_of, rows_of
 
 WHOLE = 0.0, np.inf  # range of recalls, in positives; the compiler finds that nothing is clipped
 NEITHER = -1  # of four: the influences on average precision or Haldane's area, the class sizes fixed or random
@@ -171,7 +171,7 @@ def ranking_of(counts, n_given):
     return g.Ranking(classes, n_unseen, counts[4], counts[5], np.int64(counts[6]))
 
 
-FINISH = types.void(F8[:, :, ::1], row_of(I8), o.rows_of(F8), row_of(F8), o.OPTIONS_TYPE, row_of(I8), F8[:, ::1])
+FINISH = types.void(F8[:, :, ::1], row_of(I8), rows_of(F8), row_of(F8), OPTIONS_TYPE, row_of(I8), F8[:, ::1])
 
 
 def finish_all(finish):

@@ -14,7 +14,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from aucpr_dask.kernels.compiling import helper, kernel
-from aucpr_dask.kernels.options import F4, F8, I8, U1, U4, U8, row_of, rows_of
+from aucpr_dask.kernels.signatures import F4, F8, I8, U1, U4, U8, row_of, rows_of
 from aucpr_dask.kernels.sorting import ascending_bits, sign_and_all_bits
 from aucpr_dask.kernels.tie_groups import two_sum
 

@@ -12,7 +12,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from aucpr_dask.kernels.compiling import helper, kernel
-from aucpr_dask.kernels.options import F4, F8, I1, U4, row_of
+from aucpr_dask.kernels.signatures import F4, F8, I1, U4, row_of
 from aucpr_dask.kernels.sorting import ALL_BITS, SIGN, ascending_bits, move, to_places
 from aucpr_dask.kernels.tie_groups import POSITIVE, TieGroups, add_items
 

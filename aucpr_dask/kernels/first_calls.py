@@ -5,30 +5,61 @@ Sums run in the order of the kernels' loops: NumPy accumulates one term after th
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.kernels import options as o
-from aucpr_dask.kernels.compiling import needs_no_compiling
-from aucpr_dask.kernels.sorting import Floats
+
+if TYPE_CHECKING:
+    from aucpr_dask.kernels.sorting import Floats
 
 FINISHING = "areas.finish_common_rows"  # the kernel that every ranking here would need
+WITHOUT_NUMBA = 1 << 20  # items, with which NumPy spends about as long as numba takes to be imported
 MOST = 1 << 23  # items, with which NumPy spends about as long as kernels take to compile
 OF_A_CALL = 1 << 11  # items, as many as a short ranking costs
+PANEL = 256  # columns whose products are summed at a time
 
 Array = NDArray[np.float64]
+_PACKAGE = __name__.rpartition(".")[0]
 _n_done = 0  # items by NumPy in this process
 
 
 def is_first(kernel: str, work: int) -> bool:
-    """Return whether NumPy should do what a kernel would have to be compiled for, and count it."""
+    """Return whether NumPy should do what a kernel would be compiled for, or numba imported, and count it."""
     global _n_done
-    if _n_done + work > MOST or needs_no_compiling(kernel):
+    needs_numba = _n_done + work > WITHOUT_NUMBA or "numba" in sys.modules
+    if _n_done + work > MOST or (needs_numba and needs_no_compiling(kernel)):
         return False
     _n_done += work
     return True
+
+
+def needs_no_compiling(kernel: str) -> bool:
+    """Return whether a kernel is in this process, or was in the cache when first asked."""
+    compiling = importlib.import_module(f"{_PACKAGE}.compiling")
+    importlib.import_module(f"{_PACKAGE}.{kernel.rpartition('.')[0]}")
+    return bool(compiling.needs_no_compiling(kernel))
+
+
+def evaluate_rows(
+    score: Floats,
+    label: NDArray[np.int8],
+    label_row: NDArray[np.int64],
+    n_given: Array,
+    options: o.Options,
+    codes: NDArray[np.int64],
+) -> Array:
+    """Evaluate rankings as `rankings.evaluate_rows` does, the first ones by NumPy."""
+    asked = score, label, label_row, n_given, options, codes
+    if (of_first := by_numpy(*asked)) is not None:
+        return of_first
+    from aucpr_dask.kernels import rankings
+
+    return rankings.evaluate_rows(*asked)
 
 
 def by_numpy(
@@ -154,13 +185,83 @@ def _moments(
     return squares, cubes
 
 
+class Influence(NamedTuple):
+    """The influence of items on areas."""
+
+    values: Array  # (rows, items)
+    unseen: Array  # (rows,): that of one positive that is not an item
+    estimate: Array  # (rows,): the area
+    left_out: Array  # (rows,): it with each positive left out of its own recall; of Haldane's, the AP
+    unseen_loss: Array  # (rows,): what one more negative above all items would take from the area
+
+
+class Units(NamedTuple):
+    """The typical weights of one positive and of one negative of each ranking."""
+
+    positive: Array  # (rows,)
+    negative: Array
+
+
+class Case(NamedTuple):
+    """What the influences of one ranking depend on besides its items."""
+
+    n_unseen: float  # positives that are not items
+    positive_unit: float  # the typical weight of one positive
+    negative_unit: float
+    is_fixed: bool  # whether the total weights of the classes are
+    is_corrected: bool  # whether deviations from the mean of a class of n items are multiplied by sqrt(n / (n - 1))
+
+
+def influence_rows(
+    items: o.Items,
+    options: o.Options,
+    estimator: str = "average_precision",
+    recall_range: tuple[float, float] = (0.0, 1.0),
+    *,
+    units: Units | None = None,
+    prevalence_is_fixed: bool = False,
+    is_corrected: bool = False,
+) -> Influence:
+    """Compute the influence of every item on an area of each ranking, or on a part of it, ties in tie groups.
+
+    An item that is left out, or has no weight, has influence 0. `units` are 1 unless given, and matter to the last two
+    fields only. With `prevalence_is_fixed`, so are the total weights of the classes. With `is_corrected`, products of
+    two rows add up to a covariance, and all is NaN if a class has fewer than two items. All is NaN without positives.
+    """
+    n_rows = len(items.score)
+    values, facts = np.empty(items.score.shape), np.empty((n_rows, 4))
+    units = Units(np.ones(n_rows), np.ones(n_rows)) if units is None else units
+    design = prevalence_is_fixed or not np.isnan(options.prevalence), is_corrected
+    # Of these two, the derivatives are known in closed form; Haldane's area leaves out each positive itself.
+    is_known = estimator in ("average_precision", "haldane") and tuple(recall_range) == (0.0, 1.0)
+    leaves_out, target = estimator == "haldane", (o.CODES[estimator], *map(float, recall_range))
+    is_plain = is_known and not leaves_out and all(np.isin(one, (0.0, 1.0)).all() for one in items[1:3])
+    by_numpy = is_plain and is_first("influence.influence_row", items.score.size + OF_A_CALL * n_rows)
+    if not by_numpy:
+        from aucpr_dask.kernels.influence import area_influence_row, influence_row
+        from aucpr_dask.kernels.sorting import descending_places
+    for row, score in enumerate(items.score):
+        case = Case(items.unseen[row], units.positive[row], units.negative[row], *design)
+        descending = -score.astype(np.float64)
+        order = np.argsort(descending) if by_numpy else descending_places(score)
+        given = descending, order, *items.weights(row), options, case
+        if by_numpy:
+            with np.errstate(all="ignore"):
+                influence(*given, values[row], facts[row])
+        elif is_known:
+            influence_row(*given, leaves_out, values[row], facts[row])
+        else:
+            area_influence_row(*given, *target, values[row], facts[row])
+    return Influence(values, *facts.T)
+
+
 def influence(
     descending: Array,
     order: NDArray[np.int64],
     positive_weight: Array,
     negative_weight: Array,
     options: o.Options,
-    case: Any,
+    case: Case,
     values: Array,
     facts: Array,
 ) -> None:
@@ -217,11 +318,22 @@ def influence(
     values[order[n_placed:n_counted]] = (of_positives * missed + of_negatives * behind)[n_placed:n_counted]
 
 
-def products(left: Array, right: Array, panel: int) -> Array:
+def products(left: Array, right: Array) -> Array:
     """Return the sums of `influence.add_products`, panel by panel."""
-    starts = range(0, left.shape[1], panel)
+    starts = range(0, left.shape[1], PANEL)
     sums = np.zeros((len(left), len(right)))
     for i, j in np.ndindex(*sums.shape):
         terms = left[i] * right[j]
-        sums[i, j] = _sum(np.array([np.cumsum(terms[start : start + panel])[-1] for start in starts]))
+        sums[i, j] = _sum(np.array([np.cumsum(terms[start : start + PANEL])[-1] for start in starts]))
     return sums
+
+
+def sums_of_products(left: Array, right: Array) -> Array:
+    """Return ``left @ right.T``; unlike a library's, a sum is bit-for-bit independent of the other rows."""
+    if is_first("influence.add_products", left.size * len(right) // 8):
+        return products(left, right)
+    from aucpr_dask.kernels.influence import add_products
+
+    out = np.zeros((len(left), len(right)))
+    add_products(left, right, out)
+    return out

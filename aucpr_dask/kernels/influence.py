@@ -24,85 +24,19 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from aucpr_dask.kernels import first_calls
 from aucpr_dask.kernels import options as o
 from aucpr_dask.kernels.compiling import helper, kernel
 from aucpr_dask.kernels.facts import Gradient, centre_of, design_of, left_out_area, stretch, unseen_loss
+from aucpr_dask.kernels.first_calls import PANEL, Case
 from aucpr_dask.kernels.interpolation import clipped_step
-from aucpr_dask.kernels.options import F8, I8, OPTIONS_TYPE, Array, Indices, Items, Options, row_of
+from aucpr_dask.kernels.options import Array, Indices, Items, Options
+from aucpr_dask.kernels.signatures import F8, I8, OPTIONS_TYPE, row_of
 from aucpr_dask.kernels.sorting import Floats, descending_places
 from aucpr_dask.kernels.tie_groups import TieGroups, scale_to, two_sum
 
-PANEL, TILE, STEP = 256, 64, 4  # columns summed at a time, adjacent rows, columns per step
-
-
-class Influence(NamedTuple):
-    """The influence of items on areas."""
-
-    values: Array  # (rows, items)
-    unseen: Array  # (rows,): that of one positive that is not an item
-    estimate: Array  # (rows,): the area
-    left_out: Array  # (rows,): it with each positive left out of its own recall; of Haldane's, the AP
-    unseen_loss: Array  # (rows,): what one more negative above all items would take from the area
-
-
-class Units(NamedTuple):
-    """The typical weights of one positive and of one negative of each ranking."""
-
-    positive: Array  # (rows,)
-    negative: Array
-
-
-class Case(NamedTuple):
-    """What the influences of one ranking depend on besides its items."""
-
-    n_unseen: float  # positives that are not items
-    positive_unit: float  # the typical weight of one positive
-    negative_unit: float
-    is_fixed: bool  # whether the total weights of the classes are
-    is_corrected: bool  # whether deviations from the mean of a class of n items are multiplied by sqrt(n / (n - 1))
-
+TILE, STEP = 64, 4  # adjacent rows, columns per step
 
 CASE = types.NamedTuple((F8, F8, F8, types.boolean, types.boolean), Case)
-
-
-def influence_rows(
-    items: Items,
-    options: Options,
-    estimator: str = "average_precision",
-    recall_range: tuple[float, float] = (0.0, 1.0),
-    *,
-    units: Units | None = None,
-    prevalence_is_fixed: bool = False,
-    is_corrected: bool = False,
-) -> Influence:
-    """Compute the influence of every item on an area of each ranking, or on a part of it, ties in tie groups.
-
-    An item that is left out, or has no weight, has influence 0. `units` are 1 unless given, and matter to the last two
-    fields only. With `prevalence_is_fixed`, so are the total weights of the classes. With `is_corrected`, products of
-    two rows add up to a covariance, and all is NaN if a class has fewer than two items. All is NaN without positives.
-    """
-    n_rows = len(items.score)
-    values, facts = np.empty(items.score.shape), np.empty((n_rows, 4))
-    units = Units(np.ones(n_rows), np.ones(n_rows)) if units is None else units
-    design = prevalence_is_fixed or not np.isnan(options.prevalence), is_corrected
-    # Of these two, the derivatives are known in closed form; Haldane's area leaves out each positive itself.
-    is_known = estimator in ("average_precision", "haldane") and tuple(recall_range) == (0.0, 1.0)
-    leaves_out, target = estimator == "haldane", (o.CODES[estimator], *map(float, recall_range))
-    is_plain = is_known and not leaves_out and all(np.isin(one, (0.0, 1.0)).all() for one in items[1:3])
-    work = items.score.size + first_calls.OF_A_CALL * n_rows
-    is_first = is_plain and first_calls.is_first("influence.influence_row", work)
-    for row, score in enumerate(items.score):
-        case = Case(items.unseen[row], units.positive[row], units.negative[row], *design)
-        given = -score.astype(np.float64), descending_places(score), *items.weights(row), options, case
-        if is_first:
-            with np.errstate(all="ignore"):
-                first_calls.influence(*given, values[row], facts[row])
-        elif is_known:
-            influence_row(*given, leaves_out, values[row], facts[row])
-        else:
-            area_influence_row(*given, *target, values[row], facts[row])
-    return Influence(values, *facts.T)
 
 
 def weighted_haldane(
@@ -113,15 +47,6 @@ def weighted_haldane(
     order = np.argsort(descending, kind="stable")  # NaN last; ties are added up in one order whatever else is there
     weighted_haldane_row(descending, order, positive_weight, negative_weight, options, *recall_range[:2], out)
     return float(out[0])
-
-
-def sums_of_products(left: Array, right: Array) -> Array:
-    """Return ``left @ right.T``; unlike a library's, a sum is bit-for-bit independent of the other rows."""
-    if first_calls.is_first("influence.add_products", left.size * len(right) // 8):
-        return first_calls.products(left, right, PANEL)
-    out = np.zeros((len(left), len(right)))
-    add_products(left, right, out)
-    return out
 
 
 def leave_out_clusters(items: Items, cluster: Indices, options: Options) -> tuple[Array, Array]:

@@ -1,7 +1,4 @@
-"""What a call of kernels asks for: numbers by their codes, and what labels, missing scores and ties mean.
-
-Also the types that kernels are compiled for.
-"""
+"""What a call of kernels asks for: numbers by their codes, and what labels, missing scores and ties mean."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
@@ -182,23 +178,3 @@ def targets_of(codes: Sequence[int], parameters: Sequence[float], recall_range: 
     for array in arrays:
         array.setflags(write=False)  # the type that kernels are compiled for
     return Targets(*arrays)
-
-
-I1, I4, I8, U1, U4, U8 = types.int8, types.int32, types.int64, types.uint8, types.uint32, types.uint64
-F4, F8 = types.float32, types.float64
-FLOATS = (F4, F8)
-
-
-def row_of(real: Any) -> Any:
-    """Return the type of a contiguous read-only row."""
-    return types.Array(real, 1, "C", readonly=True)
-
-
-def rows_of(real: Any) -> Any:
-    """Return the type of contiguous read-only rows."""
-    return types.Array(real, 2, "C", readonly=True)
-
-
-OPTIONS_TYPE = types.NamedTuple((I8, I8, I8, I8, F8), Options)
-TARGETS_TYPE = types.NamedTuple((row_of(I8), row_of(F8), row_of(F8)), Targets)
-OF_ITEMS = row_of(I1), row_of(F8), row_of(F8)  # the classes of weighted items, and their weights in each

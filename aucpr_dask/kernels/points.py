@@ -12,7 +12,7 @@ from aucpr_dask.kernels.classes import count_distinct
 from aucpr_dask.kernels.compiling import helper, kernel
 from aucpr_dask.kernels.facts import fact_of
 from aucpr_dask.kernels.interpolation import Moments, Points
-from aucpr_dask.kernels.options import F8, OPTIONS_TYPE, TARGETS_TYPE
+from aucpr_dask.kernels.signatures import F8, OPTIONS_TYPE, TARGETS_TYPE
 from aucpr_dask.kernels.tie_groups import TieGroups, scale_to, two_sum
 
 

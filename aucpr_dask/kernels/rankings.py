@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from aucpr_dask.kernels import classes, points, sorting
 from aucpr_dask.kernels.areas import COUNTS, finish_rows
 from aucpr_dask.kernels.compiling import needs_no_compiling
-from aucpr_dask.kernels.first_calls import by_numpy
 from aucpr_dask.kernels.options import N_COLUMNS, Options, Targets
 from aucpr_dask.kernels.sorting import Floats
 
@@ -39,8 +38,6 @@ def evaluate_rows(
     `score` (rows, items) is float32 or float64, and row i has the labels ``label[label_row[i]]``, int8. `n_given`
     (rows,) is the number of all positives, or NaN for those among the items. The numbers need tie groups only.
     """
-    if (of_first := by_numpy(score, label, label_row, n_given, options, codes)) is not None:
-        return of_first
     n_rows, n_items = score.shape
     out = np.full((n_rows, codes.size + N_COLUMNS), np.nan)
     if n_items > SHORT:

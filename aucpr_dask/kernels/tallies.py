@@ -19,20 +19,9 @@ from aucpr_dask.kernels.areas import COUNTS, finish
 from aucpr_dask.kernels.classes import split_rows
 from aucpr_dask.kernels.compiling import helper, kernel
 from aucpr_dask.kernels.interpolation import Moments, Points
-from aucpr_dask.kernels.options import (
-    F8,
-    FLOATS,
-    I8,
-    OPTIONS_TYPE,
-    TARGETS_TYPE,
-    U4,
-    U8,
-    Array,
-    Options,
-    Targets,
-    row_of,
-)
+from aucpr_dask.kernels.options import Array, Options, Targets
 from aucpr_dask.kernels.points import Curve, finish_curve
+from aucpr_dask.kernels.signatures import F8, FLOATS, I8, OPTIONS_TYPE, TARGETS_TYPE, U4, U8, row_of
 from aucpr_dask.kernels.sorting import Floats
 
 Counts = NDArray[Any]  # whole numbers from 0, of any unsigned type

@@ -23,7 +23,8 @@ from aucpr_dask.kernels.areas import COUNTS, finish_rows, ranking_of
 from aucpr_dask.kernels.compiling import helper, kernel
 from aucpr_dask.kernels.influence import weighted_haldane
 from aucpr_dask.kernels.interpolation import Moments, Points
-from aucpr_dask.kernels.options import F4, F8, FLOATS, I8, OF_ITEMS, U8, Options, Targets, row_of
+from aucpr_dask.kernels.options import Options, Targets
+from aucpr_dask.kernels.signatures import F4, F8, FLOATS, I8, OF_ITEMS, OPTIONS_TYPE, TARGETS_TYPE, U8, row_of
 from aucpr_dask.kernels.sorting import ALL_BITS, SIGN, Floats, ascending_bits
 from aucpr_dask.kernels.tie_groups import NEGATIVE, POSITIVE
 
@@ -356,7 +357,7 @@ def groups_in_gaps(positive, gain, score, classes, positive_weight, negative_wei
 @kernel(
     types.void(
         *(row_of(U8), row_of(F8), row_of(F8), row_of(F8), F8[:, ::1], F8[::1]),
-        *(o.OPTIONS_TYPE, o.TARGETS_TYPE, F8[::1]),
+        *(OPTIONS_TYPE, TARGETS_TYPE, F8[::1]),
     )
 )
 def all_points_keys(keys, score, positive_weight, negative_weight, space, counts, options, targets, out):
