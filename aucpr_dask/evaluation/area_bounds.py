@@ -9,11 +9,11 @@ from typing import Any, Unpack
 import dask.array as da
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
 from aucpr_dask.errors import bad_argument
 from aucpr_dask.evaluation import api, chunk_passes, mapping, rankings, request
 from aucpr_dask.evaluation.in_chunks import fits_in_one_place, map_items, reduce_items
+from aucpr_dask.evaluation.rankings import Floats
 from aucpr_dask.schema.checks import real
 from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
 from aucpr_dask.schema.terms import BOUND, BOUNDS, ITEM
@@ -107,9 +107,7 @@ def _bounds_of(prepared: request.Prepared, tolerance: float) -> Any:
     return bounds.assign_coords({BOUND: np.array(BOUNDS, dtype=object)})
 
 
-def _bound_all(
-    *arrays: Any, roles: tuple[str, ...], options: EvaluationOptions, tolerance: float
-) -> NDArray[np.float64]:
+def _bound_all(*arrays: Any, roles: tuple[str, ...], options: EvaluationOptions, tolerance: float) -> Floats:
     """Bound one ranking after another."""
     named = dict(zip(roles, arrays, strict=True))
     lead = rankings.Rows(named).lead

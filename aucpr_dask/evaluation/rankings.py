@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from aucpr_dask.kernels import Items, Options, Targets
 
 Array = NDArray[Any]
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 FEW_POSITIVES = 20
 HEAVY_TIES = 0.1
@@ -93,9 +96,7 @@ def evaluate_rankings(
     return finished(out, rows, options, facts)
 
 
-def finished(
-    out: NDArray[np.float64], rows: Rows, options: EvaluationOptions, facts: tuple[str, ...] = ()
-) -> Evaluated:
+def finished(out: Floats, rows: Rows, options: EvaluationOptions, facts: tuple[str, ...] = ()) -> Evaluated:
     """Check what kernels know of the rows, and name all that they return: the one place that knows their columns."""
     from aucpr_dask import kernels
 
@@ -142,11 +143,7 @@ def reading_of(options: EvaluationOptions) -> Options:
 
 
 def targets_of(
-    options: EvaluationOptions,
-    facts: tuple[str, ...] = (),
-    *,
-    is_fixed: bool = True,
-    of: tuple[str, ...] | None = None,
+    options: EvaluationOptions, facts: tuple[str, ...] = (), *, is_fixed: bool = True, of: tuple[str, ...] | None = None
 ) -> Targets:
     """Return what kernels compute: estimators by code and parameter, then facts; and the range of recall.
 
@@ -174,13 +171,8 @@ def negative_scale(prevalence: float | None, n_positive: float, n_negative: floa
 
 
 def _evaluate_hard(
-    score: Array,
-    label: Array,
-    label_row: NDArray[np.int64],
-    n_given: NDArray[np.float64],
-    reading: Options,
-    targets: Targets,
-) -> NDArray[np.float64]:
+    score: Array, label: Array, label_row: Indices, n_given: Floats, reading: Options, targets: Targets
+) -> Floats:
     """Sort only the positives if the estimators need no more than their tie groups."""
     from aucpr_dask import kernels
 
@@ -191,7 +183,7 @@ def _evaluate_hard(
 
 def _evaluate_weighted(
     rows: Rows, named: dict[str, Array], options: EvaluationOptions, reading: Options, targets: Targets
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """Evaluate items with weights, and return the unit of each ranking's weights; a soft label is in both classes."""
     from aucpr_dask import kernels
 
@@ -216,7 +208,7 @@ def _evaluate_weighted(
     return out, unit[weight_row]
 
 
-def memberships(label: Array, options: EvaluationOptions) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def memberships(label: Array, options: EvaluationOptions) -> tuple[Mask, Mask]:
     """Return which labels belong to items, and which to positives."""
     return label >= (0 if options.unjudged == "drop" else -1), label >= (options.positive_from or 1)
 
@@ -249,14 +241,14 @@ class Rows:
         shape = (math.prod(self.lead), array.shape[-1])
         return np.ascontiguousarray(np.broadcast_to(array, (*self.lead, array.shape[-1])).reshape(shape))
 
-    def distinct(self, array: Array) -> tuple[Array, NDArray[np.int64]]:
+    def distinct(self, array: Array) -> tuple[Array, Indices]:
         """Return the distinct rows of an array, and the number of each ranking's row."""
         own = array.shape[:-1]
         index = np.arange(np.prod(own, dtype=np.int64), dtype=np.int64).reshape(own)
         flat = np.ascontiguousarray(array.reshape(index.size, array.shape[-1]))
         return flat, np.ascontiguousarray(np.broadcast_to(index, self.lead).ravel())
 
-    def scalar(self, array: Array) -> NDArray[np.float64]:
+    def scalar(self, array: Array) -> Floats:
         """Return one number for each ranking."""
         return self.broadcast(array).astype(np.float64)
 
@@ -264,7 +256,7 @@ class Rows:
         """Return one element for each ranking, of the array's type."""
         return np.ascontiguousarray(np.broadcast_to(array, self.lead).ravel())
 
-    def describe(self, which: NDArray[np.bool_], counts: NDArray[np.float64]) -> str:
+    def describe(self, which: Mask, counts: Floats) -> str:
         """Name the chosen rankings, with a count for each."""
         rows = np.flatnonzero(which)
         parts = []
@@ -280,7 +272,7 @@ class Rows:
 
 def class_weights(
     rows: Rows, named: dict[str, Array], options: EvaluationOptions
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats, Indices, Floats]:
     """Return the weights of each item as a positive and as a negative (0 and 1 without weights), by distinct row.
 
     Also return, for each ranking, its row; and for each row, the unit that its weights are multiples of.
@@ -302,13 +294,11 @@ def class_weights(
     return positive, negative, weight_row, unit
 
 
-def unseen_positives(
-    rows: Rows, named: dict[str, Array], positive: NDArray[np.float64], class_row: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def unseen_positives(rows: Rows, named: dict[str, Array], positive: Floats, class_row: Indices) -> Floats:
     """Return the number of positives of each ranking that are not items."""
     if "n_positive" not in named:
         return np.zeros(class_row.size)
-    unseen: NDArray[np.float64] = rows.scalar(named["n_positive"]) - positive.sum(axis=1)[class_row]
+    unseen: Floats = rows.scalar(named["n_positive"]) - positive.sum(axis=1)[class_row]
     return unseen
 
 
@@ -326,7 +316,7 @@ def items_of(named: dict[str, Array], options: EvaluationOptions) -> tuple[Rows,
     return rows, kernels.Items(score, positive, negative, row, unseen_positives(rows, named, positive, row), cluster)
 
 
-def refuse_unseen(rows: Rows, unseen: NDArray[np.float64]) -> None:
+def refuse_unseen(rows: Rows, unseen: Floats) -> None:
     """Raise if there are positives that are not items, and items are drawn by clusters."""
     if unseen.any():
         what, where = "positives that are not items belong to no cluster", "variables 'n_positive' and 'cluster'"
@@ -349,7 +339,7 @@ def _are_safe(weight: Array, share: float) -> bool:
     return bool(smallest >= max(least, weight.shape[-1] * largest * share))
 
 
-def _refuse_lost(weights: Mapping[str, NDArray[np.float64]], share: float) -> None:
+def _refuse_lost(weights: Mapping[str, Floats], share: float) -> None:
     """Raise if a sum of the weights of a class, by row, would not change by the smallest of them."""
     for name, of_class in weights.items():
         total, least = of_class.sum(axis=-1), of_class.min(axis=-1, initial=np.inf, where=of_class > 0)
@@ -360,9 +350,7 @@ def _refuse_lost(weights: Mapping[str, NDArray[np.float64]], share: float) -> No
             raise InvalidInputError(what, "the weights", received, allowed, "set weights that do not matter to 0")
 
 
-def _in_safe_units(
-    positive: NDArray[np.float64], negative: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _in_safe_units(positive: Floats, negative: Floats) -> tuple[Floats, Floats, Floats]:
     """Return class weights and, for each row, their unit: 1, or the power of 2 that brings the largest into range."""
     of_positives, of_negatives = positive.max(axis=-1, initial=0.0), negative.max(axis=-1, initial=0.0)
     largest, smaller = np.maximum(of_positives, of_negatives), np.minimum(of_positives, of_negatives)
@@ -387,20 +375,20 @@ def check_all_weights(named: dict[str, Array]) -> None:
             checks.check_weights(named[name], name)
 
 
-def _order_matters(out: NDArray[np.float64], targets: Targets, missing: str) -> NDArray[np.bool_]:
+def _order_matters(out: Floats, targets: Targets, missing: str) -> Mask:
     """Return the rankings in which another order of tied items could change an estimate."""
     from aucpr_dask import kernels
 
     if not targets.are_by_groups:  # mean and median precision at a recall depend on ties among negatives too
         return np.ones(len(out), dtype=np.bool_)
     facts = dict(zip(kernels.COLUMNS, out[:, targets.codes.size :].T, strict=True))
-    matters: NDArray[np.bool_] = facts["ties_matter"] > 0
+    matters: Mask = facts["ties_matter"] > 0
     if missing == "last":
         matters |= facts["n_missing"] > 1
     return matters
 
 
-def check_rows(facts: dict[str, NDArray[np.float64]], rows: Rows, options: EvaluationOptions) -> None:
+def check_rows(facts: dict[str, Floats], rows: Rows, options: EvaluationOptions) -> None:
     """Raise if scores are missing that must not be, or `n_positive` is less than the number of positive items."""
     missing = facts["n_missing"]
     if options.missing == "raise" and missing.any():
@@ -421,7 +409,7 @@ def missing_scores(where: str, rankings: str) -> MissingScoresError:
     return MissingScoresError("missing scores (NaN)", where, received, allowed, remedy)
 
 
-def _flags(facts: dict[str, NDArray[np.float64]]) -> NDArray[np.int32]:
+def _flags(facts: dict[str, Floats]) -> NDArray[np.int32]:
     n, m, ranked = facts["n_positive"], facts["n_negative"], facts["n_ranked"]
     # Standard error of the ROC area when the ranking is random (Mann and Whitney).
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -443,9 +431,7 @@ def _flags(facts: dict[str, NDArray[np.float64]]) -> NDArray[np.int32]:
     return flags
 
 
-def evaluate_intervals(
-    estimate: Array, n_positive: Array, *, methods: tuple[str, ...], level: float
-) -> NDArray[np.float64]:
+def evaluate_intervals(estimate: Array, n_positive: Array, *, methods: tuple[str, ...], level: float) -> Floats:
     """Return the bounds of formula intervals, shape (..., methods, 2)."""
     from aucpr_dask.kernels.intervals import formula_bounds
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aucpr_dask.evaluation import rankings
-from aucpr_dask.evaluation.rankings import Array, Rows
+from aucpr_dask.evaluation.rankings import Array, Floats, Indices, Rows
 from aucpr_dask.schema.options import EvaluationOptions
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def replicate_rankings(
     *,
     bayesian: bool = False,
     with_errors: bool = False,
-) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+) -> tuple[Floats, Floats | None]:
     """Evaluate resamples of every ranking of a block; another role is ``key`` (uint64: of the resamples of a ranking).
 
     Return replicates (..., estimator, resample) and, if asked for, their standard errors, which are NaN of estimators
@@ -43,7 +42,7 @@ def replicate_rankings(
     drawn = rows.broadcast(named["key"]), rankings.reading_of(options), targets, options.resampling.n_resamples
     replicates = kernels.replicate_rows(items, *drawn, bayesian, is_fixed, draws_all=sampling.has_classes)
     _count_as_estimates(replicates, items, rows.full(named["score"]), options)
-    shaped: NDArray[np.float64] = replicates.reshape(*rows.lead, targets.codes.size, replicates.shape[-1])
+    shaped: Floats = replicates.reshape(*rows.lead, targets.codes.size, replicates.shape[-1])
     n = len(options.estimators)
     if not with_errors:
         return shaped, None
@@ -52,9 +51,7 @@ def replicate_rankings(
     return shaped[..., :n, :], errors
 
 
-def _count_as_estimates(
-    replicates: NDArray[np.float64], items: Items, score: Array, options: EvaluationOptions
-) -> None:
+def _count_as_estimates(replicates: Floats, items: Items, score: Array, options: EvaluationOptions) -> None:
     """Let replicates (ranking, quantity, resample) count as 0, or not at all, where the estimates do."""
     if options.no_positives == "zero":
         n_positive = (items.positive > 0).sum(axis=1)[items.row] + items.unseen
@@ -64,9 +61,7 @@ def _count_as_estimates(
         replicates[~(is_item & ~np.isnan(score)).any(axis=1)] = np.nan
 
 
-def estimate_accelerations(
-    rows: Rows, items: Items, options: EvaluationOptions, *, is_stratified: bool
-) -> NDArray[np.float64]:
+def estimate_accelerations(rows: Rows, items: Items, options: EvaluationOptions, *, is_stratified: bool) -> Floats:
     """Compute the acceleration of every estimator from its exact jackknife: an array (..., estimator)."""
     from aucpr_dask import kernels
 
@@ -77,7 +72,7 @@ def estimate_accelerations(
     return values.reshape(*rows.lead, targets.codes.size)
 
 
-def evaluate_folds(named: dict[str, Array], options: EvaluationOptions, *, n_folds: int) -> NDArray[np.float64]:
+def evaluate_folds(named: dict[str, Array], options: EvaluationOptions, *, n_folds: int) -> Floats:
     """Evaluate every fold of every ranking of a block: an array (..., estimator, fold).
 
     Another role is ``fold`` (integers from 0, on the item axis) or ``key`` (uint64: of stratified folds).
@@ -99,9 +94,7 @@ def evaluate_folds(named: dict[str, Array], options: EvaluationOptions, *, n_fol
 LEFT_OUT = (("label", -2), ("positive_weight", 0.0), ("negative_weight", 0.0))
 
 
-def stratified_folds(
-    named: dict[str, Array], key: Array | None, options: EvaluationOptions, n_folds: int
-) -> NDArray[np.int64]:
+def stratified_folds(named: dict[str, Array], key: Array | None, options: EvaluationOptions, n_folds: int) -> Indices:
     """Deal the items of each class to folds in random order, so that their sizes differ by at most one."""
     if "label" in named:
         is_item, is_positive = rankings.memberships(named["label"], options)

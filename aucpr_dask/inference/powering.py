@@ -16,19 +16,17 @@ from aucpr_dask.inference import covarying, designs, grouped, pairs, questions
 from aucpr_dask.inference.comparing import BASELINE, Baseline, positions, with_one_baseline
 from aucpr_dask.inference.grids import Quantity, placed
 from aucpr_dask.inference.methods import Influence, Method, Pairs, SignFlips
-from aucpr_dask.inference.paired_samples import PairedSample, annotate, paired_sample
+from aucpr_dask.inference.paired_samples import PairedSample, annotate
 from aucpr_dask.inference.units import Floats, Indices
 from aucpr_dask.schema.checks import fraction, margin
-from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.terms import MODEL, Scores, percent
 
 POWER = 0.8  # with which differences are to be shown, unless another is asked for
 MOST_NEEDED = 2.0**31  # units or positives; more count as infinitely many
 AS_NORMAL = 1e6  # degrees of freedom
 ENOUGH_UNITS, ENOUGH_POSITIVES = 30, 50  # from which a stated power of 80 % is within 2 points of that of simulations
-QUANTITIES = dict.fromkeys(("detectable", "detectable_family"), Quantity(0.0)) | dict.fromkeys(
-    ("power", "power_family", "n_needed", "n_needed_family"), Quantity(math.nan)
-)
+QUANTITIES = dict.fromkeys(("detectable", "detectable_family"), Quantity(0.0))
+QUANTITIES |= dict.fromkeys(("power", "power_family", "n_needed", "n_needed_family"), Quantity(math.nan))
 
 
 @dataclass(frozen=True)
@@ -194,15 +192,8 @@ def reaches(sample: PairedSample, first: Indices, second: Indices) -> tuple[Pair
     return family, single, replace(single, reach=joint, alpha=(1 - level) / max(1, half.size))
 
 
-def pair_reaches(
-    node: xr.Dataset, dim: str | None, question: ComparisonOptions
-) -> tuple[PairedSample, Pairs, Reach, Reach]:
-    """Return the same for all pairs of models, or for those with the baselines, and what was prepared for it."""
-    sample = paired_sample(node, dim, question)
-    return sample, *_reaches_of_family(sample)
-
-
 def _reaches_of_family(sample: PairedSample) -> tuple[Pairs, Reach, Reach]:
+    """Return the same for all pairs of models, or for those with the baselines."""
     n_models, baseline = len(sample.estimates.models), sample.question.baseline
     if baseline is None:
         return reaches(sample, *pairs.all_pairs(n_models))

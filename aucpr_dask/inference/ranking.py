@@ -5,8 +5,7 @@ A larger estimate is better, unless less of the measure is; the best model has r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -105,7 +104,7 @@ def ranks_of(sample: paired_samples.PairedSample) -> xr.Dataset:
 
     replicates = _replicates(sample)
     if isinstance(sample.method, SignFlips | Influence):
-        sets = _sets_of_intervals(sample.method, sample.question.level)
+        sets = rank_sets(sample.method.spread, sample.question.level, sample.method)
     else:
         sets = rank_sets(replicates, sample.question.level)
     probability_best, expected_rank = rank_distribution(replicates)
@@ -153,61 +152,45 @@ class RankSets:
     groups: Indices  # (G, 2): first and last place in `order` of each maximal run of indistinguishable models
 
 
-def rank_sets(sample: JointReplicates, level: float = 0.95) -> RankSets:
+def rank_sets(sample: JointReplicates, level: float = 0.95, intervals: SignFlips | Influence | None = None) -> RankSets:
     """Compute confidence sets for ranks from two-sided max-T intervals of the differences of all pairs.
 
     Model k is shown to be better than j if theta_k - theta_j > q s_jk, with s_jk the standard deviation of the
     replicates of the difference. The best possible rank is 1 plus the number of models shown to be better, the worst is
     M less the number shown to be worse. For simultaneous sets and groups, q is the quantile at `level` of the largest
     statistic over all pairs; for the marginal set of model j, over the pairs with j (Mogstad et al. 2024,
-    doi:10.1093/restud/rdad006).
+    doi:10.1093/restud/rdad006). With `intervals`, errors and reach are those of the method's own intervals.
 
-    Memory holds two arrays of 8 M R bytes in addition to the replicates, and 4 M**2 bytes of errors; time grows as R
+    Memory holds two arrays of 8 M R bytes in addition to the replicates, and a few of 8 M**2 bytes; time grows as R
     M**2, about two seconds on one core for each million pairs and thousand replicates.
     """
     n_models, n_replicates = sample.centred.shape
     place = families.order_statistic(n_replicates, level, sample.complete)
     order = _best_first(sample)
-    error, maximum = _errors_and_maxima(sample.of_models(order))
-    marginal_quantile = np.empty(n_models)
-    marginal_quantile[order] = np.partition(maximum, place, axis=1)[:, place]
-    quantile = float(np.partition(maximum.max(axis=0, initial=0), place)[place])
+    spread, maximum = _errors_and_maxima(sample.of_models(order))
+    of_model = np.empty(n_models)
+    of_model[order] = np.partition(maximum, place, axis=1)[:, place]
+    of_all = np.partition(maximum.max(axis=0, initial=0), place)[[place]]
 
-    simultaneous, first_different = _sets(sample, order, error, np.full(n_models, quantile))
-    marginal, _ = _sets(sample, order, error, marginal_quantile)
-    return RankSets(
-        marginal=marginal,
-        simultaneous=simultaneous,
-        marginal_quantile=marginal_quantile,
-        quantile=quantile,
-        order=order,
-        groups=indistinguishable_groups(first_different),
-    )
-
-
-def _sets_of_intervals(method: SignFlips | Influence, level: float) -> RankSets:
-    """Compute confidence sets for ranks from the method's own intervals."""
-    sets = rank_sets(method.spread, level)
-    n_models = len(method.estimate)
-    first, second = pairs.all_pairs(n_models)
-    error: Floats = np.zeros((n_models, n_models))
-    error[first, second] = error[second, first] = method.errors(first, second)
-    difference = np.subtract.outer(method.estimate, method.estimate)
+    first, second = (order[places] for places in pairs.all_pairs(n_models))
+    own = spread if intervals is None else intervals.errors(first, second)
+    error, difference = np.zeros((2, n_models, n_models))
+    error[first, second] = error[second, first] = own
+    difference[first, second] = families.differences(sample, first, second, own)
+    difference[second, first] = -difference[first, second]
 
     def reach(quantile: Floats) -> Floats:
-        return pairs.half_widths(difference, error, method.reach(quantile))
+        return pairs.half_widths(difference, error, quantile if intervals is None else intervals.reach(quantile))
 
-    def rank_intervals(quantile: Floats) -> Indices:
-        return ranks_from_intervals(difference - reach(quantile), difference + reach(quantile))
-
-    quantile = np.array([sets.quantile])
-    shown = (difference > reach(quantile))[np.ix_(sets.order, sets.order)]
+    marginal, simultaneous = reach(of_model[:, None]), reach(of_all)
+    shown = (difference > simultaneous)[np.ix_(order, order)]
     first_different = np.where(shown.any(axis=1), shown.argmax(axis=1), n_models)
-    return replace(
-        sets,
-        marginal=rank_intervals(sets.marginal_quantile[:, None]),
-        simultaneous=rank_intervals(quantile),
-        quantile=float(method.reach(quantile)[0]),
+    return RankSets(
+        marginal=ranks_from_intervals(difference - marginal, difference + marginal),
+        simultaneous=ranks_from_intervals(difference - simultaneous, difference + simultaneous),
+        marginal_quantile=of_model,
+        quantile=float((of_all if intervals is None else intervals.reach(of_all))[0]),
+        order=order,
         groups=indistinguishable_groups(first_different),
     )
 
@@ -279,28 +262,3 @@ def _errors_and_maxima(sample: JointReplicates) -> tuple[Floats, Floats]:
 def _place_of_row(j: int, n_models: int) -> int:
     """Place of pair (j, k) among all pairs first < second, row by row, less k."""
     return j * n_models - (j + 1) * (j + 2) // 2
-
-
-def _rows(sample: JointReplicates, order: Indices, error: Floats) -> Iterator[tuple[int, Indices, Floats, Floats]]:
-    """Yield each place, the models below it, their differences from its model, and the errors of these."""
-    n_models = order.size
-    for place, model in enumerate(order[:-1]):
-        below = order[place + 1 :]
-        start = _place_of_row(place, n_models) + place + 1
-        spread = error[start : start + below.size]
-        yield place, below, families.differences(sample, np.full(below.size, model), below, spread), spread
-
-
-def _sets(sample: JointReplicates, order: Indices, error: Floats, quantile: Floats) -> tuple[Indices, Indices]:
-    """Rank sets, each model with its own quantile, and each place's first later place whose model it is better than."""
-    n_models = order.size
-    better, worse = np.zeros((2, n_models), np.int64)
-    first_different = np.full(n_models, n_models)
-    for place, below, difference, spread in _rows(sample, order, error):
-        above = order[place]
-        beaten = difference > quantile[above] * spread
-        worse[above] = np.count_nonzero(beaten)
-        better[below] += difference > quantile[below] * spread
-        if beaten.any():
-            first_different[place] = place + 1 + int(np.argmax(beaten))
-    return np.stack([1 + better, n_models - worse], axis=1), first_different

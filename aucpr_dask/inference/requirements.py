@@ -12,6 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, few
+from aucpr_dask.evaluation.alignment import where_of
 from aucpr_dask.evaluation.arrays import refuse_plain
 from aucpr_dask.inference.designs import BOTH, COMPARED, CORRECTED, ITEMS, UNITS, are_values, estimators_of, unit_names
 from aucpr_dask.inference.samples import DATASET
@@ -74,11 +75,11 @@ def require_results(data: Scores) -> None:
     for path, node in nodes_of(data):
         if "score" in node and "estimate" not in node:
             what, remedy = "these are scores, and a result is needed", "evaluate them first: ap.evaluate(scores)"
-            where = _data_set(path) or "the first argument"
+            where = where_of(path) or "the first argument"
             raise InvalidInputError(what, where, few(node.data_vars), "a variable 'estimate'", remedy)
         if "estimate" not in node:
             what = "this is neither a result nor scores: it has no variable 'estimate'"
-            where, remedy = _data_set(path) or "the first argument", "pass what aucpr_dask.evaluate returns"
+            where, remedy = where_of(path) or "the first argument", "pass what aucpr_dask.evaluate returns"
             raise InvalidInputError(what, where, few(node.data_vars) or "no variables", "a result, or scores", remedy)
 
 
@@ -119,11 +120,11 @@ def _refuse_folds(path: str, node: xr.Dataset, question: SampleOptions) -> None:
     if found is None or question.sample == ITEMS or question.method == CORRECTED:
         return
     if "fold" in found.dims:
-        raise folds_as_units(_data_set(path) or "variable 'estimate'", "the dimension 'fold'")
+        raise folds_as_units(where_of(path) or "variable 'estimate'", "the dimension 'fold'")
     word = str(node.attrs.get(UNIT, QUERY))
     labels = found.indexes.get(QUERY, pd.Index([]))
     if word.lower() in FOLDS or FOLDS & {str(name).lower() for name in labels.names} or _are_folds(labels):
-        raise folds_as_units(_data_set(path) or "the dimension 'query'", f"{word} {few(map(repr, map(str, labels)))}")
+        raise folds_as_units(where_of(path) or "the dimension 'query'", f"{word} {few(map(repr, map(str, labels)))}")
 
 
 def _are_folds(names: Iterable[Any]) -> bool:
@@ -135,7 +136,7 @@ def refuse_classes_for_queries(path: str, node: xr.Dataset) -> None:
     """Raise if queries are to be averaged or pooled, and there are classes."""
     if has_classes(node):
         what, remedy = "this data set has classes, not queries", "aggregate(..., over='class') (--over class)"
-        raise InvalidInputError(what, _data_set(path), "over='query'", "over='class'", remedy)
+        raise InvalidInputError(what, where_of(path), "over='query'", "over='class'", remedy)
 
 
 def refuse_dependent_queries(path: str, node: xr.Dataset) -> None:
@@ -146,7 +147,7 @@ def refuse_dependent_queries(path: str, node: xr.Dataset) -> None:
             "compare and aggregate take clusters as units by their other methods and samples; "
             "or drop_vars('cluster') if the queries are independent"
         )
-        raise InvalidInputError(what, _data_set(path), "'cluster' over the dimension 'query'", None, remedy)
+        raise InvalidInputError(what, where_of(path), "'cluster' over the dimension 'query'", None, remedy)
 
 
 def refuse_different_items(path: str, result: xr.Dataset) -> None:
@@ -166,7 +167,7 @@ def refuse_different_items(path: str, result: xr.Dataset) -> None:
             "pass the scores in place of the result, with missing='drop': models are then compared on the items "
             "that all of them scored; or evaluate with missing='last' or 'unretrieved'; or leave these models out"
         )
-        raise AlignmentError(what, _data_set(path), received, "models evaluated on the same items", remedy)
+        raise AlignmentError(what, where_of(path), received, "models evaluated on the same items", remedy)
 
 
 def require_replicates(result: xr.Dataset, what: str) -> None:
@@ -197,7 +198,3 @@ def _has_own_lists(result: xr.Dataset) -> bool:
         return False
     length = counts[0] + counts[1]
     return bool((length.max(MODEL) > (1 + ROUND_OFF) * length.min(MODEL)).any())
-
-
-def _data_set(path: str) -> str | None:
-    return f"data set {path!r}" if path else None
