@@ -156,7 +156,8 @@ def test_groups_by_brute_force(first_different):
     n = len(first_different)
     alike = [run for run in itertools.combinations(range(n + 1), 2) if min(first_different[run[0] : run[1]]) >= run[1]]
     maximal = [run for run in alike if not any(a <= run[0] and run[1] <= b and (a, b) != run for a, b in alike)]
-    groups = indistinguishable_groups(np.array(first_different))
+    differs = np.arange(len(first_different)) >= np.array(first_different)[:, None]
+    groups = indistinguishable_groups(differs)
     assert groups.tolist() == [[start, end - 1] for start, end in maximal]
 
 

@@ -86,13 +86,9 @@ def area_bounds(
         remedy = "give 0 for the exact area"
         allowed = "one number from 0, such as 1e-6"
         raise bad_argument("tolerance must be a number from 0", "tolerance", tolerance, allowed, remedy)
-    return _bounds_of(request.prepare(locals(), EvaluationOptions.of(**reading), dim), real(tolerance))
-
-
-def _bounds_of(prepared: request.Prepared, tolerance: float) -> Any:
-    """Bound the rankings of a call: labelled ones with their dimensions."""
+    prepared = request.prepare(locals(), EvaluationOptions.of(**reading), dim)
     arrays = prepared.arrays
-    kwargs: dict[str, Any] = {"roles": tuple(arrays), "options": prepared.options, "tolerance": tolerance}
+    kwargs: dict[str, Any] = {"roles": tuple(arrays), "options": prepared.options, "tolerance": real(tolerance)}
     bounds = xr.apply_ufunc(
         _bound_all,
         *arrays.values(),

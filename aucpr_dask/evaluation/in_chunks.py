@@ -32,12 +32,6 @@ class Output(NamedTuple):
     dtype: Any = np.float64
 
 
-def has_chunked_items(array: Any, axis: int = -1) -> bool:
-    """Return whether the item axis of an array is in several Dask chunks."""
-    chunks: tuple[tuple[int, ...], ...] = getattr(array, "chunks", None) or ()
-    return bool(chunks) and len(chunks[axis]) > 1
-
-
 def refuse_whole_only(roles: Container[str], options: EvaluationOptions) -> None:
     """Raise if these rankings can be evaluated only with all their items in one chunk."""
     whole_only = [name for name in options.estimators if estimators.parse_estimator(name)[0].name in WHOLE_ONLY]

@@ -9,7 +9,7 @@ import xarray as xr
 
 from aucpr_dask.evaluation import block_results, grouped_blocks
 from aucpr_dask.evaluation.alignment import Labelled
-from aucpr_dask.evaluation.in_chunks import Output, evaluate_in_chunks, has_chunked_items, needs_whole_rankings
+from aucpr_dask.evaluation.in_chunks import Output, evaluate_in_chunks, needs_whole_rankings
 from aucpr_dask.schema.terms import GROUPS, ITEM
 
 
@@ -51,8 +51,7 @@ def map_evaluation(
 
 
 def _are_in_chunks(arrays: Mapping[str, Labelled], dim: str) -> bool:
-    lazy = (array for array in arrays.values() if array.chunks is not None and dim in array.dims)
-    return any(has_chunked_items(array, array.get_axis_num(dim)) for array in lazy)
+    return any(len(array.chunksizes.get(dim, ())) > 1 for array in arrays.values())
 
 
 def _apply(

@@ -16,9 +16,10 @@ from aucpr_dask.inference import covarying, designs, grouped, pairs, questions
 from aucpr_dask.inference.comparing import BASELINE, Baseline, positions, with_one_baseline
 from aucpr_dask.inference.grids import Quantity, placed
 from aucpr_dask.inference.methods import Influence, Method, Pairs, SignFlips
-from aucpr_dask.inference.paired_samples import PairedSample, annotate
+from aucpr_dask.inference.paired_samples import PairedSample, annotate, paired_sample
 from aucpr_dask.inference.units import Floats, Indices
 from aucpr_dask.schema.checks import fraction, margin
+from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.terms import MODEL, Scores, percent
 
 POWER = 0.8  # with which differences are to be shown, unless another is asked for
@@ -192,8 +193,12 @@ def reaches(sample: PairedSample, first: Indices, second: Indices) -> tuple[Pair
     return family, single, replace(single, reach=joint, alpha=(1 - level) / max(1, half.size))
 
 
+def pair_reaches(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> Reach:
+    """Return the reach of the interval of each pair of models, or of those with the baselines."""
+    return _reaches_of_family(paired_sample(node, dim, question))[1]
+
+
 def _reaches_of_family(sample: PairedSample) -> tuple[Pairs, Reach, Reach]:
-    """Return the same for all pairs of models, or for those with the baselines."""
     n_models, baseline = len(sample.estimates.models), sample.question.baseline
     if baseline is None:
         return reaches(sample, *pairs.all_pairs(n_models))

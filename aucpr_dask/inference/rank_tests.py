@@ -9,7 +9,7 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.results import provenance
-from aucpr_dask.inference import covarying, designs, grids, paired_samples, pairs, questions, samples, units
+from aucpr_dask.inference import covarying, designs, grids, paired_samples, pairs, questions, ranking, samples, units
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.terms import MODEL, Scores
@@ -98,7 +98,9 @@ def _tested(sample: paired_samples.PairedSample, posthoc: str) -> xr.Dataset:
     difference = values[:, None] - values[None]
     both = (MODEL, covarying.OTHER_MODEL)
     counts = {"wins": difference > margin, "ties": abs(difference) <= margin, "losses": difference < -margin}
-    groups = _groups(rank, p_adjusted > 1 - question.level)
+    order = np.argsort(rank, kind="stable")
+    differs = np.triu(p_adjusted[np.ix_(order, order)] <= 1 - question.level, 1)
+    groups = ranking.groups_of_models(ranking.indistinguishable_groups(differs), order)
     distance = stats.studentized_range.ppf(question.level, n_models, np.inf) / np.sqrt(2) * unit
     found = xr.Dataset(
         {
@@ -125,22 +127,6 @@ def _tested(sample: paired_samples.PairedSample, posthoc: str) -> xr.Dataset:
     names = designs.unit_names(str(sample.sampling.dim), sample.node.attrs)
     design = f"sample: {n_units} {names[n_units != 1]}; fixed: the {n_models} models, which all enter the ranks"
     return found.assign_attrs({"design": design} | provenance(sample.node, facts))
-
-
-def _groups(rank: units.Floats, alike: Any) -> tuple[Any, Any]:
-    """Return the first and last of the longest runs of neighbours, all alike, that each model is in."""
-    order = np.argsort(rank, kind="stable")
-    runs: list[range] = []
-    for start in range(order.size):
-        stop = start + 1
-        while stop < order.size and alike[order[stop], order[start : stop + 1]].all():
-            stop += 1
-        if not runs or stop > runs[-1].stop:
-            runs.append(range(start, stop))
-    holds = [[place for place, run in enumerate(runs, start=1) if position in run] for position in range(order.size)]
-    first, last = np.empty((2, order.size), np.int64)
-    first[order], last[order] = [one[0] for one in holds], [one[-1] for one in holds]
-    return first, last
 
 
 def _signed_ranks(difference: units.Floats, margin: float, weight: units.Floats) -> units.Floats:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, brief
 from aucpr_dask.evaluation import arrays, results
@@ -108,8 +109,7 @@ def ranks_of(sample: paired_samples.PairedSample) -> xr.Dataset:
     else:
         sets = rank_sets(replicates, sample.question.level)
     probability_best, expected_rank = rank_distribution(replicates)
-    place = np.empty(len(sets.order), dtype=np.int64)
-    place[sets.order] = np.arange(len(sets.order))
+    first_group, last_group = groups_of_models(sets.groups, sets.order)
     ranks = xr.Dataset(
         {
             "estimate": (MODEL, sample.shown),
@@ -118,8 +118,8 @@ def ranks_of(sample: paired_samples.PairedSample) -> xr.Dataset:
             "simultaneous_rank_interval": ((MODEL, BOUND), sets.simultaneous),
             "probability_best": (MODEL, probability_best),
             "expected_rank": (MODEL, expected_rank),
-            "first_group": (MODEL, 1 + np.searchsorted(sets.groups[:, 1], place)),
-            "last_group": (MODEL, np.searchsorted(sets.groups[:, 0], place, side="right")),
+            "first_group": (MODEL, first_group),
+            "last_group": (MODEL, last_group),
         },
         coords={MODEL: sample.labels},
     )
@@ -183,15 +183,13 @@ def rank_sets(sample: JointReplicates, level: float = 0.95, intervals: SignFlips
         return pairs.half_widths(difference, error, quantile if intervals is None else intervals.reach(quantile))
 
     marginal, simultaneous = reach(of_model[:, None]), reach(of_all)
-    shown = (difference > simultaneous)[np.ix_(order, order)]
-    first_different = np.where(shown.any(axis=1), shown.argmax(axis=1), n_models)
     return RankSets(
         marginal=ranks_from_intervals(difference - marginal, difference + marginal),
         simultaneous=ranks_from_intervals(difference - simultaneous, difference + simultaneous),
         marginal_quantile=of_model,
         quantile=float((of_all if intervals is None else intervals.reach(of_all))[0]),
         order=order,
-        groups=indistinguishable_groups(first_different),
+        groups=indistinguishable_groups((difference > simultaneous)[np.ix_(order, order)]),
     )
 
 
@@ -203,11 +201,19 @@ def ranks_from_intervals(lower: Floats, upper: Floats) -> Indices:
     return np.stack([1 + better, len(lower) - worse], axis=1).astype(np.int64)
 
 
-def indistinguishable_groups(first_different: Indices) -> Indices:
-    """Return maximal runs of models, from the best to the worst, in which no two differ."""
+def indistinguishable_groups(differs: NDArray[np.bool_]) -> Indices:
+    """Return maximal runs of models, from the best to the worst, in which none differs from a later one."""
+    first_different = np.where(differs.any(axis=1), differs.argmax(axis=1), len(differs))
     end = np.minimum.accumulate(first_different[::-1])[::-1]
     starts = np.flatnonzero(np.diff(end, prepend=0))
     return np.stack([starts, end[starts] - 1], axis=1).astype(np.int64)
+
+
+def groups_of_models(groups: Indices, order: Indices) -> tuple[Indices, Indices]:
+    """Return the first and the last group that each model belongs to, numbered from the best."""
+    place = np.empty(order.size, np.int64)
+    place[order] = np.arange(order.size)
+    return 1 + np.searchsorted(groups[:, 1], place), np.searchsorted(groups[:, 0], place, side="right")
 
 
 def rank_distribution(sample: JointReplicates) -> tuple[Floats, Floats]:

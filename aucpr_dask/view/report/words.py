@@ -135,9 +135,7 @@ def _limits(subject: Subject, options: ReportOptions) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FewPositivesWarning)  # the page says how many there are, and the condition
-            _, _, reach, _ = pair_reaches(
-                clusters_as_units(subject.node if node is None else node), subject.dim, question
-            )
+            reach = pair_reaches(clusters_as_units(subject.node if node is None else node), subject.dim, question)
     except InvalidInputError:  # too few models or units, or no replicates
         return ""
     return f" {sentence(reach.floor(POWER))}"
