@@ -101,21 +101,16 @@ def results_for(
         requirements.refuse_different_items(path, node)
     if question.method == designs.CORRECTED:
         return map_nodes(results, lambda path, node: repeats.areas_of_folds(node, path))
-    if (
-        question.over == samples.DATASET
-        and question.sample in (None, designs.UNITS)
-        and question.method != designs.RANDOM_EFFECTS
-    ):
-        results = map_nodes(
-            results, lambda path, node: _averaged(node)
-        )  # the data sets show what items and training do
+    are_units, has_variances = question.over == samples.DATASET, question.method == designs.RANDOM_EFFECTS
+    if are_units and question.sample in (None, designs.UNITS) and not has_variances:
+        # The spread of the data sets shows what items and training do.
+        results = map_nodes(results, lambda path, node: _averaged(node))
     results = map_nodes(results, lambda path, node: repeats.compared_by_replicates(path, node, question.estimator))
     results = classes.means_over_classes(results, question.incomplete)
-    if question.over != samples.DATASET and question.sample not in (designs.ITEMS, designs.BOTH):
-        results = map_nodes(results, lambda path, node: samples.clusters_as_units(node))
-    if question.over != samples.DATASET:
-        return results
-    if question.method == designs.RANDOM_EFFECTS:
+    if not are_units:
+        is_spread = question.sample not in (designs.ITEMS, designs.BOTH)
+        return map_nodes(results, lambda path, node: samples.clusters_as_units(node)) if is_spread else results
+    if has_variances:
         results = map_nodes(results, lambda path, node: _with_variances(path, node, question))
     return samples.stack_data_sets(results, question.incomplete).assign_attrs(_counts_of_items(results))
 
@@ -149,7 +144,7 @@ def with_default_method(data: Scores, question: ComparisonOptions, options: Mapp
 
 
 def _averaged(node: xr.Dataset) -> xr.Dataset:
-    """Return the means over repeats, if there are any: the spread of data sets shows what items and training do."""
+    """Return the means over repeats, if there are any."""
     return repeats.mean_of_repeats(node).drop_vars(covarying.OF_REPEAT) if REPEAT in node["estimate"].dims else node
 
 
@@ -163,24 +158,19 @@ def _with_variances(path: str, node: xr.Dataset, question: ComparisonOptions) ->
     elif samples.DIFFERENCE_VARIANCE in node:
         return node
     elif QUERY in node["estimate"].dims:
-        drawn = samples.chosen(
-            samples.complete_units(node, QUERY, question.incomplete, path)["estimate"], question.estimator
-        )
+        complete = samples.complete_units(node, QUERY, question.incomplete, path)
+        drawn = samples.chosen(complete["estimate"], question.estimator)
         drawn = drawn.isel({QUERY: np.flatnonzero(drawn.notnull().any(MODEL))})
         size = xr.DataArray(float(drawn.sizes[QUERY]))
         found = covarying.covariances(drawn, QUERY) / size
     else:
         requirements.require_replicates(node, f"method={designs.RANDOM_EFFECTS!r}")
-        found, size = (
-            covarying.covariances(samples.chosen(node[samples.REPLICATE], question.estimator), RESAMPLE),
-            node["n_positive"],
-        )
-        size = size.min(MODEL) if MODEL in size.dims else size
+        found = covarying.covariances(samples.chosen(node[samples.REPLICATE], question.estimator), RESAMPLE)
+        size = node["n_positive"].min(MODEL) if MODEL in node["n_positive"].dims else node["n_positive"]
     squares = covarying.squares_of_differences(found)
     if covarying.OF_REPEAT in node:
-        squares = squares + repeats.training_variance(
-            samples.chosen(node[covarying.OF_REPEAT], question.estimator), node.attrs.get(N_FOLDS)
-        )
+        of_repeat = samples.chosen(node[covarying.OF_REPEAT], question.estimator)
+        squares = squares + repeats.training_variance(of_repeat, node.attrs.get(N_FOLDS))
     return node.assign({samples.DIFFERENCE_VARIANCE: squares, samples.SIZE: size.astype(np.float64)})
 
 
@@ -211,9 +201,8 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
         # Replicates are many times as much work as estimates, so only where the items are the sample.
         has_units = question.over == samples.DATASET or QUERY in node["score"].dims
         within = question.method == designs.RANDOM_EFFECTS and QUERY not in node["score"].dims
-        are_sampled = (
-            within or question.sample in (designs.ITEMS, designs.BOTH) or (question.sample is None and not has_units)
-        )
+        of_default = question.sample is None and not has_units
+        are_sampled = within or of_default or question.sample in (designs.ITEMS, designs.BOTH)
         if are_sampled:
             warn_of_copies({path: node}, options.get("unit"), reads=True)
         asks_items = question.method is None and question.sample != designs.BOTH and question.over != samples.DATASET
@@ -243,12 +232,9 @@ def _with_covariance(
             requirements.refuse_different_items(path, node)
         return data
     if unused := [name for name in options if name not in covarying.COVARIANCE_OPTIONS]:
-        allowed, remedy = (
-            ", ".join(covarying.COVARIANCE_OPTIONS),
-            "method='bootstrap' takes all options of an evaluation",
-        )
-        what = "method='influence' has no such option"
-        raise InvalidInputError(what, None, ", ".join(map(repr, unused)), allowed, remedy)
+        what, received = "method='influence' has no such option", ", ".join(map(repr, unused))
+        remedy = "method='bootstrap' takes all options of an evaluation"
+        raise InvalidInputError(what, None, received, ", ".join(covarying.COVARIANCE_OPTIONS), remedy)
     warn_of_copies(dict(nodes_of(data)), options.get("unit"), reads=True)
     data = on_common_items(data, options.get("missing", "raise"))
     result = covarying.covariance(data, question.estimator or "average_precision", **options)
@@ -292,8 +278,5 @@ def on_common_items(scores: Scores, missing: str) -> Scores:
 def _counts_of_items(data: Scores) -> dict[str, int]:
     """Return how many items of all data sets together were compared and scored, if they were counted."""
     nodes = [node for _, node in nodes_of(data)]
-    return {
-        name: sum(node.attrs[name] for node in nodes)
-        for name in (designs.COMPARED, designs.SCORED)
-        if name in nodes[0].attrs
-    }
+    known = [name for name in (designs.COMPARED, designs.SCORED) if name in nodes[0].attrs]
+    return {name: sum(node.attrs[name] for node in nodes) for name in known}

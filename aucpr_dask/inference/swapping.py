@@ -33,9 +33,8 @@ def with_ranks(path: str, scores: xr.Dataset, estimator: str | None, options: Ma
     ranks = rankdata(kept["score"].transpose(MODEL, ITEM).values, axis=1)  # average ranks, as swaps need
     is_positive = kept["label"].values >= (checked.positive_from or 1)
     of_items = {RANK: ((MODEL, ITEM), np.rint(2 * ranks).astype(np.int64)), POSITIVE: (ITEM, is_positive)}
-    return result.assign(of_items | {SWAPPED: (ITEM, together)}).assign_attrs(
-        sampled="clusters" if by_cluster else "items"
-    )
+    found = result.assign(of_items | {SWAPPED: (ITEM, together)})
+    return found.assign_attrs(sampled="clusters" if by_cluster else "items")
 
 
 def _refuse_others(path: str, scores: xr.Dataset, estimator: str | None, options: Mapping[str, Any]) -> None:
