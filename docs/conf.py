@@ -113,10 +113,7 @@ def relink_page(app: Sphinx, name: str, source: list[str]) -> None:
 def redirect(app: Sphinx, failure: Exception | None) -> None:
     """Lead addresses of pages that were merged to their new places."""
     for page, place in () if failure else MOVED.items():
-        to = f'<meta http-equiv="refresh" content="0; url={place}">'
-        (Path(app.outdir) / f"{page}.html").write_text(
-            f'<!doctype html><title>{page}</title>{to}<a href="{place}">{place}</a>'
-        )
+        (Path(app.outdir) / f"{page}.html").write_text(f'<meta http-equiv="refresh" content="0; url={place}">')
 
 
 def show_example(app: Sphinx, context: click.Context, lines: list[str]) -> None:

@@ -14,21 +14,11 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def block(page: Path, name: str) -> str:
-    """Return the text between the markers called `name`."""
-    return _split(page, name)[1].strip()
-
-
 def write_block(page: Path, name: str, text: str) -> None:
     """Put `text` between the markers called `name`."""
-    before, _, after = _split(page, name)
-    page.write_text(f"{before}\n\n{text.strip()}\n\n{after}")
-
-
-def _split(page: Path, name: str) -> tuple[str, str, str]:
     begin, end = (f"<!-- {edge} generated: {name} -->" for edge in ("begin", "end"))
     before, found, rest = page.read_text().partition(begin)
-    text, closed, after = rest.partition(end)
+    _, closed, after = rest.partition(end)
     if not found or not closed:
         raise ValueError(f"{page} has no block {name!r}")
-    return before + begin, text, end + after
+    page.write_text(f"{before}{begin}\n\n{text.strip()}\n\n{end}{after}")

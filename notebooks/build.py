@@ -1,7 +1,7 @@
 """Make the notebooks from their sources: ``python notebooks/build.py``, or one, ``python notebooks/build.py 03``.
 
 A source (``source/*.py``, cells between ``# %%``) is what people edit and review; the notebook is that source,
-executed. Needs the extras ``notebook`` and ``test``.
+executed. Needs the extras ``notebook`` and ``test-pages``.
 """
 
 from __future__ import annotations

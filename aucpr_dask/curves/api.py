@@ -124,10 +124,11 @@ def curve(
 
     Examples
     --------
-    >>> points = curve([0.9, 0.8, 0.8, 0.7], [1, 0, 1, 0])
+    >>> import aucpr_dask as ap
+    >>> points = ap.curve([0.9, 0.8, 0.8, 0.7], [1, 0, 1, 0])
     >>> points["recall"].values, points["precision"].values.round(4)
     (array([0. , 0.5, 1. , 1. ]), array([1.    , 1.    , 0.6667, 0.5   ]))
-    >>> curve([0.9, 0.8, 0.8, 0.7], [1, 0, 1, 0], grid=[0, 0.5, 0.75, 1]).values
+    >>> ap.curve([0.9, 0.8, 0.8, 0.7], [1, 0, 1, 0], grid=[0, 0.5, 0.75, 1]).values
     array([1.        , 1.        , 0.75      , 0.66666667])
     """
     choose(KINDS, kind, "kind")
@@ -217,7 +218,8 @@ def confusion(
 
     Examples
     --------
-    >>> matrices = confusion([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0], [0.85, 0.65])
+    >>> import aucpr_dask as ap
+    >>> matrices = ap.confusion([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0], [0.85, 0.65])
     >>> matrices["true_positives"].values, matrices["false_positives"].values
     (array([1, 2]), array([0, 1]))
     """
@@ -266,7 +268,8 @@ def to_roc(recall: Any, precision: Any, n_positive: Any, n_negative: Any) -> tup
 
     Examples
     --------
-    >>> to_roc(0.5, 0.25, 20, 2000)
+    >>> import aucpr_dask as ap
+    >>> ap.to_roc(0.5, 0.25, 20, 2000)
     (0.015, 0.5)
     """
     counts = {"n_positive": n_positive, "n_negative": n_negative}
@@ -297,7 +300,8 @@ def to_precision_recall(false_positive_rate: Any, recall: Any, n_positive: Any, 
 
     Examples
     --------
-    >>> to_precision_recall(0.015, 0.5, 20, 2000)
+    >>> import aucpr_dask as ap
+    >>> ap.to_precision_recall(0.015, 0.5, 20, 2000)
     (0.5, 0.25)
     """
     counts = {"n_positive": n_positive, "n_negative": n_negative}
@@ -330,10 +334,11 @@ def dominates(first: xr.Dataset, second: xr.Dataset, space: str = "precision_rec
 
     Examples
     --------
+    >>> import aucpr_dask as ap
     >>> label = [1, 1, 0, 0]
-    >>> dominates(curve([4, 3, 2, 1], label), curve([4, 2, 3, 1], label))
+    >>> ap.dominates(ap.curve([4, 3, 2, 1], label), ap.curve([4, 2, 3, 1], label))
     'first'
-    >>> dominates(curve([4, 1, 3, 2], label), curve([3, 2, 4, 1], label))
+    >>> ap.dominates(ap.curve([4, 1, 3, 2], label), ap.curve([3, 2, 4, 1], label))
     'neither'
     """
     choose((PRECISION_RECALL, ROC), space, "space")

@@ -103,9 +103,10 @@ def curve_bands(
 
     Examples
     --------
+    >>> import numpy as np, aucpr_dask as ap
     >>> random = np.random.default_rng(0)
     >>> label = np.arange(500) < 100
-    >>> bands = curve_bands(random.normal(label), label, grid=[0.25, 0.5, 0.75], n_resamples=200)
+    >>> bands = ap.curve_bands(random.normal(label), label, grid=[0.25, 0.5, 0.75], n_resamples=200)
     >>> bool((bands["pointwise_band"] <= bands["simultaneous_band"]).sel(ci_bound="upper").all())
     True
     """

@@ -66,7 +66,8 @@ def reference_levels(
 
     Examples
     --------
-    >>> levels = reference_levels(xr.DataArray([1, 1, 0, 0], dims="item"))
+    >>> import xarray as xr, aucpr_dask as ap
+    >>> levels = ap.reference_levels(xr.DataArray([1, 1, 0, 0], dims="item"))
     >>> [round(float(levels[name][0]), 4) for name in ("minimum", "random", "maximum")]
     [0.4167, 0.6806, 1.0]
     """
@@ -152,12 +153,13 @@ def normalised(area: Area, levels: xr.Dataset, *, zero: str = "minimum") -> Area
 
     Examples
     --------
+    >>> import xarray as xr, aucpr_dask as ap
     >>> levels = xr.Dataset({"minimum": 0.25, "maximum": 1.0})
-    >>> float(normalised(xr.DataArray(0.7), levels))
+    >>> float(ap.normalised(xr.DataArray(0.7), levels))
     0.6
     >>> labels = xr.DataArray([1, 1, 0, 0], dims="item")
-    >>> levels = reference_levels(labels)
-    >>> round(float(normalised(xr.DataArray(0.9), levels, zero="random").squeeze()), 3)
+    >>> levels = ap.reference_levels(labels)
+    >>> round(float(ap.normalised(xr.DataArray(0.9), levels, zero="random").squeeze()), 3)
     0.687
     """
     checks.choose(("minimum", "random"), zero, "zero")
@@ -207,7 +209,8 @@ def unachievable_precision(recall: Any, prevalence: float) -> Any:
 
     Examples
     --------
-    >>> float(unachievable_precision(1.0, 0.2))
+    >>> import aucpr_dask as ap
+    >>> float(ap.unachievable_precision(1.0, 0.2))
     0.2
     """
     prevalence = checks.fraction(prevalence, "prevalence")

@@ -133,9 +133,10 @@ def estimate(
 
     Examples
     --------
-    >>> estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0])
+    >>> import aucpr_dask as ap
+    >>> ap.estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0])
     0.8333333333333333
-    >>> estimate([[3, 2, 1], [1, 2, 3]], [1, 0, 0], ["average_precision", "lower_trapezoid"])
+    >>> ap.estimate([[3, 2, 1], [1, 2, 3]], [1, 0, 0], ["average_precision", "lower_trapezoid"])
     array([[1.        , 1.        ],
            [0.33333333, 0.16666667]])
     """
@@ -187,7 +188,8 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
 
     Examples
     --------
-    >>> interval(0.8, 50).round(4)
+    >>> import aucpr_dask as ap
+    >>> ap.interval(0.8, 50).round(4)
     array([0.6667, 0.8889])
     """
     methods = _formula_intervals(method)
@@ -319,11 +321,11 @@ def evaluate(
 
     Examples
     --------
-    >>> import numpy as np, xarray as xr
+    >>> import numpy as np, xarray as xr, aucpr_dask as ap
     >>> label = np.arange(500) % 10 == 0
     >>> score = np.random.default_rng(0).normal(size=(2, 500)) + np.outer([1.0, 2.0], label)
     >>> variables = {"score": (("model", "item"), score), "label": ("item", label)}
-    >>> result = evaluate(xr.Dataset(variables, {"model": ["old", "new"]}))
+    >>> result = ap.evaluate(xr.Dataset(variables, {"model": ["old", "new"]}))
     >>> result["estimate"].values.round(3), result["interval"].sel(model="new").values.round(3)
     (array([0.252, 0.694]), array([0.543, 0.801]))
     """

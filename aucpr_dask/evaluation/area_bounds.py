@@ -71,14 +71,13 @@ def area_bounds(
 
     Examples
     --------
-    >>> import aucpr_dask as ap
-    >>> import dask.array as da
+    >>> import dask.array as da, aucpr_dask as ap
     >>> score = da.arange(5_000_000, chunks=500_000).astype("float32")
     >>> label = (score % 7 == 0).astype("int8")
-    >>> lower, upper = area_bounds(score, label, tolerance=1e-3)
+    >>> lower, upper = ap.area_bounds(score, label, tolerance=1e-3)
     >>> bool(0 < upper - lower <= 1e-3)
     True
-    >>> lower, upper = area_bounds(score, label, tolerance=0)
+    >>> lower, upper = ap.area_bounds(score, label, tolerance=0)
     >>> bool(lower == upper == ap.estimate(score, label).compute())
     True
     """

@@ -40,8 +40,13 @@ def open_result(url: str | Path | Store, *, chunks: Any = None) -> terms.Scores:
 
     Examples
     --------
-    >>> result = open_result("result.zarr")  # doctest: +SKIP
-    >>> result["estimate"].sel(model="bm25").mean("query")  # doctest: +SKIP
+    >>> import tempfile, xarray as xr, aucpr_dask as ap
+    >>> scores = xr.Dataset({"score": (("model", "item"), [[0.9, 0.1]]), "label": ("item", [1, 0])}, {"model": ["a"]})
+    >>> folder = tempfile.mkdtemp()  # or "s3://bucket"
+    >>> ap.save_scores(scores, f"{folder}/scores.zarr")
+    >>> _ = ap.run(f"{folder}/scores.zarr", f"{folder}/result.zarr")
+    >>> ap.open_result(f"{folder}/result.zarr")["estimate"].sel(model="a").item()
+    1.0
     """
     return terms.as_scores(opened_result(url, chunks))
 

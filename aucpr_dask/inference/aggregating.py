@@ -127,8 +127,9 @@ def aggregate(
 
     Examples
     --------
+    >>> import xarray as xr, aucpr_dask as ap
     >>> areas = [[0.2, 0.4, 0.6, 0.3, 0.5, 0.4, 0.3, 0.5], [0.2, 0.5, 0.5, 0.3, 0.6, 0.5, 0.3, 0.5]]
-    >>> mean = aggregate(xr.Dataset({"estimate": (("model", "query"), areas)}, coords={"model": ["bm25", "neural"]}))
+    >>> mean = ap.aggregate(xr.Dataset({"estimate": (("model", "query"), areas)}, coords={"model": ["bm25", "neural"]}))
     >>> mean["estimate"].values.round(3), mean["interval"].sel(model="bm25").values.round(3)
     (array([0.4  , 0.425]), array([0.291, 0.509]))
     >>> mean.attrs["design"]

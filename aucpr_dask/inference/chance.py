@@ -104,7 +104,8 @@ def chance(
 
     Examples
     --------
-    >>> found = chance([0.9, 0.8, 0.7, 0.6], [1, 1, 0, 0])  # the best of six orders
+    >>> import aucpr_dask as ap
+    >>> found = ap.chance([0.9, 0.8, 0.7, 0.6], [1, 1, 0, 0])  # the best of six orders
     >>> round(float(found.p_value_lower), 6), round(float(found.p_value_upper), 6)
     (0.166667, 0.166667)
     """

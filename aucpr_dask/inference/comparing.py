@@ -160,13 +160,14 @@ def compare(
 
     Examples
     --------
+    >>> import xarray as xr, aucpr_dask as ap
     >>> areas = {
     ...     "bm25": [0.2, 0.4, 0.6, 0.3, 0.5, 0.4, 0.3, 0.5],
     ...     "tfidf": [0.1, 0.2, 0.5, 0.1, 0.2, 0.3, 0.2, 0.3],
     ...     "neural": [0.2, 0.5, 0.5, 0.3, 0.6, 0.5, 0.3, 0.5],
     ... }
     >>> estimate = xr.DataArray(list(areas.values()), {"model": list(areas), "query": list("abcdefgh")})
-    >>> comparison = compare(estimate.to_dataset(name="estimate"), "bm25")
+    >>> comparison = ap.compare(estimate.to_dataset(name="estimate"), "bm25")
     >>> comparison["difference"].values.round(3), comparison["p_adjusted"].values.round(3)
     (array([ 0.   , -0.162,  0.025]), array([1.   , 0.008, 1.   ]))
     >>> comparison["simultaneous_interval"].sel(model="tfidf").values.round(3)
@@ -305,11 +306,11 @@ def open_comparison(url: str | Path, *, chunks: Any = None) -> terms.Scores:
 
     Examples
     --------
-    >>> import tempfile
+    >>> import tempfile, xarray as xr, aucpr_dask as ap
     >>> result = xr.Dataset({"estimate": (("model", "query"), [[0.2, 0.4, 0.6], [0.3, 0.4, 0.7]])})
     >>> place = tempfile.mkdtemp() + "/comparison.zarr"
-    >>> save_comparison(compare(result), place)
-    >>> float(open_comparison(place)["difference"][1, 0].round(3))
+    >>> ap.save_comparison(ap.compare(result), place)
+    >>> float(ap.open_comparison(place)["difference"][1, 0].round(3))
     0.067
     """
     from aucpr_dask.storage.stores import open_store

@@ -95,16 +95,15 @@ def covariance(
 
     Examples
     --------
+    >>> import numpy as np, xarray as xr, aucpr_dask as ap
     >>> score = np.array([[5.0, 4, 3, 2, 1, 0], [4, 5, 3, 1, 2, 0]])
     >>> scores = xr.Dataset(
     ...     {"score": (("model", "item"), score), "label": ("item", [1, 0, 1, 0, 1, 0])},
     ...     coords={"model": ["a", "b"]},
     ... )
-    >>> result = covariance(scores)
+    >>> result = ap.covariance(scores)
     >>> result["estimate"].values.round(4), np.sqrt(np.diagonal(result["covariance"])).round(4)
     (array([0.7556, 0.6389]), array([0.2198, 0.2859]))
-    >>> standard_errors_of_differences(result["covariance"]).sel(model="a", other_model="b").item().__round__(4)
-    0.1831
     """
     found = influences(scores, estimator, unit=unit, prevalence_design=prevalence_design, **reading)
     return map_nodes(found, lambda path, node: _covariance(node))

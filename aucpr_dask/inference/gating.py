@@ -199,15 +199,16 @@ def gate(
 
     Examples
     --------
+    >>> import xarray as xr, aucpr_dask as ap
     >>> areas = [[0.2, 0.4, 0.6, 0.3, 0.5, 0.4], [0.21, 0.4, 0.58, 0.31, 0.49, 0.41], [0.1, 0.2, 0.5, 0.1, 0.2, 0.2]]
     >>> result = xr.Dataset({"estimate": (("model", "query"), areas)}, coords={"model": ["old", "new", "tiny"]})
-    >>> gate(result, "new", "old", margin=0.08)  # doctest: +NORMALIZE_WHITESPACE
+    >>> ap.gate(result, "new", "old", margin=0.08)  # doctest: +NORMALIZE_WHITESPACE
     passed: new is not worse than old by more than 0.08: estimate 0.4000 against 0.4000, difference +0.0000,
     95 % interval -0.0748 to +0.0200, p = 1 by sign flip; over 6 queries, rare large losses may not show: below 30, do
     not rely on a pass alone
     signs flipped: the differences on 6 queries, each with its items, all 64 choices of signs; fixed: the 2 models;
     exact if differences are jointly symmetric
-    >>> gate(result, "tiny", "old").verdict
+    >>> ap.gate(result, "tiny", "old").verdict
     'worse'
     """
     if by is None and options.get("over") == DATASET and grouped.has_groups(data, by):

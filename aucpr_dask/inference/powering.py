@@ -256,10 +256,11 @@ def power(
 
     Examples
     --------
+    >>> import numpy as np, xarray as xr, aucpr_dask as ap
     >>> values = np.random.default_rng(0).beta(2, 3, size=43)
     >>> noise = 0.05 * np.random.default_rng(1).normal(size=(2, 43))
     >>> result = xr.Dataset({"estimate": (("model", "query"), values + noise)}, coords={"model": ["bm25", "dense"]})
-    >>> found = power(result, "bm25", difference=0.01)
+    >>> found = ap.power(result, "bm25", difference=0.01)
     >>> found["detectable"].sel(model="dense").item().__round__(3)
     0.028
     >>> found["n_needed"].sel(model="dense").item()

@@ -63,9 +63,10 @@ def friedman(
 
     Examples
     --------
+    >>> import xarray as xr, aucpr_dask as ap
     >>> values = [[0.9, 0.8, 0.7, 0.9, 0.8, 0.6], [0.8, 0.7, 0.6, 0.8, 0.7, 0.5], [0.5, 0.9, 0.4, 0.3, 0.6, 0.4]]
     >>> result = xr.Dataset({"estimate": (("model", "query"), values)}, coords={"model": ["a", "b", "c"]})
-    >>> found = friedman(result, over="query")
+    >>> found = ap.friedman(result, over="query")
     >>> found["mean_rank"].values.round(2), round(float(found["p_value"]), 4)
     (array([1.17, 2.17, 2.67]), 0.0302)
     """

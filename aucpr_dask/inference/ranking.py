@@ -72,13 +72,14 @@ def rank(
 
     Examples
     --------
+    >>> import numpy as np, xarray as xr, aucpr_dask as ap
     >>> easy = np.linspace(0.2, 0.6, 12)
     >>> wave = 0.02 * np.sin(np.arange(12.0))
     >>> result = xr.Dataset(
     ...     {"estimate": (("model", "query"), [easy, easy + 0.2 + wave, easy + 0.2 - wave])},
     ...     coords={"model": ["bm25", "dense", "hybrid"], "query": list("abcdefghijkl")},
     ... )
-    >>> ranks = rank(result)
+    >>> ranks = ap.rank(result)
     >>> ranks["simultaneous_rank_interval"].values.tolist()
     [[3, 3], [1, 2], [1, 2]]
     >>> ranks["first_group"].values.tolist()

@@ -66,12 +66,12 @@ def export(
 
     Examples
     --------
-    >>> import pathlib, tempfile, xarray as xr, aucpr_dask
+    >>> import pathlib, tempfile, xarray as xr, aucpr_dask as ap
     >>> scores = xr.Dataset(
     ...     {"score": (("model", "item"), [[3.0, 2, 1]]), "label": ("item", [1, 0, 1])}, coords={"model": ["a"]}
     ... )
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "result.csv"
-    >>> export(aucpr_dask.evaluate(scores), file)
+    >>> ap.export(ap.evaluate(scores), file)
     >>> file.read_text().splitlines()[1].split(",")[:3]
     ['a', 'average_precision', '0.8333333333333333']
     """

@@ -265,13 +265,14 @@ def from_dataframe(
 
     Examples
     --------
+    >>> import pandas as pd, aucpr_dask as ap
     >>> frame = pd.DataFrame({"y": [1, 0, 1], "forest": [0.9, 0.2, 0.4], "linear": [0.3, 0.1, None]})
-    >>> scores = from_dataframe(frame, label="y")
+    >>> scores = ap.from_dataframe(frame, label="y")
     >>> scores["score"].values
     array([[0.9, 0.2, 0.4],
            [0.3, 0.1, nan]])
     >>> tidy = frame.reset_index(names="i").melt(["i", "y"], var_name="model", value_name="score")
-    >>> from_dataframe(tidy, label="y", model="model", item="i").equals(scores.assign_coords(item=["0", "1", "2"]))
+    >>> ap.from_dataframe(tidy, label="y", model="model", item="i").equals(scores.assign_coords(item=["0", "1", "2"]))
     True
     """
     from aucpr_dask.scores.importing.table_files import ArrowTable

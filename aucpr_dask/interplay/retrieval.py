@@ -62,13 +62,13 @@ def evaluate_runs(
 
     Examples
     --------
-    >>> import aucpr_dask
+    >>> import aucpr_dask as ap
     >>> qrels = {"q1": {"d1": 1, "d2": 0}, "q2": {"d3": 1}}
     >>> runs = {"bm25": {"q1": {"d2": 2.5, "d1": 1.5}, "q2": {"d3": 7.0}}}
-    >>> result = evaluate_runs(qrels, runs)
+    >>> result = ap.evaluate_runs(qrels, runs)
     >>> result["estimate"].sel(model="bm25").values
     array([0.5, 1. ])
-    >>> aucpr_dask.aggregate(result)["estimate"].item()  # MAP
+    >>> ap.aggregate(result)["estimate"].item()  # MAP
     0.75
     """
     scores = from_runs(qrels, runs, layout=layout, dtype=dtype, duplicates=duplicates)
@@ -113,7 +113,8 @@ def from_runs(
 
     Examples
     --------
-    >>> from_runs({"q1": {"d1": 1}}, {"a": {"q1": {"d1": 0.5, "d2": 0.7}}})["score"].values
+    >>> import aucpr_dask as ap
+    >>> ap.from_runs({"q1": {"d1": 1}}, {"a": {"q1": {"d1": 0.5, "d2": 0.7}}})["score"].values
     array([[[0.7, 0.5]]], dtype=float32)
     """
     options = RunOptions.among(locals())

@@ -54,11 +54,12 @@ def scorer(estimator: str = "average_precision", *, positive: Any = None, **opti
 
     Examples
     --------
+    >>> import numpy as np, aucpr_dask as ap
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.model_selection import cross_val_score
     >>> y = np.arange(60) % 3 == 0
     >>> X = np.random.default_rng(0).normal(size=(60, 2)) + y[:, None]
-    >>> cross_val_score(LogisticRegression(), X, y, scoring=scorer("continuous"), cv=3).round(2)
+    >>> cross_val_score(LogisticRegression(), X, y, scoring=ap.scorer("continuous"), cv=3).round(2)
     array([0.81, 0.88, 0.53])
     """
     make_scorer = _sklearn("metrics").make_scorer
@@ -162,11 +163,12 @@ def from_sklearn(
 
     Examples
     --------
+    >>> import numpy as np, aucpr_dask as ap
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.naive_bayes import GaussianNB
     >>> y = np.arange(60) % 3 == 0
     >>> X = np.random.default_rng(0).normal(size=(60, 2)) + y[:, None]
-    >>> scores = from_sklearn({"logistic": LogisticRegression(), "bayes": GaussianNB()}, (X, y), cv=3)
+    >>> scores = ap.from_sklearn({"logistic": LogisticRegression(), "bayes": GaussianNB()}, (X, y), cv=3)
     >>> scores.aucpr.evaluate()["estimate"].squeeze().values.round(2)
     array([0.76, 0.75])
     """

@@ -120,12 +120,12 @@ def from_values(
 
     Examples
     --------
-    >>> import aucpr_dask
+    >>> import pandas as pd, aucpr_dask as ap
     >>> frame = pd.DataFrame({"topic": ["301", "302"], "bm25": [0.25, 0.5], "neural": [0.5, 0.625]})
-    >>> values = from_values(frame, measure="nDCG@10")
+    >>> values = ap.from_values(frame, measure="nDCG@10")
     >>> values["estimate"].sel(model="neural", query="302").item()
     0.625
-    >>> aucpr_dask.aggregate(values).attrs["design"]
+    >>> ap.aggregate(values).attrs["design"]
     'sample: topics with a value (up to 2); fixed: the 2 models; no interval from fewer than 3'
     """
     given = {terms.MODEL: model, terms.QUERY: query, terms.MEASURE: measure, VALUE: value}

@@ -81,8 +81,7 @@ class Accumulator(Sentences):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import aucpr_dask as ap
+    >>> import numpy as np, aucpr_dask as ap
     >>> rng = np.random.default_rng(0)
     >>> total = ap.Accumulator()
     >>> for _ in range(3):

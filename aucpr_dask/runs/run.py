@@ -134,7 +134,7 @@ def run(
     >>> folder = tempfile.mkdtemp()
     >>> scores = xr.Dataset({"score": (("model", "item"), [[0.9, 0.1, 0.4]]), "label": ("item", [1, 0, 1])})
     >>> ap.save_scores(scores, f"{folder}/scores.zarr")
-    >>> result = run(f"{folder}/scores.zarr", f"{folder}/result.zarr")
+    >>> result = ap.run(f"{folder}/scores.zarr", f"{folder}/result.zarr")
     >>> float(ap.open_result(f"{folder}/result.zarr")["estimate"][0])
     1.0
     """

@@ -42,9 +42,10 @@ def to_long(scores: terms.Scores, by: str = DATASET) -> xr.Dataset:
 
     Examples
     --------
+    >>> import xarray as xr, aucpr_dask as ap
     >>> one = xr.Dataset({"score": (("model", "item"), [[0.9, 0.1]]), "label": ("item", [1, 0])}, {"model": ["a"]})
     >>> tree = xr.DataTree.from_dict({"north": one, "south": one})
-    >>> to_long(tree)["dataset"].values.tolist()
+    >>> ap.to_long(tree)["dataset"].values.tolist()
     ['north', 'north', 'south', 'south']
     """
     by = checks.text(by, "by")
@@ -115,11 +116,12 @@ def to_tree(scores: terms.Scores, by: str = DATASET) -> xr.DataTree:
 
     Examples
     --------
+    >>> import xarray as xr, aucpr_dask as ap
     >>> scores = xr.Dataset(
     ...     {"score": (("model", "item"), [[0.9, 0.1, 0.8, 0.2]]), "label": ("item", [1, 0, 0, 1])},
     ...     coords={"model": ["a"], "dataset": ("item", ["north", "north", "south", "south"])},
     ... )
-    >>> to_tree(scores)["south"]["label"].values.tolist()
+    >>> ap.to_tree(scores)["south"]["label"].values.tolist()
     [0, 1]
     """
     by = checks.text(by, "by")

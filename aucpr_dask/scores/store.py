@@ -60,8 +60,12 @@ def open_scores(url: str | Path | Store, *, chunks: Any = "auto") -> terms.Score
 
     Examples
     --------
-    >>> scores = open_scores("s3://bucket/scores.zarr")  # doctest: +SKIP
-    >>> scores["clef-tar"].to_dataset()["score"].sel(model="bm25")  # doctest: +SKIP
+    >>> import tempfile, xarray as xr, aucpr_dask as ap
+    >>> scores = xr.Dataset({"score": (("model", "item"), [[0.9, 0.1]]), "label": ("item", [1, 0])}, {"model": ["a"]})
+    >>> url = tempfile.mkdtemp() + "/scores.zarr"  # or "s3://bucket/scores.zarr"
+    >>> ap.save_scores(scores, url)
+    >>> ap.open_scores(url)["score"].sel(model="a").values
+    array([0.9, 0.1])
     """
     url = concealed(url)
     try:
@@ -330,15 +334,12 @@ def save_scores(
 
     Examples
     --------
-    >>> import numpy as np, xarray as xr, tempfile, pathlib
-    >>> scores = xr.Dataset(
-    ...     {"score": (("model", "item"), [[0.9, 0.1, 0.4]]), "label": ("item", [1, 0, 1])},
-    ...     coords={"model": ["a"]},
-    ... )
-    >>> place = pathlib.Path(tempfile.mkdtemp()) / "scores.zarr"
-    >>> save_scores(scores, place)
-    >>> open_scores(place)["score"].values
-    array([[0.9, 0.1, 0.4]])
+    >>> import tempfile, xarray as xr, aucpr_dask as ap
+    >>> scores = xr.Dataset({"score": (("model", "item"), [[0.9, 0.1]]), "label": ("item", [1, 0])}, {"model": ["a"]})
+    >>> url = tempfile.mkdtemp() + "/scores.zarr"
+    >>> ap.save_scores(scores, url)
+    >>> ap.open_scores(url)["score"].values
+    array([[0.9, 0.1]])
     """
     url = concealed(url)
     nodes = terms.Nodes(validated_nodes(scores, positive_from=0))

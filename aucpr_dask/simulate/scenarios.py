@@ -255,9 +255,10 @@ class binormal(Scenario):
 
     Examples
     --------
-    >>> binormal()
+    >>> import aucpr_dask as ap
+    >>> ap.simulate.binormal()
     binormal(mu=1.0, sigma=1.0)
-    >>> round(binormal(mu=2.0).area(0.01), 10)
+    >>> round(ap.simulate.binormal(mu=2.0).area(0.01), 10)
     0.2690203204
     """
 
@@ -304,9 +305,10 @@ class bibeta(Scenario):
 
     Examples
     --------
-    >>> bibeta()
+    >>> import aucpr_dask as ap
+    >>> ap.simulate.bibeta()
     bibeta(positive_a=5.0, positive_b=2.0, negative_a=2.0, negative_b=5.0)
-    >>> round(bibeta().area(0.01), 10)
+    >>> round(ap.simulate.bibeta().area(0.01), 10)
     0.4906356424
     """
 
@@ -362,9 +364,10 @@ class offset_uniform(Scenario):
 
     Examples
     --------
-    >>> offset_uniform()
+    >>> import aucpr_dask as ap
+    >>> ap.simulate.offset_uniform()
     offset_uniform(gamma=0.5)
-    >>> round(offset_uniform().area(0.01), 10)
+    >>> round(ap.simulate.offset_uniform().area(0.01), 10)
     0.5278448466
     """
 

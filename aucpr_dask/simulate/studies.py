@@ -212,11 +212,10 @@ def study(
 
     Examples
     --------
-    >>> found = study(["binormal"], [100], estimators=["average_precision"], intervals=["logit"], n_simulations=200,
-    ...               cluster=1)
-    >>> cell = found.sel(scenario="binormal", n_items=100, prevalence=0.1, estimator="average_precision")
-    >>> print(f"{float(cell['bias_ratio']):.1f}, {cell['coverage'].item():.1f}")
-    1.2, 1.0
+    >>> import aucpr_dask as ap
+    >>> study = ap.simulate.study("binormal", 100, 0.1, "average_precision", "logit", n_simulations=200)
+    >>> round(study["bias_ratio"].item(), 1), round(study["coverage"].item(), 1)
+    (1.2, 1.0)
     """
     started = time.monotonic()
     if url is not None:

@@ -173,11 +173,11 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Any) -> Let
 
     Examples
     --------
-    >>> import aucpr_dask
+    >>> import numpy as np, pandas as pd, aucpr_dask as ap
     >>> easy = np.linspace(0.2, 0.6, 12)
     >>> wave = 0.02 * np.sin(np.arange(12.0))
     >>> rows = {"topic": [f"q{i}" for i in range(12)], "bm25": easy, "dense": easy + 0.2 + wave, "hybrid": easy + 0.21}
-    >>> table = letters(aucpr_dask.from_values(pd.DataFrame(rows), measure="nDCG@10"))
+    >>> table = ap.letters(ap.from_values(pd.DataFrame(rows), measure="nDCG@10"))
     >>> table.worse["nDCG@10"].to_dict()
     {'hybrid': 'c', 'dense': 'c', 'bm25': ''}
     """

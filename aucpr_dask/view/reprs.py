@@ -19,12 +19,13 @@ from aucpr_dask.view.rankings import MOST_DATA_SETS, Document, rank_models, rank
 from aucpr_dask.view.stores import flags_in_words
 
 WIDTH = 80
-# What shows the kind of data, in this order: ranks have estimates, too.
+# What shows the kind of data, in this order: ranks have estimates, mean ranks adjusted p-values, too.
 KINDS = {
     "rank": "ranks",
     "difference": "comparison",
     "detectable": "power",
     "estimate": "result",
+    "mean_rank": "mean ranks",
     "p_adjusted": "chance",
     "score": "scores",
 }
@@ -114,6 +115,11 @@ def _remarks(data: Scores) -> Iterator[str]:
             n_better = sum(int((p_value <= 0.05).sum()) for p_value in p_values)
             n = sum(int(p_value.notnull().sum()) for p_value in p_values)
             yield f"better than chance at 5 %, adjusted for all: {n_better:,} of {count(n, 'ranking')}"
+    elif _kind(data) == "mean ranks":
+        for node in nodes:
+            order = node["mean_rank"].sortby(node["mean_rank"]).to_series()
+            yield f"Friedman's test: p = {float(node['p_value']):.2g}; {node.attrs['design']}"
+            yield "mean ranks: " + ", ".join(f"{name} {rank:.2f}" for name, rank in order.items())
     elif nodes and all("detectable" in node for node in nodes):
         yield from (str(node.attrs.get("summary", "")) for node in nodes)
     elif nodes and all("score" in node for node in nodes):

@@ -51,7 +51,9 @@ pima[["score", "label"]]
 # intervals. `.aucpr` shows a result as a table, best first.
 
 # %%
-result = pima.aucpr.evaluate(intervals=["logit", "bootstrap"], n_resamples=N_RESAMPLES, keep_replicates=True).compute()
+result = pima.aucpr.evaluate(
+    intervals=["influence_beta", "bootstrap"], n_resamples=N_RESAMPLES, keep_replicates=True
+).compute()
 result.aucpr
 
 # %% [markdown]
@@ -163,6 +165,5 @@ print("the same to the last bit:", (again.values == result["estimate"].values).a
 # ## Where next
 #
 # * `aucpr-dask report run.zarr report.html`: the whole result as one page to search and sort.
-# * Which estimator, which interval? [02](02-bias-coverage-width.ipynb) measures them, and
-#   [03](03-use-with-caution.ipynb) shows what to be careful about.
-# * Why do ROC and precision-recall areas disagree? [04](04-davis-goadrich.ipynb).
+# * How much do curves and areas vary, and which estimator, which interval? [02](02-bias-coverage-width.ipynb).
+# * Why do ROC and precision-recall areas disagree? [03](03-davis-goadrich.ipynb).

@@ -1,23 +1,11 @@
 # %% [markdown]
-# # Bias, coverage, width: Boyd, Eng & Page 2013
+# # Use with caution: how much areas and curves vary
 #
-# Kendrick Boyd, Kevin Eng and David Page, [*Area under the precision-recall curve: point estimates and confidence
-# intervals*](https://doi.org/10.1007/978-3-642-40994-3_29), asked which estimators and intervals can be trusted. This
-# notebook draws their Figures 1 to 8 again, in the same order, from simulations with this package.
-#
-# **What comes from where.** Figures 1 to 3 are computed in this notebook. Figures 4 to 8 are drawn from two tables,
-# `docs/study/estimates.csv` and `docs/study/intervals.csv`, which summarize simulations of many cells (a scenario, a
-# number of items and a prevalence). A row of the first is the mean and spread of one estimator in one cell, a row of
-# the second what became of one kind of interval there. The column `n_simulations` says how many simulations that were:
-# 10,000, as in the paper. (`n_locations` says it of locations; there are fewer of some.) Section *A cell again*
-# computes one cell again and compares. How the tables were made, and what they say about each of the paper's
-# conclusions, is in [the simulation study](../docs/simulation-study.md). We know the paper's text and what its figures
-# show, not every detail of how they look in print.
-#
-# **One choice.** For cross-validation the paper speaks of a normal approximation, but finds intervals slightly narrower
-# than `logit` and `binomial` and wider than ideal. Ours are so with Student's t (`cross_validation_t`), which is what
-# the authors' R code uses; with the normal quantile (`cross_validation`) they are narrower than ideal. So t is the
-# paper's interval here.
+# A precision-recall curve on a slide looks like a property of the model. It is a property of the model *and of the
+# sample*. The first part of this notebook shows by how much, where the truth is known; the idea is from the note in the
+# OCaml library [prc](https://github.com/pveber/prc). The second part draws Figures 1 to 8 of Kendrick Boyd, Kevin Eng
+# and David Page (2013), [*Area under the precision-recall curve: point estimates and confidence
+# intervals*](https://doi.org/10.1007/978-3-642-40994-3_29), who asked which estimators and intervals can be trusted.
 
 # %%
 import os
@@ -32,13 +20,210 @@ from scipy import stats
 import aucpr_dask as ap
 from aucpr_dask.view import plots
 
-N_SIMULATIONS = 200 if os.environ.get("AUCPR_NOTEBOOK_SIZE") == "small" else 10_000
+IS_SMALL = os.environ.get("AUCPR_NOTEBOOK_SIZE") == "small"
+N_SIMULATIONS = 200 if IS_SMALL else 10_000
 STUDY = Path("../docs/study")
-BLUE, VERMILLION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
+BLUE, VERMILLION, GREEN, GREY, BLACK = "#0072B2", "#D55E00", "#009E73", "#767676", "#000000"
 
 estimates = pd.read_csv(STUDY / "estimates.csv")
 intervals = pd.read_csv(STUDY / "intervals.csv")
 intervals["n_positive"] = (intervals["n_items"] * intervals["prevalence"]).round().astype(int)
+
+# %% [markdown]
+# ## Thirty curves of one model
+#
+# The model is binormal: positives score N(1, 1), negatives N(0, 1), and the prevalence is 0.1. Every grey line is this
+# one model, evaluated on another sample in which each item is positive with that probability. A sampled curve forms a
+# saw: precision rises at each positive and falls at each negative.
+
+# %%
+model = ap.simulate.binormal(mu=1, sigma=1)
+prevalence = 0.1
+truth = model.area(prevalence)
+recall = np.linspace(0, 1, 201)
+print(f"true area: {truth:.4f}")
+
+
+def draw_curves(ax, n_items):
+    """Draw thirty sampled curves and the true one."""
+    sample = model.sample(n_items, prevalence, n_simulations=30, label_design="binomial", dtype="float32").compute()
+    curves = ap.curve(sample.score, sample.label, grid=recall)
+    ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+    ax.plot(recall, curves.transpose("recall", "model"), color="0.6", linewidth=0.6)
+    ax.plot(recall, model.curve(recall, prevalence), color=BLUE, linewidth=2.2, label="true curve")
+    ax.set(
+        xlim=(0, 1),
+        ylim=(0, 1.02),
+        xlabel="recall",
+        title=f"about {round(n_items * prevalence):,} positives",
+    )
+
+
+figure, axes = plt.subplots(1, 3, figsize=(7.5, 2.8), sharey=True, layout="constrained")
+for ax, n_items in zip(axes, (200, 1000, 10_000), strict=True):
+    draw_curves(ax, n_items)
+axes[0].set_ylabel("precision")
+_ = axes[0].legend(frameon=False)
+
+# %% [markdown]
+# The left end is the worst. There, precision is a share of a handful of items: at recall 0.05 and 100 positives, of the
+# items above the fifth positive. This is the part of the curve that people point at: "our model has a precision of 0.8
+# at low recall". How far do the thirty lines, and many more, spread at one recall?
+
+# %%
+sample = model.sample(1000, prevalence, n_simulations=N_SIMULATIONS)
+places = [0.05, 0.1, 0.2, 0.5, 0.9]
+curves = ap.curve(sample.score, sample.label, grid=places).compute()
+spread = curves.quantile([0.025, 0.975], dim="model").to_pandas().T
+spread.columns = ["2.5 % of samples below", "2.5 % above"]
+spread.assign(truth=model.curve(places, prevalence)).round(2)
+
+# %% [markdown]
+# At recall 0.05, samples of one and the same model show any precision between 0.3 and 1: the true one is 0.58.
+#
+# ## A fitted curve
+#
+# If scores are normal in both classes, four numbers say everything: fit the means and standard deviations, and the
+# curve follows. Here to one sample of 1000 items.
+
+# %%
+one = model.sample(1000, prevalence, label_design="binomial", seed=1).compute()
+score, label = one["score"].values.ravel(), one["label"].values.ravel()
+points = ap.curve(score, label)
+positive, negative = score[label == 1], score[label == 0]
+fitted = ap.simulate.binormal(
+    mu=(positive.mean() - negative.mean()) / negative.std(ddof=1),
+    sigma=positive.std(ddof=1) / negative.std(ddof=1),
+)
+figure, ax = plt.subplots(figsize=(3.8, 3.1), layout="constrained")
+ax.plot(points["recall"], points["precision"], color="0.7", linewidth=0.8, label="sample")
+ax.plot(recall, model.curve(recall, prevalence), color=BLUE, linewidth=2.2, label="true curve")
+ax.plot(recall, fitted.curve(recall, label.mean()), "--", color=GREEN, linewidth=1.8, label="fitted curve")
+ax.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="recall", ylabel="precision")
+ax.legend(frameon=False)
+area = ap.estimate(score, label, "binormal")
+print(f"areas: true {truth:.3f}, fitted {fitted.area(label.mean()):.3f} (the estimator binormal: {area:.3f})")
+
+# %% [markdown]
+# The fitted curve is smooth where the sample is wild, but it is fitted to the sample, and shares its luck. On average
+# it is right because these samples are normal; on others it is smooth and wrong.
+#
+# ## Estimators
+#
+# So one reports an area with an interval rather than a curve. But which area? The boxes hold half of the samples, the
+# whiskers 95 %.
+
+# %%
+estimators = [
+    "binormal",
+    "average_precision",
+    "lower_trapezoid",
+    "interpolated_median",
+    "upper_trapezoid",
+    "interpolated_convex",
+]
+
+
+def areas_of_sample(n_items):
+    """Estimate the area of many samples."""
+    sample = model.sample(n_items, prevalence, n_simulations=N_SIMULATIONS)
+    return ap.estimate(sample.score, sample.label, estimator=estimators).compute()
+
+
+figure, axes = plt.subplots(1, 2, figsize=(7.5, 2.6), sharex=True, sharey=True, layout="constrained")
+means = {}
+for ax, n_items in zip(axes, (200, 1000), strict=True):
+    areas = areas_of_sample(n_items)
+    n_positive = round(n_items * prevalence)
+    means[f"{n_positive} positives"] = areas.mean("model").to_pandas()
+    ax.boxplot(
+        areas.transpose("model", "estimator").values,
+        orientation="horizontal",
+        whis=(2.5, 97.5),
+        showfliers=False,
+        tick_labels=[name.replace("_", " ") for name in estimators],
+        medianprops={"color": BLACK},
+    )
+    ax.axvline(truth, color=BLUE, label="true area")
+    ax.set(xlabel="estimate", title=f"{n_positive} positives")
+axes[0].invert_yaxis()
+_ = axes[1].legend(frameon=False, loc="center right")
+
+# %%
+(pd.DataFrame(means) / truth).rename_axis("mean estimate / true area").round(3)
+
+# %% [markdown]
+# * The choice of estimator moves the answer by as much as many a published improvement: with 20 positives the mean of
+#   `interpolated_convex` is 28 % too high, that of `upper_trapezoid` 20 %, that of `average_precision` 12 %.
+# * With 100 positives, none but `interpolated_convex`, still 12 % too high, is off by more than 5 %.
+# * The spread is larger than any of these biases, and no choice of estimator removes it.
+# * `binormal` is narrow and centred *because these samples are binormal*. On others it converges to a wrong value
+#   (Figure 4).
+#
+# So never compare areas from two tools before you know that they compute the same one.
+#
+# ## The worse model wins
+#
+# A second model is truly worse, its area a fifth smaller. How often does it come out better, if each model is evaluated
+# on a sample of its own?
+
+# %%
+worse = ap.simulate.binormal(mu=0.8)
+print(f"true areas: {truth:.3f} and {worse.area(prevalence):.3f}")
+
+
+def areas_of(scenario, n_items, seed):
+    """Estimate the average precision of many samples of a scenario."""
+    sample = scenario.sample(n_items, prevalence, n_simulations=N_SIMULATIONS, seed=seed)
+    return ap.estimate(sample.score, sample.label).values
+
+
+for n_items in (200, 500, 1000, 2000):
+    wins = np.mean(areas_of(worse, n_items, seed=1) > areas_of(model, n_items, seed=2))
+    print(
+        f"{round(n_items * prevalence):>4} positives: the worse model has the higher area in {wins:.0%} of the trials"
+    )
+
+# %% [markdown]
+# Models of one study are scored on the same items, which removes much of this chance; that is what `ap.compare` uses.
+# Areas from two papers, on two samples, are what is simulated here.
+#
+# ## What to do
+#
+# 1. Count the positives, not the items. Results from fewer than 20 are flagged:
+#    `result.aucpr.flagged("few_positives")`.
+# 2. Report an area with its interval. Draw a curve with its band: `scores.aucpr.plot.precision_recall(bands="both")`.
+# 3. Do not read the left end of a curve.
+# 4. Name the estimator.
+# 5. Compare models on the same items, by their differences: `ap.compare(scores)`.
+
+# %%
+one = model.sample(1000, prevalence).compute()  # one sample, and so one "model" of the Dataset
+ax = one.aucpr.plot.precision_recall(bands="both", n_resamples=200 if IS_SMALL else 2000)
+recall = np.linspace(0, 1, 201)
+ax.plot(recall, model.curve(recall, prevalence), color=BLACK, linestyle="--")
+_ = ax.annotate("true curve", (0.3, 0.345), (0.3, 0.16), arrowprops={"arrowstyle": "-"}, fontsize=8)
+
+# %% [markdown]
+# This sample was kind to its model. At some 30 of 100 recalls, many of them in one stretch, the truth lies outside the
+# pointwise band, which speaks of one recall at a time. The simultaneous band promises to hold the whole curve, and
+# does.
+#
+# ## The figures of Boyd, Eng and Page
+#
+# **What comes from where.** Figures 1 to 3 are computed in this notebook. Figures 4 to 8 are drawn from two tables,
+# `docs/study/estimates.csv` and `docs/study/intervals.csv`, which summarize simulations of many cells (a scenario, a
+# number of items and a prevalence). A row of the first is the mean and spread of one estimator in one cell, a row of
+# the second what became of one kind of interval there. The column `n_simulations` says how many simulations that were:
+# 10,000, as in the paper. (`n_locations` says it of locations; there are fewer of some.) Section *A cell again*
+# computes one cell again and compares. How the tables were made, and what they say about each of the paper's
+# conclusions, is in [the simulation study](../docs/simulation-study.md). We know the paper's text and what its figures
+# show, not every detail of how they look in print.
+#
+# **One choice.** For cross-validation the paper speaks of a normal approximation, but finds intervals slightly narrower
+# than `logit` and `binomial` and wider than ideal. Ours are so with Student's t (`cross_validation_t`), which is what
+# the authors' R code uses; with the normal quantile (`cross_validation`) they are narrower than ideal. So t is the
+# paper's interval here.
 
 # %% [markdown]
 # ## Figure 1: a small data set

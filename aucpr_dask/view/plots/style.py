@@ -113,14 +113,14 @@ _SHARED = {
 
 
 def _completed(plot: Callable[..., Any]) -> str:
-    """Return the docstring of a plot, which ends with its own parameters, with those that it shares."""
-    own = inspect.getdoc(plot) or ""
+    """Return the docstring of a plot, which has its own parameters and an example, with those that it shares."""
+    own, heading, example = (inspect.getdoc(plot) or "").partition("\n\nExamples\n")
     described = {name.strip() for names in re.findall(r"^([\w, ]+) :", own, re.M) for name in names.split(",")}
     shared = [name for name in inspect.signature(plot).parameters if name in _SHARED and name not in described]
     entries = [f"{name} : {kind}\n    {text}" for name in shared for kind, text in [_SHARED[name]]]
     raised = "InvalidInputError\n    If the data are of another kind, or an option is not allowed."
     sections = f"\n\nReturns\n-------\nmatplotlib.axes.Axes\n\nRaises\n------\n{raised}\n"
-    return "\n".join([own, *entries]) + sections
+    return "\n".join([own, *entries]) + sections + heading.removeprefix("\n") + example
 
 
 def plot(draw: Callable[_Options, _Result]) -> Callable[_Options, _Result]:

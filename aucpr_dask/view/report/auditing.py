@@ -161,6 +161,7 @@ def audit(
 
     Examples
     --------
+    >>> import numpy as np, xarray as xr, aucpr_dask as ap
     >>> hard = np.linspace(40, 80, 12)
     >>> wave = 3 * np.sin(np.arange(12.0))
     >>> values = xr.Dataset(
@@ -168,7 +169,7 @@ def audit(
     ...     coords={"model": ["small", "base", "large"], "query": [f"task {i}" for i in range(12)]},
     ...     attrs={"unit": "task"},
     ... )
-    >>> made = audit(values)
+    >>> made = ap.audit(values)
     >>> dict(made.verdict)["First place"]
     'base leads with 80.10, and 2 models may be first.'
     >>> made.findings["simultaneous_rank_interval"].values.tolist()

@@ -357,7 +357,7 @@ pd.DataFrame({"difference": difference["difference"], "from": low, "to": high}, 
 # The paper ranks six classifiers of query 29 of Kekäläinen & Järvelin (2002) with and without the weights of the
 # documents; those data were given to the authors and are not public. The same can be asked of TREC 2019 Deep Learning
 # runs, whose judgments have grades 0 to 3: relevant from grade 2 on, or weighted by grade / 3. The cell reads the
-# folder named by `AUCPR_TREC_DL_2019` (see [06](06-trec-leaderboard.ipynb)), which may not travel with this notebook.
+# folder named by `AUCPR_TREC_DL_2019` (see [05](05-trec-leaderboard.ipynb)), which may not travel with this notebook.
 
 # %%
 six = ["idst_bert_p1", "p_exp_rm3_bert", "TUW19-p3-f", "ms_duet_passage", "bm25tuned_rm3_p", "bm25base_p"]

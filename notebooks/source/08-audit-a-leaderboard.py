@@ -162,8 +162,9 @@ reviews = ap.evaluate(scores["clef-tar"].to_dataset(), convention="trec_eval", i
 ap.audit(reviews)
 
 # %% [markdown]
-# And 25 classifiers, each fitted three times, on six data sets of ADBench. Six are too few: typical models would have
-# to differ by most of what an area can be at all. A benchmark needs tasks before it needs models.
+# And 25 classifiers, each fitted three times, on six data sets of ADBench. A model's area is the mean of its
+# three. Six are too few: typical models would have to differ by a third of what an area can be at all. A benchmark
+# needs tasks before it needs models.
 
 # %%
 data_sets = {name: node for name, node in scores.children.items() if name != "clef-tar"}
