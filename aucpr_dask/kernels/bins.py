@@ -14,11 +14,12 @@ from numba import types
 from numpy.typing import NDArray
 
 from aucpr_dask.kernels.compiling import helper, kernel
+from aucpr_dask.kernels.options import Array, Indices
 from aucpr_dask.kernels.signatures import F4, F8, I8, U1, U4, U8, row_of, rows_of
 from aucpr_dask.kernels.sorting import ascending_bits, sign_and_all_bits
 from aucpr_dask.kernels.tie_groups import two_sum
 
-Tallies = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
+Tallies = tuple[Indices, Indices, NDArray[np.bool_]]
 
 ROW_BYTES = 32  # of the table of `AdaptiveBins`
 FEW_ROWS = 1 << 12
@@ -162,7 +163,7 @@ class FixedBins:
             np.add.at(self.counts, its_bin + is_positive[block] * self.n_bins, 1)
             np.add.at(self.counts, 2 * self.n_bins + its_bin[is_inside], 1)
 
-    def _places(self, score: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def _places(self, score: Array) -> tuple[Indices, NDArray[np.bool_]]:
         """Return the bin of every score, and whether the score is not at the edge of it."""
         bits = score.view(np.int64)
         shift = MANTISSA_BITS - self.precision
@@ -184,11 +185,7 @@ class FixedBins:
 
 
 def bound_area(
-    positives: NDArray[np.int64],
-    negatives: NDArray[np.int64],
-    is_tied: NDArray[np.bool_],
-    scale: float = 1.0,
-    total: float | None = None,
+    positives: Indices, negatives: Indices, is_tied: NDArray[np.bool_], scale: float = 1.0, total: float | None = None
 ) -> tuple[float, float]:
     """Return bounds of average precision from the counts of bins in ascending order; twice the area if all are tied.
 
@@ -206,8 +203,8 @@ def bound_area(
 
 
 def _least_and_most(
-    positives: NDArray[np.int64], negatives: NDArray[np.int64], is_tied: NDArray[np.bool_], scale: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    positives: Indices, negatives: Indices, is_tied: NDArray[np.bool_], scale: float
+) -> tuple[Array, Array]:
     """Return the least and the most that each bin, in ascending order, can add to the area, in units of positives.
 
     With TP and FP above a bin of p positives and m negatives, each positive has at most the precision of all positives
@@ -239,6 +236,7 @@ def row_of_bin(key, level, table):
     """Return where in the table the bin of a key is, or should be."""
     its_bin = key >> level
     end = np.uint64(table.size)
+    # The high half of the product is a share of 2**32, whatever the number of rows: none has to be a power of 2.
     row = ((((its_bin * GOLDEN_RATIO) >> HALF) * (end // COLUMNS)) >> HALF) * COLUMNS
     while table[row] >> level != its_bin and table[row] != 0:
         row += COLUMNS

@@ -254,6 +254,7 @@ def draw_counts(key, first, size, stratum, count):
             continue
         units, stream = count[start : start + n], np.uint64(stratum[s])
         total[:] = 0
+        # The fewer are left to draw one by one, the faster; but taking back more than a few draws takes longer.
         i = 0
         while i + 1 < SHARE_LEFT.size and SHARE_LEFT[i + 1] * np.sqrt(n) >= DEVIATIONS:
             i += 1

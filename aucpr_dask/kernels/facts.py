@@ -133,6 +133,7 @@ def acceleration(groups, n_groups, total, negatives, prevalence, left_out):
     With T and D as for `influence_moments`, precision falls by s FP/(D(D - 1)) at every tie group from k on without
     one positive of tie group k; without one negative before or in it, it rises by s T/(D(D - s)).
     """
+    # Without the only item of a class there is no area: such a class contributes nothing, whatever its scale is here.
     fewer_positives = scale_to(prevalence, max(total - 1.0, 1.0), negatives)
     fewer_negatives = scale_to(prevalence, total, max(negatives - 1.0, 1.0))
     positive_sum = negative_sum = before = 0.0

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from aucpr_dask.kernels import classes, points, sorting
 from aucpr_dask.kernels.areas import COUNTS, finish_rows
 from aucpr_dask.kernels.compiling import needs_no_compiling
-from aucpr_dask.kernels.options import N_COLUMNS, Options, Targets
+from aucpr_dask.kernels.options import N_COLUMNS, Array, Indices, Options, Targets
 from aucpr_dask.kernels.sorting import Floats
 
 SHORT = 8192  # items up to which rankings share calls,
@@ -26,13 +26,8 @@ TABLE_POSITIVES = 1 << 18  # positives from which the table of gaps is too large
 
 
 def evaluate_rows(
-    score: Floats,
-    label: NDArray[np.int8],
-    label_row: NDArray[np.int64],
-    n_given: NDArray[np.float64],
-    options: Options,
-    codes: NDArray[np.int64],
-) -> NDArray[np.float64]:
+    score: Floats, label: NDArray[np.int8], label_row: Indices, n_given: Array, options: Options, codes: Indices
+) -> Array:
     """Evaluate rankings with hard labels; the result has the shape (rows, numbers + len(COLUMNS)).
 
     `score` (rows, items) is float32 or float64, and row i has the labels ``label[label_row[i]]``, int8. `n_given`
@@ -67,11 +62,7 @@ def evaluate_rows(
 
 
 def _sorted_classes(
-    score: Floats,
-    label: NDArray[np.int8],
-    label_row: NDArray[np.int64],
-    options: Options,
-    counts: NDArray[np.float64],
+    score: Floats, label: NDArray[np.int8], label_row: Indices, options: Options, counts: Array
 ) -> tuple[Floats, Floats]:
     """Return the scores of the positives and of the negatives of rankings, ascending, and fill their counts."""
     positive, negative = np.empty((2, len(score), score.shape[1] + 1), score.dtype)
@@ -82,9 +73,7 @@ def _sorted_classes(
     return positive, negative
 
 
-def _groups_of_long(
-    score: Floats, label: NDArray[np.int8], options: Options
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+def _groups_of_long(score: Floats, label: NDArray[np.int8], options: Options) -> tuple[Array, Indices, Array]:
     """Return the tie groups of one long ranking in a space, their number, and its counts."""
     few = min(TABLE_POSITIVES, FEW_POSITIVES * score.nbytes / 4)  # wider scores take longer to sort
     one = score[np.newaxis], label[np.newaxis], np.zeros(1, np.int64), options
@@ -112,13 +101,8 @@ def _groups_of_long(
 
 
 def evaluate_all_rows(
-    score: Floats,
-    label: NDArray[np.int8],
-    label_row: NDArray[np.int64],
-    n_given: NDArray[np.float64],
-    options: Options,
-    targets: Targets,
-) -> NDArray[np.float64]:
+    score: Floats, label: NDArray[np.int8], label_row: Indices, n_given: Array, options: Options, targets: Targets
+) -> Array:
     """Evaluate rankings as :func:`evaluate_rows` does, by any estimator, over any range of recall."""
     out = np.full((len(score), targets.codes.size + N_COLUMNS), np.nan)
     space, counts = np.empty((7, score.shape[1] + 2)), np.empty((1, COUNTS))

@@ -247,6 +247,7 @@ def fill_points(layout, n_steps, first, count, points, n_points):
             last = before[lane]
             for t in range(size):
                 gained, lost = tile_positives[t, lane], tile_negatives[t, lane]
+                # Each is written, and stays if anything was drawn since the last: without branches.
                 kept_positives[point] = gained
                 kept_negatives[point] = lost
                 point += np.uint64(gained + lost > last)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.kernels.compiling import helper, kernel
 from aucpr_dask.kernels.draws import HALF, fill_words
+from aucpr_dask.kernels.options import Array, Indices
 from aucpr_dask.kernels.signatures import F8, I8, U1, U8, row_of
 
 LANES = 128  # swaps side by side: the bits of one block of random numbers
@@ -22,14 +23,8 @@ PLANES = 34  # bits of a number of places
 
 
 def differences_when_swapped(
-    doubled_ranks: NDArray[np.int64],
-    label: NDArray[np.bool_],
-    unit: NDArray[np.int64],
-    n_swaps: int,
-    key: int,
-    *,
-    is_complete: bool,
-) -> NDArray[np.float64]:
+    doubled_ranks: Indices, label: NDArray[np.bool_], unit: Indices, n_swaps: int, key: int, *, is_complete: bool
+) -> Array:
     """Return the differences of average precision, first less second, under swaps; the first one is that observed.
 
     `doubled_ranks` (2, items) are twice the average ranks from the lowest score: whole numbers, so ties are exact. The

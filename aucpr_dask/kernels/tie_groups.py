@@ -110,6 +110,7 @@ def groups_by_gaps(positive, other, has_both, table, groups, may_refuse):
         return -1
     count_in_gaps(other, table, n_values, buckets)
 
+    # The last two numbers count what is above all positives, and what is +inf: those tie with the end of the table.
     negatives = np.int64(table.tally[2 * n_values]) + np.int64(table.tally[2 * n_values + 1])
     i = positive.size
     for group in range(n_values):
@@ -146,9 +147,9 @@ def distinct(ascending, value):
 @helper
 def bucket_of(x, low, scale, last):
     """Return the bucket of a score, from 0 to `last`; monotone in the score."""
-    zero = last - last
+    zero = last - last  # of the type of the scores
     position = (x - low) * scale
-    position = position if position > zero else zero
+    position = position if position > zero else zero  # also where it is NaN, infinity times a scale of 0
     position = position if position < last else last
     return np.int32(position)
 
@@ -159,6 +160,7 @@ def fill_buckets(table, n_values):
     value, entry, n_buckets = table.value, table.entry, buckets_for(n_values)
     i = 0
     j = n_values - 1
+    # Infinite scores fall into the buckets at the ends: in the range, they would leave one bucket for all others.
     while i < j and np.isinf(value[i]):
         i += 1
     while j > i and np.isinf(value[j]):

@@ -23,7 +23,7 @@ from aucpr_dask.kernels.areas import COUNTS, finish_rows, ranking_of
 from aucpr_dask.kernels.compiling import helper, kernel
 from aucpr_dask.kernels.influence import weighted_haldane
 from aucpr_dask.kernels.interpolation import Moments, Points
-from aucpr_dask.kernels.options import Options, Targets
+from aucpr_dask.kernels.options import Array, Indices, Options, Targets
 from aucpr_dask.kernels.signatures import F4, F8, FLOATS, I8, OF_ITEMS, OPTIONS_TYPE, TARGETS_TYPE, U8, row_of
 from aucpr_dask.kernels.sorting import ALL_BITS, SIGN, Floats, ascending_bits
 from aucpr_dask.kernels.tie_groups import NEGATIVE, POSITIVE
@@ -42,20 +42,20 @@ class Items(NamedTuple):
 
     score: Floats
     classes: NDArray[np.int8]
-    positive_weight: NDArray[np.float64]
-    negative_weight: NDArray[np.float64]
+    positive_weight: Array
+    negative_weight: Array
 
 
 def evaluate_weighted_rows(
     score: Floats,
     classes: NDArray[np.int8],
-    class_row: NDArray[np.int64],
-    positive_weight: NDArray[np.float64],
-    negative_weight: NDArray[np.float64],
-    weight_row: NDArray[np.int64],
+    class_row: Indices,
+    positive_weight: Array,
+    negative_weight: Array,
+    weight_row: Indices,
     options: Options,
     targets: Targets,
-) -> NDArray[np.float64]:
+) -> Array:
     """Evaluate rankings whose items have weights, ties in tie groups; the result is that of `rankings.evaluate_rows`.
 
     Rows have up to `MOST_WEIGHTED` items. Row i of the scores has the classes ``classes[class_row[i]]`` (1 negative, 2
@@ -83,9 +83,7 @@ def evaluate_weighted_rows(
     return out
 
 
-def _groups_of(
-    items: Items, n_positive: int, counts: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _groups_of(items: Items, n_positive: int, counts: Array) -> tuple[Array, Indices]:
     """Return the tie groups of one ranking in a space, and their number."""
     space, n_groups = np.empty((3, n_positive + 1)), np.full(1, -1)
     if items.score.size > SHORT_WEIGHTED and n_positive <= FEW_WEIGHTED * items.score.size:
@@ -100,8 +98,9 @@ def _groups_of(
     return space, n_groups
 
 
-def _may_use_buckets(items: Items, counts: NDArray[np.float64]) -> bool:
+def _may_use_buckets(items: Items, counts: Array) -> bool:
     """Return whether a ranking is long, of float32, and each of its items counts, in one class."""
+    # Hard labels have one array of weights for both classes; soft ones may give an item to both.
     is_hard = items.positive_weight.ctypes.data == items.negative_weight.ctypes.data
     all_count = counts[5] == items.score.size
     return items.score.size >= WORTH_BUCKETS and items.score.dtype == np.float32 and is_hard and bool(all_count)
@@ -110,6 +109,7 @@ def _may_use_buckets(items: Items, counts: NDArray[np.float64]) -> bool:
 def _sorted_keys(items: Items) -> NDArray[np.uint64]:
     """Return the items as sorted keys; float64 scores by those rounded to float32, and again where these tie."""
     keys = np.empty(items.score.size, np.uint64)
+    # Scores beyond float32 become infinite, tie here, and are told apart below like all that tie by rounding.
     with np.errstate(over="ignore"):
         rounded = items.score.astype(np.float32, copy=False)
     keys_of_scores(rounded, *items[1:], keys)
@@ -356,8 +356,7 @@ def groups_in_gaps(positive, gain, score, classes, positive_weight, negative_wei
 
 @kernel(
     types.void(
-        *(row_of(U8), row_of(F8), row_of(F8), row_of(F8), F8[:, ::1], F8[::1]),
-        *(OPTIONS_TYPE, TARGETS_TYPE, F8[::1]),
+        *(row_of(U8), row_of(F8), row_of(F8), row_of(F8), F8[:, ::1], F8[::1]), *(OPTIONS_TYPE, TARGETS_TYPE, F8[::1])
     )
 )
 def all_points_keys(keys, score, positive_weight, negative_weight, space, counts, options, targets, out):
