@@ -134,6 +134,9 @@ def test_bands_are_those_of_the_formula() -> None:
     quantile = 2.236  # of the larger of two independent normal deviates, 0.95 in both
     expected = 1 / (1 + np.exp(-(odds[:, None] + np.outer([0.3, 0.2], [-quantile, quantile]))))
     np.testing.assert_allclose(simultaneous, expected, rtol=0.03)
+    _, of_clusters = rate_bands(rates, replicates, np.array([30.0, 60.0]), 100, size, 0.95, 8)
+    wider = np.diff(np.log(of_clusters / (1 - of_clusters))) / np.diff(np.log(simultaneous / (1 - simultaneous)))
+    np.testing.assert_allclose(wider, np.sqrt(8 / 7) * 2.3646 / 1.96, rtol=1e-3)  # Student's with 7 degrees of freedom
 
 
 def test_bands_are_never_narrower_than_the_exact_interval() -> None:

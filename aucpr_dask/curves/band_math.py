@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, expit, ndtr, stdtrit
+from scipy.special import betaincinv, expit, ndtr, ndtri, stdtrit
 
 from aucpr_dask.curves.points import ROC, Floats, Points, operating_points, precision_on, recall_on
 from aucpr_dask.evaluation.rankings import Array, check_rows, items_of, refuse_unseen
@@ -263,6 +263,8 @@ def rate_bands(
         largest = np.abs(deviations / error).max(axis=1)
         alone = float(stdtrit(n_drawn - 1, 0.5 + level / 2))
         together = max(alone, float(np.quantile(largest, level, method="higher")))
+        if n_clusters is not None:  # whose resamples vary too little, as the normal quantile to Student's
+            together *= alone / float(ndtri(0.5 + level / 2))
         for band, quantile in ((pointwise, alone), (simultaneous, together)):
             reach = quantile * error
             resampled = expit(np.stack([centre - reach, centre + reach], axis=1))

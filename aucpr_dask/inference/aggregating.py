@@ -327,7 +327,8 @@ def _by_errors(result: xr.Dataset, dim: str | None, method: str, level: float) -
 def _bounds(mean: xr.DataArray, reach: xr.DataArray, longer: Any = 0.0) -> xr.DataArray:
     """Return bounds that reach as far down as up; and further on one side, if that is `longer`: down, if negative."""
     lower, upper = mean - (reach - np.minimum(longer, 0.0)), mean + (reach + np.maximum(longer, 0.0))
-    return xr.concat([lower, upper], dim=terms.BOUND).transpose(..., terms.BOUND)
+    bounds: xr.DataArray = xr.concat([lower, upper], dim=terms.BOUND).transpose(..., terms.BOUND)
+    return bounds
 
 
 def _on_logit_scale(bounds: xr.DataArray, mean: xr.DataArray) -> xr.DataArray:
