@@ -284,7 +284,9 @@ def _ask(
         output.show(*([""] if place else []), answer_of(one, output.width, top=top).as_text(output.width))
     reasons: dict[str, list[str]] = {}
     for path, message in left_out.items():
-        reasons.setdefault(_reason_of(message), []).append(path)
+        what, *parts = message.split("\n  ")
+        remedies = [part.removeprefix("remedy: ") for part in parts if part.startswith("remedy: ")]
+        reasons.setdefault("; ".join([what, *remedies]), []).append(path)
     for reason, paths in reasons.items():
         output.show(f"\nleft out: {', '.join(paths)}: {reason}")
     written = f"; written to {target}" if target else ""
@@ -311,10 +313,3 @@ def _ask_each(ask: Callable[[Scores], Scores], data: Scores, *, together: bool) 
     if not answers:
         raise next(iter(errors.values()))
     return xr.DataTree.from_dict(answers), {path: str(error) for path, error in errors.items()}
-
-
-def _reason_of(message: str) -> str:
-    """Return what happened, and the remedy, on one line."""
-    what, *parts = message.split("\n  ")
-    remedies = [part.removeprefix("remedy: ") for part in parts if part.startswith("remedy: ")]
-    return "; ".join([what, *remedies])

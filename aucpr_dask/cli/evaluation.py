@@ -149,13 +149,17 @@ def evaluate(
 
     If a run is interrupted, run the same command again and it resumes.
     """
+    from aucpr_dask.schema.terms import nodes_of
+
     with output.progress() as report:
         evaluated = ap.run(source, result, progress=report, estimators=_expand(estimators, source), **options)
     seconds = output.seconds
     rankings = _show_rankings(output, evaluated, None, top)
     _show_warnings(output, evaluated, result)
     output.show(f"{seconds:.1f} s; open it: {_opening(evaluated, result)}", fold=False)
-    output.suggest("compare", result if _can_be_compared(evaluated) else source)
+    # Models are compared by their queries or resamples; without these, by their scores.
+    has_sample = any("query" in node["estimate"].dims or "replicate" in node for _, node in nodes_of(evaluated))
+    output.suggest("compare", result if has_sample else source)
     output.data({"source": source, "result": result, "seconds": seconds, "rankings": rankings})
 
 
@@ -180,13 +184,6 @@ def show(output: cli.Output, result: str, estimator: str | None, data_sets: tupl
     evaluated = select_data_sets(ap.open_result(result), data_sets)
     rankings = _show_rankings(output, evaluated, estimator, top)
     output.data({"result": result, "rankings": rankings})
-
-
-def _can_be_compared(result: Scores) -> bool:
-    """Whether some data set has queries, or resamples, to compare models by."""
-    from aucpr_dask.schema.terms import nodes_of
-
-    return any("query" in node["estimate"].dims or "replicate" in node for _, node in nodes_of(result))
 
 
 def _show_rankings(output: cli.Output, result: Scores, estimator: str | None, top: int | None) -> list[Document]:

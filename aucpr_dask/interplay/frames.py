@@ -156,7 +156,7 @@ def _tidy(path: str, node: xr.Dataset) -> pd.DataFrame:
     dims.sort(key=terms.MODEL.__ne__)  # first, as wide tables need it
     table = numbers.compute().to_dataframe(dims).reset_index()
     if "flags" in table:
-        table["flags"] = table["flags"].map(_flag_names)
+        table["flags"] = [" ".join(flag.name for flag in terms.FLAGS if bits & flag.bit) for bits in table["flags"]]
     return table
 
 
@@ -172,10 +172,6 @@ def _labels(node: xr.Dataset) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         elif dim in node.sizes:
             labels[dim] = ((dim,), np.array([f"{dim} {number}" for number in range(node.sizes[dim])], object))
     return labels
-
-
-def _flag_names(flags: int) -> str:
-    return " ".join(flag.name for flag in terms.FLAGS if flags & flag.bit)
 
 
 def _models(tidy: pd.DataFrame) -> list[str]:

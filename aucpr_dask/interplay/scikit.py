@@ -421,7 +421,10 @@ class _DataSet:
         lead: dict[str, Any] = {MODEL: models} | ({} if self.positive is not None else {CLASS: self.wanted})
         lead |= {REPEAT: range(len(self.repeats))} if self.repeats and len(self.repeats) > 1 else {}
         label = self.classes if self.positive is None else (self.classes == self.positive).astype(np.int8)
-        fold = None if self.repeats is None else np.array([_fold_of_each(splits, n_items) for splits in self.repeats])
+        fold = None if self.repeats is None else np.zeros((len(self.repeats), n_items), np.int64)
+        for repeat, splits in enumerate(self.repeats or ()):
+            for number, (_, scored) in enumerate(splits):
+                fold[repeat, scored] = number  # type: ignore[index]
         fold = fold[0] if fold is not None and len(fold) == 1 else fold
         groups = None if self.groups is None else np.asarray(self.groups)
         along_items = {"label": label, "weight": self.weight, "cluster": groups, "fold": fold}
@@ -445,14 +448,6 @@ def _positive_class(classes: np.ndarray, positive: Any, where: str) -> Any:
         return 1
     received, allowed = f"classes {few(map(repr, classes.tolist()))}", "0 and 1, -1 and 1, or False and True"
     raise InvalidInputError("the positive class is not given", where, received, allowed, "name it: positive=...")
-
-
-def _fold_of_each(splits: Splits, n_items: int) -> np.ndarray:
-    """Return the fold of each item, in which it is scored."""
-    fold = np.zeros(n_items, np.int64)
-    for number, (_, scored) in enumerate(splits):
-        fold[scored] = number
-    return fold
 
 
 def _repeats(splits: Splits, n_items: int, where: str) -> list[Splits]:

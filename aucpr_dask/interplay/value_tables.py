@@ -153,7 +153,8 @@ def tables_of(values: Any, separator: str | None) -> list[Table]:
         return [_of_array(values)]
     if isinstance(values, pd.Series):
         return [_of_frame(values.to_frame(values.name or VALUE))]
-    if isinstance(values, str | PathLike) or _are_paths(values):
+    listed = values if isinstance(values, list | tuple) else [values]
+    if all(isinstance(one, str | PathLike) for one in listed):
         return [_of_file(file, separator) for file in find_files(values, "file of values")]
     if isinstance(values, Mapping):
         return [_of_mapping(values)]
@@ -180,10 +181,6 @@ def frame_of(
     if rows and all(isinstance(row, tuple) and hasattr(row, "_fields") for row in rows):
         return pd.DataFrame(rows)
     raise InvalidInputError("these are neither mappings nor a data frame", what, brief(table), allowed, remedy)
-
-
-def _are_paths(values: Any) -> bool:
-    return isinstance(values, list | tuple) and all(isinstance(one, str | PathLike) for one in values)
 
 
 def _of_frame(frame: pd.DataFrame) -> Table:

@@ -187,7 +187,8 @@ def _cells(table: Table, chosen: _Chosen) -> _Part:
     free = [name for name in free if name not in left_out]
     known: dict[str, Any] = {role: table.names(of[role]) for role in ROLES if role in of}
     if terms.MEASURE in without and heading != terms.MEASURE:
-        known[terms.MEASURE] = named[terms.MEASURE] or _measure_of(of.get(VALUE, VALUE))
+        column = of.get(VALUE, VALUE)  # names the measure, unless it says nothing
+        known[terms.MEASURE] = named[terms.MEASURE] or (VALUE if column.lower() in COLUMNS[VALUE] else column)
     known[REPEAT] = [" ".join(one) for one in zip(*map(table.names, repeats), strict=True)] if repeats else ""
     parts = []
     for name in free:
@@ -269,11 +270,6 @@ def _column(columns: Sequence[str], role: str, name: str | None, table: Table) -
     wordy = [column for column in columns if role == terms.MODEL and {*re.split("[^a-z]+", column.lower())} & {*MODELS}]
     wordy = [column for column in wordy if table.is_text(column) and table.frame[column].is_unique]
     return wordy[0] if len(wordy) == 1 or {*wordy} & {*columns[:1]} else None
-
-
-def _measure_of(column: str) -> str:
-    """Return the name of the one measure: that of its column, unless it says nothing."""
-    return VALUE if column.lower() in COLUMNS[VALUE] else column
 
 
 def _unclear(

@@ -247,8 +247,11 @@ class _Cell:
     def _show(self) -> None:
         from IPython.display import display
 
-        lines = [*self._notes, *(_line(what, *state) for what, state in self._work.items())]
-        bars = [*map(escape, self._notes), *(_bar(what, *state) for what, state in self._work.items())]
+        work = [_line(what, *state) for what, state in self._work.items()]
+        lines, bars = [*self._notes, *work], [*map(escape, self._notes)]
+        for line, (done, total, _) in zip(work, self._work.values(), strict=True):
+            shown = f'value="{done}" max="{total}"' if total else ""
+            bars.append(f"<progress {shown}></progress> {escape(line)}")
         content = {"text/plain": "\n".join(lines), "text/html": "<br>".join(bars)}
         if self._handle is None:
             self._handle = display(content, raw=True, display_id=True)  # type: ignore[no-untyped-call]
@@ -258,11 +261,6 @@ class _Cell:
     def close(self, *, finished: bool) -> None:
         if self._handle is not None:
             self._show()
-
-
-def _bar(what: str, done: int, total: int, detail: str) -> str:
-    state = f'value="{done}" max="{total}"' if total else ""
-    return f"<progress {state}></progress> {escape(_line(what, done, total, detail))}"
 
 
 def _line(what: str, done: int, total: int, detail: str) -> str:

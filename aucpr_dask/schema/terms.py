@@ -282,7 +282,7 @@ def check_node_name(name: str, where: object) -> str:
 def check_names(names: Iterable[object], where: str) -> None:
     """Raise if a name contains halves of surrogate pairs, as file names in other encodings do."""
     for name in names:
-        if isinstance(name, str) and not _is_unicode(name):
+        if isinstance(name, str) and not name.isascii() and any("\ud800" <= char <= "\udfff" for char in name):
             what = "this name is not Unicode"
             raise InvalidInputError(what, where, shortened_name(name), "Unicode text", "rename it")
 
@@ -290,10 +290,6 @@ def check_names(names: Iterable[object], where: str) -> None:
 def is_text(name: str) -> bool:
     """Whether a name has neither control characters nor halves of surrogate pairs."""
     return not any(char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff" for char in name)
-
-
-def _is_unicode(name: str) -> bool:
-    return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
 
 
 def shortened_name(name: str, most: int = 100) -> str:

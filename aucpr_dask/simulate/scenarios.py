@@ -125,7 +125,7 @@ class Scenario(ABC):
         seed = whole_number(seed, "seed", 0)
         prevalence = fraction(prevalence, "prevalence")
         choose(LABEL_DESIGNS, label_design, "label_design")
-        kind = _float_type(dtype)
+        kind = np.dtype(choose(DTYPES, getattr(dtype, "name", getattr(dtype, "__name__", dtype)), "dtype"))
         name = type(self).__name__ if name is None else name
         check_names([name], "argument 'name'")
         rows = _row_chunks(chunks, (n_simulations, n_items), kind)
@@ -496,11 +496,6 @@ def _check_parameters(scenario: Any, positive: tuple[str, ...] = ()) -> None:
 def _check_shares(values: Floats, name: str, *, open_ends: bool = False) -> None:
     outside = ~((values > 0) & (values < 1)) if open_ends else (values < 0) | (values > 1)
     refuse_outside(name, values, outside, "above 0 and below 1" if open_ends else "from 0 to 1")
-
-
-def _float_type(dtype: object) -> np.dtype[Any]:
-    name = getattr(dtype, "name", getattr(dtype, "__name__", dtype))
-    return np.dtype(choose(DTYPES, name, "dtype"))
 
 
 def _row_chunks(chunks: str | int | tuple[int, ...], shape: tuple[int, int], kind: np.dtype[Any]) -> tuple[int, ...]:

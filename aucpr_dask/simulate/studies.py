@@ -222,7 +222,7 @@ def study(
         what = "study(url=) stores the summary only, and nothing resumes from it: use the method to_zarr of the summary"
         warnings.warn(what, DeprecationWarning, stacklevel=3)
     given = _distinct(scenarios, "scenarios")
-    kinds = [_scenario(scenario) for scenario in given]
+    kinds = [one if isinstance(one, Scenario) else lookup(SCENARIOS, one, "scenario")() for one in given]
     _distinct(map(repr, kinds), "scenarios")
     names = estimator_names(estimators)
     design = Design(
@@ -419,12 +419,6 @@ def summarize_cell(
 
 
 # Checks of arguments
-
-
-def _scenario(scenario: str | Scenario) -> Scenario:
-    if isinstance(scenario, Scenario):
-        return scenario
-    return lookup(SCENARIOS, scenario, "scenario")()
 
 
 def _distinct(values: Any, name: str) -> tuple[Any, ...]:

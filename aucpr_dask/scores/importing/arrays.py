@@ -302,7 +302,11 @@ def import_xarray(
     with place_for(url, overwrite=overwrite, append=append) as place, _opened(path, engine, dims, rename or {}) as tree:
         groups = {group.path.strip("/"): group.to_dataset() for group in tree.subtree if group.data_vars}
         _check_renamed(rename or {}, groups, path)
-        renamed = {name: _rename(dataset, rename or {}) for name, dataset in groups.items()}
+        new_names = (rename or {}).items()
+        renamed = {
+            name: one.rename({old: new for old, new in new_names if old in (*one.variables, *one.dims)})
+            for name, one in groups.items()
+        }
         nodes = {name: _tidy(dataset, path) for name, dataset in renamed.items() if "score" in dataset}
         if not nodes:
             has = (name for dataset in groups.values() for name in dataset.data_vars)
@@ -427,11 +431,6 @@ def _check_renamed(rename: Mapping[str, str], groups: Mapping[str, xr.Dataset], 
         if name not in known:
             what, allowed = "there is no variable or dimension of this name", files.closest(name, sorted(known))
             raise InvalidInputError(what, path, repr(name), allowed)
-
-
-def _rename(dataset: xr.Dataset, rename: Mapping[str, str]) -> xr.Dataset:
-    present = {*dataset.variables, *dataset.dims}
-    return dataset.rename({old: new for old, new in rename.items() if old in present})
 
 
 def _tidy(dataset: xr.Dataset, path: FilePath) -> xr.Dataset:
