@@ -28,7 +28,9 @@ import numpy as np
 import xarray as xr
 
 import aucpr_dask as ap
+import aucpr_dask.clusters.connecting
 import aucpr_dask.runs.run
+import aucpr_dask.runs.submitting
 import aucpr_dask.storage.claims
 from aucpr_dask.errors import AucprError
 from aucpr_dask.inference.comparing import save_comparison
@@ -89,8 +91,8 @@ def do_here(client: Here, function: Callable[..., Any], calls: list[Any], retrie
 
 def run_here() -> None:
     """Let runs do their tasks in this process, so that a kill hits them at any point. Only for the program itself."""
-    aucpr_dask.runs.run.connect_for = connect_here  # type: ignore[assignment]
-    aucpr_dask.runs.run.as_they_finish = do_here  # type: ignore[assignment]
+    aucpr_dask.clusters.connecting.connect_for = connect_here
+    aucpr_dask.runs.submitting.as_they_finish = do_here  # type: ignore[assignment]
     aucpr_dask.runs.run._memory_of_a_thread = lambda client: None
 
 

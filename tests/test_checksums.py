@@ -264,7 +264,7 @@ def test_exchanged_scores_are_not_evaluated(mixed: Path, tmp_path: Path) -> None
 @pytest.mark.usefixtures("in_this_process")
 def test_chunks_exchanged_before_their_store_is_finished(n: int, tmp_path: Path, monkeypatch: Any) -> None:
     """What the root document lists is what was in memory when it was written, not what lies there at the end."""
-    monkeypatch.setattr("aucpr_dask.runs.run.current_client", lambda: None)
+    monkeypatch.setattr("aucpr_dask.clusters.connecting.current_client", lambda: None)
     rng, scores = np.random.default_rng(n), queried(5, 3, 40)
     expected, committed = ap.evaluate(scores, **OPTIONS), ScoreWriter.commit
     with small_chunks():

@@ -286,7 +286,7 @@ def test_the_result_is_laid_out_before_the_first_task(
     def stop(*arguments: Any, **options: Any) -> None:
         raise Stop
 
-    monkeypatch.setattr("aucpr_dask.runs.run.as_they_finish", stop)
+    monkeypatch.setattr("aucpr_dask.runs.submitting.as_they_finish", stop)
     with pytest.raises(Stop):
         ap.run(source, target, cluster=client, **OPTIONS)
     plan = plan_run(source, **OPTIONS)
@@ -385,7 +385,7 @@ def test_storage_that_fails_ends_the_run_at_the_first_task(
             fail(mounted)
         return tasks.evaluate_task(number, *given)
 
-    monkeypatch.setattr("aucpr_dask.runs.run.current_client", lambda: None)
+    monkeypatch.setattr("aucpr_dask.clusters.connecting.current_client", lambda: None)
     monkeypatch.setattr("aucpr_dask.runs.run.evaluate_task", evaluate_task)
     try:
         with pytest.raises(kind[0], match=kind[1]) as caught:

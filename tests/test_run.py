@@ -84,7 +84,7 @@ def test_what_takes_about_a_second_runs_in_this_process(
         await write_all(*arguments)
 
     monkeypatch.setattr(tasks, "_write_all", sometimes)
-    monkeypatch.setattr("aucpr_dask.runs.run.connect_for", None)
+    monkeypatch.setattr("aucpr_dask.clusters.connecting.connect_for", None)
     result = ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", progress=Report(), record=tmp_path / "r.json")
     assert_same_bits(result.drop_attrs(), ap.evaluate(scores).drop_attrs())
     assert any("in this process" in note for note in notes)

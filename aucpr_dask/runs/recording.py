@@ -9,15 +9,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from distributed import Client
-
-from aucpr_dask.clusters.agreement import facts
 from aucpr_dask.errors import StoreError
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import Plan
 from aucpr_dask.storage.urls import public
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 
 class Record:
@@ -27,6 +27,8 @@ class Record:
         self._path, self._started = None if path is None else Path(path), time.monotonic()
         if self._path is None:
             return
+        from aucpr_dask.clusters.agreement import facts
+
         started = datetime.now(UTC).isoformat(timespec="seconds")
         self._content: dict[str, Any] = {"source": public(plan.source), "result": public(target), "started": started}
         self._content |= {"outcome": "running", "seconds": 0.0, "client": facts()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -12,11 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from distributed import Client
-
-from aucpr_dask.clusters.connecting import Cluster, connect_for, current_client
-from aucpr_dask.clusters.descriptions import read_patience
-from aucpr_dask.clusters.workers import IN_PROCESS, address_of
 from aucpr_dask.errors import (
     AucprError,
     DamageWarning,
@@ -33,7 +29,6 @@ from aucpr_dask.runs.ledger import Ledger, differing, identity_of
 from aucpr_dask.runs.planning import HELD_BY_A_WORKER, Plan, plan_run
 from aucpr_dask.runs.recording import Record
 from aucpr_dask.runs.steps import Step
-from aucpr_dask.runs.submitting import as_they_finish
 from aucpr_dask.runs.tasks import Assignment, evaluate_task
 from aucpr_dask.schema.terms import Scores, Stored, as_scores, map_nodes, nodes_of
 from aucpr_dask.scores.store import Watched
@@ -44,8 +39,10 @@ from aucpr_dask.storage.urls import absolute, overlap, public
 from aucpr_dask.storage.verifying import endings_of, is_whole
 
 if TYPE_CHECKING:
+    from distributed import Client
     from zarr.abc.store import Store
 
+    from aucpr_dask.clusters.connecting import Cluster
     from aucpr_dask.progress.showing import Report, RunWatcher
 
 MAY_DIFFER = frozenset({"source", "source_digest", "blocks", "blocks_digest"})  # of a result that is extended
@@ -144,7 +141,11 @@ def run(
     if overlap(source, target):
         what, received = "the result and the scores would overlap", f"scores at {source}"
         raise StoreError(what, target, received, None, "name another place for the result")
-    seconds = None if patience is None else read_patience(patience, "argument 'patience'")
+    seconds = None
+    if patience is not None:
+        from aucpr_dask.clusters.descriptions import read_patience
+
+        seconds = read_patience(patience, "argument 'patience'")
     watched = Watched(source)
     asked = plan_run(source, data_sets=data_sets, **options)
     ledger = Ledger(target)
@@ -193,11 +194,18 @@ def _client(
     cluster: Cluster, source: str, target: str, patience: str | float | None, plan: Plan, watcher: RunWatcher
 ) -> Iterator[Client | None]:
     """Connect to the cluster, None for this process; say so if it is one that the caller did not name."""
-    current = current_client() if cluster is None else None
+    current = None
+    if cluster is None and "distributed" in sys.modules:
+        from aucpr_dask.clusters.connecting import current_client
+
+        current = current_client()
     if cluster is None and current is None and plan.is_small:
         watcher.note("in this process, because it takes about a second; cluster=N starts N processes")
         yield None
         return
+    from aucpr_dask.clusters.connecting import connect_for
+    from aucpr_dask.clusters.workers import address_of
+
     with connect_for(cluster, source, target, patience=patience) as client:
         if client is current:
             watcher.note(f"on the current Dask client, {address_of(client)}; cluster=N starts N processes here")
@@ -306,6 +314,8 @@ def _is_finished(target: str, plan: Plan) -> bool:
 
 def _check_workers(client: Client, plan: Plan, watcher: Any) -> None:
     """Raise if a task does not fit the memory of a worker, and say so if there are many more threads than tasks."""
+    from aucpr_dask.clusters.workers import IN_PROCESS, address_of
+
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     for worker in workers:
         if limit := worker["memory_limit"]:
@@ -371,6 +381,8 @@ def _outcomes(client: Client | None, calls: list[Any], patience: float | None) -
     """Return the number and the outcome of each task as it ends, on a cluster or here."""
     if client is None:
         return enumerate(_tried(*call) for call in calls)
+    from aucpr_dask.runs.submitting import as_they_finish
+
     return as_they_finish(client, evaluate_task, calls, retries=RETRIES, keep_going=True, patience=patience)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,10 +14,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 import zarr
-from distributed import get_worker
 from zarr.core.sync import sync
 
-from aucpr_dask.clusters.agreement import facts
 from aucpr_dask.errors import AucprError, OtherRunError, SourceChangedError, UnreachableError
 from aucpr_dask.evaluation.api import evaluate_part
 from aucpr_dask.evaluation.groups import Groups, groups_of
@@ -66,9 +65,14 @@ def evaluate_task(number: int, task: Task, assignment: Assignment) -> AucprError
     place that now belongs to another run.
     """
     started, processor = time.monotonic(), time.process_time()
-    worker = None
-    with suppress(ValueError):  # there is none where a program calls this itself
-        worker = get_worker()
+    worker = here = None
+    if "distributed" in sys.modules:
+        with suppress(ValueError):  # there is none where a program calls this itself
+            worker = sys.modules["distributed"].get_worker()
+    if worker is None and assignment.counts:
+        from aucpr_dask.clusters.agreement import facts
+
+        here = facts()
     if worker is not None and assignment.counts:
         worker.log_event(assignment.run_id, number)
     target, run_id = assignment.target, assignment.run_id
@@ -80,7 +84,6 @@ def evaluate_task(number: int, task: Task, assignment: Assignment) -> AucprError
         arrays = _target_arrays(target, task.path, tuple(sorted(result)), run_id)
         sync(_write_all(arrays, task, result))
         took = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - processor}
-        here = facts() if worker is None and assignment.counts else None
         versions = getattr(worker, "aucpr_dask_facts", here)
         who = {
             "chunks": endings_of(arrays.values(), task.slices),
