@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
+SLAB = 1 << 16  # influences that are added up at a time
 MOST_LEFT_OUT = 1000  # clusters that are left out in turn; of more, influences show as much in less time
 COLUMNS_AFTER = ("estimate", "proportion", "unseen_loss", "n_effective")  # of the influences of a ranking
 
@@ -89,13 +90,12 @@ def _sums_of_weights(
     items: Items, weight: Floats, options: EvaluationOptions, clusters: NDArray[np.int64] | None = None
 ) -> tuple[Floats, Floats]:
     """Return the sum, and the sum of squares, of the weights of one class that count in each ranking."""
-    total, squares = np.empty((2, len(items.score)))
-    for row, scores in enumerate(items.score):
-        counted = weight[items.row[row]]
-        counted = np.where(np.isnan(scores), 0.0, counted) if options.missing == "drop" else counted
-        counted = counted if clusters is None else np.bincount(clusters, weights=counted)
-        total[row], squares[row] = counted.sum(), (counted**2).sum()
-    return total, squares
+    row = items.row
+    if options.missing == "drop" and np.isnan(items.score).any():
+        weight, row = np.where(np.isnan(items.score), 0.0, weight[row]), np.arange(len(row))
+    counted = weight if clusters is None else [np.bincount(clusters, weights=one) for one in weight]
+    total, squares = np.array([(one.sum(), (one**2).sum()) for one in counted]).reshape(-1, 2).T
+    return total[row], squares[row]
 
 
 def _ratio(total: Floats, part: Floats) -> Floats:
@@ -146,13 +146,18 @@ def _sums_over_clusters(
     values: Floats, clusters: NDArray[np.int64], positive: NDArray[np.bool_], negative: NDArray[np.bool_]
 ) -> Floats:
     """Add up each row's values within clusters, corrected for their number; NaN if a class lies in fewer than two."""
-    n_clusters = int(clusters.max(initial=-1)) + 1
+    n_clusters, step = int(clusters.max(initial=-1)) + 1, max(1, SLAB // max(1, clusters.size))
     sums = np.full((len(values), n_clusters), np.nan)
-    for row in range(len(values)):
-        of_classes = positive[row], negative[row]
-        holds = [np.bincount(clusters, weights=one, minlength=n_clusters) > 0 for one in of_classes]
-        if min(np.count_nonzero(holds, axis=1)) < 2:
-            continue
-        n = np.count_nonzero(holds[0] | holds[1])
-        sums[row] = np.bincount(clusters, weights=values[row], minlength=n_clusters) * np.sqrt(n / (n - 1))
+    for start in range(0, len(values), step):
+        rows = slice(start, start + step)
+        shape = len(values[rows]), n_clusters
+        place = (np.arange(shape[0])[:, None] * n_clusters + clusters).ravel()
+        added = [
+            np.bincount(place, weights=one[rows].ravel(), minlength=shape[0] * n_clusters).reshape(shape)
+            for one in (positive, negative, values)
+        ]
+        holds = np.stack(added[:2]) > 0
+        is_known = (np.count_nonzero(holds, axis=2) >= 2).all(axis=0)
+        n = np.where(is_known, np.count_nonzero(holds.any(axis=0), axis=1), 2)
+        sums[rows] = np.where(is_known[:, None], added[2] * np.sqrt(n / (n - 1))[:, None], np.nan)
     return sums

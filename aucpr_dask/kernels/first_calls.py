@@ -237,13 +237,15 @@ def influence_rows(
     leaves_out, target = estimator == "haldane", (o.CODES[estimator], *map(float, recall_range))
     is_plain = is_known and not leaves_out and all(np.isin(one, (0.0, 1.0)).all() for one in items[1:3])
     by_numpy = is_plain and is_first("influence.influence_row", items.score.size + OF_A_CALL * n_rows)
+    negated = (-score.astype(np.float64) for score in items.score)
+    ranked: Any = ((row, one, np.argsort(one)) for row, one in enumerate(negated))
     if not by_numpy:
         from aucpr_dask.kernels.influence import area_influence_row, influence_row
-        from aucpr_dask.kernels.sorting import descending_places
-    for row, score in enumerate(items.score):
+        from aucpr_dask.kernels.sorting import rows_in_order
+
+        ranked = rows_in_order(items.score)
+    for row, descending, order in ranked:
         case = Case(items.unseen[row], units.positive[row], units.negative[row], *design)
-        descending = -score.astype(np.float64)
-        order = np.argsort(descending) if by_numpy else descending_places(score)
         given = descending, order, *items.weights(row), options, case
         if by_numpy:
             with np.errstate(all="ignore"):

@@ -31,7 +31,7 @@ from aucpr_dask.kernels.first_calls import PANEL, Case
 from aucpr_dask.kernels.interpolation import clipped_step
 from aucpr_dask.kernels.options import Array, Indices, Items, Options
 from aucpr_dask.kernels.signatures import F8, I8, OPTIONS_TYPE, row_of
-from aucpr_dask.kernels.sorting import Floats, descending_places
+from aucpr_dask.kernels.sorting import Floats, rows_in_order
 from aucpr_dask.kernels.tie_groups import TieGroups, scale_to, two_sum
 
 TILE, STEP = 64, 4  # adjacent rows, columns per step
@@ -56,18 +56,17 @@ def leave_out_clusters(items: Items, cluster: Indices, options: Options) -> tupl
     ``(C - 1)(mean A_c - A)``, and the squares of the deviations ``sqrt((C - 1)/C) (mean A_c - A_c)`` add up to the
     jackknife's variance (Efron & Stein 1981, doi:10.1214/aos/1176345462). Ties are in tie groups.
     """
-    n_rows, n_clusters = len(items.score), int(cluster.max(initial=-1)) + 1
-    deviations, bias = np.zeros((n_rows, n_clusters)), np.full(n_rows, np.nan)
-    areas = np.empty(n_clusters + 1)
-    for row, score in enumerate(items.score):
-        order = descending_places(score)
-        areas_without_clusters(-score.astype(np.float64), order, *items.weights(row), cluster, options, areas)
-        is_held = ~np.isnan(areas[:-1])
-        left_out, n_held = areas[:-1][is_held], np.count_nonzero(is_held)
-        if n_held > 1:
-            bias[row] = (n_held - 1) * (left_out.mean() - areas[-1])
-            deviations[row, is_held] = np.sqrt((n_held - 1) / n_held) * (left_out.mean() - left_out)
-    return deviations, bias
+    areas = np.empty((len(items.score), int(cluster.max(initial=-1)) + 2))
+    for row, descending, order in rows_in_order(items.score):
+        areas_without_clusters(descending, order, *items.weights(row), cluster, options, areas[row])
+    left_out, is_held = areas[:, :-1], ~np.isnan(areas[:, :-1])
+    n_held = np.count_nonzero(is_held, axis=1)
+    n, mean = np.maximum(n_held, 2), np.full(len(areas), np.nan)
+    for count in np.unique(n_held[n_held > 1]):  # all, but for missing scores
+        of = n_held == count
+        mean[of] = left_out[of][is_held[of]].reshape(-1, count).mean(axis=1)
+    deviations = np.sqrt((n - 1) / n)[:, None] * (mean[:, None] - left_out)
+    return np.where(np.isnan(deviations), 0.0, deviations), (n - 1) * (mean - areas[:, -1])
 
 
 class Sample(NamedTuple):

@@ -7,6 +7,7 @@ of a vector of 512 bits (https://github.com/numpy/x86-simd-sort/issues/6), and p
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import llvmlite.binding
@@ -23,6 +24,7 @@ from aucpr_dask.kernels.tie_groups import SEGMENT, TieGroups
 Floats = NDArray[np.float32] | NDArray[np.float64]
 
 WORTH_COUNTING = 4096  # keys
+SLAB = 1 << 16  # scores that are put in order at a time
 DIGIT = 12  # bits, at most
 SIGN, ALL_BITS = np.uint32(2**31), np.uint32(2**32 - 1)
 
@@ -66,15 +68,25 @@ def ascending_places(scores: NDArray[Any]) -> NDArray[np.int64]:
     return place.view(np.int64)
 
 
+def rows_in_order(scores: Floats) -> Iterator[tuple[int, NDArray[np.float64], NDArray[np.int64]]]:
+    """Yield the number of each row, its negated scores, and their `descending_places`."""
+    step = max(1, SLAB // max(1, scores.shape[1]))
+    for start in range(0, len(scores), step):
+        slab = scores[start : start + step]
+        yield from zip(range(start, start + step), -slab.astype(np.float64), descending_places(slab), strict=False)
+
+
 def descending_places(scores: Floats) -> NDArray[np.int64]:
-    """Return the places of scores from the highest to the lowest, NaN last; those that tie in any order."""
+    """Return the places of scores in each row, from the highest to the lowest, NaN last; ties are in any order."""
     if scores.dtype != np.float32:
         return np.argsort(-scores)
     low, width = np.uint64(2**32 - 1), np.uint64(32)
     keys = ~_to_keys(scores + np.float32(0))  # which makes -0 a 0
     keys[np.isnan(scores)] = low
-    place = np.arange(scores.size, dtype=np.uint64)
-    return (sorted_keys(keys.astype(np.uint64) << width | place, 32) & low).view(np.int64)
+    packed = keys.astype(np.uint64) << width | np.arange(scores.shape[-1], dtype=np.uint64)
+    for row in packed.reshape(-1, scores.shape[-1]):
+        row[:] = sorted_keys(row, 32)
+    return (packed & low).view(np.int64)
 
 
 def _to_keys(scores: NDArray[Any]) -> NDArray[Any]:
