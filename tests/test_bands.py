@@ -136,7 +136,7 @@ def test_bands_are_those_of_the_formula() -> None:
     np.testing.assert_allclose(simultaneous, expected, rtol=0.03)
     _, of_clusters = rate_bands(rates, replicates, np.array([30.0, 60.0]), 100, size, 0.95, 8)
     wider = np.diff(np.log(of_clusters / (1 - of_clusters))) / np.diff(np.log(simultaneous / (1 - simultaneous)))
-    np.testing.assert_allclose(wider, np.sqrt(8 / 7) * 2.3646 / 1.96, rtol=1e-3)  # Student's with 7 degrees of freedom
+    np.testing.assert_allclose(wider, 2.3646 / 1.96, rtol=1e-3)  # Student's with 7 degrees of freedom
 
 
 def test_bands_are_never_narrower_than_the_exact_interval() -> None:

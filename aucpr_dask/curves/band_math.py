@@ -262,9 +262,9 @@ def rate_bands(
         error = np.maximum(stretch * deviations.std(axis=0, ddof=1), _binomial_error(rates[inner], across))
         largest = np.abs(deviations / error).max(axis=1)
         alone = float(stdtrit(n_drawn - 1, 0.5 + level / 2))
-        together = max(alone, float(np.quantile(largest, level, method="higher")))
-        if n_clusters is not None:  # whose resamples vary too little, as the normal quantile to Student's
-            together *= alone / float(ndtri(0.5 + level / 2))
+        # Errors of few clusters are little known: as Student's quantile to the normal one.
+        wider = 1.0 if n_clusters is None else alone / float(ndtri(0.5 + level / 2))
+        together = max(alone, wider * float(np.quantile(largest, level, method="higher")))
         for band, quantile in ((pointwise, alone), (simultaneous, together)):
             reach = quantile * error
             resampled = expit(np.stack([centre - reach, centre + reach], axis=1))
