@@ -271,17 +271,13 @@ def _impossible(
     resampling, estimators = options.resampling, ", ".join(options.estimators)
     of_influence = [name for name in resampling.intervals if "error" in INTERVALS[name].needs]
     if of_influence and not options.with_influence:
-        return (
-            f"these intervals need the influence function, known for {', '.join(WITH_INFLUENCE)}",
-            f"{', '.join(of_influence)} with {estimators}; ties={options.ties!r}",
-            "'bootstrap' and 'basic' serve every estimator",
-        )
+        what = f"these intervals need the influence function, known for {', '.join(WITH_INFLUENCE)}"
+        received = f"{', '.join(of_influence)} with {estimators}; ties={options.ties!r}"
+        return what, received, "'bootstrap' and 'basic' serve every estimator"
     if _is_per_run(inputs) and not is_default(options) and (resampling.draws or resampling.uses_folds):
-        return (
-            "items cannot be resampled: each model has its own list of them",
-            "a per-run layout ('label' has the dimension 'model')",
-            "resample queries (aggregate, compare), use an interval without resampling, or import a pooled layout",
-        )
+        what = "items cannot be resampled: each model has its own list of them"
+        remedy = "resample queries (aggregate, compare), use an interval without resampling, or import a pooled layout"
+        return what, "a per-run layout ('label' has the dimension 'model')", remedy
     if resampling.draws and options.ties == "expectation":
         what = "the expectation over ties is unknown for replicates, which have more ties"
         return what, "ties='expectation'", "ties='group'"

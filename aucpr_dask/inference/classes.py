@@ -73,12 +73,8 @@ def evaluate_means(scores: Scores, question: AggregationOptions, options: dict[s
         named = map_nodes(by_influence, lambda path, node: node.assign_coords({ESTIMATOR: names[0]}))
         return named if isinstance(names, One) else map_nodes(named, lambda path, node: node.expand_dims(ESTIMATOR, -1))
     n_resamples = question.n_resamples or designs.ITEM_RESAMPLES
-    resampled: dict[str, Any] = {
-        "keep_replicates": True,
-        "n_resamples": n_resamples,
-        "seed": question.seed,
-        "intervals": (),
-    }
+    resampled: dict[str, Any] = {"keep_replicates": True, "n_resamples": n_resamples, "intervals": ()}
+    resampled["seed"] = question.seed
     return means_over_classes(evaluate(scores, **(resampled | options)), question.incomplete or "raise", average)
 
 

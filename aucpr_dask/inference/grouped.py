@@ -118,9 +118,8 @@ def answered_by_groups(data: Scores, by: Any, ask: Ask, question: options.Compar
     if question.over == samples.DATASET:
         remedy = "compare each group (leave out over), or average over the data sets of one group"
         raise clash("groups and data sets as the sample exclude each other", remedy, over=question.over, by=by)
-    adjusted: str = checks.choose(
-        designs.BY_P_VALUE, "holm" if question.adjust is None else question.adjust, "adjust, of groups"
-    )
+    asked_for = "holm" if question.adjust is None else question.adjust
+    adjusted: str = checks.choose(designs.BY_P_VALUE, asked_for, "adjust, of groups")
 
     def asked(tree: xr.DataTree, joint: float) -> xr.Dataset:
         (found,) = (node for _, node in nodes_of(ask(tree, joint)))
@@ -144,11 +143,10 @@ def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr
     for name in first.data_vars:
         template = whole[name]
         values = np.full((len(answers), *template.shape), np.nan)
+        own = {dim: index for dim, index in indexers.items() if dim in template.dims}
         for place, one in enumerate(answers):
             if not isinstance(one, InvalidInputError):
-                values[place] = one[name].reindex(
-                    {dim: index for dim, index in indexers.items() if dim in template.dims}
-                )
+                values[place] = one[name].reindex(own)
         laid = values.reshape(*sizes.values(), *template.shape)
         shaped = xr.Variable((*sizes, *template.dims), laid, template.attrs)
         if first[name].dtype.kind == "i" and not np.isnan(values).any():
