@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,8 +19,7 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, brief, few
 from aucpr_dask.interplay.frames import FRAME, arrow_table
-from aucpr_dask.interplay.value_files import parsed
-from aucpr_dask.schema.checks import is_list, real
+from aucpr_dask.schema.checks import is_list, real, require
 from aucpr_dask.schema.terms import ESTIMATOR, LONGEST_NAME, MEASURE, MODEL
 from aucpr_dask.scores.importing.files import bad_line, bare_name, find_files, lines_of, reading, reading_text
 from aucpr_dask.scores.importing.table_files import MISSING_CELLS, TextTable, open_table
@@ -29,6 +31,7 @@ MODELS = (
     *("system_name", "method_name", "run_name", "submission", "team", "algorithm"),
 )
 VALUE = "value"
+JSON, LINES, MARKDOWN, HTML = (".json",), (".jsonl", ".ndjson"), (".md", ".markdown"), (".html", ".htm")
 SUFFIXES = (".txt", ".eval", ".tsv", ".csv", ".res", ".trec")
 ALL, RUN_ID, N_QUERIES = "all", "runid", "num_q"  # as trec_eval calls them
 COUNTS = ("num_", "Num")  # of documents
@@ -222,7 +225,7 @@ def _frame_of_model(values: Any) -> pd.DataFrame:
 
 
 def _of_file(path: Path, separator: str | None) -> Table:
-    if (found := parsed(path)) is not None:
+    if (found := _parsed(path)) is not None:
         table = _of_mapping(found) if isinstance(found, dict) else _of_frame(found)
         return replace(table, name=str(path))
     with reading(path) as stream:
@@ -240,6 +243,57 @@ def _of_file(path: Path, separator: str | None) -> Table:
     frames = [batch.batch.to_pandas(ignore_metadata=True) for batch in opened.batches(opened.columns)]
     frame = pd.concat(frames) if frames else pd.DataFrame(columns=opened.columns)
     return Table(frame.set_axis(range(1, len(frame) + 1), axis=0), str(path), "row")
+
+
+def _parsed(path: Path) -> Any:
+    """Return what a file in one of these formats holds, a data frame or a mapping; None if it is in another."""
+    suffix = path.name.removeprefix(bare_name(path, (*JSON, *LINES, *MARKDOWN, *HTML))).lower()
+    if not suffix.startswith((*JSON, *LINES, *MARKDOWN, *HTML)):
+        return None
+    with reading_text(path) as stream:
+        text = stream.read()
+    if suffix.startswith(MARKDOWN):
+        return _only_table(_tables_in_markdown(text), path)
+    if suffix.startswith(HTML):
+        require("lxml", "html", path)
+        try:
+            return _only_table(pd.read_html(io.StringIO(text), flavor="lxml"), path)
+        except ValueError as error:  # no table
+            raise FileFormatError("there is no table on this page", path, error) from error
+    try:
+        if suffix.startswith(LINES):
+            return pd.DataFrame([json.loads(line) for line in text.splitlines() if line.strip()])
+        found = json.loads(text)
+        if isinstance(found, dict) and all(isinstance(one, dict) for one in found.values()):
+            return found
+        is_split = isinstance(found, dict) and {*found} >= {"columns", "data"}  # as pandas splits a frame
+        return pd.DataFrame(found["data"], columns=found["columns"]) if is_split else pd.DataFrame(found)
+    except (ValueError, TypeError, RecursionError) as error:
+        allowed = "rows, [{column: cell, ...}, ...], or {model: {query: value}}; one row in each line of JSONL"
+        raise FileFormatError("the file is not a table in JSON", path, error, allowed) from error
+
+
+def _only_table(tables: list[pd.DataFrame], path: Path) -> pd.DataFrame:
+    if len(tables) != 1:
+        received = few([f"one with columns {few(map(str, table.columns))}" for table in tables]) or "none"
+        raise FileFormatError("there is not one table in this file", path, received, "one table", "keep one of them")
+    return tables[0]
+
+
+def _tables_in_markdown(text: str) -> list[pd.DataFrame]:
+    """Return the tables of a page; of bold text, code and links only the words."""
+    from markdown_it import MarkdownIt  # rich needs it, too
+
+    tables: list[list[list[str]]] = []
+    for token, following in pairwise(MarkdownIt().enable("table").parse(text)):
+        if token.type == "table_open":
+            tables.append([])
+        elif token.type == "tr_open":
+            tables[-1].append([])
+        elif token.type in ("th_open", "td_open"):
+            words = [one.content for one in following.children or () if one.type in ("text", "code_inline")]
+            tables[-1][-1].append("".join(words).strip())
+    return [pd.DataFrame(rows, columns=heads) for heads, *rows in tables]
 
 
 def _of_evaluation(path: Path) -> Table:

@@ -241,6 +241,7 @@ class binormal(Scenario):
     The false positive rate at recall t is ``f(t) = Phi(sigma Phi^-1(t) - mu)``.
     Unless sigma is 1 the true ROC curve is not concave: precision tends to 1 (sigma > 1) or 0 (sigma < 1)
     at recall 0.
+    See Boyd, Eng & Page 2013, doi:10.1007/978-3-642-40994-3_29.
 
     Parameters
     ----------
@@ -248,10 +249,6 @@ class binormal(Scenario):
         Mean of the positives.
     sigma : float
         Standard deviation of the positives.
-
-    References
-    ----------
-    Boyd, Eng & Page 2013, doi:10.1007/978-3-642-40994-3_29.
 
     Examples
     --------
@@ -291,6 +288,7 @@ class bibeta(Scenario):
     With I the regularised incomplete beta function, the false positive rate at recall t is
     ``f(t) = 1 - I(s; negative_a, negative_b)`` at the score s where ``1 - I(s; positive_a, positive_b) = t``.
     With shapes far below 1, many scores round to 0 or 1, and a sample has ties that the true curve does not have.
+    See Boyd, Eng & Page 2013, doi:10.1007/978-3-642-40994-3_29.
 
     Parameters
     ----------
@@ -298,10 +296,6 @@ class bibeta(Scenario):
         Shape of the positives.
     negative_a, negative_b : float
         Shape of the negatives.
-
-    References
-    ----------
-    Boyd, Eng & Page 2013, doi:10.1007/978-3-642-40994-3_29.
 
     Examples
     --------
@@ -352,15 +346,12 @@ class offset_uniform(Scenario):
     The false positive rate at recall t is ``f(t) = min(max(t - gamma, 0), 1)``. For gamma between 0 and 1
     the area has the closed form
     ``gamma + p (1 - gamma) + p (1 - p) gamma log((1 - (1 - p) gamma) / (p gamma))``.
+    See Boyd, Eng & Page 2013, doi:10.1007/978-3-642-40994-3_29.
 
     Parameters
     ----------
     gamma : float
         Shift of the positives; from 1 they all rank first, below -1 they all rank last.
-
-    References
-    ----------
-    Boyd, Eng & Page 2013, doi:10.1007/978-3-642-40994-3_29.
 
     Examples
     --------
