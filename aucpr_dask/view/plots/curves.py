@@ -163,7 +163,14 @@ def achievable(
         arguments = subject.of([position])
         grid = _recalls_of(arguments)
         colour, described = style.look_of(line)["color"], None if line else "curves as they are"
-        ax.plot(grid, _values(arguments, PRECISION_RECALL, grid), color=style.GREY, linewidth=0.9, label=described)
+        ax.plot(
+            grid,
+            _values(arguments, PRECISION_RECALL, grid),
+            color=style.BLACK,
+            linestyle=":",
+            linewidth=0.9,
+            label=described,
+        )
         _draw_line(ax, grid, _values(arguments, ACHIEVABLE, grid), line, labels[line])
         vertices = curve(**arguments, kind=ACHIEVABLE).isel({MODEL: 0})
         found = vertices["true_positives"] > 0

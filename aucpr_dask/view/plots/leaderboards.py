@@ -358,7 +358,8 @@ def pairs(
 ) -> Axes:
     """Draw the differences of all pairs: the model of the row minus that of the column, the best first.
 
-    A dot marks a pair that differs after adjustment for all comparisons.
+    A triangle marks a pair that differs after adjustment for all comparisons, and points up where
+    the row is higher.
 
     Parameters
     ----------
@@ -389,8 +390,10 @@ def pairs(
     image = ax.imshow(np.ma.masked_invalid(values), **look)
     if "p_adjusted" in drawn:
         differs = (drawn["p_adjusted"].values <= 1 - level_of(node)) & np.isfinite(values)
-        row, column = np.nonzero(differs)
-        ax.plot(column, row, "o", color=style.BLACK, markersize=2.6, linestyle="none", label="differs")
+        for marker, word, where in (("^", "higher", values > 0), ("v", "lower", values < 0)):  # known in grey, too
+            row, column = np.nonzero(differs & where)
+            mark: Any = {"color": style.BLACK, "markerfacecolor": "white", "markersize": 3.6, "markeredgewidth": 0.7}
+            ax.plot(column, row, marker, label=f"differs, row is {word}" if row.size else None, **mark)
     ax.set_xticks(range(len(across)), [short[j] for j in across], rotation=90)
     ax.tick_params(axis="x", length=0, labeltop=True, labelbottom=False, top=False, bottom=False)
     style.plain(ax.get_xticklabels())
