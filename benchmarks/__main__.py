@@ -12,17 +12,7 @@ import sys
 from pathlib import Path
 
 from aucpr_dask.kernels.compiling import compile_all
-from benchmarks.figures import (
-    Figures,
-    as_line,
-    calls,
-    figures_of,
-    filled_pages,
-    noise,
-    read_figures,
-    titled,
-    write_figures,
-)
+from benchmarks import figures as pages
 from benchmarks.measuring import AVX2, Timing, describe_machine, measure, use_threads
 from benchmarks.suite import Suite
 from benchmarks.suites import SUITES
@@ -48,17 +38,17 @@ def main() -> int:
         if options.suite and kind.name not in options.suite:
             continue
         suite = _sized(kind, options)
-        figures = figures_of(suite, _run(suite, options.rounds), machine, options.rounds)
+        figures = pages.figures_of(suite, _run(suite, options.rounds), machine, options.rounds)
         _print_conclusions(figures)
         timings += figures.timings
         if options.json is not None:  # after every suite, so that an interrupted run keeps its measurements
-            write_figures(options.json, {f"{suite.name}, AVX2" if options.avx2 else suite.name: figures})
-    print(f"\nnoise: slowest / fastest round of the same call up to {noise(timings):.2f}")
+            pages.write_figures(options.json, {f"{suite.name}, AVX2" if options.avx2 else suite.name: figures})
+    print(f"\nnoise: slowest / fastest round of the same call up to {pages.noise(timings):.2f}")
     return 0 if all(timing.agrees is not False for timing in timings) else 1
 
 
 def _run(suite: Suite, rounds: int) -> list[Timing]:
-    print(f"\n{titled(suite)}\n{suite.explanation}")
+    print(f"\n{pages.titled(suite)}\n{suite.explanation}")
     timings: list[Timing] = []
     case = None
     for timing in measure(suite, rounds):
@@ -68,20 +58,20 @@ def _run(suite: Suite, rounds: int) -> list[Timing]:
                 f" {case}: median per {timing.unit}; peak memory of a call; time relative to the first line (range "
                 f"over {rounds} rounds), or for a floor the first line relative to it; agreement"
             )
-        print(as_line(timing), flush=True)
+        print(pages.as_line(timing), flush=True)
         timings.append(timing)
     return timings
 
 
-def _print_conclusions(figures: Figures) -> None:
+def _print_conclusions(figures: pages.Figures) -> None:
     if figures.no_memory:
         print(f"  peak memory is not measured: {figures.no_memory}")
-    print("\n".join([*(f"  -> {finding}" for finding in figures.findings), " calls", *calls(figures.timings)]))
+    print("\n".join([*(f"  -> {finding}" for finding in figures.findings), " calls", *pages.calls(figures.timings)]))
 
 
 def _fill_tables(path: Path) -> int:
     """Write the figures of a file into the marked pages."""
-    for page, text in filled_pages(ROOT, read_figures(path)):
+    for page, text in pages.filled_pages(ROOT, pages.read_figures(path)):
         page.write_text(text, encoding="utf-8")
         print(page)
     return 0

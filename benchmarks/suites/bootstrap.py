@@ -18,6 +18,7 @@ THREADS = 2
 LOOPED = 10  # resamples of a loop, whose time is proportional to them
 LOOP = {"share": LOOPED / RESAMPLES}
 SIZES = {  # items, models
+    "1,000 items, 25 models": (1_000, 25),
     "10,000 items, 400 models": (10_000, 400),
     "100,000 items, 1 model": (100_000, 1),
     "100,000 items, 4 models": (100_000, 4),
@@ -34,10 +35,9 @@ class Bootstrap(Suite):
     title = "1000 stratified bootstrap replicates of average precision, 1 % positive, per model, two threads"
     explanation = (
         "Ours evaluates all models in one call on two threads, drawing included: one model has all draws for itself. "
-        "The loops evaluate ten resamples of one model in the one thread they use, times a hundred. 'Weights' gives "
-        "scikit-learn the counts of a resample as sample weights instead of copying the items. torchmetrics and "
-        "confidenceinterval do not stratify. The floor draws each resample once for all models, on two threads, and "
-        "evaluates nothing."
+        "The loops evaluate ten resamples of one model in the one thread they use, times a hundred; joblib's a hundred "
+        "in two processes. 'Weights' gives scikit-learn counts as sample weights. torchmetrics and confidenceinterval "
+        "do not stratify. The floor draws for all models on two threads, and evaluates nothing."
     )
     params = tuple(SIZES)
     unit = "model"
@@ -88,25 +88,28 @@ class Bootstrap(Suite):
     def time_ours(self, size: str) -> Any:
         return ap.evaluate(self.scores, intervals="bootstrap", n_resamples=RESAMPLES)
 
-    def _drawn(self) -> Iterator[np.ndarray]:
+    def _drawn(self, n_resamples: int = LOOPED) -> Iterator[np.ndarray]:
         random = np.random.default_rng(25)
-        for _ in range(LOOPED):
+        for _ in range(n_resamples):
             yield np.concatenate([random.choice(stratum, stratum.size) for stratum in self.strata])
 
-    @contender(
-        "scikit-learn, loop",
-        "average_precision_score(label[drawn], score[drawn]) for each resample",
-        "scikit-learn",
-        **LOOP,
-    )
+    @contender("scikit-learn, loop", "average_precision_score(label[drawn], score[drawn]), ...", "scikit-learn", **LOOP)
     def time_loop(self, size: str) -> Any:
         from sklearn.metrics import average_precision_score
 
         return [average_precision_score(self.label[drawn], self.score[drawn]) for drawn in self._drawn()]
 
+    @contender("scikit-learn, joblib", "the same by joblib.Parallel(n_jobs=2)", "joblib", "scikit-learn", share=0.1)
+    def time_joblib(self, size: str) -> Any:
+        from joblib import Parallel, delayed
+        from sklearn.metrics import average_precision_score
+
+        call = delayed(average_precision_score)
+        return Parallel(THREADS)(call(self.label[drawn], self.score[drawn]) for drawn in self._drawn(RESAMPLES // 10))
+
     @contender(
         "scikit-learn, weights",
-        "average_precision_score(label, score, sample_weight=counts) for each resample",
+        "average_precision_score(..., sample_weight=counts), ...",
         "scikit-learn",
         **LOOP,
     )

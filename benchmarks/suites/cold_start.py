@@ -12,54 +12,60 @@ from typing import Any
 
 from benchmarks.suite import FLOAT64, Suite, contender, floor
 
-SCORE, LABEL = [0.9, 0.8, 0.7, 0.1], [1, 0, 1, 0]
-ARRAYS = f"import numpy as np; score = np.array({SCORE}); label = np.array({LABEL}, dtype='int8'); "
-ESTIMATE = "import aucpr_dask as ap; print(float(ap.estimate(score, label)))"
-SCIKIT_LEARN = "from sklearn.metrics import average_precision_score as f; print(float(f(label, score)))"
+ARRAYS = (
+    "import numpy as np; r = np.random.default_rng(30); y = (r.random({0}) < 0.1).astype(int); "
+    "a, b = r.normal(size=(2, {0})) + y; "
+)
+METRIC = "from aucpr_dask import metrics as m; print(m.average_precision_{})"
+SCIKIT_LEARN = "from sklearn.metrics import average_precision_score as f; print(float(f(y, a)))"
 
 
 class ColdStart(Suite):
-    """A whole process: the interpreter, the imports, the kernels, one estimate of four items."""
+    """A whole process: the interpreter, the imports, the first call."""
 
     name = "cold-start"
-    title = "A new process, from its start to its end"
+    title = "Processor time of a new process, from its start to its end, for one number"
     explanation = (
-        "Each figure is a new Python process whose files are in the operating system's cache. "
+        "Each figure is a new Python process whose files are in the operating system's cache, and draws its scores. "
         "'Nothing compiled' means that the cache of compiled kernels starts empty, as right after installation."
     )
     number = 1
     no_memory = "each call is a process that has ended"
-    params = ("four items",)
+    params = (1_000, 100_000, 1_000_000)
     unit = "process"
 
-    @contender("aucpr_dask", 'python -c "import aucpr_dask as ap; ap.estimate(score, label)"', "aucpr-dask")
-    def time_first_number(self, case: str) -> Any:
-        return _run(ARRAYS + ESTIMATE)
+    @staticmethod
+    def clock() -> float:  # type: ignore[override]
+        """Return the processor time of the processes that have ended."""
+        return sum(os.times()[2:4])
 
-    @contender("aucpr_dask, nothing compiled", "the same, first time", "aucpr-dask", tolerance=FLOAT64)
-    def time_first_number_ever(self, case: str) -> Any:
-        with tempfile.TemporaryDirectory() as empty:
-            number = _run(ARRAYS + ESTIMATE, AUCPR_DASK_CACHE_DIR=empty)
-            if not os.listdir(empty):
-                raise RuntimeError("nothing was compiled: the package keeps its kernels elsewhere")
-            return number
+    def describe(self, n_items: int) -> str:
+        """Return the number of items."""
+        return f"{n_items:,} items"
 
-    @contender("aucpr_dask, import alone", 'python -c "import aucpr_dask"', "aucpr-dask")
-    def time_import(self, case: str) -> Any:
-        return _run("import aucpr_dask")
+    @contender("aucpr_dask", "metrics.average_precision_score(label, score)", "aucpr-dask")
+    def time_score(self, n_items: int) -> Any:
+        return _run(n_items, METRIC.format("score(y, a)"))
 
-    @contender(
-        "scikit-learn",
-        'python -c "from sklearn.metrics import average_precision_score; average_precision_score(label, score)"',
-        "scikit-learn",
-        tolerance=FLOAT64,
-    )
-    def time_scikit_learn(self, case: str) -> Any:
-        return _run(ARRAYS + SCIKIT_LEARN)
+    @contender("aucpr_dask, nothing compiled", "the same, first time", "aucpr-dask", tolerance=0.0)
+    def time_first_score(self, n_items: int) -> Any:
+        return _run(n_items, METRIC.format("score(y, a)"), compiled=False)
 
-    @floor("Python", 'python -c "pass"')
-    def time_python(self, case: str) -> Any:
-        return _run("pass")
+    @contender("interval, nothing compiled", "metrics.average_precision_interval(label, score)", "aucpr-dask")
+    def time_first_interval(self, n_items: int) -> Any:
+        return _run(n_items, METRIC.format("interval(y, a)[0]"), compiled=False)
+
+    @contender("difference, nothing compiled", "metrics.average_precision_difference(label, a, b)", "aucpr-dask")
+    def time_first_difference(self, n_items: int) -> Any:
+        return _run(n_items, METRIC.format("difference(y, a, b).difference"), compiled=False)
+
+    @contender("scikit-learn", "average_precision_score(label, score)", "scikit-learn", tolerance=FLOAT64)
+    def time_scikit_learn(self, n_items: int) -> Any:
+        return _run(n_items, SCIKIT_LEARN)
+
+    @floor("imports", "import xarray, scipy.special", "xarray", "scipy")
+    def time_imports(self, n_items: int) -> Any:
+        return _run(n_items, "import xarray, scipy.special")
 
 
 class FirstTable(Suite):
@@ -110,8 +116,10 @@ def _until(pattern: re.Pattern[str], command: list[str], **variables: str) -> fl
     raise RuntimeError(f"{' '.join(command)} showed no number")
 
 
-def _run(code: str, **variables: str) -> float | None:
-    """Run `code` in a new process and return the number it prints, if any."""
-    environment = os.environ | variables
-    done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
-    return float(done.stdout) if done.stdout else None
+def _run(n_items: int, code: str, *, compiled: bool = True) -> float | None:
+    """Run `code` on so many items in a new process and return the number it prints, if any."""
+    with tempfile.TemporaryDirectory() as empty:
+        environment = os.environ | ({} if compiled else {"AUCPR_DASK_CACHE_DIR": empty})
+        command = [sys.executable, "-c", ARRAYS.format(n_items) + code]
+        shown = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+    return float(shown) if shown else None
