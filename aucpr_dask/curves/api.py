@@ -353,9 +353,8 @@ def dominates(first: xr.Dataset, second: xr.Dataset, space: str = "precision_rec
         if not np.allclose(*xr.broadcast(first[total], second[total]), rtol=SAME_TOTAL, atol=0):
             received = f"{_range(first[total])} and {_range(second[total])}"
             allowed = "the same positives and negatives behind both curves"
-            raise InvalidInputError(
-                f"curves of different {total} cannot be compared", received=received, allowed=allowed
-            )
+            what = f"curves of different {total} cannot be compared"
+            raise InvalidInputError(what, received=received, allowed=allowed)
     sides = first.rename_dims({POINT: "first"}), second.rename_dims({POINT: "second"})
     codes = xr.apply_ufunc(
         compare_curves,

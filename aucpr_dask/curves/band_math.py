@@ -201,12 +201,7 @@ def _running(count: NDArray[np.uint8], until: NDArray[np.int64]) -> NDArray[np.i
 
 
 def _columns(
-    points: Points,
-    replicates: Floats,
-    places: Places,
-    level: float,
-    prevalence: float | None,
-    n_clusters: int | None,
+    points: Points, replicates: Floats, places: Places, level: float, prevalence: float | None, n_clusters: int | None
 ) -> Floats:
     out = np.full((places.grid.size, N_COLUMNS), np.nan)
     along, across = places.classes(points)

@@ -234,9 +234,8 @@ def _labelled(array: Any, name: str, dims: tuple[str, ...]) -> Any:
         received = f"dtype {array.dtype}, dimensions ({', '.join(map(str, array.dims))})"
         allowed = "an array of numbers, items on its last axis; or a DataArray"
         remedy = "give one number for each item, and the name of their dimension: dim=..."
-        raise InvalidInputError(
-            f"{name!r} must hold numbers over {dim!r}", f"argument {name!r}", received, allowed, remedy
-        )
+        what = f"{name!r} must hold numbers over {dim!r}"
+        raise InvalidInputError(what, f"argument {name!r}", received, allowed, remedy)
     return array
 
 

@@ -80,9 +80,8 @@ def scores_of_arrays(scores: Mapping[Any, Any], label: Any, *, groups: Any = Non
     """Return a score data set of arrays (item) or (query, item) by model, all of the shape of the labels."""
     if not scores:
         remedy = 'give at least one: {"model": scores}'
-        raise InvalidInputError(
-            "there are no scores", "the first argument", "an empty mapping", "names of models, with arrays", remedy
-        )
+        what = "there are no scores"
+        raise InvalidInputError(what, "the first argument", "an empty mapping", "names of models, with arrays", remedy)
     named = {str(name): values for name, values in scores.items()} | {"the labels": label}
     named |= {name: values for name, values in (("groups", groups), ("weight", weight)) if values is not None}
     if label is None or len(named) < len(scores) + 1:

@@ -217,9 +217,8 @@ def factorized(labels: Any, name: str, grouper: Any, where: str | None = None) -
             encoded = copy.copy(grouper).factorize(xr.DataArray(np.asarray(labels), dims=ITEM, name=name))
         except (ValueError, TypeError) as error:
             what, allowed = f"items cannot be grouped by {name!r}", "groups that hold items"
-            raise InvalidInputError(
-                f"{what}: {error}", where, brief(grouper), allowed, "see xarray.groupers"
-            ) from error
+            what = f"{what}: {error}"
+            raise InvalidInputError(what, where, brief(grouper), allowed, "see xarray.groupers") from error
         codes, index = encoded.codes.values, encoded.full_index
         what, remedy = f"some items are in no bin of {name!r}", "add bins up to -inf and inf, or drop these items"
     if (codes < 0).any() and getattr(grouper, "labels", None) is None:  # groups that are listed are those to evaluate

@@ -437,9 +437,8 @@ def evaluate_intervals(estimate: Array, n_positive: Array, *, methods: tuple[str
 
     if estimate.dtype.kind not in "iuf":
         received, allowed = f"dtype {estimate.dtype}", "areas from 0 to 1, or NaN"
-        raise InvalidInputError(
-            "estimates must be numbers", "argument 'estimate'", received, allowed, "give the estimates"
-        )
+        what = "estimates must be numbers"
+        raise InvalidInputError(what, "argument 'estimate'", received, allowed, "give the estimates")
     checks.refuse_outside("estimate", estimate, (estimate < 0) | (estimate > 1), "areas from 0 to 1, or NaN")
     checks.check_counts(n_positive, "n_positive", of_rankings=False)
     shape = lead_of({"estimate": estimate, "n_positive": n_positive})

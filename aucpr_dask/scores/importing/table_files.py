@@ -117,10 +117,7 @@ class TextTable:
     @contextmanager
     def _reading(self) -> Iterator[Any]:
         """Open the file as a reader of the csv module."""
-        with (
-            reading(self.path) as stream,
-            io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text,
-        ):
+        with reading(self.path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
             yield csv.reader(lines_of(text, self.path), delimiter=self._separator, strict=True)
 
     def _next_rows(self, rows: Iterator[list[str]], most: int) -> list[list[str]]:
