@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from code_blocks import PAGES, ROOT, RUNNING, blocks_of, is_as_shown, prepare, run
 
-import aucpr_dask.runs.run
 from aucpr_dask import demo
 from aucpr_dask.clusters.connecting import connect, connect_for
 from aucpr_dask.storage.urls import StoreName
@@ -26,7 +25,7 @@ def one_cluster() -> Iterator[None]:
             is_object = any(isinstance(place, StoreName) for place in places)  # which needs threads of this process
             return connect_for(cluster, *places, **options) if is_object else connect(cluster or client, **options)
 
-        patch.setattr(aucpr_dask.runs.run, "connect_for", connect_once)
+        patch.setattr("aucpr_dask.clusters.connecting.connect_for", connect_once)
         yield
 
 
