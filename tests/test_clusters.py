@@ -781,7 +781,7 @@ def test_the_current_client_and_clusters_of_dask_are_used(tmp_path: Path) -> Non
         assert cluster.status == Status.running
         with Client(cluster) as client:
             of_client = ap.run(tmp_path / "s.zarr", tmp_path / "b.zarr", progress=Report())
-            assert "evaluate_task" in client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
+            assert "evaluate_tasks" in client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
             assert client.status == "running"
     assert any("on the current Dask client, inproc://" in note for note in notes)
     xr.testing.assert_equal(of_cluster.drop_attrs(), of_client.drop_attrs())

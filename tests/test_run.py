@@ -66,7 +66,7 @@ def assert_same_bits(result: Any, expected: Any) -> None:
 def test_what_takes_about_a_second_runs_in_this_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: int
 ) -> None:
-    scores, notes, write_all = pooled(), list[str](), tasks._write_all
+    scores, notes, write = pooled(), list[str](), tasks._write
     ap.save_scores(scores, tmp_path / "s.zarr")
 
     class Report:
@@ -78,12 +78,12 @@ def test_what_takes_about_a_second_runs_in_this_process(
 
     failing = iter([OSError("busy")] * fails)
 
-    async def sometimes(*arguments: Any) -> None:
+    def sometimes(*arguments: Any) -> dict[str, str]:
         for error in failing:
             raise error
-        await write_all(*arguments)
+        return write(*arguments)
 
-    monkeypatch.setattr(tasks, "_write_all", sometimes)
+    monkeypatch.setattr(tasks, "_write", sometimes)
     monkeypatch.setattr("aucpr_dask.clusters.connecting.connect_for", None)
     result = ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", progress=Report(), record=tmp_path / "r.json")
     assert_same_bits(result.drop_attrs(), ap.evaluate(scores).drop_attrs())

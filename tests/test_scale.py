@@ -211,7 +211,7 @@ def test_a_process_opens_a_tree_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     tree = xr.DataTree.from_dict({f"set{i:02d}": pooled(2, 30, seed=i) for i in range(12)})
     ap.save_scores(tree, tmp_path / "scores.zarr")
     opened: list[Any] = []
-    monkeypatch.setattr(tasks, "open_unread", lambda url, real=tasks.open_unread: opened.append(url) or real(url))
+    monkeypatch.setattr(tasks, "SourceNodes", lambda url, real=tasks.SourceNodes: opened.append(url) or real(url))
     for path, node in nodes_of(tree):
         ours = tasks._source_node(str(tmp_path / "scores.zarr"), path, "this run")
         np.testing.assert_array_equal(ours["score"].values, node["score"].values)

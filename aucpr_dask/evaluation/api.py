@@ -381,6 +381,7 @@ def evaluate_dataset(dataset: xr.Dataset, path: str, options: EvaluationOptions)
 
 def describe_scores(scores: terms.SomeScores, options: EvaluationOptions) -> terms.SomeScores:
     """Return the result of :func:`evaluate_scores` without its values, after every check that needs no scores."""
+    known: dict[Any, xr.Dataset] = {}  # a tree may hold thousands of data sets of one form
 
     def described(path: str, dataset: xr.Dataset) -> xr.Dataset:
         refuse_known_missing(dataset, options, path)
@@ -388,7 +389,11 @@ def describe_scores(scores: terms.SomeScores, options: EvaluationOptions) -> ter
         prepared = prepare_dataset(dataset, path, options, in_chunks=in_chunks)
         if in_chunks:
             refuse_whole_only(prepared.arrays, options)
-        return results.with_intervals_as_text(results.annotate(_describe_variables(prepared), prepared, dataset))
+        form = results.form_of(prepared, dataset)
+        if form is None or form not in known:
+            made = results.annotate(_describe_variables(prepared), prepared, dataset)
+            known[form] = results.with_intervals_as_text(made)
+        return known[form]
 
     nodes = with_copies(dict(validated_nodes(scores, positive_from=options.positive_from)), options)
     return terms.gathered(scores, {path: described(path, dataset) for path, dataset in nodes.items()})

@@ -122,6 +122,16 @@ def laid_out(result: xr.Dataset, axes: Collection[str]) -> xr.Dataset:
     return result.rename({terms.METHOD: terms.OLD_METHOD}) if is_old and terms.METHOD in result.dims else result
 
 
+def form_of(prepared: PreparedDataset, source: xr.Dataset) -> tuple[Any, ...] | None:
+    """Return what a result depends on apart from its values; None if it has more labels than those of indexes."""
+    names = {name for name, one in source.coords.items() if terms.ITEM not in one.dims}
+    if prepared.groups is not None or names - source.xindexes.keys() or {"cluster", "fold"} & set(source.variables):
+        return None
+    labels = [(name, one.dtype, one.values.tolist(), one.attrs) for name, one in source.coords.items() if name in names]
+    sizes = [(dim, size) for dim, size in source["score"].sizes.items() if dim != terms.ITEM]
+    return tuple(map(repr, (prepared.options, prepared.sampling, source.attrs, labels, sizes)))
+
+
 def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, source: xr.Dataset) -> xr.Dataset:
     """Label and describe the variables of a result, and record in the attributes how they were computed."""
     kept = {str(dim) for variable in variables.values() for dim in variable.dims}

@@ -91,6 +91,7 @@ class Ledger(Claim):
         written = {key: bytes(one.as_numpy_array()[-8:]) for key, one in documents.items()}
         for record in self.records_of_done().values():
             written |= {key: bytes.fromhex(ending) for key, ending in record.get("chunks", {}).items()}
+        backends.persist(backend, written)  # tasks write without waiting for the disk
         publish(backend, root_document, get_value(backend, ROOT_DOCUMENT), written=written)
         self.close(state)
 

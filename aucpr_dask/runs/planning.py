@@ -39,6 +39,7 @@ SECONDS_OF_AN_ITEM, SHARE_OF_A_RESAMPLE = 3e-7, 0.01  # of a ranking with the de
 SECONDS_OF_TRIAL, GROWTH = 2.0, 4  # the last of growing trials takes no longer, as far as one can tell
 MOST_LABELS = 1 << 20  # items whose labels are read to see whether they are graded
 DATE_ENCODING = {"units": "nanoseconds since 1970-01-01", "calendar": "proleptic_gregorian", "dtype": "int64"}
+MOST_TOGETHER, BATCHES_OF_A_THREAD, SECONDS_TOGETHER = 32, 8, 1.0  # of tasks that are submitted together
 OLD_AXES = (terms.ESTIMATOR, terms.OLD_METHOD)  # of results whose record doesn't say
 
 Region = tuple[tuple[str, int, int], ...]  # dimension, start, stop
@@ -168,11 +169,28 @@ class Plan:
     @property
     def is_small(self) -> bool:
         """Whether evaluating takes less than about a second, as long as workers take to start."""
+        n_data_sets = len({task.path for task in self.tasks})
+        return sum(self.seconds) + SECONDS_OF_A_DATA_SET * n_data_sets < 1.0
+
+    @cached_property
+    def seconds(self) -> list[float]:
+        """The time that each task takes, in a rough estimate."""
         n_items = {path: node.sizes[terms.ITEM] for path, node in terms.nodes_of(self.scores)}
-        work = sum(task.n_rankings * n_items[task.path] for task in self.tasks) * len(self.options.estimators)
         resamples = self.options.resampling.n_resamples if self.is_random else 0
-        seconds = SECONDS_OF_AN_ITEM * work * (1 + SHARE_OF_A_RESAMPLE * resamples)
-        return seconds + SECONDS_OF_A_TASK * len(self.tasks) + SECONDS_OF_A_DATA_SET * len(n_items) < 1.0
+        of_item = SECONDS_OF_AN_ITEM * len(self.options.estimators) * (1 + SHARE_OF_A_RESAMPLE * resamples)
+        return [SECONDS_OF_A_TASK + of_item * task.n_rankings * n_items[task.path] for task in self.tasks]
+
+    def batches(self, waiting: Sequence[int], n_threads: int) -> list[list[int]]:
+        """Return which tasks are submitted together: short ones, of which each thread still gets many batches."""
+        most = min(MOST_TOGETHER, max(1, len(waiting) // (BATCHES_OF_A_THREAD * max(1, n_threads))))
+        found, room = list[list[int]](), 0.0
+        for number in waiting:
+            room -= self.seconds[number]
+            if not found or room < 0 or len(found[-1]) == most:
+                found.append([])
+                room = SECONDS_TOGETHER - self.seconds[number]
+            found[-1].append(number)
+        return found
 
     @cached_property
     def n_rankings(self) -> int:
@@ -264,7 +282,7 @@ def plan_run(source_url: Any, *, data_sets: Sequence[str] | None = None, **optio
         },
         unread,
         scores,
-        terms.map_nodes(result, lambda path, node: _template(node, lengths[path], source, digest)),
+        _templates(result, lengths, {"source": public(source), "source_digest": digest}),
     )
 
 
@@ -459,10 +477,17 @@ def _bytes_within(dataset: xr.Dataset, sizes: Mapping[str, int]) -> int:
     return math.ceil(sum(parts))
 
 
-def _template(result: xr.Dataset, lengths: Mapping[str, int], source: str, digest: str) -> xr.Dataset:
-    template = _encoded(result, lengths)
-    template.attrs |= {"source": public(source), "source_digest": digest}
-    return template
+def _templates(result: terms.Stored, lengths: Mapping[str, Mapping[str, int]], attrs: dict[str, str]) -> terms.Stored:
+    """Return the layouts of results; those of data sets of one form are one object, which takes its time once."""
+    known: dict[tuple[int, str], xr.Dataset] = {}
+
+    def template(path: str, node: xr.Dataset) -> xr.Dataset:
+        place = id(node), repr(lengths[path])
+        if place not in known:
+            known[place] = _encoded(node, lengths[path]).assign_attrs(attrs)
+        return known[place]
+
+    return terms.map_nodes(result, template)
 
 
 def _encoded(result: xr.Dataset, lengths: Mapping[str, int]) -> xr.Dataset:

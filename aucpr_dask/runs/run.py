@@ -29,7 +29,7 @@ from aucpr_dask.runs.ledger import Ledger, differing, identity_of
 from aucpr_dask.runs.planning import HELD_BY_A_WORKER, Plan, plan_run
 from aucpr_dask.runs.recording import Record
 from aucpr_dask.runs.steps import Step
-from aucpr_dask.runs.tasks import Assignment, evaluate_task
+from aucpr_dask.runs.tasks import Assignment, evaluate_task, evaluate_tasks, opened_together
 from aucpr_dask.schema.terms import Scores, Stored, as_scores, map_nodes, nodes_of
 from aucpr_dask.scores.store import Watched
 from aucpr_dask.storage.backends import open_backend
@@ -341,13 +341,11 @@ def _evaluate(
     """Evaluate the tasks of a plan that are not done yet, and raise an error if some failed for good."""
     done = _still_done(plan, assignment, ledger.records_of_done())
     waiting = [number for number in range(len(plan.tasks)) if number not in done]
-    calls = [(number, plan.tasks[number], assignment) for number in waiting]
     link = None if client is None else client.dashboard_link
     tracker = Tracker([task.n_rankings for task in plan.tasks], plan.task_bytes, done, link)
     failures: dict[int, BaseException] = {}
     # Kept by no name, so that an error ends the calls while the client is open.
-    for call, outcome in _outcomes(client, calls, patience):
-        number = waiting[call]
+    for number, outcome in _outcomes(client, plan, waiting, assignment, ledger, patience):
         if isinstance(outcome, (OtherRunError, SourceChangedError)):
             raise outcome
         if isinstance(outcome, OSError) and outcome.errno in NO_ROOM | NO_PERMISSION:
@@ -377,13 +375,30 @@ def _tried(*call: Any) -> Any:
     return failure
 
 
-def _outcomes(client: Client | None, calls: list[Any], patience: float | None) -> Iterator[tuple[int, Any]]:
-    """Return the number and the outcome of each task as it ends, on a cluster or here."""
+def _outcomes(
+    client: Client | None,
+    plan: Plan,
+    waiting: list[int],
+    assignment: Assignment,
+    ledger: Ledger,
+    patience: float | None,
+) -> Iterator[tuple[int, Any]]:
+    """Yield the number and the outcome of each task as it ends, on a cluster or here."""
+    batches = plan.batches(waiting, 1 if client is None else sum(client.nthreads().values()))
+    calls = [(numbers, [plan.tasks[number] for number in numbers], assignment) for numbers in batches]
     if client is None:
-        return enumerate(_tried(*call) for call in calls)
+        for numbers, tasks, _ in calls:
+            opened = opened_together(tasks, assignment)
+            for number, task in zip(numbers, tasks, strict=True):
+                yield number, _tried(number, task, assignment, opened.get(task.path))
+        return
     from aucpr_dask.runs.submitting import as_they_finish
 
-    return as_they_finish(client, evaluate_task, calls, retries=RETRIES, keep_going=True, patience=patience)
+    outcomes = as_they_finish(client, evaluate_tasks, calls, retries=RETRIES, keep_going=True, patience=patience)
+    for call, outcome in outcomes:
+        done = ledger.done() if isinstance(outcome, BaseException) and len(batches[call]) > 1 else ()
+        for place, number in enumerate(batches[call]):
+            yield number, outcome[place] if isinstance(outcome, list) else None if number in done else outcome
 
 
 def _still_done(plan: Plan, assignment: Assignment, recorded: Mapping[int, Mapping[str, Any]]) -> set[int]:

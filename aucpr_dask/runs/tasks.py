@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import xarray as xr
-import zarr
-from zarr.core.sync import sync
+from zarr.core.buffer import Buffer
 
 from aucpr_dask.errors import AucprError, OtherRunError, SourceChangedError, UnreachableError
 from aucpr_dask.evaluation.api import evaluate_part
@@ -22,11 +19,10 @@ from aucpr_dask.evaluation.groups import Groups, groups_of
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import Task
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.terms import QUERY, Stored
-from aucpr_dask.scores.store import Watched, check_rankings, open_unread, opened_node, stored_node
+from aucpr_dask.scores.store import SourceNodes, Watched, check_rankings
 from aucpr_dask.storage.backends import open_backend
-from aucpr_dask.storage.checksums import has_list
-from aucpr_dask.storage.stores import open_arrays, read_root_document
+from aucpr_dask.storage.checksums import N_BYTES, has_list
+from aucpr_dask.storage.stores import ROOT_DOCUMENT, ChunkWriter, dims_of, read_documents, read_root_document
 from aucpr_dask.storage.verifying import endings_of
 
 
@@ -58,8 +54,39 @@ class Assignment:
     counts: bool = False
 
 
-def evaluate_task(number: int, task: Task, assignment: Assignment) -> AucprError | None:
-    """Evaluate one task into its region of the result, and record it.
+def evaluate_tasks(
+    numbers: Sequence[int], tasks: Sequence[Task], assignment: Assignment
+) -> list[AucprError | None] | None:
+    """Evaluate tasks one after another, and return what :func:`evaluate_task` does; None if that is None for all.
+
+    An error of one is raised when the others are done.
+    """
+    opened, found, failure = opened_together(tasks, assignment), list[AucprError | None](), None
+    for number, task in zip(numbers, tasks, strict=True):
+        try:
+            found.append(evaluate_task(number, task, assignment, opened.get(task.path)))
+        except Exception as error:
+            failure = error
+            if len(tasks) == 1 or isinstance(error, OSError):  # others would fare no better
+                break
+    if failure is not None:
+        raise failure
+    return found if any(found) else None
+
+
+def opened_together(tasks: Sequence[Task], assignment: Assignment) -> dict[str, xr.Dataset]:
+    """Return the data sets of several tasks; none if there is anything wrong, which their tasks find one by one."""
+    paths = {task.path for task in tasks}
+    if len(paths) > 1:
+        with suppress(Exception):
+            return _source(assignment.source, assignment.run_id).opened(paths)
+    return {}
+
+
+def evaluate_task(
+    number: int, task: Task, assignment: Assignment, dataset: xr.Dataset | None = None
+) -> AucprError | None:
+    """Evaluate one task into its region of the result, and record it; the data set may be open already.
 
     Errors that another try would not fix are returned, not raised: bad data, a source that is no longer the same, or a
     place that now belongs to another run.
@@ -78,15 +105,14 @@ def evaluate_task(number: int, task: Task, assignment: Assignment) -> AucprError
     target, run_id = assignment.target, assignment.run_id
     ledger, source = _ledger(target, assignment.token), _watch_of(assignment.source, assignment.identity, run_id)
     try:
-        result = _evaluated(task, assignment)
+        result = _evaluated(task, assignment, dataset)
         source.check()  # everything has been read
         ledger.check()  # at the last moment
-        arrays = _target_arrays(target, task.path, tuple(sorted(result)), run_id)
-        sync(_write_all(arrays, task, result))
+        chunks = _write(task, result, _documents(target, task.path, tuple(sorted(result)), run_id), target)
         took = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - processor}
         versions = getattr(worker, "aucpr_dask_facts", here)
         who = {
-            "chunks": endings_of(arrays.values(), task.slices),
+            "chunks": chunks,
             "worker": getattr(worker, "name", None),
             "versions": versions,
         }
@@ -109,29 +135,33 @@ def evaluate_task(number: int, task: Task, assignment: Assignment) -> AucprError
     return None
 
 
-async def _write_all(arrays: Mapping[str, zarr.AsyncArray[Any]], task: Task, result: Mapping[str, xr.Variable]) -> None:
-    """Write to several arrays at once, and return when all writes have ended, even if one fails."""
-    ends = []
+def _write(
+    task: Task, result: Mapping[str, xr.Variable], documents: Mapping[str, Buffer], target: str
+) -> dict[str, str]:
+    """Write the result of a task, and return the checksums of its chunks by their keys."""
+    writer, in_part = ChunkWriter(open_backend(target), documents), []
     for name, variable in result.items():
-        dims = getattr(arrays[name].metadata, "dimension_names", None) or ()
-        region = tuple(task.slices.get(str(dim), slice(None)) for dim in dims)
+        dims, shape = dims_of(documents[f"{task.path}/{name}/{ROOT_DOCUMENT}".strip("/")].to_bytes())
+        region = tuple(task.slices.get(dim, slice(None)) for dim in dims)
         # A result that is begun keeps its axes: a single estimator or interval may have one of length 1.
-        sizes = [task.sizes.get(str(dim), size) for dim, size in zip(dims, arrays[name].shape, strict=True)]
-        ends.append(arrays[name].setitem(region, variable.values.reshape(sizes)))
-    for outcome in await asyncio.gather(*ends, return_exceptions=True):
-        if isinstance(outcome, BaseException):
-            raise outcome
+        sizes = [task.sizes.get(dim, size) for dim, size in zip(dims, shape, strict=True)]
+        if not writer.put(task.path, name, region, variable.values.reshape(sizes)):
+            in_part.append(writer.array(task.path, name)._async_array)
+    writer.flush()
+    found = {key: ending[-N_BYTES:].hex() for key, ending in writer.written.items()}
+    return found | endings_of(in_part, task.slices)
 
 
-def _evaluated(task: Task, assignment: Assignment) -> dict[str, xr.Variable]:
+def _evaluated(task: Task, assignment: Assignment, dataset: xr.Dataset | None) -> dict[str, xr.Variable]:
     """Evaluate the parts of a task one after another, and put their results together."""
-    dataset = _source_node(assignment.source, task.path, assignment.run_id)
+    if dataset is None:
+        dataset = _source_node(assignment.source, task.path, assignment.run_id)
     whole: dict[str, xr.Variable] = {}
     is_listed = _is_listed(assignment.source, assignment.run_id)
     for part in task.parts():
         if not is_listed:  # otherwise the checksum of each chunk tells that it is the one that is meant
-            unread = _source_tree(assignment.source, assignment.run_id)
-            check_rankings(stored_node(unread, task.path), part.in_source, assignment.source)
+            unread = _source(assignment.source, assignment.run_id).unread([task.path])
+            check_rankings(unread[task.path], part.in_source, assignment.source)
         groups = _groups(dataset, task.path, assignment)
         result = evaluate_part(dataset.isel(part.in_source), task.path, assignment.options, groups)
         if part == task:
@@ -156,9 +186,10 @@ def _watch_of(source: str, identity: str, run_id: str) -> Watched:
     return Watched(source, identity)
 
 
-@lru_cache(maxsize=64)
-def _target_arrays(target: str, path: str, names: tuple[str, ...], run_id: str) -> dict[str, zarr.AsyncArray[Any]]:
-    return open_arrays(open_backend(target), path, names)
+@lru_cache(maxsize=8)
+def _documents(target: str, path: str, names: tuple[str, ...], run_id: str) -> dict[str, Buffer]:
+    """Return the documents of the arrays of a result, by their keys."""
+    return read_documents(open_backend(target), [f"{path}/{name}".strip("/") for name in names])
 
 
 @lru_cache(maxsize=8)
@@ -167,8 +198,8 @@ def _is_listed(source: str, run_id: str) -> bool:
 
 
 @lru_cache(maxsize=2)
-def _source_tree(source: str, run_id: str) -> Stored:
-    return open_unread(source)
+def _source(source: str, run_id: str) -> SourceNodes:
+    return SourceNodes(source)
 
 
 _known_groups: dict[tuple[str, str, str], Groups] = {}  # of the last data set: to sort labels takes as long as a task
@@ -188,8 +219,4 @@ def _groups(dataset: xr.Dataset, path: str, assignment: Assignment) -> Groups | 
 
 @lru_cache(maxsize=8)
 def _source_node(source: str, path: str, run_id: str) -> xr.Dataset:
-    """Open one data set: to find one of a thousand takes a second."""
-    dataset = opened_node(_source_tree(source, run_id), path)
-    if QUERY in dataset.dims and QUERY not in dataset.indexes:  # their numbers are names, by which they are resampled
-        dataset = dataset.assign_coords({QUERY: np.arange(dataset.sizes[QUERY])})
-    return dataset
+    return _source(source, run_id).opened([path])[path]

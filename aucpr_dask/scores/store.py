@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from aucpr_dask.storage.stores import (
     chunk_shape,
     create_store,
     foreign,
+    open_each,
     open_store,
     read_root_document,
 )
@@ -137,28 +138,47 @@ def check_rankings(dataset: xr.Dataset, where: Mapping[str, Any], url: str) -> N
 
 def open_unread(url: str | Path, *, warns: bool = False) -> terms.Stored:
     """Open a score store without reading or checking anything."""
-    return _with_counts(open_store(url, KIND, chunks=None, remedy_if_unchecked=SAVE_AGAIN if warns else None))
+    small = terms.SCORE_VARIABLES.keys() - {"score"}
+    return _with_counts(open_store(url, KIND, remedy_if_unchecked=SAVE_AGAIN if warns else None, reads=small))
 
 
 def _with_counts(scores: terms.Stored) -> terms.Stored:
     """Return scores of a store with its counts of items that look like copies in the attributes of data sets."""
     nodes = dict(terms.nodes_of(scores))
     for path, counts in scores.attrs.pop(REPEATED, {}).items():
-        nodes[path].attrs[COPIES] = counts
+        if path in nodes:
+            nodes[path].attrs[COPIES] = counts
     return scores
 
 
-def stored_node(unread: terms.Stored, path: str) -> xr.Dataset:
-    """Return one data set of :func:`open_unread`, as it is stored."""
-    return unread[path] if isinstance(unread, terms.Nodes) else dict(terms.nodes_of(unread))[path]
+class SourceNodes:
+    """The data sets of a score store, opened when they are asked for, by their paths.
 
+    Parameters
+    ----------
+    url : str
+    """
 
-def opened_node(unread: terms.Stored, path: str) -> xr.Dataset:
-    """Return one data set of :func:`open_unread`, validated, with small variables in memory."""
-    dataset = stored_node(unread, path)
-    dataset = _opened(dataset.drop_vars("n_missing", errors="ignore"))  # tasks count their own
-    validate_scores(_described(dataset), positive_from=0)
-    return dataset
+    def __init__(self, url: str) -> None:
+        self._stored = open_each(url, KIND)
+
+    def unread(self, paths: Collection[str], *, reads: Collection[str] = ()) -> dict[str, xr.Dataset]:
+        """Return data sets as they are stored; small variables of these names are in memory."""
+        stored = self._stored
+        found = _with_counts(stored if isinstance(stored, xr.Dataset) else stored.nodes(paths, reads=reads))
+        return dict(terms.nodes_of(found))
+
+    def opened(self, paths: Collection[str]) -> dict[str, xr.Dataset]:
+        """Return data sets, validated, with small variables in memory."""
+        nodes = self.unread(paths, reads=terms.SCORE_VARIABLES)
+        # Tasks count missing scores on their own.
+        found = {path: _opened(node.drop_vars("n_missing", errors="ignore")) for path, node in nodes.items()}
+        for path, dataset in found.items():
+            validate_scores(_described(dataset), positive_from=0)
+            if terms.QUERY in dataset.dims and terms.QUERY not in dataset.indexes:
+                # Their numbers are names, by which they are resampled.
+                found[path] = dataset.assign_coords({terms.QUERY: np.arange(dataset.sizes[terms.QUERY])})
+        return found
 
 
 def described(unread: terms.Stored) -> terms.Stored:
@@ -189,6 +209,8 @@ def _described(dataset: xr.Dataset) -> xr.Dataset:
 def _load_small(dataset: xr.Dataset) -> xr.Dataset:
     dataset = dataset.drop_vars("digest", errors="ignore")  # of the stored scores, not of those derived from them
     large = _unloaded(dataset)
+    if all(one._in_memory for name, one in dataset.variables.items() if name not in large):
+        return dataset
     # Not on the workers of a client, which may have none yet; by the name of the scheduler, Dask imports distributed.
     small = dataset.drop_vars(large).compute(scheduler="threads")
     return dataset.assign({name: one for name, one in small.variables.items() if name not in dataset.indexes})

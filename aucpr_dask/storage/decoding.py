@@ -125,6 +125,14 @@ _DECODERS: dict[str, Callable[..., Any]] = {
 }
 
 
+def can_encode(codecs: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether :func:`encoded` knows these codecs; stores of earlier versions have others."""
+    first, *others = codecs
+    endian = first.get("configuration", {}).get("endian", "little")
+    is_ours = first["name"] in ("bytes", "vlen-utf8") and endian == "little"
+    return is_ours and all(one["name"] in _ENCODERS for one in others)
+
+
 def encoded(values: Any, codecs: Sequence[Mapping[str, Any]]) -> bytes:
     """Return a chunk as Zarr writes it, by the codecs that this package writes with: Zarr takes a millisecond each."""
     first, *others = codecs

@@ -8,13 +8,13 @@ Everything except the root metadata document is written immediately. Chunks foll
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import json
 import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -27,6 +27,7 @@ from zarr.abc.store import Store
 from zarr.api.asynchronous import create_array as create_async_array
 from zarr.api.asynchronous import open_array as open_async_array
 from zarr.core.buffer import Buffer, default_buffer_prototype
+from zarr.core.common import concurrent_map
 from zarr.core.metadata.v3 import ArrayV3Metadata
 from zarr.core.sync import sync
 from zarr.storage import MemoryStore, StorePath
@@ -42,13 +43,21 @@ from aucpr_dask.errors import (
 )
 from aucpr_dask.schema.terms import DEFAULT_DIMS, OTHER_NAMES, Nodes, Stored, as_tree, nodes_of
 from aucpr_dask.storage import documents as metadata_documents
-from aucpr_dask.storage.backends import get_value, open_backend, persist, set_value, set_values, sweep
+from aucpr_dask.storage.backends import (
+    get_value,
+    has_values_at_once,
+    open_backend,
+    persist,
+    set_value,
+    set_values,
+    sweep,
+)
 from aucpr_dask.storage.checksums import CheckedStore, check_document, have_checksums, with_checksum, with_list
 from aucpr_dask.storage.claims import CLEARING, LAYING_OUT, Claim, State, as_buffer
-from aucpr_dask.storage.decoding import encoded
+from aucpr_dask.storage.decoding import can_encode, encoded
 from aucpr_dask.storage.documents import check_plain_arrays, damaged
 from aucpr_dask.storage.remote import check_writable
-from aucpr_dask.storage.trees import groups_around, open_tree
+from aucpr_dask.storage.trees import StoredTree, groups_around
 from aucpr_dask.storage.urls import StoreName, concealed, is_remote, public
 
 ROOT_DOCUMENT = "zarr.json"
@@ -58,18 +67,17 @@ SMALL_CHUNK, WAITING_CHUNKS = 2**16, 256  # bytes of chunks that wait to be writ
 CHUNK_BYTES = 32 * 2**20  # large enough that reading and ranking a chunk outweighs the fixed cost of a task
 
 
-@dataclass(frozen=True)
-class PendingStore:
-    """A store under construction: its arrays can be written, but it cannot be opened yet."""
+class ChunkWriter:
+    """Writes regions of the arrays of a store: whole chunks as bytes, many at a time, and parts of chunks by Zarr.
 
-    url: str
-    backend: Store
-    root_document: Buffer
-    claim: Claim
-    documents: Mapping[str, Buffer] = field(repr=False, compare=False)
-    _arrays: dict[tuple[str, str], zarr.Array[Any]] = field(default_factory=dict, repr=False, compare=False)
-    _waiting: dict[str, Buffer] = field(default_factory=dict, repr=False, compare=False)
-    _unsynced: list[str] = field(default_factory=list, repr=False, compare=False)
+    Who makes the store visible calls :func:`persist` for what was written.
+    """
+
+    def __init__(self, backend: Store, documents: Mapping[str, Buffer]) -> None:
+        self.backend, self.documents = backend, documents
+        self.written: dict[str, bytes] = {}  # the last bytes of whole chunks, as they were in memory, by key
+        self._arrays: dict[tuple[str, str], zarr.Array[Any]] = {}
+        self._waiting: dict[str, Buffer] = {}
 
     def array(self, path: str, name: str) -> zarr.Array[Any]:
         """Return the array of variable `name` of the node at `path`, for writing; it is opened once."""
@@ -77,22 +85,33 @@ class PendingStore:
             self._arrays[path, name] = open_array(self.backend, path, name)
         return self._arrays[path, name]
 
-    def put(self, path: str, name: str, region: tuple[slice, ...], values: NDArray[Any]) -> None:
-        """Write a region of an array; small chunks wait, to be written many at a time."""
+    def put(self, path: str, name: str, region: tuple[slice, ...], values: NDArray[Any]) -> bool:
+        """Write a region of an array, and return whether it is a whole chunk; small chunks wait."""
         place = f"{path}/{name}".strip("/")
         chunk = whole_chunk(self.documents[f"{place}/{ROOT_DOCUMENT}"].to_bytes(), region, values)
         if chunk is None:
             self.array(path, name)[region] = values
-            return
+            return False
         self._waiting[f"{place}/{chunk[0]}"] = as_buffer(chunk[1])
         if len(chunk[1]) > SMALL_CHUNK or len(self._waiting) >= WAITING_CHUNKS:
             self.flush()
+        return True
 
     def flush(self) -> None:
         """Write the chunks that wait."""
         set_values(self.backend, self._waiting)
-        self._unsynced.extend(self._waiting)
+        self.written |= {key: bytes(content.as_numpy_array()[-8:]) for key, content in self._waiting.items()}
         self._waiting.clear()
+
+
+class PendingStore(ChunkWriter):
+    """A store under construction: its arrays can be written, but it cannot be opened yet."""
+
+    def __init__(
+        self, url: str, backend: Store, root_document: Buffer, claim: Claim, documents: Mapping[str, Buffer]
+    ) -> None:
+        super().__init__(backend, documents)
+        self.url, self.root_document, self.claim = url, root_document, claim
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -110,7 +129,7 @@ class PendingStore:
             document = as_buffer(json.dumps(entry, indent=2).encode())
         self.flush()
         self.claim.check()
-        persist(self.backend, self._unsynced)
+        persist(self.backend, self.written)
         sweep(self.backend)
         publish(self.backend, document, written=getattr(self.backend, "endings", {}))
         self.claim.release()
@@ -134,13 +153,20 @@ def _form(document: bytes) -> tuple[ArrayV3Metadata, list[dict[str, Any]]]:
     return ArrayV3Metadata.from_dict(entry), entry["codecs"]
 
 
+def dims_of(document: bytes) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Return the names and the lengths of the dimensions of an array, by its document."""
+    metadata, _ = _form(document)
+    return tuple(map(str, metadata.dimension_names or ())), metadata.shape
+
+
 def whole_chunk(document: bytes, region: tuple[slice, ...], values: NDArray[Any]) -> tuple[str, bytes] | None:
     """Return the key and the bytes of the chunk of an array that a region is; None if it is anything else."""
     metadata, codecs = _form(document)
     lengths = metadata.chunk_grid.chunk_shape  # type: ignore[attr-defined]
     bounds = [part.indices(size)[:2] for part, size in zip(region, metadata.shape, strict=True)]
     fits = zip(bounds, metadata.shape, lengths, strict=True)
-    if not values.size or not all(a % n == 0 and b == min(a + n, size) for (a, b), size, n in fits):
+    is_whole = all(a % n == 0 and b == min(a + n, size) for (a, b), size, n in fits)
+    if not (values.size and is_whole and can_encode(codecs)):
         return None
     values = values.astype(metadata.dtype.to_native_dtype(), copy=False)
     if values.shape != lengths:
@@ -151,6 +177,29 @@ def whole_chunk(document: bytes, region: tuple[slice, ...], values: NDArray[Any]
         )
     place = tuple(a // n for (a, _), n in zip(bounds, lengths, strict=True))
     return metadata.encode_chunk_key(place), encoded(values, codecs)
+
+
+def read_documents(backend: Store, places: Iterable[str]) -> dict[str, Buffer]:
+    """Return the documents of arrays of a store that need not be finished, by their keys."""
+    keys = [f"{place}/{ROOT_DOCUMENT}" for place in places]
+    if has_values_at_once(backend):
+        return {key: _sound(backend, key, get_value(backend, key)) for key in keys}
+
+    async def read(key: str) -> tuple[str, Buffer]:
+        return key, _sound(backend, key, await backend.get(key, default_buffer_prototype()))
+
+    return dict(sync(concurrent_map([(key,) for key in keys], read, limit=64)))
+
+
+def _sound(backend: Store, key: str, document: Buffer | None) -> Buffer:
+    """Return the document of an array, if it can be written by it."""
+    if document is None:
+        raise FileNotFoundError(errno.ENOENT, "an array has no document", f"{backend}, {key}")
+    try:
+        _form(document.to_bytes())
+    except Exception as error:  # Zarr expects a sound document, and raises anything
+        raise damaged(f"{backend}, {key}", f"{type(error).__name__}: {error}"[:1000]) from error
+    return document
 
 
 def open_array(backend: Store, path: str, name: str) -> zarr.Array[Any]:
@@ -527,10 +576,13 @@ def _identity(kind: str) -> dict[str, Any]:
     return {"kind": kind, "format_version": FORMAT_VERSION, "aucpr_dask_version": __version__}
 
 
-def open_store(url: Any, kind: str, *, chunks: Any = None, remedy_if_unchecked: str | None = None) -> Stored:
+def open_store(
+    url: Any, kind: str, *, chunks: Any = None, remedy_if_unchecked: str | None = None, reads: Collection[str] = ()
+) -> Stored:
     """Open a finished store of the given kind as a Dataset (one data set) or as Nodes (many).
 
-    With a remedy, warn of a store without checksums.
+    With a remedy, warn of a store without checksums. Small variables of the names that it `reads` are read with those
+    of all data sets at once, which is quicker.
     """
     url = concealed(url)
     backend, metadata = open_checked(url, kind)
@@ -540,7 +592,7 @@ def open_store(url: Any, kind: str, *, chunks: Any = None, remedy_if_unchecked: 
     try:
         store: Stored
         if is_tree and chunks is None:
-            store = open_tree(backend, metadata)
+            store = StoredTree(backend, metadata).nodes(reads=reads)
         else:
             store = opened(backend, engine="zarr", chunks=chunks, consolidated=True, zarr_format=3)
             store = Nodes(nodes_of(store), store.attrs) if is_tree else store
@@ -556,6 +608,14 @@ def open_store(url: Any, kind: str, *, chunks: Any = None, remedy_if_unchecked: 
         text = f"{public(url)} has no checksums, like all stores of version 0.1: damage to it would not be noticed; "
         warnings.warn(text + remedy_if_unchecked, DamageWarning, stacklevel=3)
     return store
+
+
+def open_each(url: Any, kind: str) -> StoredTree | xr.Dataset:
+    """Open a finished store as :func:`open_store` does, but the data sets of a tree only when they are asked for."""
+    url = concealed(url)
+    backend, metadata = open_checked(url, kind)
+    is_tree = any(entry.get("node_type") == "group" for entry in metadata.values())
+    return StoredTree(backend, metadata) if is_tree else open_store(url, kind)  # type: ignore[return-value]
 
 
 def _check_kind(attrs: Mapping[str, Any], kind: str, url: str) -> None:

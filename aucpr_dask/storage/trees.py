@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
 from typing import Any
 
+import numpy as np
 import xarray as xr
 import zarr
 from xarray.backends.zarr import ZarrArrayWrapper
 from xarray.core.indexing import CopyOnWriteArray, LazilyIndexedArray, MemoryCachedArray
 from xarray.indexes import PandasIndex
+from zarr.codecs import BytesCodec
+from zarr.core.buffer import default_buffer_prototype
 from zarr.core.common import concurrent_map
 from zarr.core.metadata.v3 import ArrayV3Metadata
 from zarr.core.sync import sync
@@ -20,35 +24,108 @@ from aucpr_dask.schema.terms import Nodes, nodes_of
 from aucpr_dask.storage.checksums import CheckedStore, plain_entry
 from aucpr_dask.storage.documents import are_plain_values
 
+SMALL = 2**16  # bytes of a variable
 Entries = dict[str, Any]  # the metadata of the arrays of a data set, by name
 
 
-def open_tree(backend: CheckedStore, metadata: Mapping[str, Any]) -> Nodes:
-    """Open a tree as `xarray.open_datatree` does: with it the first data sets of each form, and by hand the others."""
-    entries: dict[str, Entries] = {}
-    for place, entry in metadata.items():
-        path, _, name = place.rpartition("/")
-        if entry["node_type"] == "array":
-            entries.setdefault(path, {})[name] = entry
-    groups = (place for place, entry in metadata.items() if entry["node_type"] == "group")
-    holders = {above for place in groups for above in groups_around(place)}
-    firsts, first_of = dict[str, str](), {}
-    for path, of_path in entries.items():
-        is_alone = path not in holders and entries.keys().isdisjoint(
-            groups_around(path)
-        )  # else coordinates are inherited
-        form = _form_of(of_path, metadata[path]) if is_alone else None
-        first_of[path] = firsts.setdefault(form or path, path)
-    others = [path for path, first in first_of.items() if path != first]
-    view = backend.without(others)
-    source: Any = view
-    tree = xr.open_datatree(source, engine="zarr", chunks=None, consolidated=True, zarr_format=3)
-    nodes = Nodes(nodes_of(tree), tree.attrs)
-    if not others:
-        return nodes
-    axes = _Axes(view, {path: entries[path] for path in others}, nodes, first_of)
-    nodes |= {path: _like(nodes[first_of[path]], path, entries[path], metadata[path], axes) for path in others}
-    return Nodes({path: nodes[path] for path in ("", *metadata) if path in nodes}, tree.attrs)
+class StoredTree:
+    """A tree in a store: xarray opens the first data set of each form, and the others are opened when asked for.
+
+    Parameters
+    ----------
+    backend : CheckedStore
+    metadata : mapping
+        The entries of all groups and arrays below the root, by path.
+    """
+
+    def __init__(self, backend: CheckedStore, metadata: Mapping[str, Any]) -> None:
+        self._metadata, self._known = metadata, dict[str, ArrayV3Metadata]()
+        self._entries: dict[str, Entries] = {}
+        for place, entry in metadata.items():
+            path, _, name = place.rpartition("/")
+            if entry["node_type"] == "array":
+                self._entries.setdefault(path, {})[name] = entry
+        groups = (place for place, entry in metadata.items() if entry["node_type"] == "group")
+        holders = {above for place in groups for above in groups_around(place)}
+        firsts = dict[str, str]()
+        self._first_of: dict[str, str] = {}
+        for path, of_path in self._entries.items():
+            # Otherwise coordinates are inherited.
+            is_alone = path not in holders and self._entries.keys().isdisjoint(groups_around(path))
+            form = _form_of(of_path, metadata[path]) if is_alone else None
+            self._first_of[path] = firsts.setdefault(form or path, path)
+        self._view = backend.without([path for path, first in self._first_of.items() if path != first])
+        source: Any = self._view
+        tree = xr.open_datatree(source, engine="zarr", chunks=None, consolidated=True, zarr_format=3)
+        self._firsts = Nodes(nodes_of(tree), tree.attrs)
+
+    def nodes(self, paths: Collection[str] | None = None, *, reads: Collection[str] = ()) -> Nodes:
+        """Return data sets by path, all by default; small variables of the names that it `reads` are in memory."""
+        chosen = [path for path in ("", *self._metadata) if path in self._first_of and (paths is None or path in paths)]
+        models = {path: self._firsts[self._first_of[path]] for path in chosen if self._first_of[path] in self._firsts}
+        others = [path for path in models if path != self._first_of[path]]
+        wanted = [
+            (path, str(name))
+            for path in others
+            for name, first in models[path].variables.items()
+            if name in models[path].indexes
+            or (name in reads and first.dtype.itemsize * self._size(path, name) <= SMALL)
+        ]
+        values = dict(sync(concurrent_map(wanted, self._read, limit=64)))
+        return Nodes(
+            {path: self._like(path, model, values) if path in others else model for path, model in models.items()},
+            self._firsts.attrs,
+        )
+
+    def _size(self, path: str, name: Any) -> int:
+        return math.prod(self._entries[path][name]["shape"])
+
+    async def _read(self, path: str, name: str) -> tuple[tuple[str, str], Any]:
+        """Return the values of an array; those of numbers in one chunk without Zarr, which takes a millisecond."""
+        array = self._array(path, name)
+        metadata: Any = array.metadata
+        lengths, dtype = metadata.chunk_grid.chunk_shape, metadata.dtype.to_native_dtype()
+        is_one = all(size <= length for size, length in zip(metadata.shape, lengths, strict=True))
+        if is_one and dtype.kind in "iuf" and metadata.codecs == (BytesCodec(),):
+            key = f"{array.path}/{metadata.encode_chunk_key((0,) * len(lengths))}"
+            content = await self._view.get(key, default_buffer_prototype())
+            if content is not None:
+                values = np.frombuffer(content.as_numpy_array(), dtype).reshape(lengths)
+                return (path, name), values[tuple(map(slice, metadata.shape))].copy()
+        return (path, name), await array._async_array.getitem(...)
+
+    def _array(self, path: str, name: str) -> zarr.Array[Any]:
+        """Return an array by its entry in the metadata; making the same metadata again would take a third of a ms."""
+        entry = self._entries[path][name]
+        text = json.dumps(entry)
+        if text not in self._known:
+            self._known[text] = ArrayV3Metadata.from_dict(plain_entry(dict(entry)))
+        return zarr.Array(zarr.AsyncArray(self._known[text], StorePath(self._view, f"{path}/{name}".strip("/"))))
+
+    def _like(self, path: str, model: xr.Dataset, values: Mapping[tuple[str, str], Any]) -> xr.Dataset:
+        """Return a data set like the first of its form."""
+        variables: dict[Any, xr.Variable] = {}
+        indexes: dict[Any, Any] = {}
+        for name, first in model.variables.items():
+            lengths = self._entries[path][str(name)]["chunk_grid"]["configuration"]["chunk_shape"]
+            encoding = first.encoding | {"chunks": tuple(lengths)}
+            encoding["preferred_chunks"] = dict(zip(first.dims, lengths, strict=True))
+            data: Any = values.get((path, str(name)))
+            if name in model.indexes and first.shape == data.shape and (first.values == data).all():
+                variables[name], indexes[name] = first.copy(deep=False), model.xindexes[name]
+                continue
+            if data is None:
+                lazy: Any = LazilyIndexedArray(ZarrArrayWrapper(self._array(path, str(name))))
+                data = MemoryCachedArray(CopyOnWriteArray(lazy))
+            variables[name] = xr.Variable(first.dims, data, first.attrs, encoding)
+            if name in model.indexes:
+                indexes[name] = PandasIndex.from_variables({name: variables[name]}, options={})
+                variables |= indexes[name].create_variables({name: variables[name]})
+        coordinates = xr.Coordinates({name: variables.pop(name) for name in model.coords}, indexes)
+        attrs = {name: value for name, value in self._metadata[path]["attributes"].items() if name != "coordinates"}
+        dataset = xr.Dataset(variables, coordinates, attrs)
+        dataset.encoding = dict(model.encoding)
+        return dataset
 
 
 def groups_around(path: str) -> list[str]:
@@ -63,56 +140,3 @@ def _form_of(entries: Entries, group: Mapping[str, Any]) -> str | None:
         return None
     forms = {name: entry | {"shape": len(entry["shape"]), "chunk_grid": None} for name, entry in entries.items()}
     return json.dumps([forms, group.get("attributes", {}).get("coordinates")])
-
-
-class _Axes:
-    """The arrays of data sets like others, with the labels along their dimensions read at once."""
-
-    def __init__(
-        self,
-        view: CheckedStore,
-        entries: Mapping[str, Entries],
-        models: Mapping[str, xr.Dataset],
-        first_of: Mapping[str, str],
-    ) -> None:
-        self._view, self._known = view, dict[str, ArrayV3Metadata]()
-        wanted = [(path, str(name)) for path in entries for name in models[first_of[path]].indexes]
-
-        async def read(path: str, name: str) -> Any:
-            return await self.array(path, name, entries[path][name])._async_array.getitem(...)
-
-        self.labels = dict(zip(wanted, sync(concurrent_map(wanted, read, limit=64)), strict=True))
-
-    def array(self, path: str, name: str, entry: Mapping[str, Any]) -> zarr.Array[Any]:
-        """Return an array by its entry in the metadata; making the same metadata again would take a third of a ms."""
-        text = json.dumps(entry)
-        if text not in self._known:
-            self._known[text] = ArrayV3Metadata.from_dict(plain_entry(dict(entry)))
-        return zarr.Array(zarr.AsyncArray(self._known[text], StorePath(self._view, f"{path}/{name}".strip("/"))))
-
-
-def _like(model: xr.Dataset, path: str, entries: Entries, group: Mapping[str, Any], axes: _Axes) -> xr.Dataset:
-    """Return a data set like the first of its form."""
-    variables: dict[Any, xr.Variable] = {}
-    indexes: dict[Any, Any] = {}
-    for name, first in model.variables.items():
-        entry = entries[str(name)]
-        lengths = entry["chunk_grid"]["configuration"]["chunk_shape"]
-        encoding = first.encoding | {"chunks": tuple(lengths)}
-        encoding["preferred_chunks"] = dict(zip(first.dims, lengths, strict=True))
-        if name in model.indexes:
-            labels = axes.labels[path, str(name)]
-            if first.shape == labels.shape and (first.values == labels).all():
-                variables[name], indexes[name] = first.copy(deep=False), model.xindexes[name]
-                continue
-            variable = xr.Variable(first.dims, labels, first.attrs, encoding)
-            indexes[name] = PandasIndex.from_variables({name: variable}, options={})
-            variables |= indexes[name].create_variables({name: variable})
-        else:
-            data: Any = LazilyIndexedArray(ZarrArrayWrapper(axes.array(path, str(name), entry)))
-            variables[name] = xr.Variable(first.dims, MemoryCachedArray(CopyOnWriteArray(data)), first.attrs, encoding)
-    coordinates = xr.Coordinates({name: variables.pop(name) for name in model.coords}, indexes)
-    attrs = {name: value for name, value in group["attributes"].items() if name != "coordinates"}
-    dataset = xr.Dataset(variables, coordinates, attrs)
-    dataset.encoding = dict(model.encoding)
-    return dataset
