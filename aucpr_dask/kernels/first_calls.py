@@ -1,4 +1,4 @@
-"""The first rankings of a process by NumPy, with the bits of the kernels, where these would have to be compiled.
+"""The first rankings of a process by NumPy, with the bits of the kernels: importing numba, or compiling, takes longer.
 
 Sums run in the order of the kernels' loops: NumPy accumulates one term after the other.
 """
