@@ -99,12 +99,6 @@ def precision_recall(
         Up to ten models to draw by name; by default all, or the best of more by average precision.
     top : int, optional
         How many of the best to draw if no model is named; by default all up to ten, and three of more.
-
-    Examples
-    --------
-    >>> import aucpr_dask as ap
-    >>> scores = ap.simulate.binormal().sample(200, 0.2, n_simulations=5).compute()
-    >>> ax = scores.aucpr.plot.precision_recall()
     """
     choose(BANDS, bands, "bands")
     choose(OTHERS, others, "others")
@@ -147,12 +141,6 @@ def achievable(
         Score data sets.
     model : label or sequence of labels, optional
         Up to ten models to draw by name; by default the best by average precision.
-
-    Examples
-    --------
-    >>> import aucpr_dask as ap
-    >>> scores = ap.simulate.binormal().sample(200, 0.2, n_simulations=5).compute()
-    >>> ax = scores.aucpr.plot.achievable(model="binormal-000001")
     """
     reading = {"missing": missing, "unjudged": unjudged, "positive_from": positive_from, "prevalence": prevalence}
     subject = _subject(scores, "achievable", dataset, query, model, 1, reading)
@@ -208,12 +196,6 @@ def roc(
         Up to ten models to draw by name; by default all, or the best of more by the ROC area.
     top : int, optional
         As of :func:`precision_recall`.
-
-    Examples
-    --------
-    >>> import aucpr_dask as ap
-    >>> scores = ap.simulate.binormal().sample(200, 0.2, n_simulations=5).compute()
-    >>> ax = scores.aucpr.plot.roc()
     """
     choose(BANDS, bands, "bands")
     choose(OTHERS, others, "others")

@@ -160,12 +160,6 @@ def forest(
     ----------
     result : xarray.Dataset or xarray.DataTree
         What :func:`aucpr_dask.evaluate` or :func:`aucpr_dask.aggregate` returns.
-
-    Examples
-    --------
-    >>> import aucpr_dask as ap
-    >>> scores = ap.simulate.binormal().sample(200, 0.2, n_simulations=5).compute()
-    >>> ax = ap.evaluate(scores).aucpr.plot.forest()
     """
     path, node = subjects.one_node(result, subjects.RESULT, "forest", dataset)
     drawn = _estimates(node, estimator, method, query, "forest", is_mean=True)
@@ -228,12 +222,6 @@ def caterpillar(
         As of :func:`forest`.
     highlight : label or sequence of labels, optional
         Models to mark and name, five at most; by default the best, the median and the last.
-
-    Examples
-    --------
-    >>> import aucpr_dask as ap
-    >>> scores = ap.simulate.binormal().sample(200, 0.2, n_simulations=5).compute()
-    >>> ax = ap.evaluate(scores).aucpr.plot.caterpillar()
     """
     path, node = subjects.one_node(result, subjects.RESULT, "caterpillar", dataset)
     drawn = _estimates(node, estimator, method, query, "caterpillar", is_mean=True)
@@ -294,12 +282,6 @@ def differences(
         What :func:`aucpr_dask.compare` returns.
     baseline : label, optional
         The model to compare with; optional if there is only one baseline. If all pairs are compared, any model.
-
-    Examples
-    --------
-    >>> import aucpr_dask as ap
-    >>> scores = ap.simulate.binormal().sample(200, 0.2, n_simulations=5).compute()
-    >>> ax = ap.compare(scores, "binormal-000001").aucpr.plot.differences()
     """
     title = ""
     are_groups = dataset is None and any(
@@ -365,12 +347,6 @@ def pairs(
     ----------
     comparison : xarray.Dataset or xarray.DataTree
         What :func:`aucpr_dask.compare` returns of all pairs, or with several baselines.
-
-    Examples
-    --------
-    >>> import aucpr_dask as ap
-    >>> scores = ap.simulate.binormal().sample(200, 0.2, n_simulations=5).compute()
-    >>> ax = ap.compare(scores).aucpr.plot.pairs()
     """
     path, node = subjects.one_node(comparison, subjects.COMPARISON, "pairs", dataset)
     other = "baseline" if "baseline" in node.coords else "other_model"
@@ -452,12 +428,6 @@ def critical_difference(tested: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     ----------
     tested : xarray.Dataset
         What :func:`aucpr_dask.friedman` returns.
-
-    Examples
-    --------
-    >>> import numpy as np, xarray as xr, aucpr_dask as ap
-    >>> result = xr.Dataset({"estimate": (("query", "model"), np.random.default_rng(0).random((12, 4)))})
-    >>> ax = ap.friedman(result, over="query").aucpr.plot.critical_difference()
     """
     if "mean_rank" not in tested:
         what, remedy = "these are no mean ranks", "pass what aucpr_dask.friedman returns"
@@ -495,12 +465,6 @@ def ranks(
     ----------
     ranking : xarray.Dataset or xarray.DataTree
         What :func:`aucpr_dask.rank` returns.
-
-    Examples
-    --------
-    >>> import aucpr_dask as ap
-    >>> scores = ap.simulate.binormal().sample(200, 0.2, n_simulations=5).compute()
-    >>> ax = ap.rank(scores).aucpr.plot.ranks()
     """
     path, node = subjects.one_node(ranking, subjects.RANKS, "ranks", dataset)
     node = node.compute()
@@ -562,13 +526,6 @@ def replicates(
     ----------
     result : xarray.Dataset or xarray.DataTree
         What :func:`aucpr_dask.evaluate` returns with ``keep_replicates=True``; with queries, at one `query`.
-
-    Examples
-    --------
-    >>> import aucpr_dask as ap
-    >>> scores = ap.simulate.binormal().sample(200, 0.2, n_simulations=5).compute()
-    >>> result = ap.evaluate(scores, intervals="bootstrap", n_resamples=100, keep_replicates=True)
-    >>> ax = result.aucpr.plot.replicates()
     """
     path, node = subjects.one_node(result, subjects.RESULT, "replicates", dataset)
     if "replicate" not in node:

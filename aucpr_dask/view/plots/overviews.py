@@ -48,12 +48,6 @@ def heatmap(
         label.
     dataset : str, optional
         A data set of the tree, to draw its queries or classes.
-
-    Examples
-    --------
-    >>> import numpy as np, xarray as xr, aucpr_dask as ap
-    >>> result = xr.Dataset({"estimate": (("query", "model"), np.random.default_rng(0).random((12, 4)))})
-    >>> ax = result.aucpr.plot.heatmap()
     """
     nodes = subjects.nodes_of_kind(result, subjects.RESULT, "heatmap")
     if dataset is not None:
@@ -180,12 +174,6 @@ def coverage(
         Intervals to draw; by default the first six.
     level : float, optional
         Nominal coverage; by default that of the study, or 0.95.
-
-    Examples
-    --------
-    >>> import aucpr_dask as ap
-    >>> study = ap.simulate.study("binormal", [100, 200], intervals="logit", n_simulations=50)
-    >>> ax = study.aucpr.plot.coverage()
     """
     table, nominal = _table(study)
     level = nominal if level is None else level
@@ -275,12 +263,6 @@ def power(
         Models with which all others are compared; by default all pairs are.
     power : float
         Probability to show it, see :func:`aucpr_dask.power`.
-
-    Examples
-    --------
-    >>> import numpy as np, xarray as xr, aucpr_dask as ap
-    >>> result = xr.Dataset({"estimate": (("query", "model"), np.random.default_rng(0).random((12, 4)))})
-    >>> ax = result.aucpr.plot.power(difference=0.1)
     """
     path, node = subjects.one_node(result, subjects.RESULT, "power", dataset)
     name, _ = subjects.at_estimator(node, estimator)

@@ -111,16 +111,33 @@ _SHARED = {
     "ax": ("matplotlib.axes.Axes, optional", "Where to draw; by default a new figure, as wide as a journal's column."),
 }
 
+_EXAMPLE = """>>> import aucpr_dask as ap
+>>> scores = ap.simulate.binormal().sample(200, 0.2, n_simulations=5).compute()
+>>> ax = """
+_QUERIES = 'ap.evaluate(scores.assign_coords(query=("item", list("abcdefgh") * 25)), by="query")'
+_OF = {  # what the example of a plot draws, if not scores
+    **dict.fromkeys(("forest", "caterpillar"), "ap.evaluate(scores)"),
+    "replicates": 'ap.evaluate(scores, intervals="bootstrap", keep_replicates=True)',
+    "heatmap": _QUERIES,
+    "power": _QUERIES,
+    "critical_difference": f'ap.friedman({_QUERIES}, over="query")',
+    "differences": 'ap.compare(scores, "binormal-000001")',
+    "pairs": "ap.compare(scores)",
+    "ranks": "ap.rank(scores)",
+    "coverage": 'ap.simulate.study("binormal", [100, 200], intervals="logit", n_simulations=50)',
+}
+
 
 def _completed(plot: Callable[..., Any]) -> str:
-    """Return the docstring of a plot, which has its own parameters and an example, with those that it shares."""
-    own, heading, example = (inspect.getdoc(plot) or "").partition("\n\nExamples\n")
+    """Return the docstring of a plot, which ends with its own parameters, with those that it shares and an example."""
+    own, name = inspect.getdoc(plot) or "", plot.__name__
     described = {name.strip() for names in re.findall(r"^([\w, ]+) :", own, re.M) for name in names.split(",")}
     shared = [name for name in inspect.signature(plot).parameters if name in _SHARED and name not in described]
     entries = [f"{name} : {kind}\n    {text}" for name in shared for kind, text in [_SHARED[name]]]
     raised = "InvalidInputError\n    If the data are of another kind, or an option is not allowed."
-    sections = f"\n\nReturns\n-------\nmatplotlib.axes.Axes\n\nRaises\n------\n{raised}\n"
-    return "\n".join([own, *entries]) + sections + heading.removeprefix("\n") + example
+    example = f"{_EXAMPLE}{_OF.get(name, 'scores')}.aucpr.plot.{name}()"
+    sections = {"Returns": "matplotlib.axes.Axes", "Raises": raised, "Examples": example}
+    return "\n".join([own, *entries, *(f"\n{head}\n{'-' * len(head)}\n{text}" for head, text in sections.items()), ""])
 
 
 def plot(draw: Callable[_Options, _Result]) -> Callable[_Options, _Result]:
