@@ -182,7 +182,9 @@ def test_the_first_calls_by_numpy_have_the_bits_of_the_kernels(data: st.DataObje
             patch.setattr(first_calls, "needs_no_compiling", lambda name: False)
             patch.setattr(rankings, "finish_rows", None)
             ours = evaluate_rows(*arguments)
+            none = evaluate_rows(score[np.newaxis][:0], label[np.newaxis], label_row[:0], total[:0], *arguments[4:])
         np.testing.assert_array_equal(ours, evaluate_rows(*arguments))
+        assert none.shape == (0, ours.shape[1])
 
 
 @given(st.data())

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 FINISHING = "areas.finish_common_rows"  # the kernel that every ranking here would need
 WITHOUT_NUMBA = 1 << 20  # items, with which NumPy spends about as long as numba takes to be imported
 MOST = 1 << 23  # items, with which NumPy spends about as long as kernels take to compile
+OF_A_ROW = 9  # numbers of a ranking, next to its estimates
 OF_A_CALL = 1 << 11  # items, as many as a short ranking costs
 PANEL = 256  # columns whose products are summed at a time
 
@@ -76,7 +77,7 @@ def by_numpy(
         return None
     with np.errstate(all="ignore"):
         rows = zip(score, label[label_row], n_given.tolist(), strict=True)
-        return np.array([_row(*row, options, codes) for row in rows]).reshape(len(score), -1)
+        return np.array([_row(*row, options, codes) for row in rows]).reshape(len(score), codes.size + OF_A_ROW)
 
 
 def _row(scores: Floats, label: NDArray[np.int8], given: float, options: o.Options, codes: NDArray[np.int64]) -> Array:
