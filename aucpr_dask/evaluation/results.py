@@ -51,11 +51,14 @@ def open_result(url: str | Path | Store, *, chunks: Any = None) -> terms.Scores:
     return terms.as_scores(opened_result(url, chunks))
 
 
-def opened_result(url: str | Path | Store, chunks: Any = None) -> terms.Stored:
-    """Open a finished result as :func:`open_result` does, without making a tree of its data sets."""
+def opened_result(url: str | Path | Store, chunks: Any = None, reads: Collection[str] = ()) -> terms.Stored:
+    """Open a finished result as :func:`open_result` does, without making a tree of its data sets.
+
+    Small variables of the names that it `reads` are in memory, which is quicker for many data sets at once.
+    """
     from aucpr_dask.storage.stores import open_store  # with Zarr, which results in memory do without
 
-    opened = open_store(url, KIND, chunks=chunks, remedy_if_unchecked="evaluate again to add them")
+    opened = open_store(url, KIND, chunks=chunks, remedy_if_unchecked="evaluate again to add them", reads=reads)
     for _, node in terms.nodes_of(opened):
         for coordinate in node.coords.values():
             if coordinate.dtype.kind in "mM":

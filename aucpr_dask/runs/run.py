@@ -216,7 +216,7 @@ def _open_finished(target: str, plan: Plan) -> Stored:
     """Open the result, unless another run is taking its place."""
     for pause in TAKING_OVER:
         with suppress(StoreError):
-            return opened_result(target)
+            return opened_result(target, reads=("flags",))
         if not _is_finished(target, plan):
             break
         time.sleep(pause)  # it looks finished until the other run has cleared its records, too
