@@ -361,11 +361,11 @@ def test_designs_say_topics_and_not_items() -> None:
 
 
 def test_values_of_a_machine_narrow_the_interval() -> None:
-    people = VALUES.isel(query=slice(30))
+    people = VALUES.isel(query=slice(50))
     found = ap.aggregate(people, auxiliary=VALUES)
     assert bool((found["width_ratio"] < 1).all())
     assert "labelled by people, of 54 labelled by machine" in found.attrs["design"]
-    assert ap.compare(BOTH.isel(query=slice(30)), auxiliary=BOTH).attrs["measure"] == "nDCG@10"
+    assert ap.compare(BOTH.isel(query=slice(50)), auxiliary=BOTH).attrs["measure"] == "nDCG@10"
 
 
 # --- pictures, pages and files ----------------------------------------------------------------------------------
