@@ -460,6 +460,32 @@ def test_a_result_that_is_removed_during_a_run_is_not_said_to_be_another_runs(cl
         ap.run(source, target, cluster=client, on_progress=lambda _: shutil.rmtree(target, ignore_errors=True))
 
 
+@pytest.mark.parametrize("where", ["cluster", "here"])
+def test_short_tasks_go_together_and_a_damaged_data_set_is_named(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.setattr("aucpr_dask.runs.planning.BATCHES_OF_A_THREAD", 2)
+    if where == "here":
+        monkeypatch.setattr("aucpr_dask.clusters.connecting.current_client", lambda: None)
+        monkeypatch.setattr("aucpr_dask.runs.planning.Plan.is_small", True)
+    tree = xr.DataTree.from_dict({f"d{i:02d}": pooled(2, 20, seed=i) for i in range(24)})
+    source, result = tmp_path / "s.zarr", tmp_path / "r.zarr"
+    ap.save_scores(tree, source)
+    plan = plan_run(source)
+    assert plan.batches(range(24), 2) == [list(range(at, at + 6)) for at in range(0, 24, 6)]
+    chunk = next(path for path in (source / "d13" / "score" / "c").rglob("*") if path.is_file())
+    whole = chunk.read_bytes()
+    chunk.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    options: dict[str, Any] = {"cluster": client if where == "cluster" else None}
+    with pytest.raises(RunError, match="d13") as caught:
+        ap.run(source, result, **options)
+    assert "1 of 24 tasks failed" in str(caught.value)
+    chunk.write_bytes(whole)
+    seen: list[Progress] = []
+    assert_same_bits(ap.run(source, result, on_progress=seen.append, **options), ap.evaluate(tree))
+    assert len(seen) == 1  # the others were kept
+
+
 def fail_once() -> None:
     """Let a worker lose its storage in the middle of its next task."""
     from aucpr_dask.runs import tasks

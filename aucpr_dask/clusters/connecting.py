@@ -52,9 +52,17 @@ def connect(cluster: Cluster = None, *, patience: str | float | None = None) -> 
 
     Examples
     --------
-    >>> with ap.connect("cluster/slurm.yaml") as client:  # doctest: +SKIP
-    ...     ap.run("scores.zarr", "result.zarr", cluster=client)
-    ...     ap.run("scores.zarr", "bootstrap.zarr", cluster=client, intervals=("bootstrap",))
+    Runs share one cluster; ``"cluster/slurm.yaml"`` in place of 1 starts it with Slurm:
+
+    >>> import tempfile, xarray as xr, aucpr_dask as ap
+    >>> scores = xr.Dataset({"score": (("model", "item"), [[0.9, 0.1, 0.4]]), "label": ("item", [1, 0, 1])})
+    >>> folder = tempfile.mkdtemp()
+    >>> ap.save_scores(scores, f"{folder}/scores.zarr")
+    >>> with ap.connect(1) as client:
+    ...     areas = ap.run(f"{folder}/scores.zarr", f"{folder}/areas.zarr", cluster=client)
+    ...     points = ap.run(f"{folder}/scores.zarr", f"{folder}/roc.zarr", cluster=client, estimators="roc_area")
+    >>> float(points["estimate"][0])
+    1.0
     """
     seconds = None if patience is None else read_patience(patience, "argument 'patience'")
     cluster = current_client() if cluster is None else cluster

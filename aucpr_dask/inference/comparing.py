@@ -264,6 +264,15 @@ def save_comparison(comparison: terms.Scores, url: str | Path, *, overwrite: boo
         Where to write.
     overwrite : bool
         Whether to replace a store at `url`.
+
+    Examples
+    --------
+    >>> import tempfile, xarray as xr, aucpr_dask as ap
+    >>> result = xr.Dataset({"estimate": (("model", "query"), [[0.2, 0.4, 0.6], [0.3, 0.4, 0.7]])})
+    >>> place = tempfile.mkdtemp() + "/comparison.zarr"
+    >>> ap.save_comparison(ap.compare(result), place)
+    >>> ap.open_comparison(place)["difference"].dims
+    ('model', 'baseline')
     """
     from aucpr_dask.storage.stores import create_store  # with Zarr, which comparisons in memory do without
 

@@ -39,7 +39,7 @@ SECONDS_OF_AN_ITEM, SHARE_OF_A_RESAMPLE = 3e-7, 0.01  # of a ranking with the de
 SECONDS_OF_TRIAL, GROWTH = 2.0, 4  # the last of growing trials takes no longer, as far as one can tell
 MOST_LABELS = 1 << 20  # items whose labels are read to see whether they are graded
 DATE_ENCODING = {"units": "nanoseconds since 1970-01-01", "calendar": "proleptic_gregorian", "dtype": "int64"}
-MOST_TOGETHER, BATCHES_OF_A_THREAD, SECONDS_TOGETHER = 32, 8, 1.0  # of tasks that are submitted together
+MOST_TOGETHER, BATCHES_OF_A_THREAD, SECONDS_TOGETHER = 32, 32, 1.0  # of tasks that are submitted together
 OLD_AXES = (terms.ESTIMATOR, terms.OLD_METHOD)  # of results whose record doesn't say
 
 Region = tuple[tuple[str, int, int], ...]  # dimension, start, stop

@@ -675,7 +675,10 @@ def read_root_document(url: Any) -> bytes:
         return document.to_bytes()
     if unfinished and any(has(backend, name) for name in OF_VERSION_2):
         raise foreign(url)
-    if unfinished and not _is_store(url, backend):
+    is_ours = True
+    with suppress(FileNotFoundError):  # while another call removes what is here
+        is_ours = not unfinished or _is_store(url, backend)
+    if not is_ours:
         what = "this is no store"
         remedy = "name the folder of a store; `aucpr-dask import` makes one of files of scores"
         raise StoreError(what, url, "a folder that holds other things", "a finished store", remedy)
