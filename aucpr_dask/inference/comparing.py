@@ -272,7 +272,7 @@ def save_comparison(comparison: terms.Scores, url: str | Path, *, overwrite: boo
     >>> place = tempfile.mkdtemp() + "/comparison.zarr"
     >>> ap.save_comparison(ap.compare(result), place)
     >>> ap.open_comparison(place)["difference"].dims
-    ('model', 'baseline')
+    ('model', 'other_model')
     """
     from aucpr_dask.storage.stores import create_store  # with Zarr, which comparisons in memory do without
 
