@@ -174,7 +174,7 @@ def _cells(table: Table, chosen: _Chosen) -> _Part:
         received = ", ".join(f"{role}={name!r}" for role, name in of.items() if name in twice)
         raise InvalidInputError("one column cannot be two things", table.name, received, "a column each")
     if terms.MODEL in of and terms.QUERY not in of and named[VALUE] is None and table.frame[of[terms.MODEL]].is_unique:
-        of.pop(VALUE, None)  # beside tasks, a column of scores is another task, or their mean
+        of.pop(VALUE, None)  # next to task columns, a column "score" is one more task, or their mean
     repeats = [name for name in columns if name.lower() in REPEATS and name not in (*of.values(), *chosen.include)]
     free = [of[VALUE]] if VALUE in of else [name for name in columns if name not in (*of.values(), *repeats, "")]
     free = [name for name in free if not name.startswith(PANDAS_INDEX)]

@@ -396,9 +396,11 @@ def _outcomes(
 
     outcomes = as_they_finish(client, evaluate_tasks, calls, retries=RETRIES, keep_going=True, patience=patience)
     for call, outcome in outcomes:
-        done = ledger.done() if isinstance(outcome, BaseException) and len(batches[call]) > 1 else ()
-        for place, number in enumerate(batches[call]):
-            yield number, outcome[place] if isinstance(outcome, list) else None if number in done else outcome
+        numbers = batches[call]
+        if isinstance(outcome, BaseException) and len(numbers) > 1:  # some may have ended before it
+            done = ledger.done()
+            outcome = [None if number in done else outcome for number in numbers]
+        yield from zip(numbers, outcome if isinstance(outcome, list) else [outcome] * len(numbers), strict=True)
 
 
 def _still_done(plan: Plan, assignment: Assignment, recorded: Mapping[int, Mapping[str, Any]]) -> set[int]:

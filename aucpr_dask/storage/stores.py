@@ -586,10 +586,10 @@ def open_store(
     """
     url = concealed(url)
     backend, metadata = open_checked(url, kind)
-    is_tree = any(entry.get("node_type") == "group" for entry in metadata.values())
+    is_tree = _is_tree(metadata)
     opened: Any = xr.open_datatree if is_tree else xr.open_dataset
     is_checked = have_checksums(metadata)
-    try:
+    with _explaining_damage(url):
         store: Stored
         if is_tree and chunks is None:
             store = StoredTree(backend, metadata).nodes(reads=reads)
@@ -600,10 +600,6 @@ def open_store(
             for variable in node.variables.values():  # the backend undoes them, and version 2 of Zarr lacks the second
                 for name in ("compressors", "serializer"):
                     variable.encoding.pop(name, None)
-    except (AucprError, PermissionError, MemoryError):
-        raise
-    except Exception as error:  # Zarr and xarray expect sound metadata, and raise anything
-        raise damaged(url, f"{type(error).__name__}: {error}"[:1000]) from error
     if not is_checked and remedy_if_unchecked is not None:
         text = f"{public(url)} has no checksums, like all stores of version 0.1: damage to it would not be noticed; "
         warnings.warn(text + remedy_if_unchecked, DamageWarning, stacklevel=3)
@@ -614,8 +610,26 @@ def open_each(url: Any, kind: str) -> StoredTree | xr.Dataset:
     """Open a finished store as :func:`open_store` does, but the data sets of a tree only when they are asked for."""
     url = concealed(url)
     backend, metadata = open_checked(url, kind)
-    is_tree = any(entry.get("node_type") == "group" for entry in metadata.values())
-    return StoredTree(backend, metadata) if is_tree else open_store(url, kind)  # type: ignore[return-value]
+    with _explaining_damage(url):
+        if _is_tree(metadata):
+            return StoredTree(backend, metadata)
+        source: Any = backend
+        return xr.open_dataset(source, engine="zarr", chunks=None, consolidated=True, zarr_format=3)
+
+
+def _is_tree(metadata: Mapping[str, Any]) -> bool:
+    return any(entry.get("node_type") == "group" for entry in metadata.values())
+
+
+@contextmanager
+def _explaining_damage(url: str) -> Iterator[None]:
+    """Explain errors of metadata: Zarr and xarray expect sound ones, and raise anything."""
+    try:
+        yield
+    except (AucprError, PermissionError, MemoryError):
+        raise
+    except Exception as error:
+        raise damaged(url, f"{type(error).__name__}: {error}"[:1000]) from error
 
 
 def _check_kind(attrs: Mapping[str, Any], kind: str, url: str) -> None:

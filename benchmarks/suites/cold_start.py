@@ -117,7 +117,7 @@ def _until(pattern: re.Pattern[str], command: list[str], **variables: str) -> fl
 
 
 def _run(n_items: int, code: str, *, compiled: bool = True) -> float | None:
-    """Run `code` on so many items in a new process and return the number it prints, if any."""
+    """Run `code` for this number of items in a new process, and return what it prints as a number, if anything."""
     with tempfile.TemporaryDirectory() as empty:
         environment = os.environ | ({} if compiled else {"AUCPR_DASK_CACHE_DIR": empty})
         command = [sys.executable, "-c", ARRAYS.format(n_items) + code]
