@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from aucpr_dask.errors import AucprError, FileFormatError, InvalidInputError, few
-from aucpr_dask.schema import checks, terms
+from aucpr_dask.schema import checks
 from aucpr_dask.scores.importing import files, table_files
 from aucpr_dask.storage import backends, documents, urls
 
@@ -183,17 +183,10 @@ def as_scores(array: np.ndarray, where: object = None) -> np.ndarray:
     return scores
 
 
-def as_labels(array: np.ndarray, where: object = None) -> np.ndarray:
+def as_labels(array: np.ndarray, where: str = "labels") -> np.ndarray:
     """Return labels as int8; raise if one is not a whole number from -2 to 127."""
-    if array.dtype.kind in "iubf":
-        good = (array >= terms.PADDING) & (array <= checks.HIGHEST_GRADE) & (array == np.rint(array))
-        if good.all():
-            return array.astype(np.int8)
-        received = f"{int((~good).sum())} others, first {array[~good].flat[0]}"
-    else:
-        received = f"dtype {array.dtype}"
-    allowed = "1 positive, 0 negative, -1 unjudged, -2 padding; higher whole numbers are grades"
-    raise FileFormatError("labels outside their domain", where, received, allowed)
+    checks.check_labels(array, 1, where)
+    return array.astype(np.int8)
 
 
 # --- netCDF, HDF5 and Zarr --------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few, lacks
 from aucpr_dask.schema import terms
-from aucpr_dask.scores.appending import FILL, place_for
+from aucpr_dask.scores.appending import place_for
 from aucpr_dask.scores.chunks import Region, empty_variable
 from aucpr_dask.scores.importing import array_files, files
 from aucpr_dask.scores.importing.array_files import Arrays, Npy, as_labels, as_scores, float_type
@@ -26,7 +26,6 @@ from aucpr_dask.scores.store import save_scores
 from aucpr_dask.storage import backends, stores, urls
 
 DEFAULT_MODELS = "models"
-_SAMPLE_DIMENSION = "sample_dimension"
 
 
 def import_arrays(
@@ -86,16 +85,22 @@ def import_arrays(
         groups = {"cluster": cluster and _on_this_machine(cluster), "fold": fold and _on_this_machine(fold)}
         sources = {}
         for name, file in files.reported(listed.items(), on_progress, "reading labels"):
-            sources[terms.check_node_name(name, file)] = _describe(file, score, label, models, dims, groups)
-        templates = {name: source.template for name, source in sources.items()}
-        template: terms.Scores = xr.DataTree.from_dict(templates) if len(listed) > 1 else next(iter(templates.values()))
-        by_path = sources if len(listed) > 1 else {"": next(iter(sources.values()))}
-
-        def open_node(path: str) -> Callable[[Region], dict[str, np.ndarray]]:
-            return by_path[path].open(negate=negate)
-
-        files.write_blocks(place, template, open_node, overwrite=overwrite, on_progress=on_progress)
+            path = terms.check_node_name(name, file) if len(listed) > 1 else ""
+            sources[path] = _describe(file, score, label, models, dims, groups)
+        template = _as_scores({path: source.template for path, source in sources.items()})
+        files.write_blocks(
+            place,
+            template,
+            lambda path: sources[path].open(negate=negate),
+            overwrite=overwrite,
+            on_progress=on_progress,
+        )
     return files.summarize(template, sum(source.n_items for source in sources.values()))
+
+
+def _as_scores(nodes: Mapping[str, xr.Dataset]) -> terms.Scores:
+    """Return data sets by path as a tree, and one without a name as it is."""
+    return nodes[""] if set(nodes) == {""} else xr.DataTree.from_dict(nodes)
 
 
 def _on_this_machine(name: FilePath) -> FilePath:
@@ -272,9 +277,7 @@ def import_xarray(
 ) -> ImportSummary:
     """Write a file that xarray opens (netCDF, Zarr, ...) to a score store; its groups become data sets.
 
-    Variables and dimensions have the names of the contract, in any order, or are renamed to them. Queries of
-    different lengths may be a CF contiguous ragged array: scores along a sample dimension, and a variable that
-    counts the samples of each query and names their dimension in its attribute ``sample_dimension``.
+    Variables and dimensions have the names of the contract, in any order, or are renamed to them.
 
     Parameters
     ----------
@@ -300,7 +303,7 @@ def import_xarray(
     1 model, 2 items, 1 data set
     """
     with place_for(url, overwrite=overwrite, append=append) as place, _opened(path, engine, dims, rename or {}) as tree:
-        groups = {group.path.strip("/"): group.to_dataset() for group in tree.subtree if group.data_vars}
+        groups = dict(terms.nodes_of(tree))
         _check_renamed(rename or {}, groups, path)
         new_names = (rename or {}).items()
         renamed = {
@@ -312,7 +315,7 @@ def import_xarray(
             has = (name for dataset in groups.values() for name in dataset.data_vars)
             remedy = "say which one holds the scores: rename={'NAME': 'score'}"
             raise lacks("no variable is called 'score'", path, has, remedy)
-        scores: terms.Scores = nodes[""] if set(nodes) == {""} else xr.DataTree.from_dict(nodes)
+        scores = _as_scores(nodes)
         progress = on_progress and partial(on_progress, "writing blocks")
         save_scores(scores, place, overwrite=overwrite, on_progress=progress)
         unknown = {str(name) for dataset in renamed.values() for name in dataset.data_vars} - set(terms.SCORE_VARIABLES)
@@ -406,12 +409,12 @@ def _with_dims(
 def open_zarr(url: str, chunks: Any) -> terms.Scores:
     """Open a Zarr store that another program wrote: its groups with scores, as they are."""
     tree = _open(url, "zarr", chunks=chunks)
-    nodes = {group.path.strip("/"): group.to_dataset() for group in tree.subtree if "score" in group.data_vars}
+    nodes = {path: node for path, node in terms.nodes_of(tree) if "score" in node}
     if not nodes:
         what = "no variable is called 'score'"
         raise lacks(what, url, tree.data_vars, "rename={'NAME': 'score'} (--rename NAME=score)")
     known = {name: one[[key for key in one.data_vars if key in terms.SCORE_VARIABLES]] for name, one in nodes.items()}
-    return known[""] if set(known) == {""} else xr.DataTree.from_dict(known)
+    return _as_scores(known)
 
 
 def _open_tree(path: str, engine: str, chunks: Any) -> xr.DataTree:
@@ -434,65 +437,11 @@ def _check_renamed(rename: Mapping[str, str], groups: Mapping[str, xr.Dataset], 
 
 
 def _tidy(dataset: xr.Dataset, path: FilePath) -> xr.Dataset:
-    """Return the known variables of a data set in the contract's types and order of dimensions."""
-    dataset = _from_ragged(dataset, path)
-    known = [name for name in dataset.data_vars if name in terms.SCORE_VARIABLES]
-    dataset = dataset[known]
-    if terms.ITEM in dataset.dims and any(variable.chunks for variable in dataset.values()):
-        dataset = dataset.chunk({terms.ITEM: -1})
-    dataset = dataset.transpose(*(dim for dim in (terms.MODEL, terms.QUERY, terms.ITEM) if dim in dataset.dims), ...)
-    for name, convert, dtype in (
-        ("score", as_scores, float_type(dataset["score"].dtype, path)),
-        ("label", as_labels, np.dtype(np.int8)),
-    ):
+    """Return the known variables of a data set, scores and labels in the types of a store."""
+    dataset = dataset[[name for name in dataset.data_vars if name in terms.SCORE_VARIABLES]]
+    types = {"score": (as_scores, float_type(dataset["score"].dtype, path)), "label": (as_labels, np.dtype(np.int8))}
+    for name, (convert, dtype) in types.items():
         if name in dataset and dataset[name].dtype != dtype:
-            dataset[name] = xr.apply_ufunc(
-                convert, dataset[name], dask="parallelized", output_dtypes=[dtype], keep_attrs=True
-            )
-    small = [name for name in dataset.data_vars if not {terms.MODEL, terms.ITEM} <= set(dataset[name].dims)]
-    return dataset.assign({name: dataset[name].load() for name in small})
-
-
-def _from_ragged(dataset: xr.Dataset, path: FilePath) -> xr.Dataset:
-    """Turn a CF contiguous ragged array into a padded one; return any other data set unchanged."""
-    counters = [name for name, variable in dataset.variables.items() if _SAMPLE_DIMENSION in variable.attrs]
-    if not counters:
-        return dataset
-    counter = dataset[counters[0]]
-    sample = counter.attrs[_SAMPLE_DIMENSION]
-    counts = np.asarray(counter.values)
-    if len(counters) > 1 or counter.ndim != 1 or sample not in dataset.dims or counts.sum() != dataset.sizes[sample]:
-        where = f"{path}, variables {few(counters)} with the attribute {_SAMPLE_DIMENSION!r}"
-        received = f"counts of dimensions ({', '.join(map(str, counter.dims))}) that sum to {counts.sum()}"
-        length = dataset.sizes.get(sample, "there is no such dimension")
-        allowed = f"one such variable along the queries, that sums to the length of {sample!r}: {length}"
-        raise FileFormatError("this is not a CF contiguous ragged array", where, received, allowed)
-    dataset = dataset.drop_vars(counters).rename(
-        {counter.dims[0]: terms.QUERY} if counter.dims[0] in dataset.dims else {}
-    )
-    if terms.QUERY not in dataset.coords and counter.dims[0] in counter.coords:
-        dataset = dataset.assign_coords({terms.QUERY: counter[counter.dims[0]].values})
-    # A coordinate along the samples would clash with the padded items.
-    dataset = dataset.drop_vars([name for name, along in dataset.coords.items() if sample in along.dims])
-    longest = int(counts.max(initial=0))
-    for name, variable in dataset.data_vars.items():
-        if sample in variable.dims:
-            dataset[name] = xr.apply_ufunc(
-                pad_queries,
-                variable.chunk({sample: -1}) if variable.chunks else variable,
-                kwargs={"counts": counts, "fill": FILL.get(str(name), 0)},
-                input_core_dims=[[sample]],
-                output_core_dims=[[terms.QUERY, terms.ITEM]],
-                dask="parallelized",
-                output_dtypes=[variable.dtype],
-                dask_gufunc_kwargs={"output_sizes": {terms.QUERY: len(counts), terms.ITEM: longest}},
-            )
+            how: Any = {"dask": "parallelized", "output_dtypes": [dtype], "keep_attrs": True}
+            dataset[name] = xr.apply_ufunc(convert, dataset[name], **how)
     return dataset
-
-
-def pad_queries(samples: np.ndarray, counts: np.ndarray, fill: float) -> np.ndarray:
-    """Turn (..., sample) into (..., query, item), padded to the longest query."""
-    present = np.arange(counts.max(initial=0)) < counts[:, None]
-    padded = np.full((*samples.shape[:-1], *present.shape), fill, samples.dtype)
-    padded[..., present] = samples
-    return padded
