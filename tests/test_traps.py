@@ -291,14 +291,14 @@ def assert_other_threads_run(work: Any) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["short gaps", "finish", "split", "gaps", "merge", "keys", "weighted gaps", "weighted keys", "weighted buckets"],
+    ["short gaps", "finish", "split", "gaps", "merge", "keys", "weighted gaps", "weighted keys"],
 )
 def test_other_threads_run_during_a_kernel(kind: str) -> None:
     """A call that holds the interpreter's lock silences the other thread from start to end.
 
     There are few rows because numba's generalized ufuncs release the lock for many rows only.
     """
-    from aucpr_dask.kernels import Options, buckets, classes, weighted
+    from aucpr_dask.kernels import Options, classes, weighted
     from aucpr_dask.kernels.areas import COUNTS, finish_rows
 
     random = np.random.default_rng(0)
@@ -332,9 +332,6 @@ def test_other_threads_run_during_a_kernel(kind: str) -> None:
             positives, weight[: positives.size], score[0], *items[2:], space[:, 0], counts[0]
         ),
         "weighted keys": lambda: weighted.groups_in_order(keys, weight, weight, space[:, 0], counts[0]),
-        "weighted buckets": lambda: buckets.groups_in_buckets(
-            score[0].astype(np.float32), items[2], weight, *buckets.room_for(n_items), space[:, 0], counts[0]
-        ),
     }
     assert_other_threads_run(calls[kind])
 
@@ -445,7 +442,7 @@ from aucpr_dask.kernels import first_calls; first_calls.MOST = 0
 import numba; assert numba.config.BOUNDSCHECK == 1
 random = np.random.default_rng(0)
 for short in (10**9, 0):
-    rankings.SHORT = weighted.SHORT_WEIGHTED = weighted.WORTH_BUCKETS = short
+    rankings.SHORT = weighted.SHORT_WEIGHTED = short
     for few in (0.0, 1.0):
         rankings.FEW_POSITIVES = weighted.FEW_WEIGHTED = few
         rankings.SHORT_POSITIVES, rankings.WORTH_COMPILING = 10**9 * few, 0

@@ -1,4 +1,4 @@
-"""Long rankings of weighted items, through sorted keys, buckets and gaps, against exact sums."""
+"""Long rankings of weighted items, through sorted keys and gaps, against exact sums."""
 
 import itertools
 import math
@@ -12,7 +12,7 @@ import xarray as xr
 import aucpr_dask as ap
 from aucpr_dask import kernels
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
-from aucpr_dask.kernels import buckets, rankings
+from aucpr_dask.kernels import rankings
 from aucpr_dask.kernels import weighted as of_weights
 from aucpr_dask.schema.terms import FLAG_BITS
 
@@ -23,8 +23,7 @@ PADDING, UNJUDGED = -2, -1
 KINDS = ["plain", "negative", "tied", "infinite", "signed zeros", "subnormal", "huge", "outlier", "constant"]
 PATHS: dict[str, dict[str, Any]] = {
     "chosen": {},
-    "keys": {"FEW_WEIGHTED": 0.0, "WORTH_BUCKETS": 10**9},
-    "buckets": {"FEW_WEIGHTED": 0.0, "WORTH_BUCKETS": 0},
+    "keys": {"FEW_WEIGHTED": 0.0},
     "gaps": {"FEW_WEIGHTED": 1.0},
 }
 
@@ -144,27 +143,6 @@ def test_few_positives_go_through_gaps_unless_they_crowd(dtype: type, monkeypatc
         ap.estimate(score, label, weight=weight)
         assert [n_groups >= 0 for n_groups in answers] == expected, (kind, share)
         answers.clear()
-
-
-@pytest.mark.parametrize("n_items", [1, 2, 700, 100_000])
-@pytest.mark.parametrize("kind", [*KINDS, "close together", "clustered"])
-def test_buckets_give_the_bits_of_sorted_keys(kind: str, n_items: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All items count here, which buckets ask for; weights are such that sums are rounded."""
-    answers = answers_of(buckets, "groups_in_buckets", monkeypatch)
-    score, label, _ = ranking(kind if kind in KINDS else "plain", 0.4, np.float32, max(n_items, 4))
-    if kind == "close together":  # all but two
-        score = np.append([1e38, -1e38], 1.5 + score[2:] / 2**14).astype(np.float32)
-    if kind == "clustered":  # so that many differ in the lowest bits only
-        score = (1.0 + score.round(1) + score / 2**20).astype(np.float32)
-    score, label = score[:n_items], label[:n_items].clip(0)
-    weight = np.random.default_rng(1).random(n_items) + 0.01
-    received = {}
-    for path in ("keys", "buckets"):
-        use(path, monkeypatch)
-        areas = ap.estimate(score, label, NAMES, weight=weight)
-        received[path] = [*areas, *facts_of(score, label, weight, missing=0).values()]
-    np.testing.assert_array_equal(received["buckets"], received["keys"])
-    assert (answers[-1] < 0) is (kind == "close together" and n_items == 100_000)
 
 
 @both_types

@@ -274,31 +274,6 @@ def groups_by_merging(positive, negative, groups):
 
 
 @helper
-def add_items(gain, loss, is_lowest, n_items, all_groups, groups, state, n_kept, n_groups):
-    """Add the weights of items in ascending order, from the last, and fill the tie groups that end at the lowest ones.
-
-    `state` has the weights of positives and negatives so far, each with its error, and those of whole tie groups.
-    """
-    gained, gained_error, lost, lost_error = state[0], state[1], state[2], state[3]
-    positives, negatives = state[4], state[5]
-    kept = np.uint64(n_kept)
-    for j in range(n_items - 1, -1, -1):
-        gained, gained_error = two_sum(gained, gained_error, gain[j])
-        lost, lost_error = two_sum(lost, lost_error, loss[j])
-        if is_lowest[j]:
-            before, positives = positives, gained + gained_error
-            groups.positives[kept] = positives
-            groups.above[kept] = negatives
-            negatives = lost + lost_error
-            groups.at[kept] = negatives
-            kept += np.uint64(all_groups | (positives > before))
-            n_groups += 1
-    state[0], state[1], state[2], state[3] = gained, gained_error, lost, lost_error
-    state[4], state[5] = positives, negatives
-    return np.int64(kept), n_groups
-
-
-@helper
 def append_missing(groups, n_groups, classes):
     """Append the items without a score as one last tie group, tied below every score."""
     if classes.missing_positives > 0:

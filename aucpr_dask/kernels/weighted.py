@@ -1,9 +1,8 @@
 """Rankings whose items have weights: from scores, classes and weights to rows of numbers.
 
-There are three routes to the tie groups of a ranking, which give the same bits. If positives are few, only they are
-sorted, and the weights of the negatives are added up in the gaps between them. Many items of float32 are put into
-buckets together with their weights. Otherwise all items are sorted as whole numbers, which NumPy sorts several times
-faster than it ranks items. Such a *key* holds, from the highest bit, 32 bits
+There are two routes to the tie groups of a ranking, which give the same bits. If positives are few, only they are
+sorted, and the weights of the negatives are added up in the gaps between them. Otherwise all items are sorted as whole
+numbers, which NumPy sorts several times faster than it ranks items. Such a *key* holds, from the highest bit, 32 bits
 that order the scores, one for each class (positive, negative) of the item, and its place. What is left out has the key
 0, below all others.
 """
@@ -16,8 +15,8 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from aucpr_dask.kernels import buckets, points, sorting
 from aucpr_dask.kernels import options as o
+from aucpr_dask.kernels import points, sorting
 from aucpr_dask.kernels import tie_groups as g
 from aucpr_dask.kernels.areas import COUNTS, finish_rows, ranking_of
 from aucpr_dask.kernels.compiling import helper, kernel
@@ -31,7 +30,6 @@ from aucpr_dask.kernels.tie_groups import NEGATIVE, POSITIVE
 MOST_WEIGHTED = 2**30  # items in one ranking: places must fit into 30 bits
 SHORT_WEIGHTED = 4096  # items up to which a ranking is sorted whole
 FEW_WEIGHTED = 0.19  # share of positives up to which a long ranking sorts only them
-WORTH_BUCKETS = 1 << 16  # items from which they are put into buckets
 SCORE_BITS, CLASS_BITS = np.uint64(32), np.uint64(30)  # how many bits lie below those of the score, and the classes
 PLACE = np.uint64(2**30 - 1)
 NEGATIVE_KEY, POSITIVE_KEY = np.uint64(NEGATIVE << 30), np.uint64(POSITIVE << 30)
@@ -91,19 +89,9 @@ def _groups_of(items: Items, n_positive: int, counts: Array) -> tuple[Array, Ind
         copy_positives(*items, positive, gain)
         order = np.argsort(positive[:-1])
         n_groups[0] = groups_in_gaps(positive[order], gain[order], *items, space, counts)
-    if n_groups[0] < 0 and _may_use_buckets(items, counts):
-        n_groups[0] = buckets.groups_in_buckets(*items[:3], *buckets.room_for(items.score.size), space, counts)
     if n_groups[0] < 0:
         n_groups[0] = groups_in_order(_sorted_keys(items), *items[2:], space, counts)
     return space, n_groups
-
-
-def _may_use_buckets(items: Items, counts: Array) -> bool:
-    """Return whether a ranking is long, of float32, and each of its items counts, in one class."""
-    # Hard labels have one array of weights for both classes; soft ones may give an item to both.
-    is_hard = items.positive_weight.ctypes.data == items.negative_weight.ctypes.data
-    all_count = counts[5] == items.score.size
-    return items.score.size >= WORTH_BUCKETS and items.score.dtype == np.float32 and is_hard and bool(all_count)
 
 
 def _sorted_keys(items: Items) -> NDArray[np.uint64]:
@@ -159,8 +147,8 @@ def groups_of_keys(keys, positive_weight, negative_weight, all_groups, groups):
     Return their number, that of all tie groups, and the weights of both classes.
     """
     gain, loss, is_lowest = np.empty(g.SEGMENT), np.empty(g.SEGMENT), np.empty(g.SEGMENT, np.bool_)
-    state = np.zeros(6)
-    n_kept = n_groups = 0
+    gained = gained_error = lost = lost_error = positives = negatives = 0.0
+    kept, n_groups = np.uint64(0), 0
     first = first_kept(keys)
     end = keys.size
     while end > first:
@@ -173,9 +161,19 @@ def groups_of_keys(keys, positive_weight, negative_weight, all_groups, groups):
             gain[j] = positive if key & POSITIVE_KEY else 0.0
             loss[j] = negative if key & NEGATIVE_KEY else 0.0
             is_lowest[j] = i == 0 or (keys[i - 1] ^ key) >> SCORE_BITS > 0
-        n_kept, n_groups = g.add_items(gain, loss, is_lowest, end - start, all_groups, groups, state, n_kept, n_groups)
+        for j in range(end - start - 1, -1, -1):
+            gained, gained_error = g.two_sum(gained, gained_error, gain[j])
+            lost, lost_error = g.two_sum(lost, lost_error, loss[j])
+            if is_lowest[j]:
+                before, positives = positives, gained + gained_error
+                groups.positives[kept] = positives
+                groups.above[kept] = negatives
+                negatives = lost + lost_error
+                groups.at[kept] = negatives
+                kept += np.uint64(all_groups | (positives > before))
+                n_groups += 1
         end = start
-    return n_kept, n_groups, state[4], state[5]
+    return np.int64(kept), n_groups, positives, negatives
 
 
 @helper
