@@ -69,7 +69,7 @@ __all__ = ["__version__", *sorted([*_HOME, *_MODULES])]
 if TYPE_CHECKING:
     from aucpr_dask import metrics as metrics
     from aucpr_dask import simulate as simulate
-    from aucpr_dask.clusters import connect as connect
+    from aucpr_dask.clusters.connecting import connect as connect
     from aucpr_dask.curves.api import confusion as confusion
     from aucpr_dask.curves.api import curve as curve
     from aucpr_dask.curves.api import dominates as dominates

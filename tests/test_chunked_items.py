@@ -404,7 +404,7 @@ def test_bounds_of_positives_that_nobody_ranked() -> None:
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk is so small that one ranking is larger."""
     # This module first: when it is imported, it takes the size from the other.
-    monkeypatch.setattr("aucpr_dask.scores.store.CHUNK_BYTES", 200)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 200)
     monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 200)
 
 

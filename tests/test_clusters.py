@@ -425,7 +425,7 @@ def test_no_worker_in_time(tmp_path: Path) -> None:
 FAULTS = """
 import resource, sys
 import numpy as np
-from aucpr_dask.clusters import keep_memory
+from aucpr_dask.clusters.workers import keep_memory
 if "keep" in sys.argv and not keep_memory():
     sys.exit("mallopt")
 def replicate():

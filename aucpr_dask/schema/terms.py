@@ -96,13 +96,15 @@ OTHER_NAMES = {"sample_weight": "weight", "sample_weights": "weight", "y_true": 
 OTHER_NAMES |= {"group": "cluster", "groups": "cluster"}
 DEFAULT_DIMS = {1: (ITEM,), 2: (MODEL, ITEM), 3: (MODEL, QUERY, ITEM)}  # of scores without names of dimensions
 
+_OF_ESTIMATES, _OF_EACH = (("...", ESTIMATOR),), (("...",),)
+
 RESULT_VARIABLES = {
     spec.name: spec
     for spec in (
-        VariableSpec("estimate", (("...", ESTIMATOR),), "f", "Estimated area under the precision-recall curve."),
+        VariableSpec("estimate", _OF_ESTIMATES, "f", "Estimated area under the precision-recall curve."),
         VariableSpec(
             "standard_error",
-            (("...", ESTIMATOR),),
+            _OF_ESTIMATES,
             "f",
             "Standard error by the influence function, or by replicates of estimators that have none.",
         ),
@@ -117,23 +119,21 @@ RESULT_VARIABLES = {
         ),
         VariableSpec(
             "extrapolated",
-            (("...",),),
+            _OF_EACH,
             "f",
             "Average precision if half an unseen negative is above all items: the median of the draws of its interval.",
         ),
-        VariableSpec(
-            "n_positive", (("...",),), "fi", "Positives the estimate divides by (sum of weights if weighted)."
-        ),
+        VariableSpec("n_positive", _OF_EACH, "fi", "Positives the estimate divides by (sum of weights if weighted)."),
         VariableSpec(
             "n_positive_clusters",
-            (("...",),),
+            _OF_EACH,
             "f",
             "Effective number of clusters that hold positives: (sum of their positives)^2 / sum of squares.",
         ),
-        VariableSpec("n_negative", (("...",),), "fi", "Negatives in the ranking (sum of weights if weighted)."),
-        VariableSpec("n_missing", (("...",),), "i", "Items without a score."),
-        VariableSpec("prevalence", (("...",),), "f", "n_positive / (n_positive + n_negative)."),
-        VariableSpec("flags", (("...",),), "iu", "Bit field of warnings; flag_masks and flag_meanings name the bits."),
+        VariableSpec("n_negative", _OF_EACH, "fi", "Negatives in the ranking (sum of weights if weighted)."),
+        VariableSpec("n_missing", _OF_EACH, "i", "Items without a score."),
+        VariableSpec("prevalence", _OF_EACH, "f", "n_positive / (n_positive + n_negative)."),
+        VariableSpec("flags", _OF_EACH, "iu", "Bit field of warnings; flag_masks and flag_meanings name the bits."),
     )
 }
 

@@ -14,24 +14,13 @@ from numpy.typing import NDArray
 from zarr.abc.store import Store
 from zarr.codecs import BloscCodec
 
-from aucpr_dask.errors import ForeignStoreError, InvalidInputError, SourceChangedError, StoreError, UnreachableError
+from aucpr_dask import errors
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.scores.chunks import Region, empty_variable, item_chunk, ranking_digests
 from aucpr_dask.scores.copies import COPIES, copies_among, warn
 from aucpr_dask.scores.validate import validate_scores, validated_nodes, validated_scores
-from aucpr_dask.storage.backends import open_backend, version_of
+from aucpr_dask.storage import backends, stores, urls
 from aucpr_dask.storage.checksums import has_list
-from aucpr_dask.storage.stores import (
-    CHUNK_BYTES,
-    ROOT_DOCUMENT,
-    chunk_shape,
-    create_store,
-    foreign,
-    open_each,
-    open_store,
-    read_root_document,
-)
-from aucpr_dask.storage.urls import absolute, concealed, is_remote, public
 
 KIND = "aucpr_dask.scores"
 FACTS = {"n_missing": "int64", "digest": "uint64"}  # about every ranking, written last
@@ -68,11 +57,11 @@ def open_scores(url: str | Path | Store, *, chunks: Any = "auto") -> terms.Score
     >>> ap.open_scores(url)["score"].sel(model="a").values
     array([0.9, 0.1])
     """
-    url = concealed(url)
+    url = urls.concealed(url)
     try:
         chunks_of_store = {} if isinstance(chunks, str) else chunks
-        stored = _with_counts(open_store(url, KIND, chunks=chunks_of_store, remedy_if_unchecked=SAVE_AGAIN))
-    except ForeignStoreError:
+        stored = _with_counts(stores.open_store(url, KIND, chunks=chunks_of_store, remedy_if_unchecked=SAVE_AGAIN))
+    except errors.ForeignStoreError:
         stored = _of_another_program(url, chunks)
     scores = terms.map_nodes(stored, lambda _, node: _remember_source(terms.with_plain_names(_opened(node)), url))
     validate_scores(scores, positive_from=0)
@@ -85,8 +74,8 @@ def _of_another_program(url: str, chunks: Any) -> terms.Scores:
 
     try:
         return validated_scores(open_zarr(url, chunks), positive_from=0)
-    except InvalidInputError as error:
-        raise foreign(url, str(error).partition("\n")[0]) from error
+    except errors.InvalidInputError as error:
+        raise stores.foreign(url, str(error).partition("\n")[0]) from error
 
 
 def changed_rankings(url: str | Path, on_progress: Callable[[int, int], None] | None = None) -> tuple[int, list[str]]:
@@ -133,13 +122,13 @@ def check_rankings(dataset: xr.Dataset, where: Mapping[str, Any], url: str) -> N
     if _has_digests(dataset) and (_digests_now(dataset, where) != dataset["digest"].isel(where).values).any():
         what = "scores have been replaced or damaged since they were saved: rankings do not match their digests"
         remedy = "fetch or write the store again; `aucpr-dask verify` lists them"
-        raise StoreError(what, url, None, "the scores that were saved", remedy)
+        raise errors.StoreError(what, url, None, "the scores that were saved", remedy)
 
 
 def open_unread(url: str | Path, *, warns: bool = False) -> terms.Stored:
     """Open a score store without reading or checking anything."""
     small = terms.SCORE_VARIABLES.keys() - {"score"}
-    return _with_counts(open_store(url, KIND, remedy_if_unchecked=SAVE_AGAIN if warns else None, reads=small))
+    return _with_counts(stores.open_store(url, KIND, remedy_if_unchecked=SAVE_AGAIN if warns else None, reads=small))
 
 
 def _with_counts(scores: terms.Stored) -> terms.Stored:
@@ -160,7 +149,7 @@ class SourceNodes:
     """
 
     def __init__(self, url: str) -> None:
-        self._stored = open_each(url, KIND)
+        self._stored = stores.open_each(url, KIND)
 
     def unread(self, paths: Collection[str], *, reads: Collection[str] = ()) -> dict[str, xr.Dataset]:
         """Return data sets as they are stored; small variables of these names are in memory."""
@@ -240,7 +229,7 @@ def stored_digests(unread: terms.Stored) -> dict[str, np.ndarray]:
 
 def source_digest(url: str | Path, unread: terms.Stored) -> str:
     """Return the digest of a score store: of its metadata, its names and the digests of its rankings, if stored."""
-    digest = hashlib.sha256(read_root_document(concealed(url)))
+    digest = hashlib.sha256(stores.read_root_document(urls.concealed(url)))
     for path, dataset in terms.nodes_of(unread):
         for dim in terms.RANKING_DIMS:
             if dim in dataset.indexes:
@@ -277,21 +266,21 @@ class Watched:
             return
         try:
             is_same = self._identity() == self.identity
-        except UnreachableError:
+        except errors.UnreachableError:
             raise
         except OSError:  # it is gone, or being written
             is_same = False
         if not is_same:
             what = "the scores have been replaced while this run read them, so nothing of it counts"
             remedy = "let whatever writes them finish, then run the same command again, with overwrite=True "
-            raise SourceChangedError(what, self._url, None, None, f"{remedy}(--overwrite)")
+            raise errors.SourceChangedError(what, self._url, None, None, f"{remedy}(--overwrite)")
         self._seen = version
 
     def _version(self) -> object:
-        return version_of(open_backend(self._url, read_only=True), ROOT_DOCUMENT)
+        return backends.version_of(backends.open_backend(self._url, read_only=True), stores.ROOT_DOCUMENT)
 
     def _identity(self) -> str:
-        document = read_root_document(self._url)
+        document = stores.read_root_document(self._url)
         if has_list(document):
             return hashlib.sha256(document).hexdigest()
         return source_digest(self._url, open_unread(self._url))
@@ -305,7 +294,7 @@ def _parts(variable: xr.DataArray) -> Iterator[xr.DataArray]:
 
 
 def _remember_source(dataset: xr.Dataset, url: str | Path) -> xr.Dataset:
-    dataset.encoding["source"] = public(url)
+    dataset.encoding["source"] = urls.public(url)
     return dataset
 
 
@@ -313,17 +302,12 @@ def _refuse_own_source(scores: terms.Scores, url: str | Path) -> None:
     """Raise if `scores` are lazy and come from the store that is to be replaced."""
     for _, dataset in terms.nodes_of(scores):
         source = dataset.encoding.get("source")
-        lazy = any(dataset[name].chunks is not None for name in _large(dataset))
-        if lazy and source is not None and _same_place(source, url):
+        is_lazy = any(dataset[name].chunks is not None for name in _large(dataset))
+        places = {urls.absolute(one) if urls.is_remote(one) else Path(one).resolve() for one in (source or "", url)}
+        if is_lazy and source is not None and len(places) == 1:
             what = "a store cannot be replaced by scores that are still read from it"
             remedy = "write to another place, or load the scores first: scores.load()"
-            raise StoreError(what, concealed(url), remedy=remedy)
-
-
-def _same_place(source: str, url: str | Path) -> bool:
-    if is_remote(source) or is_remote(url):
-        return absolute(source) == absolute(url)
-    return Path(source).resolve() == Path(url).resolve()
+            raise errors.StoreError(what, urls.concealed(url), remedy=remedy)
 
 
 def save_scores(
@@ -363,7 +347,7 @@ def save_scores(
     >>> ap.open_scores(url)["score"].values
     array([[0.9, 0.1]])
     """
-    url = concealed(url)
+    url = urls.concealed(url)
     nodes = terms.Nodes(validated_nodes(scores, positive_from=0))
     _refuse_own_source(scores, url)
     writer = ScoreWriter(url, nodes, overwrite=overwrite, models_per_chunk=models_per_chunk)
@@ -388,8 +372,8 @@ class ScoreWriter:
     def __init__(
         self, url: str | Path, template: terms.Stored, *, overwrite: bool = False, models_per_chunk: int | None = None
     ) -> None:
-        if models_per_chunk is not None and not (type(models_per_chunk) is int and models_per_chunk > 0):
-            raise InvalidInputError("models_per_chunk must be a whole number from 1", received=repr(models_per_chunk))
+        if models_per_chunk is not None:
+            models_per_chunk = checks.whole_number(models_per_chunk, "models_per_chunk", 1)
         loaded = terms.Nodes({path: _load_small(dataset) for path, dataset in terms.nodes_of(template)})
         validate_scores(loaded, positive_from=0)
         self._nodes = terms.Nodes(
@@ -400,7 +384,7 @@ class ScoreWriter:
             for path, dataset in self._nodes.items()
         }
         self._copies: dict[str, int] = {}  # the least of all regions: items are copies if they are in all models
-        self._pending = create_store(url, self._nodes, KIND, overwrite=overwrite)
+        self._pending = stores.create_store(url, self._nodes, KIND, overwrite=overwrite)
 
     def regions(self, path: str = "") -> list[Region]:
         """Return the aligned regions, of whole chunks, that make up the node at `path`."""
@@ -468,11 +452,7 @@ def _part(dataset: xr.Dataset, name: str, region: Region) -> Any:
 
 
 def _large(dataset: xr.Dataset) -> list[str]:
-    return [
-        str(name)
-        for name in dataset.data_vars
-        if terms.MODEL in dataset[name].dims and terms.ITEM in dataset[name].dims
-    ]
+    return [str(name) for name, one in dataset.data_vars.items() if {terms.MODEL, terms.ITEM} <= {*one.dims}]
 
 
 def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
@@ -490,10 +470,10 @@ def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
         found["label"] = found["label"].astype("int8")
     for name, dtype in FACTS.items():
         found[name] = empty_variable({dim: score.sizes[dim] for dim in terms.RANKING_DIMS if dim in score.dims}, dtype)
-        found[name].encoding = {"chunks": chunk_shape(found[name].shape, found[name].dtype.itemsize, whole=0)}
+        found[name].encoding = {"chunks": stores.chunk_shape(found[name].shape, found[name].dtype.itemsize, whole=0)}
     length = _item_chunk_to_write(score)
     for name in _large(dataset):
-        chunks = chunk_shape((*found[name].shape[:-1], length), score.dtype.itemsize, whole=1)
+        chunks = stores.chunk_shape((*found[name].shape[:-1], length), score.dtype.itemsize, whole=1)
         attrs, found[name] = found[name].attrs, empty_variable(found[name].sizes, found[name].dtype)
         found[name].attrs = attrs
         found[name].encoding = {"chunks": (min(chunks[0], models_per_chunk or chunks[0]), *chunks[1:])}
@@ -509,7 +489,7 @@ def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
 def _item_chunk_to_write(score: xr.DataArray) -> int:
     """Return the number of items in a chunk: all, unless a ranking is large and comes in several chunks."""
     chunks = score.chunksizes.get(terms.ITEM, ()) if score.chunks is not None else ()
-    is_large = score.sizes[terms.ITEM] * score.dtype.itemsize > CHUNK_BYTES
+    is_large = score.sizes[terms.ITEM] * score.dtype.itemsize > stores.CHUNK_BYTES
     return int(chunks[0]) if is_large and len(chunks) > 1 else score.sizes[terms.ITEM]
 
 

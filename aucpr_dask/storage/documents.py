@@ -149,13 +149,9 @@ def check_same_array(own: Any, consolidated: Mapping[str, Any] | None, path: str
 
 # Pickle, which can run code, is not included; unknown codecs are refused.
 _LAYOUTS = ("bytes", "vlen-bytes", "vlen-utf8", "transpose", "sharding_indexed")
-
 _COMPRESSIONS = ("blosc", "bz2", "gzip", "lz4", "lzma", "pcodec", "zfpy", "zlib", "zstd")
-
 _CHECKSUMS = ("adler32", "crc32", "crc32c", "fletcher32", "jenkins_lookup3")
-
 _FILTERS = ("astype", "bitround", "delta", "fixedscaleoffset", "packbits", "quantize", "shuffle")
-
 PLAIN_CODECS = frozenset((*_LAYOUTS, *_COMPRESSIONS, *_CHECKSUMS, *_FILTERS))
 
 

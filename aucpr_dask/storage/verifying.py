@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import zarr
-from zarr.abc.store import Store
 
 from aucpr_dask.errors import StoreError
 from aucpr_dask.storage.backends import get_value, last_bytes, open_backend
@@ -36,7 +35,7 @@ def damage_of(
     for done, (path, entry) in enumerate(arrays.items(), start=1):
         try:
             if not grows:  # else the documents of its arrays are ahead of what it shows
-                check_same_array(_opened(backend, path).metadata, entry, path, url)
+                check_same_array(open_arrays(backend, "", [path])[path].metadata, entry, path, url)
             array = described_array(store, path, plain_entry(entry))
         except (StoreError, FileNotFoundError) as error:
             found.append(_as_error(error, place_of(backend, f"{path}/zarr.json")))
@@ -86,11 +85,6 @@ def chunks_of(metadata: Any, path: str, region: Region) -> Iterator[tuple[tuple[
         ranges.append(range(start // length, -(-stop // length)))
     for index in itertools.product(*ranges):
         yield index, f"{path}/{metadata.encode_chunk_key(index)}".strip("/")
-
-
-def _opened(backend: Store, path: str) -> zarr.AsyncArray[Any]:
-    parent, _, name = path.rpartition("/")
-    return open_arrays(backend, parent, [name])[name]
 
 
 def _as_error(error: Exception, where: str) -> StoreError:
