@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import xarray as xr
@@ -21,7 +21,7 @@ from aucpr_dask.evaluation.alignment import clusters_of
 from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.evaluation.request import drawn_unit
 from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.options import UNITS
+from aucpr_dask.schema.options import UNITS, Reading, takes
 from aucpr_dask.schema.terms import BOUND, ITEM, MODEL, REPEAT, Scores, percent
 from aucpr_dask.view.plots import style, subjects
 from aucpr_dask.view.plots.leaderboards import MOST_COMPARED, Models
@@ -47,28 +47,29 @@ class _Subject(NamedTuple):
     title: str
     node: xr.Dataset
     query: Any
-    options: dict[str, Any]
+    reading: Reading
     named: list[int]
     is_chosen: bool  # named by the caller, not because they are the best
 
     def of(self, models: Sequence[int] | None = None) -> dict[str, Any]:
         """Return the arguments of `curve` for all models, lazy if the scores are, or in memory for some."""
-        positive_from = self.options["positive_from"]
-        return arguments_of(self.node, models, path=self.path, positive_from=positive_from) | self.options
+        positive_from = self.reading.get("positive_from")
+        return arguments_of(self.node, models, path=self.path, positive_from=positive_from) | dict(self.reading)
 
-    def labels(self, by: str, short: str) -> list[str]:
-        """Return the names of the drawn models for the legend, with their areas."""
+    def drawn(self, by: str, short: str) -> Iterator[tuple[dict[str, Any], str]]:
+        """Yield the arguments of each drawn model, and its name for the legend, with its area."""
         if not self.named:
-            return []
+            return
         names = subjects.names_of(self.node)
-        prevalence = self.options.get("prevalence")
-        areas = np.ravel(estimate(**(self.of(self.named) | {"prevalence": prevalence}), estimator=by))
-        shown = [f" ({short} = {area:.2f})" if np.isfinite(area) else "" for area in areas]
+        areas = np.ravel(estimate(**self.of(self.named), estimator=by))
         shortened = distinct([*(names[i] for i in self.named), *names[:MOST_COMPARED]], style.LONGEST_NAME)
-        return [style.as_label(name) + area for name, area in zip(shortened, shown, strict=False)]
+        for position, name, area in zip(self.named, shortened, areas, strict=False):
+            shown = f" ({short} = {area:.2f})" if np.isfinite(area) else ""
+            yield self.of([position]), style.as_label(name) + shown
 
 
 @style.plot
+@takes("prevalence", "missing", "unjudged", "positive_from")
 def precision_recall(
     scores: Scores,
     model: Models | None = None,
@@ -83,11 +84,8 @@ def precision_recall(
     top: int | None = None,
     others: str = "quantiles",
     iso_f: bool = True,
-    prevalence: float | None = None,
-    missing: str = "raise",
-    unjudged: str = "negative",
-    positive_from: int | None = None,
     ax: Axes | None = None,
+    **reading: Unpack[Reading],
 ) -> Axes:
     """Draw precision-recall curves, with the prevalence, the unachievable region and lines of equal F1.
 
@@ -100,24 +98,19 @@ def precision_recall(
     top : int, optional
         How many of the best to draw if no model is named; by default all up to ten, and three of more.
     """
-    choose(BANDS, bands, "bands")
-    choose(OTHERS, others, "others")
-    reading = {"missing": missing, "unjudged": unjudged, "positive_from": positive_from, "prevalence": prevalence}
-    subject = _subject(scores, "precision_recall", dataset, query, model, _top(top, others), reading)
-    ax = style.axes_of(ax, 0.95 * style.COLUMN + style.ROW * len(subject.named))
+    subject = _subject(scores, "precision_recall", dataset, query, model, top, reading, others=others)
+    ax = _axes(ax, subject)
     _draw_precision_recall_ground(ax, subject, iso_f=iso_f)
     _draw_others(ax, subject, PRECISION_RECALL, others)
     _draw_bands(ax, subject, PRECISION_RECALL, bands, unit=unit, level=level, n_resamples=n_resamples, seed=seed)
-    labels = subject.labels("average_precision", "AP")
-    for line, position in enumerate(subject.named):
-        arguments = subject.of([position])
+    for line, (arguments, label) in enumerate(subject.drawn("average_precision", "AP")):
         grid = _recalls_of(arguments)
-        _draw_line(ax, grid, _values(arguments, PRECISION_RECALL, grid), line, labels[line])
-    _finish(ax, "recall", "precision", subject)
-    return ax
+        _draw_line(ax, grid, _values(arguments, PRECISION_RECALL, grid), line, label)
+    return _finished(ax, "recall", "precision", subject)
 
 
 @style.plot
+@takes("prevalence", "missing", "unjudged", "positive_from")
 def achievable(
     scores: Scores,
     model: Models | None = None,
@@ -125,11 +118,8 @@ def achievable(
     dataset: str | None = None,
     query: Any = None,
     iso_f: bool = True,
-    prevalence: float | None = None,
-    missing: str = "raise",
-    unjudged: str = "negative",
-    positive_from: int | None = None,
     ax: Axes | None = None,
+    **reading: Unpack[Reading],
 ) -> Axes:
     """Draw the achievable curve, the convex hull in ROC space moved to precision-recall space, over the curve itself.
 
@@ -142,32 +132,23 @@ def achievable(
     model : label or sequence of labels, optional
         Up to ten models to draw by name; by default the best by average precision.
     """
-    reading = {"missing": missing, "unjudged": unjudged, "positive_from": positive_from, "prevalence": prevalence}
     subject = _subject(scores, "achievable", dataset, query, model, 1, reading)
-    ax = style.axes_of(ax, 0.95 * style.COLUMN + style.ROW * len(subject.named))
+    ax = _axes(ax, subject)
     _draw_precision_recall_ground(ax, subject, iso_f=iso_f)
-    labels = subject.labels("average_precision", "AP")
-    for line, position in enumerate(subject.named):
-        arguments = subject.of([position])
+    for line, (arguments, label) in enumerate(subject.drawn("average_precision", "AP")):
         grid = _recalls_of(arguments)
-        colour, described = style.look_of(line)["color"], None if line else "curves as they are"
-        ax.plot(
-            grid,
-            _values(arguments, PRECISION_RECALL, grid),
-            color=style.BLACK,
-            linestyle=":",
-            linewidth=0.9,
-            label=described,
-        )
-        _draw_line(ax, grid, _values(arguments, ACHIEVABLE, grid), line, labels[line])
+        colour, as_it_is = style.look_of(line)["color"], _values(arguments, PRECISION_RECALL, grid)
+        dotted: Any = {"color": style.BLACK, "linestyle": ":", "linewidth": 0.9}
+        ax.plot(grid, as_it_is, label=None if line else "curves as they are", **dotted)
+        _draw_line(ax, grid, _values(arguments, ACHIEVABLE, grid), line, label)
         vertices = curve(**arguments, kind=ACHIEVABLE).isel({MODEL: 0})
         found = vertices["true_positives"] > 0
         ax.plot(vertices["recall"].where(found), vertices["precision"].where(found), ".", color=colour, markersize=3.5)
-    _finish(ax, "recall", "precision", subject, has_others=False)
-    return ax
+    return _finished(ax, "recall", "precision", subject, has_others=False)
 
 
 @style.plot
+@takes("missing", "unjudged", "positive_from")
 def roc(
     scores: Scores,
     model: Models | None = None,
@@ -181,10 +162,8 @@ def roc(
     unit: str | None = None,
     top: int | None = None,
     others: str = "quantiles",
-    missing: str = "raise",
-    unjudged: str = "negative",
-    positive_from: int | None = None,
     ax: Axes | None = None,
+    **reading: Unpack[Reading],
 ) -> Axes:
     """Draw ROC curves, with the line of a random ranking.
 
@@ -197,26 +176,15 @@ def roc(
     top : int, optional
         As of :func:`precision_recall`.
     """
-    choose(BANDS, bands, "bands")
-    choose(OTHERS, others, "others")
-    reading = {"missing": missing, "unjudged": unjudged, "positive_from": positive_from}
-    subject = _subject(scores, "roc", dataset, query, model, _top(top, others), reading, "roc_area")
-    ax = style.axes_of(ax, 0.95 * style.COLUMN + style.ROW * len(subject.named))
+    subject = _subject(scores, "roc", dataset, query, model, top, reading, "roc_area", others=others)
+    ax = _axes(ax, subject)
     ax.plot([0, 1], [0, 1], color=style.GREY, linestyle=":", linewidth=0.9, label="random ranking")
     _draw_others(ax, subject, ROC, others)
     _draw_bands(ax, subject, ROC, bands, unit=unit, level=level, n_resamples=n_resamples, seed=seed)
-    labels = subject.labels("roc_area", "AUC")
-    for line, position in enumerate(subject.named):
-        points = curve(**subject.of([position]), kind=ROC).isel({MODEL: 0})
-        rates = points["false_positive_rate"].values, points["recall"].values
-        _draw_line(ax, *rates, line, labels[line])
-    _finish(ax, "false positive rate", "recall (true positive rate)", subject)
-    return ax
-
-
-def _top(top: int | None, others: str) -> int | None:
-    """Return how many of the best to draw: few by default, too, if the others are to be drawn in a chosen way."""
-    return TOP if top is None and others != OTHERS[0] else top
+    for line, (arguments, label) in enumerate(subject.drawn("roc_area", "AUC")):
+        points = curve(**arguments, kind=ROC).isel({MODEL: 0})
+        _draw_line(ax, points["false_positive_rate"].values, points["recall"].values, line, label)
+    return _finished(ax, "false positive rate", "recall (true positive rate)", subject)
 
 
 def _subject(
@@ -226,10 +194,13 @@ def _subject(
     query: Any,
     model: Models | None,
     top: int | None,
-    options: dict[str, Any],
+    reading: Reading,
     by: str = "average_precision",
+    others: str = OTHERS[0],
 ) -> _Subject:
     """Return what to draw; the named models are the requested ones, or the best."""
+    if choose(OTHERS, others, "others") != OTHERS[0] and top is None:
+        top = TOP  # few by default, too, if the others are to be drawn in a chosen way
     path, node = subjects.one_node(scores, subjects.SCORES, plot, dataset)
     n_repeats = node.sizes.get(REPEAT)
     node = subjects.at_query(node, query, plot)
@@ -238,7 +209,7 @@ def _subject(
     title = subjects.title_of(scores, path)
     if n_repeats:
         title = " · ".join(filter(None, [title, f"first of {n_repeats} repeats"]))
-    subject = _Subject(path, title, node, query, options, [0], model is not None)
+    subject = _Subject(path, title, node, query, reading, [0], model is not None)
     if model is not None:
         named = subjects.positions_of(node, model)
         if len(named) > MOST_NAMED:
@@ -256,14 +227,18 @@ def _subject(
 def _prevalence_of(subject: _Subject) -> float | None:
     """Return the prevalence behind precision, if it is the same for all models."""
     given = subject.of()
-    label, prevalence = given["label"], subject.options["prevalence"]
+    label, prevalence = given["label"], subject.reading.get("prevalence")
     if prevalence is not None or label is None or MODEL in label.dims or "weight" in given:
-        return float(prevalence) if prevalence is not None else None
+        return prevalence
     positives = float((label >= (given["positive_from"] or 1)).sum())
-    items = float((label >= (0 if given["unjudged"] == "drop" else -1)).sum())
+    items = float((label >= (0 if given.get("unjudged") == "drop" else -1)).sum())
     unseen = float(given["n_positive"]) - positives if "n_positive" in given else 0.0
     share = (positives + unseen) / (items + unseen) if items + unseen > 0 else 0.0
     return share if 0 < share < 1 else None
+
+
+def _axes(ax: Axes | None, subject: _Subject) -> Axes:
+    return style.axes_of(ax, 0.95 * style.COLUMN + style.ROW * len(subject.named))
 
 
 def _values(arguments: dict[str, Any], kind: str, grid: Floats) -> Floats:
@@ -296,12 +271,11 @@ def _draw_precision_recall_ground(ax: Axes, subject: _Subject, *, iso_f: bool) -
         ax.axhline(prevalence, color=style.GREY, linestyle=":", linewidth=0.9, label="prevalence", zorder=1)
     if iso_f:
         for f in F_LEVELS:
-            recall = np.linspace(f / (2 - f), 1, 101)
-            ax.plot(recall, f * recall / (2 * recall - f), color=style.PALE, linewidth=0.7, zorder=0.6)
             end = f / (2 - f)
-            ax.annotate(
-                f"F {f:g}", (1.0, end), (2, 0), textcoords="offset points", va="center", fontsize=style.SMALL - 1
-            )
+            recall = np.linspace(end, 1, 101)
+            ax.plot(recall, f * recall / (2 * recall - f), color=style.PALE, linewidth=0.7, zorder=0.6)
+            beside: Any = {"xytext": (2, 0), "textcoords": "offset points", "va": "center"}
+            ax.annotate(f"F {f:g}", (1.0, end), fontsize=style.SMALL - 1, **beside)
 
 
 def _draw_line(ax: Axes, x: Floats, y: Floats, line: int, label: str) -> None:
@@ -340,17 +314,14 @@ def _draw_density(ax: Axes, grid: Floats, values: Floats) -> None:
     extent = (-step / 2, 1 + step / 2, 0.0, 1.0)
     look: Any = {"cmap": "Greys", "norm": PowerNorm(0.5, 0, 1), "interpolation": "bilinear", "zorder": 0.4}
     image = ax.imshow(share, extent=extent, origin="lower", aspect="auto", **look)
-    figure = ax.get_figure(root=True)
-    if figure is not None:
-        bar = figure.colorbar(image, ax=ax, fraction=0.05, pad=0.1, format=PercentFormatter(1.0, 0, " %"))
-        bar.outline.set_visible(False)
-        bar.set_label("models through here")
+    shares = PercentFormatter(1.0, 0, " %")
+    style.put_colours(ax, image, "models through here", fraction=0.05, pad=0.1, format=shares)
 
 
 def _draw_bands(
     ax: Axes, subject: _Subject, kind: str, bands: str, *, unit: str | None, level: float, **draws: Any
 ) -> None:
-    if bands == "none":
+    if choose(BANDS, bands, "bands") == "none":
         return
     if len(subject.named) > MOST_BANDS:
         received, allowed = f"{len(subject.named)} models", f"up to {MOST_BANDS}"
@@ -377,15 +348,13 @@ def _draw_bands(
                 ax.fill_between(drawn[over], lower, upper, label=described, **look)
 
 
-def _finish(ax: Axes, x: str, y: str, subject: _Subject, *, has_others: bool = True) -> None:
+def _finished(ax: Axes, x: str, y: str, subject: _Subject, *, has_others: bool = True) -> Axes:
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MultipleLocator(0.2))
-    ax.set_xlim(0, 1)
-    ax.set_ylim(0, 1.02)
-    ax.set_xlabel(x)
-    ax.set_ylabel(y)
+    ax.set(xlim=(0, 1), ylim=(0, 1.02), xlabel=x, ylabel=y)
     n_models = subject.node.sizes[MODEL]
     how_many = "" if subject.is_chosen or n_models == 1 else f"{'' if has_others else 'best of '}{n_models:,} models"
-    style.put_title(ax, subject.title, "" if subject.query is None else str(subject.query), how_many)
+    style.put_title(ax, subject.title, subject.query, how_many)
     style.put_legend(ax)
     style.plain(ax.texts)
+    return ax

@@ -78,14 +78,11 @@ def _estimates(
             interval = None
         else:
             interval, of = interval.isel({terms.METHOD: methods.index(method)}), f" {terms.in_words(method)}"
-    if interval is not None and not interval.notnull().any():
-        interval = None
+    interval = None if interval is None or not interval.notnull().any() else interval.compute()
     if interval is not None:
         label = f"{label}, {terms.percent(level_of(node))}{of} interval"
     node = node[["estimate", *(["replicate"] if plot == "replicates" else [])]].compute()
-    return _Estimates(
-        node, node["estimate"], None if interval is None else interval.compute(), label, direction(result.attrs, name)
-    )
+    return _Estimates(node, node["estimate"], interval, label, direction(result.attrs, name))
 
 
 def _queries(result: xr.Dataset, mean: xr.Dataset) -> str:
@@ -103,9 +100,8 @@ class _Rows(NamedTuple):
 
     def draw_intervals(self, bounds: xr.DataArray, half: float = 0.0, **look: Any) -> None:
         """Draw the interval of each model, `half` wider at either end."""
-        lower, upper = (
-            bounds.isel({terms.MODEL: self.shown}).sel({terms.BOUND: bound}).values for bound in terms.BOUNDS
-        )
+        bounds = bounds.isel({terms.MODEL: self.shown})
+        lower, upper = (bounds.sel({terms.BOUND: bound}).values for bound in terms.BOUNDS)
         if np.isfinite(lower).any() or np.isfinite(upper).any():
             self.ax.hlines(np.arange(len(self.shown)), lower - half, upper + half, **look)
 
@@ -123,7 +119,7 @@ def _rows(
     order: np.ndarray[Any, Any],
     models: Models | None,
     top: int,
-    *title: str,
+    *title: object,
     best: str = "best",
     of: str = "models",
     height: float = 0.0,
@@ -131,9 +127,9 @@ def _rows(
 ) -> _Rows:
     """Make axes with rows for the requested models, or for the best, and a title that counts the others."""
     top = subjects.checked_top(top, 1)
-    shown = (
-        order[: style.rows_of(ax, order.size, top)] if models is None else np.array(subjects.positions_of(node, models))
-    )
+    shown = order[: style.rows_of(ax, order.size, top)]
+    if models is not None:
+        shown = np.array(subjects.positions_of(node, models))
     ax = style.axes_of(ax, style.height_of(len(shown)) + height + row_height * len(shown))
     names = subjects.names_of(node)
     style.label_rows(ax, [names[i] for i in shown], among=names if len(names) <= MOST_COMPARED else ())
@@ -164,7 +160,7 @@ def forest(
     path, node = subjects.one_node(result, subjects.RESULT, "forest", dataset)
     drawn = _estimates(node, estimator, method, query, "forest", is_mean=True)
     order = drawn.best_first
-    rows = _rows(ax, drawn.node, order, models, top, subjects.title_of(result, path), _query_name(query))
+    rows = _rows(ax, drawn.node, order, models, top, subjects.title_of(result, path), query)
     if drawn.interval is not None:
         rows.draw_intervals(drawn.interval, color=style.BLUE, linewidth=1.6)
     rows.draw_dots(drawn.estimate)
@@ -173,28 +169,17 @@ def forest(
     return rows.ax
 
 
-def _query_name(query: Any) -> str:
-    return "" if query is None else str(query)
-
-
 def _mark_prevalence(ax: Axes, node: xr.Dataset, query: Any, estimator: str) -> None:
     """Draw the prevalence, the expected precision of a random ranking, if all models have the same."""
-    if estimator.partition("(")[0] in NOT_OF_PRECISION:
+    if estimator.partition("(")[0] in NOT_OF_PRECISION or ax.texts:  # texts say that nothing is drawn
         return
-    if node.attrs.get("prevalence") is not None:  # the reference prevalence, not that of the sample
-        prevalence = np.array([node.attrs["prevalence"]], dtype=np.float64)
-    elif (
-        "prevalence" not in node
-        or node.sizes.get(terms.CLASS, 1) > 1
-        or (terms.QUERY in node["prevalence"].dims and query is None)
-    ):
-        return
-    else:
-        prevalence = np.unique(
-            np.asarray(subjects.at_query(node, query, "forest")["prevalence"].values, dtype=np.float64)
-        )
-    if ax.texts:  # which say that nothing is drawn
-        return
+    known = node.attrs.get("prevalence")  # the reference prevalence, not that of the sample
+    if known is None:
+        found = node.get("prevalence")
+        if found is None or node.sizes.get(terms.CLASS, 1) > 1 or (terms.QUERY in found.dims and query is None):
+            return
+        known = subjects.at_query(node, query, "forest")["prevalence"].values
+    prevalence = np.unique(np.asarray(known, dtype=np.float64))
     low, high = ax.get_xlim()
     # If it is far away, it would squeeze the intervals.
     if prevalence.size == 1 and low - (high - low) / 2 < prevalence[0] < high:
@@ -246,10 +231,8 @@ def caterpillar(
     short = dict(zip(names, distinct(names, style.LONGEST_NAME) if len(names) <= MOST_COMPARED else names, strict=True))
     for marker, at in zip("o^sDv", marked, strict=False):
         value = float(drawn.estimate.values[order[at]])
-        label = f"{at + 1:,}: {short[names[order[at]]]}"
-        ax.plot(
-            place[at], value, marker, color=style.VERMILLION, markeredgecolor=style.BLACK, markersize=4.5, label=label
-        )
+        look: Any = {"color": style.VERMILLION, "markeredgecolor": style.BLACK, "markersize": 4.5}
+        ax.plot(place[at], value, marker, label=f"{at + 1:,}: {short[names[order[at]]]}", **look)
     if not order.size:
         style.say(ax, NOTHING)
     ax.xaxis.set_major_locator(style.PlaceLocator())
@@ -257,7 +240,7 @@ def caterpillar(
     ax.set_xlabel(f"place among {order.size:,} model{'' if order.size == 1 else 's'}" if order.size else "place")
     ax.set_ylabel(drawn.label, wrap=True)
     style.put_legend(ax)
-    style.put_title(ax, subjects.title_of(result, path), _query_name(query))
+    style.put_title(ax, subjects.title_of(result, path), query)
     return ax
 
 
@@ -349,8 +332,7 @@ def pairs(
         What :func:`aucpr_dask.compare` returns of all pairs, or with several baselines.
     """
     path, node = subjects.one_node(comparison, subjects.COMPARISON, "pairs", dataset)
-    other = "baseline" if "baseline" in node.coords else "other_model"
-    node = (node if other in node.dims else node.expand_dims(other)).compute()
+    other, node = _others(node.compute())
     names, others = subjects.names_of(node), subjects.names_of(node, other)
     order = subjects.best_first(node["difference"].mean(other))
     short = distinct(others, style.LONGEST_NAME)
@@ -370,17 +352,12 @@ def pairs(
             row, column = np.nonzero(differs & where)
             mark: Any = {"color": style.BLACK, "markerfacecolor": "white", "markersize": 3.6, "markeredgewidth": 0.7}
             ax.plot(column, row, marker, label=f"differs, row is {word}" if row.size else None, **mark)
-    ax.set_xticks(range(len(across)), [short[j] for j in across], rotation=90)
-    ax.tick_params(axis="x", length=0, labeltop=True, labelbottom=False, top=False, bottom=False)
-    style.plain(ax.get_xticklabels())
+    style.label_columns(ax, [short[j] for j in across])
     ax.set_xlim(-0.5, len(across) - 0.5)
-    for side in ax.spines.values():
-        side.set_visible(False)
-    figure = ax.get_figure(root=True)
-    if figure is not None:
-        bar = figure.colorbar(image, ax=ax, orientation="horizontal", location="bottom", aspect=30, pad=0.05)
-        bar.outline.set_visible(False)
-        bar.set_label(f"row minus column: {measured(node.attrs)}", wrap=True, fontsize=style.SMALL)
+    ax.spines[:].set_visible(False)
+    below: Any = {"orientation": "horizontal", "location": "bottom", "aspect": 30, "pad": 0.05}
+    words = {"wrap": True, "fontsize": style.SMALL}
+    style.put_colours(ax, image, f"row minus column: {measured(node.attrs)}", look=words, **below)
     style.put_legend(ax)
     return ax
 
@@ -407,11 +384,15 @@ def _groups_as_rows(
     return name, title, xr.concat(parts, terms.MODEL, data_vars="minimal", coords="minimal", compat="override")
 
 
+def _others(node: xr.Dataset) -> tuple[str, xr.Dataset]:
+    """Return the dimension of the models with which others are compared, and the node with it, also after sel()."""
+    other = "baseline" if "baseline" in node.variables or "baseline" in node.dims else "other_model"
+    return other, node if other in node.dims else node.expand_dims(other)
+
+
 def _against(node: xr.Dataset, baseline: str | int | None) -> tuple[str, xr.Dataset]:
     """Return the comparisons with one baseline, and its name."""
-    other = "baseline" if "baseline" in node.variables or "baseline" in node.dims else "other_model"
-    if other not in node.dims and other in node.coords:  # after squeeze() or sel()
-        node = node.expand_dims(other)
+    other, node = _others(node)
     names = subjects.names_of(node, other)
     if baseline is None and len(names) > 1:
         what, remedy = "differences are drawn from one baseline", "choose one: baseline=...; or draw all: plot.pairs()"
@@ -499,12 +480,9 @@ def _draw_groups(ax: Axes, node: xr.Dataset, shown: np.ndarray[Any, Any]) -> Non
     for start, end in spans:
         lane = next((lane for lane, until in enumerate(ends) if until < start), len(ends))
         ends[lane : lane + 1] = [end]
-        x = 1.02 + 0.025 * lane
-        line = Line2D(
-            [x, x], [start - 0.3, end + 0.3], transform=ax.get_yaxis_transform(), color=style.BLACK, linewidth=1.6
-        )
-        line.set_clip_on(False)
-        line.set_label("indistinguishable group" if start == spans[0][0] else "_")
+        x, label = 1.02 + 0.025 * lane, "indistinguishable group" if start == spans[0][0] else "_"
+        look: Any = {"color": style.BLACK, "linewidth": 1.6, "clip_on": False}
+        line = Line2D([x, x], [start - 0.3, end + 0.3], transform=ax.get_yaxis_transform(), label=label, **look)
         ax.add_line(line)
 
 
@@ -534,7 +512,7 @@ def replicates(
     if method is None and terms.METHOD in node.coords and "bootstrap" in subjects.names_of(node, terms.METHOD):
         method = "bootstrap"  # the interval that comes from these replicates
     drawn = _estimates(node, estimator, method, query, "replicates", is_mean=False)
-    order, title = drawn.best_first, (subjects.title_of(result, path), _query_name(query))
+    order, title = drawn.best_first, (subjects.title_of(result, path), query)
     rows = _rows(ax, drawn.node, order, models, top, *title, height=0.2, row_height=0.12)
     ax, shown = rows
     samples = drawn.node["replicate"].transpose(terms.MODEL, terms.RESAMPLE).values[shown]

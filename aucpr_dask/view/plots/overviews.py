@@ -88,19 +88,16 @@ def _draw_matrix(
     ax = style.axes_of(ax, style.height_of(len(shown)) + 0.55)
     colours = mpl.colormaps[style.HEAT].with_extremes(bad=style.PALE)
     image = ax.imshow(np.ma.masked_invalid(values), cmap=colours, aspect="auto", interpolation="nearest")
-    image.set_clim(*_limits(values))
+    finite = values[np.isfinite(values)]
+    scale = finite if finite.size and np.ptp(finite) else np.array([0.0, 1.0])
+    image.set_clim(scale.min(), scale.max())
     if not np.isfinite(values).any():
         style.say(ax, "Nothing to draw: no estimate is defined.")
     style.label_rows(ax, [str(name) for name in table.index[shown]], 22)
     _label_columns(ax, [str(name) for name in table.columns[easiest]], across, is_all=len(easiest) == n_columns)
     _write_values(ax, values, image)
-    for side in ax.spines.values():
-        side.set_visible(False)
-    figure = ax.get_figure(root=True)
-    if figure is not None:
-        bar = figure.colorbar(image, ax=ax, orientation="horizontal", location="bottom", aspect=40, pad=0.02)
-        bar.outline.set_visible(False)
-        bar.set_label(label)
+    ax.spines[:].set_visible(False)
+    style.put_colours(ax, image, label, orientation="horizontal", location="bottom", aspect=40, pad=0.02)
     style.put_title(
         ax,
         title,
@@ -110,25 +107,14 @@ def _draw_matrix(
     return ax
 
 
-def _limits(values: np.ndarray[Any, Any]) -> tuple[float, float]:
-    finite = values[np.isfinite(values)]
-    if finite.size == 0 or np.ptp(finite) == 0:
-        return 0.0, 1.0
-    return float(finite.min()), float(finite.max())
-
-
 def _width_of(ax: Axes) -> float:
-    figure = ax.get_figure(root=True)
-    whole = figure.get_figwidth() if figure is not None else style.COLUMN
-    return whole * ax.get_position().width * 0.7  # model names take the rest
+    return style.figure_of(ax).get_figwidth() * ax.get_position().width * 0.7  # model names take the rest
 
 
 def _label_columns(ax: Axes, names: list[str], across: str, *, is_all: bool) -> None:
     """Write the names vertically above the columns, or their number if they do not fit."""
     if _width_of(ax) * style.POINTS / len(names) >= style.SMALL * 1.05:
-        ax.set_xticks(range(len(names)), distinct(names, 14), rotation=90)
-        ax.tick_params(axis="x", length=0, labeltop=True, labelbottom=False, top=False, bottom=False)
-        style.plain(ax.get_xticklabels())
+        style.label_columns(ax, distinct(names, 14))
     else:
         ax.set_xticks([])
         ax.xaxis.set_label_position("top")
@@ -177,18 +163,18 @@ def coverage(
     """
     table, nominal = _table(study)
     level = nominal if level is None else level
-    scenarios = tuple(dict.fromkeys(table["scenario"]))
-    scenario = scenarios[0] if scenario is None else checks.choose(scenarios, scenario, "scenario")
-    table = table[table["scenario"] == scenario]
-    checks.choose(tuple(dict.fromkeys(table["estimator"])), estimator, "estimator")
-    table = table[table["estimator"] == estimator].dropna(subset="coverage")
-    shares = list(dict.fromkeys(table["prevalence"]))
+    scenario = str(table["scenario"].iloc[0]) if scenario is None else scenario
+    for column, name in {"scenario": scenario, "estimator": estimator}.items():
+        checks.choose(tuple(table[column].unique()), name, column)
+        table = table[table[column] == name]
+    table = table.dropna(subset="coverage")
+    shares = table["prevalence"].unique().tolist()
     if prevalence is not None and prevalence not in shares:
         allowed = ", ".join(map(repr, shares))
         raise InvalidInputError("unknown prevalence", received=repr(prevalence), allowed=allowed)
     prevalence = shares[0] if prevalence is None else prevalence
     table = table[table["prevalence"] == prevalence]
-    known = tuple(dict.fromkeys(table[terms.METHOD]))
+    known = tuple(table[terms.METHOD].unique())
     chosen = (methods,) if isinstance(methods, str) else tuple(methods or known[: len(style.COLOURS)])
     for method in chosen:
         checks.choose(known, method, "method")

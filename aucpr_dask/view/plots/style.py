@@ -6,7 +6,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -18,6 +18,7 @@ from matplotlib.transforms import ScaledTranslation
 from aucpr_dask.view.tables import distinct, shorten
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from matplotlib.text import Text
 
 COLUMN = 85 / 25.4  # inches
@@ -34,41 +35,26 @@ OURS = "aucpr_dask"  # identifier of figures made here
 BLACK, BLUE, VERMILLION, GREEN = "#000000", "#0072B2", "#D55E00", "#009E73"
 SKY, ORANGE, PURPLE = "#56B4E9", "#E69F00", "#CC79A7"
 GREY, PALE = "#767676", "#D9D9D9"
-SEQUENCE: tuple[Any, ...] = (
-    "-",
-    (0, (5, 1.5)),
-    (0, (1.5, 1)),
-    (0, (6, 1.5, 1, 1.5)),
-    (0, (3, 1, 1, 1, 1, 1)),
-    (0, (8, 3)),
-)
-SEQUENCE += ((0, (2.5, 2.5)), (0, (9, 1.5, 3, 1.5)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1, 1, 1)))  # as many as are named
+_DASHES: tuple[Any, ...] = ((5, 1.5), (1.5, 1), (6, 1.5, 1, 1.5), (3, 1, 1, 1, 1, 1), (8, 3))
+_DASHES += ((2.5, 2.5), (9, 1.5, 3, 1.5), (1, 3), (5, 1, 1, 1, 1, 1, 1, 1))  # as many as are named
+SEQUENCE = ("-", *((0, dashes) for dashes in _DASHES))
 COLOURS = (BLUE, VERMILLION, BLACK, ORANGE, GREEN, PURPLE, SKY)
 MARKERS = ("o", "s", "^", "D", "v", "P")
 DIVERGING = "PuOr_r"  # orange is more, purple less, with every colour vision
 HEAT = "cividis"  # looks the same with every colour vision, and uniform in grey
 
 _SETTINGS: Any = {
-    "font.size": FONT,
-    "axes.labelsize": FONT,
-    "axes.titlesize": FONT,
+    **dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), FONT),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), SMALL),
+    **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width"), 0.6),
     "axes.titlelocation": "left",
     "axes.titleweight": "bold",
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
-    "legend.fontsize": SMALL,
-    "legend.frameon": False,
     "legend.handlelength": 2.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
     "lines.linewidth": 1.2,
     "hatch.linewidth": 0.4,
-    "text.parse_math": False,  # names are text, even if they contain dollar signs
-    "text.usetex": False,
-    "axes.formatter.use_mathtext": False,
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    # Names are text, even if they contain dollar signs.
+    **dict.fromkeys(("text.parse_math", "text.usetex", "axes.formatter.use_mathtext"), False),
     "figure.dpi": 150,
     "savefig.dpi": 300,
 }
@@ -105,8 +91,7 @@ _SHARED = {
     ),
     "iso_f": ("bool", "Whether to draw lines along which F1, the harmonic mean of precision and recall, is equal."),
     "prevalence": ("float, optional", "See :func:`aucpr_dask.curve`."),
-    "missing": ("str", "See :func:`aucpr_dask.curve`."),
-    "unjudged": ("str", "See :func:`aucpr_dask.curve`."),
+    **dict.fromkeys(("missing", "unjudged"), ("str", "See :func:`aucpr_dask.curve`.")),
     "positive_from": ("int, optional", "See :func:`aucpr_dask.curve`."),
     "ax": ("matplotlib.axes.Axes, optional", "Where to draw; by default a new figure, as wide as a journal's column."),
 }
@@ -163,12 +148,17 @@ def axes_of(ax: Axes | None, height: float = 0.95 * COLUMN) -> Axes:
     return ax
 
 
+def figure_of(ax: Axes) -> Figure:
+    """Return the figure around axes, whole if they lie in a part of it."""
+    return cast("Figure", ax.get_figure(root=True))
+
+
 def rows_of(ax: Axes | None, n: int, top: int) -> int:
     """Return how many rows to draw: at most `top`, and no more than fit into the given axes."""
     if ax is not None:
-        figure = ax.get_figure(root=True)
-        height = POINTS * ax.get_position().height * (figure.get_figheight() if figure is not None else 1.0)
-        if figure is not None and figure.get_layout_engine() is not None:
+        figure = figure_of(ax)
+        height = POINTS * ax.get_position().height * figure.get_figheight()
+        if figure.get_layout_engine() is not None:
             height -= ROOM_OF_LABELS  # which the layout engine takes from the axes later
         top = min(top, max(1, int(height / (1.25 * SMALL))))
     return min(n, top)
@@ -195,9 +185,23 @@ def label_rows(ax: Axes, names: Sequence[str], longest: int = LONGEST_NAME, amon
     ax.tick_params(axis="y", length=0)
 
 
-def put_title(ax: Axes, *parts: str) -> None:
-    """Write a title of several parts above the axes."""
-    text = " · ".join(shorten(part, 44) for part in parts if part)
+def label_columns(ax: Axes, names: Sequence[str]) -> None:
+    """Write names vertically above columns 0, 1, ... of a matrix."""
+    ax.set_xticks(range(len(names)), names, rotation=90)
+    ax.tick_params(axis="x", length=0, labeltop=True, labelbottom=False, top=False, bottom=False)
+    plain(ax.get_xticklabels())
+
+
+def put_colours(ax: Axes, image: Any, label: str, *, look: dict[str, Any] | None = None, **place: Any) -> None:
+    """Add a bar of what the colours of an image mean."""
+    bar = figure_of(ax).colorbar(image, ax=ax, **place)
+    bar.outline.set_visible(False)
+    bar.set_label(label, **look or {})
+
+
+def put_title(ax: Axes, *parts: object) -> None:
+    """Write a title of several parts above the axes, without those that are None or empty."""
+    text = " · ".join(shorten(str(part), 44) for part in parts if part is not None and part != "")
     if text:
         plain([ax.set_title(shorten(text, 56), loc="left", wrap=True)])
 
@@ -205,10 +209,10 @@ def put_title(ax: Axes, *parts: str) -> None:
 def put_legend(ax: Axes) -> None:
     """Add a legend of all labels below the axes, where it covers no data."""
     handles, labels = ax.get_legend_handles_labels()
-    figure = ax.get_figure(root=True)
+    figure = figure_of(ax)
     if not handles:
         return
-    if figure is None or figure.get_gid() != OURS:
+    if figure.get_gid() != OURS:
         _put_legend_below(ax)
         return
     below: Any = {"loc": "outside lower center", "columnspacing": 1.2}
@@ -228,16 +232,14 @@ def _in_columns(make: Callable[[int], Any], width: float) -> Any:
 
 def _put_legend_below(ax: Axes) -> None:
     """Add a legend below the labels of the caller's axes, and make room for it unless a layout engine does."""
-    figure = ax.figure
-    below = ax.transAxes + ScaledTranslation(0, -ROOM_OF_LABELS / POINTS, figure.dpi_scale_trans)
+    figure = figure_of(ax)
+    below = ax.transAxes + ScaledTranslation(0, -ROOM_OF_LABELS / POINTS, ax.figure.dpi_scale_trans)
     place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "bbox_transform": below, "borderaxespad": 0}
-    root = ax.get_figure(root=True)
-    width = np.inf if root is None else root.bbox.width
-    legend = _in_columns(lambda n_columns: ax.legend(**place, ncols=n_columns, columnspacing=1.2), width)
-    if root is not None and root.get_layout_engine() is None:
-        box = ax.get_position()
-        needed = legend.get_window_extent().height / root.dpi + ROOM_OF_LABELS / POINTS - box.y0 * root.get_figheight()
-        height = min(max(needed / root.get_figheight(), 0) + 0.02, 0.7 * box.height)
+    legend = _in_columns(lambda n_columns: ax.legend(**place, ncols=n_columns, columnspacing=1.2), figure.bbox.width)
+    if figure.get_layout_engine() is None:
+        box, whole = ax.get_position(), figure.get_figheight()
+        needed = legend.get_window_extent().height / figure.dpi + ROOM_OF_LABELS / POINTS - box.y0 * whole
+        height = min(max(needed / whole, 0) + 0.02, 0.7 * box.height)
         ax.set_position((box.x0, box.y0 + height, box.width, box.height - height))
 
 
