@@ -45,7 +45,7 @@ class Kind:
 
 
 def _batch_system(name: str) -> Kind:
-    return Kind("dask_jobqueue", name, "dask_jobqueue", "jobqueue")
+    return Kind("dask_jobqueue", name, "dask_jobqueue", "jobqueue", takes_number=False)
 
 
 def _cloud(provider: str, name: str) -> Kind:
@@ -107,15 +107,27 @@ class Description:
         kind = kind_of(self.kind)
         build, arguments = self.class_of_kind(), self.arguments()
         if self.kind == "local":
-            return _scaled(local.start_processes(**arguments), None, self.adapt)
+            return self._scaled(local.start_processes(**arguments), None)
         try:
-            if kind.is_batch_system:
-                return _start_jobs(build, arguments, self.adapt)
             n_workers = None if kind.takes_number else arguments.pop("n_workers", None)
-            return _scaled(build(**arguments), n_workers, self.adapt)
+            return self._scaled(build(**arguments), n_workers)
         except Exception as error:  # other packages and systems may raise anything
             what, received = f"the {self.kind} cluster could not be started", f"{type(error).__name__}: {error}"
             raise ClusterError(what, self.where, received) from error
+
+    def _scaled(self, cluster: Any, n_workers: int | None) -> Any:
+        """Return a cluster once it is asked for its workers; jobs of a batch system that end are replaced."""
+        try:
+            if kind_of(self.kind).is_batch_system:
+                jobs.submit(cluster, **{"minimum": n_workers or 0, "maximum": n_workers or 0, **(self.adapt or {})})
+            elif self.adapt is not None:
+                cluster.adapt(**self.adapt)
+            elif n_workers is not None:
+                cluster.scale(n_workers)
+        except Exception:
+            cluster.close()
+            raise
+        return cluster
 
     def class_of_kind(self) -> Callable[..., Any]:
         """Return the class that starts this kind of cluster."""
@@ -152,31 +164,6 @@ class Description:
         tls = self.tls or {}
         roles = {f"tls_{role}_{part}": tls[part] for role in ("client", "scheduler", "worker") for part in TLS_KEYS[1:]}
         return Security(tls_ca_file=tls["ca_file"], require_encryption=True, **roles)
-
-
-def _scaled(cluster: Any, n_workers: int | None, adapt: Mapping[str, Any] | None) -> Any:
-    """Return a cluster once it is asked for its workers."""
-    try:
-        if adapt is not None:
-            cluster.adapt(**adapt)
-        elif n_workers is not None:
-            cluster.scale(n_workers)
-    except Exception:
-        cluster.close()
-        raise
-    return cluster
-
-
-def _start_jobs(build: Callable[..., Any], arguments: dict[str, Any], adapt: Mapping[str, Any] | None) -> Any:
-    """Start a scheduler here and submit jobs for its workers; jobs that end are replaced."""
-    n_workers = arguments.pop("n_workers", 0)
-    cluster = build(**arguments)
-    try:
-        jobs.submit(cluster, **{"minimum": n_workers, "maximum": n_workers, **(adapt or {})})
-    except Exception:
-        cluster.close()
-        raise
-    return cluster
 
 
 # Reading a description

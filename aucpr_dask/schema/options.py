@@ -451,13 +451,6 @@ DUPLICATES = ("error", "first")
 PRECISION = "Precision of the scores; scores that are equal at this precision are tied."
 
 
-def column(value: Any, name: str) -> str:
-    """Return the name of a column."""
-    if isinstance(value, str):
-        return value
-    raise bad_argument(f"{name} must name columns", name, value, "the name of a column", "give names as text")
-
-
 def columns(value: Any, name: str) -> tuple[str, ...]:
     """Return names or patterns of columns: one of them, or several in an order."""
     if isinstance(value, str):
@@ -478,20 +471,22 @@ def columns_or_truth(value: Any, name: str) -> bool | tuple[str, ...]:
 class TableOptions(Options):
     """Which columns of a table are what."""
 
-    label: str = option("label", "The column of labels: 1 positive, 0 negative.", check=column)
+    label: str = option("label", "The column of labels: 1 positive, 0 negative.", check=checks.text)
     positive: object = option(None, "The label that means positive, if labels are not 1 and 0.")
     models: tuple[str, ...] | None = option(None, "A column of scores, or a pattern.", check=columns)
     exclude: tuple[str, ...] = option((), "A column that is not a model, or a pattern.", check=columns)
     negate: bool | tuple[str, ...] = option(
         (), "A model whose low scores mean positive, or a pattern.", check=columns_or_truth
     )
-    item: str | None = option(None, "The column of item names.", check=column)
-    query: str | None = option(None, "The column of queries, which are ranked separately.", check=column)
-    dataset: str | None = option(None, "The column of data sets: each becomes a node.", check=column)
-    weight: str | None = option(None, "The column of sample weights.", check=column)
-    cluster: str | None = option(None, "The column of clusters, whose items depend on each other.", check=column)
-    fold: str | None = option(None, "The column of folds, in which items were held out.", check=column)
-    repeat: str | None = option(None, "The column of repeats of a cross-validation; needs item names.", check=column)
+    item: str | None = option(None, "The column of item names.", check=checks.text)
+    query: str | None = option(None, "The column of queries, which are ranked separately.", check=checks.text)
+    dataset: str | None = option(None, "The column of data sets: each becomes a node.", check=checks.text)
+    weight: str | None = option(None, "The column of sample weights.", check=checks.text)
+    cluster: str | None = option(None, "The column of clusters, whose items depend on each other.", check=checks.text)
+    fold: str | None = option(None, "The column of folds, in which items were held out.", check=checks.text)
+    repeat: str | None = option(
+        None, "The column of repeats of a cross-validation; needs item names.", check=checks.text
+    )
     by: tuple[str, ...] = option((), "A column of groups of items, kept as a coordinate along them.", check=columns)
     dtype: str = option("float64", PRECISION, allowed=DTYPES)
 

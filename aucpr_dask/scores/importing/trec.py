@@ -293,19 +293,15 @@ def _irregular(block: bytes, path: Path, first: int, names: tuple[str, ...], cod
     if number == "place":
         values = -values
     if bad is not None:  # the lines before it are good
-        raise _malformed(lines[bad], path, first + bad, names)
+        what, received = "wrong number of columns", f"{count(counts[bad], 'column')}: {_shown(lines[bad])}"
+        if b"\0" in lines[bad]:
+            what, received = "this is not a text file", f"a zero byte: {_shown(lines[bad])}"
+        allowed = f"{len(names)} columns separated by blanks: {' '.join(names)}"
+        raise bad_line(what, path, first + bad, received, allowed)
     if "tag" in names:
         tags.of(columns[-1])
     topics, documents = (columns[names.index(name)] for name in ("topic", "document"))
     return codes.of(topics), identifiers(documents), values, numbers
-
-
-def _malformed(line: bytes, path: Path, number: int, columns: tuple[str, ...]) -> FileFormatError:
-    allowed = f"{len(columns)} columns separated by blanks: {' '.join(columns)}"
-    if b"\0" in line:
-        return bad_line("this is not a text file", path, number, f"a zero byte: {_shown(line)}", allowed)
-    received = f"{count(len(line.split()), 'column')}: {_shown(line)}"
-    return bad_line("wrong number of columns", path, number, received, allowed)
 
 
 def _shown(text: bytes, most: int = 80) -> str:
