@@ -106,10 +106,8 @@ class LocalProcesses(LocalCluster):
 
 
 def _replace_processes(cluster: Any) -> None:
-    """Replace workers that Dask gives up.
-
-    It gives up a worker that dies before it has registered, and one that restarts 15 seconds after it was last lost.
-    """
+    """Replace workers that Dask gives up."""
+    # It gives up a worker that dies before it has registered, and one that restarts 15 seconds after it was last lost.
 
     async def look() -> None:
         for name, nanny in list(cluster.workers.items()):

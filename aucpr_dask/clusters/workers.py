@@ -143,10 +143,8 @@ def _is_of_interest(record: logging.LogRecord) -> bool:
 
 
 def keep_memory() -> bool:
-    """Let the process keep freed memory for its next allocation, and return whether it does.
-
-    A threshold in the environment switches off glibc's adaptation to the sizes that a program frees; this restores it.
-    """
+    """Let the process keep freed memory for its next allocation, and return whether it does."""
+    # A threshold in the environment switches off glibc's adaptation to the sizes that a program frees.
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None  # glibc's own
     return mallopt is not None and all(mallopt(*parameter) == 1 for parameter in KEEP_MEMORY.values())
 

@@ -15,7 +15,7 @@ from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError
 from aucpr_dask.evaluation.results import group_dims, not_a_result
 from aucpr_dask.inference.designs import are_values, with_estimators
 from aucpr_dask.schema import checks, terms
-from aucpr_dask.schema.options import TableOptions, column
+from aucpr_dask.schema.options import TableOptions
 from aucpr_dask.scores.importing.files import unknown_column
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ def from_dataframe(
         remedy = "name its columns: model='model', item=...; or the columns of scores: models=[...]"
         raise InvalidInputError(what, FRAME, few(map(repr, table.column_names)), allowed, remedy)
     if model is not None:
-        model, score = column(model, "model"), column(score, "score")
+        model, score = checks.text(model, "model"), checks.text(score, "score")
         if item is None:
             what = "a tidy frame needs item names, by which models are matched"
             received = f"model={model!r} without item"

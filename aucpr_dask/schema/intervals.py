@@ -205,11 +205,9 @@ INTERVALS = {
 def default_intervals(
     estimators: Sequence[str], with_influence: Sequence[str], *, ties: str = "group", extrapolates: bool = False
 ) -> tuple[str, ...]:
-    """Return the intervals of these estimators unless others are named: one for each of them.
-
-    It is made from the influence function where that is known, and otherwise by resampling; of ties in expectation,
-    which have no replicates, by a formula. At another prevalence it reckons with negatives that were not seen.
-    """
+    """Return the intervals of these estimators unless others are named: one for each of them."""
+    # It is made from the influence function where that is known, and otherwise by resampling; of ties in expectation,
+    # which have no replicates, by a formula. At another prevalence it reckons with negatives that were not seen.
     others = "logit" if ties == "expectation" else "bootstrap"
     scaled = []
     for name in with_influence:

@@ -189,11 +189,9 @@ class EvaluationOptions(Options):
 
     @classmethod
     def of(cls, *, convention: str | None = None, **options: Any) -> Self:
-        """Check keyword arguments, those of the resampling among them, and return the record.
-
-        A reading of labels, missing scores and ties that is None follows the convention; intervals that are None, or
-        not given, follow the estimators.
-        """
+        """Check keyword arguments, those of the resampling among them, and return the record."""
+        # A reading of labels, missing scores and ties that is None follows the convention; intervals that are None, or
+        # not given, follow the estimators.
         known = {} if convention is None else CONVENTIONS[checks.choose(tuple(CONVENTIONS), convention, CONVENTION)]
         chosen = (*READINGS, "intervals")
         given = {name: value for name, value in options.items() if value is not None or name not in chosen}
@@ -299,10 +297,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def takes(*names: str) -> Callable[[_Function], _Function]:
-    """Let a function that ends with ``**reading`` take the options of these names, and show them in its signature.
-
-    Readers, editors and the reference see them with the defaults of the record, or None where a convention may decide.
-    """
+    """Let a function that ends with ``**reading`` take the options of these names, and show them in its signature."""
+    # Readers, editors and the reference see the defaults of the record, or None where a convention may decide.
     defaults = {one.name: one.default for one in fields(EvaluationOptions)}
     if CONVENTION in names:
         defaults |= dict.fromkeys((*READINGS, CONVENTION))

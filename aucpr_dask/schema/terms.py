@@ -313,10 +313,8 @@ SomeScores = TypeVar("SomeScores", bound="xr.Dataset | xr.DataTree | Nodes")
 
 
 def with_plain_names(dataset: xr.Dataset) -> xr.Dataset:
-    """Return a result whose names all methods of xarray take.
-
-    With NumPy's strings of variable length, `idxmax` and `to_netcdf` fail; with objects along dimensions, plots do.
-    """
+    """Return a result whose names all methods of xarray take."""
+    # With NumPy's strings of variable length, `idxmax` and `to_netcdf` fail; with objects along dimensions, plots do.
     names = {}
     for name, variable in dataset.coords.items():
         if ITEM in variable.dims:
@@ -340,11 +338,9 @@ def _of_fixed_width(names: Any, step: int = 1) -> Any:
 
 
 def with_stored_names(dataset: xr.Dataset, *, is_result: bool = False) -> xr.Dataset:
-    """Return a data set whose text is of objects, for text of variable length in a store; of results, of a fixed width.
-
-    Zarr's text of variable length is read as a type that `idxmax` and plots don't take, so the names of results, which
-    people open by xarray alone, have a fixed width. It grows in steps, so that names of new models fit in.
-    """
+    """Return a data set with text as a store is to hold it: of variable length; in results, of a fixed width."""
+    # Zarr's text of variable length is read as a type that `idxmax` and plots don't take, so the names of results,
+    # which people open by xarray alone, have a fixed width. It grows in steps, so that names of new models fit in.
     kinds = "TUO" if is_result else "TU"  # objects stay as they are in scores, whose items may be many
     text = {name: one for name, one in dataset.variables.items() if one.dtype.kind in kinds and one.chunks is None}
     for name, variable in text.items():

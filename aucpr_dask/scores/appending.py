@@ -25,10 +25,8 @@ PATIENCE = 600.0  # seconds that a call waits for another that adds to the same 
 
 @contextmanager
 def place_for(url: str | Path, *, overwrite: bool, append: bool) -> Iterator[str | Path]:
-    """Give the place for a new store: `url`; or, to append to a store there, one next to it, which then joins it.
-
-    The store at `url` changes as a whole, or not at all.
-    """
+    """Give the place for a new store: `url`; or, to append to a store there, one next to it, which then joins it."""
+    # The store at `url` changes as a whole, or not at all.
     if append and overwrite:
         what = "a store is either replaced or appended to"
         received = "overwrite=True and append=True (--overwrite --append)"

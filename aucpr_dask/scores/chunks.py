@@ -69,11 +69,9 @@ class _Values:
 
 
 def ranking_digests(part: xr.Dataset) -> NDArray[np.uint64]:
-    """Digest every ranking of a part of a data set that is in memory, with all variables and the labels of items.
-
-    A digest is the first eight bytes of a SHA-256 of the names, types and values of a ranking, without the padding at
-    its end, which grows when a longer ranking is added.
-    """
+    """Digest every ranking of a part of a data set that is in memory, with all variables and the labels of items."""
+    # A digest is the first eight bytes of a SHA-256 of the names, types and values of a ranking, without the padding at
+    # its end, which grows when a longer ranking is added.
     lead = [dim for dim in RANKING_DIMS if dim in part["score"].dims]
     unit = next((dim for dim in (CLASS, REPEAT) if dim in lead), QUERY)
     names = sorted({str(name) for name in part.data_vars if name not in DERIVED} | ({ITEM} & set(part.coords)))

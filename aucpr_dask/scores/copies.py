@@ -23,10 +23,8 @@ MANY, FEWER, GROUPS_OF_A_SIZE = 12, 6, 20  # expected by chance at least, and ho
 
 
 def warn_of_copies(nodes: Mapping[str, xr.Dataset], unit: str | None, *, reads: bool = False) -> dict[str, list[int]]:
-    """Warn of items that look like copies of others and count as independent, and return how many of how many.
-
-    Without `reads`, those of scores that are not in memory are as they were counted when a store was written.
-    """
+    """Warn of items that look like copies of others and count as independent, and return how many of how many."""
+    # Without `reads`, those of scores that are not in memory are as they were counted when a store was written.
     found: dict[str, list[int]] = {}
     for path, node in nodes.items():
         if reads or isinstance(node.variables["score"]._data, np.ndarray):
@@ -72,10 +70,8 @@ def copies_among(scores: xr.Dataset) -> int:
 
 
 def count_copies(rankings: Any, labels: Any) -> int:
-    """Return how many items have the labels and all scores of another, where this is not by chance.
-
-    Arrays are (ranking, item). Of many items, the number is estimated from those whose first score is in a window.
-    """
+    """Return how many items have the labels and all scores of another, where this is not by chance."""
+    # Arrays are (ranking, item). Of many items, the number is estimated from those whose first score is in a window.
     score = np.asarray(rankings[0])
     looked_at = _in_a_window(score)
     if not 0 < looked_at.size <= 4 * LOOKED_AT or not _has_copies(score[looked_at]):
@@ -140,11 +136,9 @@ def _are_all_ties(score: NDArray[np.float64], once: NDArray[np.intp]) -> bool:
 
 
 def _more_than_chance(sizes: NDArray[np.intp]) -> bool:
-    """Return whether groups of equal items have sizes that ties of independent ones do not have.
-
-    With n_k groups of k items, independent ones have n_(k-1) n_(k+1) of at least k / (k + 1) n_k^2, whatever their
-    distribution, because k! n_k are moments. Of items that stand twice there are many pairs and neither of the others.
-    """
+    """Return whether groups of equal items have sizes that ties of independent ones do not have."""
+    # With n_k groups of k items, independent ones have n_(k-1) n_(k+1) of at least k / (k + 1) n_k^2, whatever their
+    # distribution, because k! n_k are moments. Items that stand twice make many pairs, and neither of the others.
     n = np.append(np.bincount(sizes, minlength=3), 0.0)
     k = 2 + int(np.argmax(n[2:-1] * np.arange(2, n.size - 1)))
     least = k / (k + 1) * n[k] ** 2

@@ -171,11 +171,9 @@ class SourceNodes:
 
 
 def described(unread: terms.Stored) -> terms.Stored:
-    """Return the data sets of :func:`open_unread`, validated, with small variables in memory.
-
-    Large variables become Dask arrays without values, in one piece except along the items, so a million chunks cost no
-    more than one.
-    """
+    """Return the data sets of :func:`open_unread`, validated, with small variables in memory."""
+    # Large variables become Dask arrays without values, in one piece except along the items, so a million chunks cost
+    # no more than one.
     scores = terms.map_nodes(unread, lambda path, dataset: _described(_opened(dataset)))
     validate_scores(scores, positive_from=0)
     return scores

@@ -124,10 +124,8 @@ def delete_value(store: Any, key: str) -> None:
 
 
 def clear_but(store: Store, key: str, check: Callable[[], None]) -> None:
-    """Remove everything, in a local folder all but the value at a key; `check` may end it.
-
-    There, the document that makes a store open goes first. Elsewhere a store is cleared at once, the value with it.
-    """
+    """Remove everything, in a local folder all but the value at a key; `check` may end it."""
+    # There, the document that makes a store open goes first. Elsewhere a store is cleared at once, the value with it.
     if isinstance(store, FolderStore):
         store.clear_but(key, check)
     check()

@@ -190,10 +190,8 @@ def _sweep(home: Path) -> None:
 
 @contextmanager
 def turn(kernel: str) -> Iterator[None]:
-    """Have the right to compile one kernel, which one process of a machine has at a time.
-
-    It ends with the process. Who has waited too long, or cannot lock files there, goes on without it.
-    """
+    """Have the right to compile one kernel, which one process of a machine has at a time."""
+    # It ends with the process. Who has waited too long, or cannot lock files there, goes on without it.
     path = prepared_home() / f"{HIDDEN}{kernel}.lock"
     lock = locket.lock_file(str(path), timeout=PATIENCE)
     try:

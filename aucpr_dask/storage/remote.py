@@ -77,10 +77,8 @@ _OBJECT_STORES = {"s3": "S3Store", "gs": "GCSStore", "az": "AzureStore"}
 
 
 def _client_of(url: str) -> Any:
-    """Return obstore's client for a URL; None if obstore does not know the scheme.
-
-    Its own ``from_url`` would take presigned URLs of object stores for the stores themselves, and drop the signature.
-    """
+    """Return obstore's client for a URL; None if obstore does not know the scheme."""
+    # Its own `from_url` would take presigned URLs of object stores for the stores themselves, and drop the signature.
     scheme = scheme_of(url)
     if scheme not in (*_OBJECT_STORES, *WEB):
         return None
@@ -98,12 +96,10 @@ def _client_of(url: str) -> Any:
 
 
 def s3_options() -> dict[str, Any]:
-    """Return the region, endpoint and credentials of S3 by AWS's conventions.
-
-    obstore reads keys from the environment itself. Everything else (profiles, single sign-on, roles, the region and
-    endpoint of a profile) comes from boto3, which renews credentials before they expire. Without any, only public data
-    can be read.
-    """
+    """Return the region, endpoint and credentials of S3 by AWS's conventions."""
+    # obstore reads keys from the environment itself. Everything else (profiles, single sign-on, roles, the region and
+    # endpoint of a profile) comes from boto3, which renews credentials before they expire. Without any, only public
+    # data can be read.
     if os.environ.get("AWS_ACCESS_KEY_ID"):
         return {}
     try:

@@ -58,10 +58,8 @@ def absolute(url: Any) -> str:
 
 
 def public(url: str | Path) -> str:
-    """Return the part of a URL that may be shown and stored: without user, password, query, parameters and fragment.
-
-    Where it is not clear which part is secret, as in a password with a slash, more is left out.
-    """
+    """Return the part of a URL that may be shown and stored: without user, password, query, parameters and fragment."""
+    # Where it is not clear which part is secret, as in a password with a slash, more is left out.
     if isinstance(url, StoreName):
         return url
     links = re.split(_CHAINED, str(url))

@@ -23,10 +23,8 @@ Region = Mapping[str, slice]
 def damage_of(
     url: str | Path, on_progress: Callable[[int, int], None] | None = None
 ) -> tuple[int, list[StoreError], bool]:
-    """Return the number of chunks of a finished store, an error for each broken one, and whether all have checksums.
-
-    Every chunk is decoded. Without checksums, as in stores of version 0.1, a missing one is not noticed.
-    """
+    """Return the number of chunks of a finished store, an error for each broken one, and whether all have checksums."""
+    # Every chunk is decoded. Without checksums, as in stores of version 0.1, a missing one is not noticed.
     url = concealed(url)
     backend, found = open_backend(url, read_only=True), []
     store, metadata = open_checked(url)
