@@ -237,6 +237,48 @@ class TestText:
         assert set(scores.children) == {"NA", "1.0"}
         assert scores["NA/item"].values.tolist() == ["007"]
 
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("y,a\n1, 1.5 \n0,+2\n1,inf\n0,-Infinity\n1,NA\n0,\n1,nan\n", [1.5, 2, np.inf, -np.inf, NAN, NAN, NAN]),
+            ("y,a\n1,1e999\n0,-1e999\n1,1e-999\n0,5e-324\n", [np.inf, -np.inf, 0, 5e-324]),
+            ("y,a\n1, NA \n0,  \n1,0.1\n", [NAN, NAN, 0.1]),
+            ("y,a\n1,9007199254740992\n0,1e300\n1,18014398509481984\n", [2**53, 1e300, 2**54]),
+            ('y,a,b\r\n1,"0.1","x, ""y\r\n\r\nz"""\r\n\r\n0,0.2,""\r\n', [0.1, 0.2]),
+            ('y,a,b\n1,0.1,5" disk\n0,0.2,x\n1,0.3,"x\n0,y"\n', [0.1, 0.2, 0.3]),
+            ("y,a\r1,0.1\r0,0.2\r", [0.1, 0.2]),
+            ("\n\ny,a\n1,0.1\n\n0,0.2", [0.1, 0.2]),
+            ('"y\nx",a,,\n1,0.1,a,b\n0,0.2,,\n', [0.1, 0.2]),
+            ("y,a,é\n1,0.1,ü\n0,\uff11,ß\n", [0.1, 1]),
+            ("y¦a\n1¦0.1\n0¦0.2\n", [0.1, 0.2]),
+        ],
+    )
+    @pytest.mark.parametrize("cells", [1, 2, 2**18])
+    def test_arrow_and_the_csv_module_agree(self, tmp_path, monkeypatch, text, expected, cells):
+        (tmp_path / "t.csv").write_text(text, encoding="utf-8", newline="")
+        label, separator = ("y\nx" if text.startswith('"y') else "y"), "¦" if "¦" in text else ","
+        options = {"label": label, "models": "a", "separator": separator}
+        monkeypatch.setattr(table_files, "BATCH_CELLS", cells)
+        stored = [load(tmp_path / "t.csv", **options)[0]]
+        monkeypatch.setitem(sys.modules, "pyarrow.csv", None)
+        stored.append(load(tmp_path / "t.csv", **options)[0])
+        for scores in stored:
+            np.testing.assert_array_equal(scores["score"].values[0], expected)
+            assert scores["label"].values.tolist() == [1 - n % 2 for n in range(len(expected))]
+
+    @pytest.mark.parametrize("bad", ["1,x\n", "1\n", "1,2,3\n", '1,"2"3\n', '1,"2\n', "1,9007199254740993\n"])
+    def test_errors_name_the_line_in_any_block(self, tmp_path, monkeypatch, bad):
+        found = []
+        for cells in (1, 2**18, None):
+            if cells is None:
+                monkeypatch.setitem(sys.modules, "pyarrow.csv", None)
+            monkeypatch.setattr(table_files, "BATCH_CELLS", cells or 2**18)
+            (tmp_path / "t.csv").write_text('y,a\n1,2.5\n\n0,"3"\n' + bad + "0,1\n")
+            with pytest.raises(FileFormatError, match=r"line 5") as error:
+                load(tmp_path / "t.csv", label="y", models="a")
+            found.append(str(error.value))
+        assert len({*found}) == 1
+
 
 class TestLabels:
     @pytest.mark.parametrize(

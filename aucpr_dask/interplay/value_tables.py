@@ -235,9 +235,8 @@ def _of_file(path: Path, separator: str | None) -> Table:
         return _of_evaluation(path)
     opened = open_table(path, separator)
     if isinstance(opened, TextTable):
-        texts = list(opened.batches(opened.columns))
-        cells = [row for batch in texts for row in zip(*batch.cells, strict=True)]
-        frame = pd.DataFrame(cells, index=[*opened.line_numbers()], columns=opened.columns)
+        rows = dict(opened.rows())
+        frame = pd.DataFrame(rows.values(), index=[*rows], columns=opened.columns)
         is_blank = (frame == "").all(axis=1)  # separators without cells, as spreadsheets write below a table
         return Table(frame[~is_blank], str(path), "line")
     frames = [batch.batch.to_pandas(ignore_metadata=True) for batch in opened.batches(opened.columns)]

@@ -59,7 +59,7 @@ class _Values:
             # Text: never of a fixed width, which would be that of the longest for all.
             text = values if values.dtype.kind in "OUT" else values.astype(str)
             words = np.fromiter(map(str, text.ravel().tolist()), object, text.size)
-            values = pd.util.hash_array(words).reshape(values.shape)
+            values = pd.util.hash_array(words, categorize=False).reshape(values.shape)
         return cls(lead, ITEM in variable.dims, values)
 
     def at(self, index: Mapping[str, int | None]) -> NDArray[Any]:

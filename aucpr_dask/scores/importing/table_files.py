@@ -1,6 +1,7 @@
 """Files that hold tables, read in batches of rows: CSV, TSV and Parquet.
 
-Text is read by the csv module, because pandas fills short rows with missing values instead of refusing them.
+Text is read by Arrow in blocks of rows that it reads as Python's csv module does, and by that module otherwise, whose
+errors name the line. Pandas fills short rows with missing values instead of refusing them.
 """
 
 from __future__ import annotations
@@ -8,25 +9,29 @@ from __future__ import annotations
 import csv
 import io
 import re
+from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice, takewhile
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
+import pandas as pd
 
 from aucpr_dask.errors import AucprError, FileFormatError, bad_argument, few
 from aucpr_dask.schema.checks import EXACT_INTEGERS, require
+from aucpr_dask.scores.importing import files
 from aucpr_dask.scores.importing.files import bad_line, bare_name, lines_of, reading
 
 MISSING_CELLS = frozenset({"", "NA", "NaN", "nan"})
 ROUNDED_INTEGER = "an integer cannot be a float64 without rounding"
 EXACT_REMEDY = "subtract a constant, or give ranks: only the order of the scores matters"
 SEPARATORS = ",\t;|"
-BATCH_CELLS, ROWS_AT_ONCE = 2**18, 512
+BATCH_CELLS, CELL_BYTES = 2**18, 8
+Words = tuple[np.ndarray, list[str]]  # the place of each cell's string in the list
 _INTEGER = re.compile(r"[+-]?[0-9]{1,999}")
 
 _PARQUET_MAGIC = b"PAR1"
@@ -53,89 +58,104 @@ class TextTable:
         first = next(self._lines(), None)
         if first is None:
             raise FileFormatError("the file is empty", path, allowed="a line of column names, then rows")
-        self._header_line, self.columns = first
+        self._header_line, self._header_end, self.columns = first
         _check_columns_differ(self.columns, f"{path}, line {self._header_line}")
 
-    def batches(self, columns: Sequence[str]) -> Iterator[TextBatch]:
-        """Yield the rows, some at a time."""
-        places = {name: place for place, name in enumerate(self.columns)}
-        first, ragged = 0, None
-        with self._reading() as lines:
-            rows = islice(filter(None, lines), 1, None)
-            while ragged is None:
-                cells, ragged = self._next_cells(rows)
-                if not cells[0]:
+    def batches(self, columns: Sequence[str], numbers: Collection[str] = ()) -> Iterator[TextBatch]:
+        """Yield the rows, some at a time: by Arrow while it reads them as the csv module would, then by that."""
+        first = 0
+        with reading(self.path) as stream:
+            header = b"".join(stream.readline(files.LONGEST_LINE) for _ in range(self._header_end))
+            for block in _blocks(stream) if _is_regular(header, self._separator) else [header]:
+                if (batch := self._by_arrow(block, first, columns, numbers)) is None:
                     break
-                yield TextBatch(self, places, first, cells)
-                first += len(cells[0])
-        if ragged is not None:  # raised after the batch, so that errors above this line come first
-            allowed = f"{len(self.columns)} cells, as in line {self._header_line}, separated by {self._separator!r}"
-            what = f"too {'few' if len(ragged) < len(self.columns) else 'many'} cells in a line"
-            received, remedy = f"{len(ragged)} cells", "fix the line, or name another separator"
-            if len(self.columns) == 1:
-                remedy = f"leave out line {self._header_line}, if it is a title above the table, or name the separator"
-            raise bad_line(what, self.path, self.line_of(first), received, allowed, remedy)
+                yield batch
+                first += batch.n_rows
+            else:
+                return
+        rows, size = islice(self.rows(), first, None), max(1, BATCH_CELLS // len(self.columns))
+        error = None
+        while error is None:
+            some: list[list[str]] = []
+            try:
+                some.extend(islice((row for _, row in rows), size))
+            except FileFormatError as found:  # raised after the batch, so that errors above its line come first
+                error = found
+            if some:
+                of_columns = dict(zip(self.columns, zip(*some, strict=True), strict=True))
+                yield TextBatch(self, first, len(some), {name: _coded(of_columns[name]) for name in columns}, {})
+            elif error is None:
+                return
+            first += len(some)
+        raise error
 
-    def _next_cells(self, rows: Iterator[list[str]]) -> tuple[list[list[str]], list[str] | None]:
-        """Return the next cells, column by column, and the row of another length that ended them, if one did.
-
-        Few rows are held at a time: Python would look for cycles among many lists again and again.
-        """
-        cells: list[list[str]] = [[] for _ in self.columns]
-        size = max(1, BATCH_CELLS // len(self.columns))
-        for start in range(0, size, ROWS_AT_ONCE):
-            most = min(ROWS_AT_ONCE, size - start)
-            some = self._next_rows(rows, most)
-            is_whole = {*map(len, some)} <= {len(self.columns)}
-            whole = some if is_whole else list(takewhile(lambda row: len(row) == len(self.columns), some))
-            for column, of_rows in zip(cells, zip(*whole, strict=True), strict=False):  # of no rows, there are none
-                column += of_rows
-            if len(whole) < len(some):
-                return cells, some[len(whole)]
-            if len(some) < most:
-                break
-        return cells, None
-
-    def line_numbers(self) -> Iterator[int]:
-        """Yield the number of the first line of each row."""
-        return (number for number, _ in islice(self._lines(), 1, None))
-
-    def line_of(self, row: int) -> int:
-        """Return the number of the first line of a row, which is counted only where an error names it."""
-        return next(islice(self.line_numbers(), row, None))
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the number of the first line of each row, and its cells."""
+        for number, _, row in islice(self._lines(), 1, None):
+            if len(row) != len(self.columns):
+                allowed = f"{len(self.columns)} cells, as in line {self._header_line}, separated by {self._separator!r}"
+                what = f"too {'few' if len(row) < len(self.columns) else 'many'} cells in a line"
+                remedy = "fix the line, or name another separator"
+                if len(self.columns) == 1:
+                    title = f"line {self._header_line}, if it is a title above the table"
+                    remedy = f"leave out {title}, or name the separator"
+                raise bad_line(what, self.path, number, f"{len(row)} cells", allowed, remedy)
+            yield number, row
 
     def numeric(self, columns: Sequence[str]) -> list[str]:
         """Return those of `columns` that hold numbers in the first rows."""
         first = next(self.batches(columns), None)
-        return [name for name in columns if first is None or _are_numbers(first.text(name))]
+        return [name for name in columns if first is None or _are_numbers(first.text(name)[1])]
 
     def whole(self, columns: Sequence[str]) -> list[str]:
         """Return those of `columns` that hold whole numbers, written without a point, in the first rows."""
         first = next(self.batches(columns), None)
-        return [name for name in columns if first is not None and _are_whole(first.text(name))]
+        return [name for name in columns if first is not None and _are_whole(first.text(name)[1])]
 
-    @contextmanager
-    def _reading(self) -> Iterator[Any]:
-        """Open the file as a reader of the csv module."""
-        with reading(self.path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
-            yield csv.reader(lines_of(text, self.path), delimiter=self._separator, strict=True)
-
-    def _next_rows(self, rows: Iterator[list[str]], most: int) -> list[list[str]]:
+    def _by_arrow(self, block: bytes, first: int, columns: Sequence[str], numbers: Collection[str]) -> TextBatch | None:
+        """Return the rows of a block; None without Arrow, or if they take a closer look."""
         try:
-            return list(islice(rows, most))
-        except (csv.Error, UnicodeDecodeError):
-            for _ in self._lines():  # raises the same error, and names the line
-                pass
-            raise
+            import pyarrow as arrow
+            from pyarrow import csv as arrow_csv
+        except ImportError:
+            return None
+        if len(block) > files.LONGEST_LINE or not _is_regular(block, self._separator):
+            return None
+        places = {name: str(place) for place, name in enumerate(self.columns)}  # several columns may have no name
+        word = arrow.dictionary(arrow.int32(), arrow.string())
+        try:
+            table = arrow_csv.read_csv(
+                arrow.py_buffer(block),
+                arrow_csv.ReadOptions(
+                    use_threads=False, block_size=len(block) + 1, column_names=[*map(str, range(len(self.columns)))]
+                ),
+                arrow_csv.ParseOptions(delimiter=self._separator, newlines_in_values=b'"' in block),
+                arrow_csv.ConvertOptions(
+                    include_columns=[places[name] for name in columns],
+                    column_types={places[name]: arrow.float64() if name in numbers else word for name in columns},
+                    null_values=[*MISSING_CELLS],
+                ),
+            )
+        except arrow.ArrowInvalid:  # a cell that is not a number to Arrow, or a row of another length
+            return self._by_arrow(block, first, columns, ()) if numbers else None
+        found = {name: table[places[name]] for name in columns}
+        parsed = {name: found[name].to_numpy() for name in columns if name in numbers}
+        # A large number may be an integer that was rounded, which its text tells.
+        if large := [name for name, cells in parsed.items() if _large(cells).any()]:
+            return self._by_arrow(block, first, columns, [name for name in parsed if name not in large])
+        words = {name: found[name].combine_chunks() for name in columns if name not in parsed}
+        texts = {name: (cells.indices.to_numpy(), cells.dictionary.to_pylist()) for name, cells in words.items()}
+        return TextBatch(self, first, table.num_rows, texts, parsed)
 
-    def _lines(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield each row that is not blank and the number of its first line."""
-        with self._reading() as lines:
+    def _lines(self) -> Iterator[tuple[int, int, list[str]]]:
+        """Yield the numbers of the first and last line of each row that is not blank, and its cells."""
+        with reading(self.path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
+            lines = csv.reader(lines_of(text, self.path), delimiter=self._separator, strict=True)
             number = 1
             try:
                 for row in lines:
                     if row:
-                        yield number, row
+                        yield number, lines.line_num, row
                     number = lines.line_num + 1
             except csv.Error as error:
                 allowed = "cells with one separator between them, quoted where they contain it"
@@ -144,6 +164,41 @@ class TextTable:
             except UnicodeDecodeError as error:
                 where, received = f"{self.path}, after line {lines.line_num}", f"byte {error.object[error.start]:#04x}"
                 raise FileFormatError("the file is not UTF-8", where, received, remedy="convert it to UTF-8") from error
+
+
+def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
+    """Yield the rest of a file in blocks of whole rows."""
+    rest = b""
+    while found := stream.read(max(CELL_BYTES * BATCH_CELLS, len(rest))):  # doubled for a long row
+        block = rest + found
+        end = block.rfind(b"\n") + 1
+        if b'"' in block:
+            codes = np.frombuffer(block, np.uint8)
+            is_inside = np.cumsum(codes == ord('"'), dtype=np.uint8) % 2
+            end = int(np.flatnonzero((codes == ord("\n")) & (is_inside == 0)).max(initial=-1)) + 1
+        rest = block[end:]
+        if end:
+            yield block[:end]
+        elif len(rest) > files.LONGEST_LINE:
+            break
+    if rest:
+        yield rest
+
+
+def _is_regular(block: bytes, separator: str) -> bool:
+    """Tell whether Arrow and the csv module agree about lines, quotes and characters."""
+    if not separator.isascii() or (b"\r" in block and block.count(b"\r") != block.count(b"\r\n")):
+        return False
+    try:
+        _ = block.isascii() or block.decode()
+    except UnicodeDecodeError:
+        return False
+    if b'"' not in block:
+        return True
+    codes = np.frombuffer(b"\n" + block.removeprefix(BOM_UTF8) + b"\n", np.uint8)
+    quotes = np.flatnonzero(codes == ord('"'))
+    around = np.concatenate([codes[quotes[::2] - 1], codes[quotes[1::2] + 1]])
+    return quotes.size % 2 == 0 and bool(np.isin(around, [*separator.encode(), *b'\r\n"']).all())
 
 
 def _likely_separator(path: Path) -> str:
@@ -156,41 +211,57 @@ def _likely_separator(path: Path) -> str:
 
 @dataclass(frozen=True)
 class TextBatch:
-    """Some rows of a text file."""
+    """Some rows of a text file, whose columns are parsed already or still text."""
 
     table: TextTable
-    places: dict[str, int]
     first: int
-    cells: list[list[str]]
+    n_rows: int
+    texts: dict[str, Words]
+    parsed: dict[str, np.ndarray]
 
-    @property
-    def n_rows(self) -> int:
-        """The number of rows."""
-        return len(self.cells[0])
-
-    def text(self, column: str) -> Sequence[str]:
-        """Return the cells of a column as strings; an empty string is a missing cell."""
-        return self.cells[self.places[column]]
+    def text(self, column: str) -> Words:
+        """Return the strings in a column, in the order in which they occur, and their places; "" is a missing cell."""
+        return self.texts[column]
 
     def numbers(self, column: str) -> np.ndarray:
         """Return the cells of a column as float64, NaN where missing."""
-        cells = self.text(column)
+        if column in self.parsed:
+            return self.parsed[column]
+        codes, words = self.texts[column]
         try:
-            numbers = _parse(cells)
+            numbers = _parse(words)
         except ValueError:
-            bad = next(row for row, cell in enumerate(cells) if not _are_numbers([cell]))
-            where, allowed = self.where(bad, column), "a number; empty, NA or NaN for a missing one"
+            bad = next(code for code, word in enumerate(words) if not _are_numbers([word]))
+            where, allowed = self.where(_first(codes, bad), column), "a number; empty, NA or NaN for a missing one"
             remedy = f"fix the cell, or leave the column out: exclude={column!r} (--exclude)"
-            raise FileFormatError("the cell is not a number", where, repr(cells[bad]), allowed, remedy) from None
-        for row in np.flatnonzero(np.isfinite(numbers) & (np.abs(numbers) >= EXACT_INTEGERS)).tolist():
-            if _INTEGER.fullmatch(cells[row].strip()) and int(cells[row]) != int(numbers[row]):
-                what, allowed = ROUNDED_INTEGER, "integers from -2**53 to 2**53, and numbers with a point"
-                raise FileFormatError(what, self.where(row, column), cells[row], allowed, EXACT_REMEDY)
-        return numbers
+            raise FileFormatError("the cell is not a number", where, repr(words[bad]), allowed, remedy) from None
+        for code in np.flatnonzero(_large(numbers)).tolist():
+            if _INTEGER.fullmatch(words[code].strip()) and int(words[code]) != int(numbers[code]):
+                where, allowed = (
+                    self.where(_first(codes, code), column),
+                    "integers from -2**53 to 2**53, and numbers with a point",
+                )
+                raise FileFormatError(ROUNDED_INTEGER, where, words[code], allowed, EXACT_REMEDY)
+        return numbers[codes]
 
     def where(self, row: int, column: str) -> str:
         """Return the place of a cell in words."""
-        return f"{self.table.path}, line {self.table.line_of(self.first + row)}, column {column!r}"
+        line, _ = next(islice(self.table.rows(), self.first + row, None))
+        return f"{self.table.path}, line {line}, column {column!r}"
+
+
+def _coded(cells: Sequence[str]) -> Words:
+    codes, words = pd.factorize(np.array(cells, object))
+    return codes, words.tolist()
+
+
+def _first(codes: np.ndarray, code: int) -> int:
+    return int(np.argmax(codes == code))
+
+
+def _large(numbers: np.ndarray) -> np.ndarray:
+    is_large: np.ndarray = np.isfinite(numbers) & (np.abs(numbers) >= EXACT_INTEGERS)
+    return is_large
 
 
 def _parse(cells: Sequence[str]) -> np.ndarray:
@@ -214,8 +285,8 @@ def _are_numbers(cells: Sequence[str]) -> bool:
 
 
 def _are_whole(cells: Sequence[str]) -> bool:
-    present = [cell.strip() for cell in cells if cell.strip() not in MISSING_CELLS]
-    return bool(present) and all(map(_INTEGER.fullmatch, present))
+    matches = (_INTEGER.fullmatch(cell.strip()) for cell in cells if cell.strip() not in MISSING_CELLS)
+    return next(matches, None) is not None and None not in matches
 
 
 class ArrowTable:
@@ -247,7 +318,7 @@ class ArrowTable:
         """Wrap a table in memory; `name` is what errors call it."""
         return cls(Path(name), table.schema, lambda columns, size: table.select(columns).to_batches(max_chunksize=size))
 
-    def batches(self, columns: Sequence[str]) -> Iterator[ArrowBatch]:
+    def batches(self, columns: Sequence[str], numbers: Collection[str] = ()) -> Iterator[ArrowBatch]:
         """Yield the rows, some at a time, with these columns."""
         first = 0
         for batch in self._read(list(columns), max(1, BATCH_CELLS // max(1, len(columns)))):
@@ -299,10 +370,11 @@ class ArrowBatch:
         """The number of rows."""
         return int(self.batch.num_rows)
 
-    def text(self, column: str) -> Sequence[str]:
-        """Return the cells of a column as strings; an empty string is a missing cell."""
+    def text(self, column: str) -> Words:
+        """Return the strings in a column, in the order in which they occur, and their places; "" is a missing cell."""
         try:
-            return [cell or "" for cell in self._cast(column, "string").to_pylist()]
+            cells = self._cast(column, "string").fill_null("").dictionary_encode()
+            return cells.indices.to_numpy(), cells.dictionary.to_pylist()
         except UnicodeDecodeError as error:
             raise FileFormatError("the column is not UTF-8", f"{self.path}, column {column!r}", error) from error
 

@@ -20,7 +20,7 @@ from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import TableOptions
 from aucpr_dask.scores import chunks, importing, validate
 from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress, Spool, Spooled, unknown_column
-from aucpr_dask.scores.importing.table_files import MISSING_CELLS, Batch, Table, open_table
+from aucpr_dask.scores.importing.table_files import MISSING_CELLS, Batch, Table, Words, open_table
 
 SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".parquet")
 
@@ -48,7 +48,7 @@ def import_table(
 
     Rows are items and columns are models. An empty cell, ``NA`` or ``NaN`` is a missing score. A table is read once, in
     batches; its scores go to a temporary file, so that memory holds a batch, one block of the store and a few numbers
-    per row.
+    per row. With pyarrow installed, text is read some ten times faster.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def _read_tables(
     nodes: dict[str, _Node] = defaultdict(lambda: _Node(spool))
     scored = np.zeros(len(models), bool)
     for table in importing.files.reported(tables, on_progress, "reading tables"):
-        for batch in table.batches([*options.roles, *models]):
+        for batch in table.batches([*options.roles, *models], models):
             scores = _scores_of(batch, models, negated, options.dtype)
             scored |= ~np.isnan(scores).all(axis=1)
             _share_out(batch, scores, options, labels, nodes)
@@ -264,12 +264,12 @@ class _LabelReader:
         self._met_positive = False
 
     def read(self, batch: Batch) -> np.ndarray:
-        cells = batch.text(self._column)
-        labels = {cell: self._label_of(cell) for cell in dict.fromkeys(cells)}
-        if None in labels.values():
-            bad = next(row for row, cell in enumerate(cells) if labels[cell] is None)
-            raise self._error(cells[bad], batch.where(bad, self._column))
-        return np.array([labels[cell] for cell in cells], np.int8)
+        codes, words = batch.text(self._column)
+        labels = [self._label_of(word) for word in words]
+        if None in labels:
+            bad = labels.index(None)
+            raise self._error(words[bad], batch.where(int(np.argmax(codes == bad)), self._column))
+        return np.array(labels, np.int8)[codes]
 
     def check_found(self, path: Path) -> None:
         """Raise if the positive value did not occur."""
@@ -328,12 +328,12 @@ def _same(text: str, value: str) -> bool:
     return number is not None and number == _number(value)
 
 
-def _names(batch: Batch, column: str) -> Sequence[str]:
-    names = batch.text(column)
+def _names(batch: Batch, column: str) -> Words:
+    codes, names = batch.text(column)
     if "" in names:
-        where = batch.where(list(names).index(""), column)
+        where = batch.where(int(np.argmax(codes == names.index(""))), column)
         raise errors.FileFormatError("the cell is empty", where, allowed="a name")
-    return names
+    return codes, names
 
 
 def _numbers_or_words(words: np.ndarray) -> np.ndarray:
@@ -377,18 +377,23 @@ def _share_out(
     if options.fold is not None:
         cells["fold"] = _folds_of(batch, options.fold)
     named = [(role, getattr(options, role)) for role in ("item", "query", "repeat", "cluster")]
+    queries = list[str]()
     for role, column in (*named, *((OF_GROUP + name, name) for name in options.by)):
         if column is not None:
-            cells[role] = np.array(_names(batch, column), object)
+            codes, words = _names(batch, column)
+            cells[role] = np.array(words, object)[codes]
+            if role == "query":
+                cells[role], queries = codes, words
     if options.dataset is None:
-        nodes[""].add(scores, cells)
+        nodes[""].add(scores, cells, queries)
         return
-    names = np.array(_names(batch, options.dataset), object)
-    for key, group in pd.Series(range(batch.n_rows)).groupby(names, sort=False):
-        name, rows = str(key), group.to_numpy()
+    codes, names = _names(batch, options.dataset)
+    rows_of = pd.Series(codes).groupby(codes).indices
+    for code, name in enumerate(names):
+        rows = rows_of[code]
         if name not in nodes:
             terms.check_node_name(name, batch.where(rows[0], options.dataset))
-        nodes[name].add(scores[:, rows], {role: values[rows] for role, values in cells.items()})
+        nodes[name].add(scores[:, rows], {role: values[rows] for role, values in cells.items()}, queries)
 
 
 class _Node:
@@ -401,11 +406,13 @@ class _Node:
         self._cells: list[dict[str, np.ndarray]] = []
         self._queries: dict[str, int] = {}
 
-    def add(self, scores: np.ndarray, cells: dict[str, np.ndarray]) -> None:
-        """Append rows: their scores, and the cells of the other columns by role."""
+    def add(self, scores: np.ndarray, cells: dict[str, np.ndarray], queries: Sequence[str]) -> None:
+        """Append rows: their scores, and the cells of the other columns by role; of queries, their places in a list."""
         if "query" in cells:
-            codes = [self._queries.setdefault(query, len(self._queries)) for query in cells["query"]]
-            cells = {**cells, "query": np.array(codes)}
+            numbers = np.zeros(len(queries), np.int64)
+            for code in pd.unique(cells["query"]):
+                numbers[code] = self._queries.setdefault(queries[code], len(self._queries))
+            cells = {**cells, "query": numbers[cells["query"]]}
         self._scores.append(self._spool.append(scores))
         self._cells.append(cells)
         self.n_rows += len(cells["label"])
@@ -420,9 +427,10 @@ class _Node:
         if "query" in cells:
             dims = (terms.QUERY, terms.ITEM)
             coords[terms.QUERY] = list(self._queries)
-            place_in_query = pd.Series(cells["query"]).groupby(cells["query"]).cumcount().to_numpy()
-            self._shape = (len(self._queries), int(place_in_query.max()) + 1)
-            self._place = cells["query"] * self._shape[1] + place_in_query
+            order, n_rows = np.argsort(cells["query"], kind="stable"), np.bincount(cells["query"])
+            self._shape = (len(self._queries), int(n_rows.max()))
+            starts = np.arange(len(n_rows)) * self._shape[1] - (np.cumsum(n_rows) - n_rows)
+            self._place[order] = np.arange(self.n_rows) + np.repeat(starts, n_rows)
         elif "item" in cells:
             coords[terms.ITEM] = cells["item"]
         of_scores = dims
