@@ -35,7 +35,7 @@ class Assignment:
     source, target : str
         Where scores are read, and where results are written.
     run_id : str
-        Workers keep stores open for the tasks of one run: between runs, a store may be replaced.
+        Of this call.
     token : str
         Of the ledger.
     identity : str
@@ -79,7 +79,7 @@ def opened_together(tasks: Sequence[Task], assignment: Assignment) -> dict[str, 
     paths = {task.path for task in tasks}
     if len(paths) > 1:
         with suppress(Exception):
-            return _source(assignment.source, assignment.run_id).opened(paths)
+            return _source(assignment.source, _state_of(assignment)).opened(paths)
     return {}
 
 
@@ -155,12 +155,12 @@ def _write(
 def _evaluated(task: Task, assignment: Assignment, dataset: xr.Dataset | None) -> dict[str, xr.Variable]:
     """Evaluate the parts of a task one after another, and put their results together."""
     if dataset is None:
-        dataset = _source_node(assignment.source, task.path, assignment.run_id)
+        dataset = _source_node(assignment.source, task.path, _state_of(assignment))
     whole: dict[str, xr.Variable] = {}
     is_listed = _is_listed(assignment.source, assignment.run_id)
     for part in task.parts():
         if not is_listed:  # otherwise the checksum of each chunk tells that it is the one that is meant
-            unread = _source(assignment.source, assignment.run_id).unread([task.path])
+            unread = _source(assignment.source, _state_of(assignment)).unread([task.path])
             check_rankings(unread[task.path], part.in_source, assignment.source)
         groups = _groups(dataset, task.path, assignment)
         result = evaluate_part(dataset.isel(part.in_source), task.path, assignment.options, groups)
@@ -175,7 +175,7 @@ def _evaluated(task: Task, assignment: Assignment, dataset: xr.Dataset | None) -
     return whole
 
 
-# Opened once per process and run: between runs, a store may be replaced.
+# Opened once per process, and again if the store may have been replaced.
 
 
 _ledger = lru_cache(maxsize=8)(Ledger)
@@ -197,8 +197,14 @@ def _is_listed(source: str, run_id: str) -> bool:
     return has_list(read_root_document(source))
 
 
+def _state_of(assignment: Assignment) -> str:
+    """Return what tells the source from what was in its place before: its list of checksums, or else the run."""
+    is_listed = _is_listed(assignment.source, assignment.run_id)
+    return assignment.identity if is_listed else assignment.run_id
+
+
 @lru_cache(maxsize=2)
-def _source(source: str, run_id: str) -> SourceNodes:
+def _source(source: str, state: str) -> SourceNodes:
     return SourceNodes(source)
 
 
@@ -218,5 +224,5 @@ def _groups(dataset: xr.Dataset, path: str, assignment: Assignment) -> Groups | 
 
 
 @lru_cache(maxsize=8)
-def _source_node(source: str, path: str, run_id: str) -> xr.Dataset:
-    return _source(source, run_id).opened([path])[path]
+def _source_node(source: str, path: str, state: str) -> xr.Dataset:
+    return _source(source, state).opened([path])[path]
