@@ -14,16 +14,20 @@ from conftest import Clock
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, Group
 
 from aucpr_dask import evaluate
 from aucpr_dask.progress.showing import console_for, reporting
 from aucpr_dask.schema.terms import FLAG_BITS
-from aucpr_dask.view.rankings import Document, rank_models, ranking_view, rankings_view
+from aucpr_dask.view.rankings import Document, rank_models, ranking_sheet, rankings_view
 from aucpr_dask.view.stores import result_view, scores_view, summarize_flags
 from aucpr_dask.view.tables import Column, distinct, fitted_table, interval_bar, plain, shorten
 
 NASTY = ["[bold red]x[/]", "模型" * 40, "a\x1b[31mred", "line\nbreak", "tab\there", ":smile:", "", "e\u0301" * 60]
+
+
+def ranking_view(rankings: list[Document], width: int, top: int | None = None) -> Group:
+    return Group(*ranking_sheet(rankings, top).as_text(width, has_bars=True))
 
 
 def render(view: object, width: int = 80) -> list[str]:

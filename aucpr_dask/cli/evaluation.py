@@ -255,14 +255,12 @@ def demo(output: cli.Output, out: Path, overwrite: bool) -> None:
         import pandas as pd
 
         from aucpr_dask.demo import CLEF
-        from aucpr_dask.view.rankings import rank_models, ranking_view
+        from aucpr_dask.view.rankings import rank_models, ranking_sheet
 
         rankings = sorted(rank_models(evaluated), key=lambda ranking: ranking["data_set"] != CLEF)
-        output.show(
-            ranking_view(rankings[:1], output.width, ascii_only=output.ascii_only),
-            "",
-            ranking_view(rankings[1:], output.width, top=TOP_OF_TABLES, ascii_only=output.ascii_only),
-        )
+        look: Any = {"has_bars": True, "ascii_only": output.ascii_only}
+        of_runs, of_tables = ranking_sheet(rankings[:1]), ranking_sheet(rankings[1:], TOP_OF_TABLES)
+        output.show(*of_runs.as_text(output.width, **look), "", *of_tables.as_text(output.width, **look))
         areas = pd.concat([one["models"].set_index("model")["estimate"] for one in rankings[1:]], axis=1)
         best = areas.mean(axis=1).idxmax()
         ahead = int((areas > areas.loc[best]).any(axis=1).sum())

@@ -87,29 +87,25 @@ def gate(
 
 def _markdown(gates: Gates) -> str:
     """Return a table with a row for each candidate, as summaries of jobs show it; no text in it is read as markup."""
+    from aucpr_dask.view.tables import markdown_rows
+
     first = gates[0]
     level = f"{percent(first.level)} interval"
     header = ["candidate", "verdict", in_words(first.measure), first.baseline, "difference", level, "detectable"]
-    rows = [
-        [
-            ": ".join(filter(None, [gate.group, gate.candidate])),
-            gate.verdict,
-            *(f"{estimate:.4f}" for estimate in gate.estimates),
-            f"{gate.difference:+.4f}",
-            f"{gate.interval[0]:+.4f} to {gate.interval[1]:+.4f}",
-            f"{gate.detectable:.2g}",
-        ]
-        for gate in gates
-    ]
+    rows = []
+    for gate in gates:
+        name = ": ".join(filter(None, [gate.group, gate.candidate]))
+        row = [name, gate.verdict, *map("{:.4f}".format, gate.estimates)]
+        row += [f"{gate.difference:+.4f}", "{:+.4f} to {:+.4f}".format(*gate.interval), f"{gate.detectable:.2g}"]
+        rows.append(row)
 
     def escaped(text: str) -> str:
         return re.sub(r"([\\`*_{}\[\]<>|#~])", r"\\\1", " ".join(text.split()))
 
-    cells = [["---", *["---:"] * (len(header) - 1)], *([escaped(cell) for cell in row] for row in (header, *rows))]
-    ruler, head, *lines = (f"| {' | '.join(row)} |" for row in cells)
+    head, *lines = ([escaped(cell) for cell in row] for row in (header, *rows))
     passed = next((gate.caveat for gate in gates if gate.passed and gate.caveat), "")
     notes = f"Margin {first.margin:g}. Design: {first.design}." + f" A pass {passed}." * bool(passed)
-    return "\n".join([head, ruler, *lines, "", escaped(notes)])
+    return "\n".join([*markdown_rows([head, ["---", *["---:"] * (len(head) - 1)], *lines]), "", escaped(notes)])
 
 
 def _models(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -246,7 +246,7 @@ def _expected(n_positive: int, n_negative: int, total: float, *, name: str, prev
     if spec.is_cutoff and total > 0 and n_items > 0:
         found = n_positive * min(place, n_items) / n_items
         return float(found / (place if name.startswith("precision") else total))
-    if name not in STEPS or not total > 0 or (name == "gain_area" and total > n_positive):
+    if name not in SUMS or not total > 0 or (name == "gain_area" and total > n_positive):
         return np.nan
     scale = rankings.negative_scale(prevalence, n_positive, n_negative)
     area = _expected_area(name, int(n_positive), int(n_negative), scale) if n_positive > 0 else 0.0
@@ -263,70 +263,47 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 # The expected areas of a random ranking, for the estimators that are sums over single positives
 
 Array = NDArray[np.float64]
-Step = Callable[[Array, int, int, float], Array]
-
+SUMS = ("average_precision", "haldane", "lower_trapezoid", "upper_trapezoid", "discrete", "continuous", "gain_area")
 NEGLIGIBLE = 10.0  # standard deviations from the mean, and 40 / sqrt(k) more, beyond which probabilities are negligible
 
 
-def _precision(negatives: Array, k: int, n: int, m: float) -> Array:
-    return k / (k + negatives)
-
-
-def _precision_of_others(negatives: Array, k: int, n: int, m: float) -> Array:
-    return np.where(negatives > 0, (k - 1) / np.maximum(k - 1 + negatives, 1e-300), 1.0)
-
-
-def _straight_line(negatives: Array, k: int, n: int, m: float) -> Array:
+def _step(name: str, negatives: Array, k: int, n: int, m: float) -> Array:
+    """Return what the k-th of n positives adds to an area, if these numbers of m negatives precede it."""
+    if name == "average_precision":
+        return k / (k + negatives)
+    if name == "haldane":  # the precision of the others
+        return np.where(negatives > 0, (k - 1) / np.maximum(k - 1 + negatives, 1e-300), 1.0)
+    if name == "upper_trapezoid":
+        # Each positive's precision is the right end of one line and, but for the last, the left end of the next.
+        share = 1.0 if k < n else 0.5
+        return share * k / (k + negatives) + (0.5 if k == 1 else 0.0)
+    if name == "continuous":
+        x = 1 / (k - 1 + np.maximum(negatives, 1e-300))
+        return np.where(negatives == 0, 1.0, 1 - negatives * np.log1p(x))
+    if name == "gain_area":
+        odds = n / m
+        first = max(k - 1.0, n * odds / (1 + odds))  # recall gain is negative before
+        left, right = 1 - odds * negatives / first, 1 - odds * negatives / k
+        gain = (left + right) / 2 * odds * n * n * (1 / first - 1 / k)
+        return gain if k > first else np.zeros_like(negatives)
     before = np.where(negatives == 0, 1.0, 0.0) if k == 1 else (k - 1) / (k - 1 + negatives)
     return (before + k / (k + negatives)) / 2
-
-
-def _upper_line(negatives: Array, k: int, n: int, m: float) -> Array:
-    # Each positive's precision is the right end of one line and, but for the last, the left end of the next.
-    share = 1.0 if k < n else 0.5
-    return share * k / (k + negatives) + (0.5 if k == 1 else 0.0)
-
-
-def _curve(negatives: Array, k: int, n: int, m: float) -> Array:
-    x = 1 / (k - 1 + np.maximum(negatives, 1e-300))
-    return np.where(negatives == 0, 1.0, 1 - negatives * np.log1p(x))
-
-
-def _gain(negatives: Array, k: int, n: int, m: float) -> Array:
-    odds = n / m
-    first = max(k - 1.0, n * odds / (1 + odds))  # recall gain is negative before
-    if k <= first:
-        return np.zeros_like(negatives)
-    left, right = 1 - odds * negatives / first, 1 - odds * negatives / k
-    return (left + right) / 2 * odds * n * n * (1 / first - 1 / k)
-
-
-STEPS: dict[str, Step] = {
-    "average_precision": _precision,
-    "haldane": _precision_of_others,
-    "lower_trapezoid": _straight_line,
-    "upper_trapezoid": _upper_line,
-    "discrete": _straight_line,
-    "continuous": _curve,
-    "gain_area": _gain,
-}
 
 
 def _expected_area(name: str, n: int, m: int, scale: float = 1.0) -> float:
     """Return the mean area over all orders of n positives and m negatives; NaN without positives.
 
-    The negatives before the k-th positive have the negative hypergeometric distribution; an estimator in `STEPS` is 1/n
+    The negatives before the k-th positive have the negative hypergeometric distribution; an estimator in `SUMS` is 1/n
     times the sum over k of a function of k and this number. `scale` multiplies every number of negatives.
     """
     if n == 0:
         return np.nan
     if m == 0:
         return np.nan if name == "gain_area" else 1.0
-    step = STEPS[name]
     total = 0.0
     for k in range(1, n + 1):
         negatives, probability = _negatives_before(k, n, m)
-        total += float(probability @ step(scale * negatives, k, n, scale * m))
+        total += float(probability @ _step(name, scale * negatives, k, n, scale * m))
     return total / n
 
 

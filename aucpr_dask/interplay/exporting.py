@@ -80,18 +80,24 @@ def export(
         raise InvalidInputError("exports are written to this machine", None, concealed(os.fspath(path)), remedy=remedy)
     place = named_file(path)
     kind = _format_of(place, format)
-    write = {
-        "parquet": lambda file: _write_parquet(_table(data, tidy), file),
-        "csv": lambda file: _write_csv(_table(data, tidy), file),
-        "json": lambda file: _write_json(_records(_table(data, tidy)), file),
-        "mlflow": lambda file: _write_json(
-            {"metrics": to_metrics(data, per_query=per_query), "params": to_params(data)}, file
-        ),
-        "trec_eval": lambda folder: write_evaluations(data, folder),
-        "trec_run": lambda folder: write_runs(data, folder),
-    }[kind]
-    _refuse_wrong_kind(data, kind)
+    needs_scores = kind == "trec_run"
+    needed, noun = ("score", "scores") if needs_scores else ("estimate", "a result")
+    if not all(needed in node for _, node in nodes_of(data)):
+        remedy = "name a score store" if needs_scores else "evaluate the scores first"
+        raise lacks(f"the format {kind} needs {noun}", "the first argument", [f"no variable {needed!r}"], remedy)
     refuse_existing(place, overwrite=overwrite)
+
+    def write(partial: Path) -> None:
+        if kind == "trec_run":
+            write_runs(data, partial)
+        elif kind == "trec_eval":
+            write_evaluations(data, partial)
+        elif kind == "mlflow":
+            _write_json({"metrics": to_metrics(data, per_query=per_query), "params": to_params(data)}, partial)
+        else:
+            table = tidy_table(data) if tidy else wide_table(data)[1]
+            {"parquet": _write_parquet, "csv": _write_csv, "json": _write_records}[kind](table, partial)
+
     written_whole(write, place, is_folder=kind in FOLDERS)
 
 
@@ -102,14 +108,6 @@ def _format_of(path: Path, format: str | None) -> str:
         allowed, remedy = ", ".join(_BY_SUFFIX), f"name the format: format=... (--format), one of {', '.join(FORMATS)}"
         raise InvalidInputError("the format is not clear from the suffix", path, repr(path.suffix), allowed, remedy)
     return _BY_SUFFIX[path.suffix.lower()]
-
-
-def _refuse_wrong_kind(data: Scores, kind: str) -> None:
-    needs_scores = kind == "trec_run"
-    needed, noun = ("score", "scores") if needs_scores else ("estimate", "a result")
-    if not all(needed in node for _, node in nodes_of(data)):
-        remedy = "name a score store" if needs_scores else "evaluate the scores first"
-        raise lacks(f"the format {kind} needs {noun}", "the first argument", [f"no variable {needed!r}"], remedy)
 
 
 def named_file(path: FilePath) -> Path:
@@ -178,18 +176,12 @@ def written_whole(write: Callable[[Path], object], place: Path, *, is_folder: bo
             shutil.rmtree(partial) if partial.is_dir() else partial.unlink(missing_ok=True)
 
 
-def _table(data: Scores, tidy: bool) -> pd.DataFrame:
-    return tidy_table(data) if tidy else wide_table(data)[1]
-
-
 def _write_csv(table: pd.DataFrame, file: Path) -> None:
     def shown(text: str) -> str:
         return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), cell(text))
 
-    text = {
-        str(name): values.map(shown, na_action="ignore")
-        for name, values in table.select_dtypes(exclude="number").items()
-    }
+    of_text = table.select_dtypes(exclude="number").items()
+    text = {str(name): values.map(shown, na_action="ignore") for name, values in of_text}
     table.assign(**text).rename(columns=shown).to_csv(file, index=False, lineterminator="\r\n")
 
 
@@ -213,10 +205,10 @@ def _write_parquet(table: pd.DataFrame, file: Path) -> None:
     parquet.write_table(arrow.table(arrays), file)
 
 
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+def _write_records(table: pd.DataFrame, file: Path) -> None:
     # JSON has no infinities and no NaN; null stands for a number that is undefined.
     finite = table.replace([np.inf, -np.inf], np.nan)
-    return finite.astype(object).where(finite.notna(), None).to_dict("records")  # type: ignore[return-value]
+    _write_json(finite.astype(object).where(finite.notna(), None).to_dict("records"), file)
 
 
 def _write_json(document: Any, file: Path) -> None:
@@ -230,9 +222,7 @@ def _write_json(document: Any, file: Path) -> None:
 LONGEST_METRIC = 250  # MLflow
 LONGEST_PART = 60  # of a metric's name, so that the quantity is never cut off
 LONGEST_PARAMETER = 500  # characters that every version of MLflow takes
-DEPRECATED = (
-    "is deprecated and will be removed in version 0.3; log columns of to_dataframe() (docs/interplay.md, MLflow)"
-)
+DEPRECATED = "is deprecated and will be removed in version 0.3; log columns of to_dataframe(), see docs/interplay.md"
 
 
 def to_metrics(result: Scores, *, per_query: bool = False) -> dict[str, float]:
@@ -242,29 +232,21 @@ def to_metrics(result: Scores, *, per_query: bool = False) -> dict[str, float]:
         Log columns of :func:`to_dataframe`.
     """
     warnings.warn(f"to_metrics {DEPRECATED}", DeprecationWarning, stacklevel=2)
-    table = tidy_table(result if per_query else _means(result))
-    parts = [
-        table[key].map({"": ""} | distinct(filter(None, table[key].dropna().unique()), metric_name, LONGEST_PART))
-        for key in KEYS
-        if key in table
-    ]
-    names = ["/".join(filter(None, row)) for row in zip(*(part.fillna("") for part in parts), strict=True)]
+    if not per_query and any(QUERY in node.dims for _, node in nodes_of(result)):
+        from aucpr_dask.inference.aggregating import aggregate
+
+        level = next((float(node["level"]) for _, node in nodes_of(result) if "level" in node.coords), 0.95)
+        result = aggregate(result, level=level)
+    table = tidy_table(result)
+    keys = table[[key for key in KEYS if key in table]].fillna("")
+    parts = [keys[key].map({"": ""} | distinct(filter(None, keys[key]), metric_name, LONGEST_PART)) for key in keys]
+    names = ["/".join(filter(None, row)) for row in zip(*parts, strict=True)]
     metrics: dict[str, float] = {}
     for quantity in (str(name) for name in table if name not in {*KEYS, "level", "flags"}):
         suffix = "" if quantity == "estimate" else f".{quantity}"
         numbers = zip(names, table[quantity].tolist(), strict=True)
         metrics |= {name + suffix: float(number) for name, number in numbers if math.isfinite(number)}
     return {short: metrics[name] for name, short in distinct(metrics, str, LONGEST_METRIC).items()}
-
-
-def _means(result: Scores) -> Scores:
-    """Return the means over queries; a result without queries is unchanged."""
-    from aucpr_dask.inference.aggregating import aggregate
-
-    if not any(QUERY in node.dims for _, node in nodes_of(result)):
-        return result
-    level = next((float(node["level"]) for _, node in nodes_of(result) if "level" in node.coords), 0.95)
-    return aggregate(result, level=level)
 
 
 def to_params(result: Scores) -> dict[str, str]:
@@ -288,6 +270,5 @@ def _text(value: Any) -> str:
 
 
 def metric_name(name: str) -> str:
-    """Return a name for one part of an MLflow metric: letters, digits, ``_``, ``-``, ``.`` and blanks."""
-    name = re.sub(r"[^\w.\- ]", "_", name)
-    return re.sub(r"^\.+$", "_", name) or "_"
+    """Return a name that MLflow takes for one part of a metric."""
+    return re.sub(r"^\.+$", "_", re.sub(r"[^\w.\- ]", "_", name)) or "_"

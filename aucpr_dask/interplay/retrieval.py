@@ -146,13 +146,13 @@ def _runs(runs: Any) -> dict[str, Columns]:
     return {str(name): _columns(run, f"run {str(name)!r}", SCORE, _scores) for name, run in runs.items()}
 
 
-def _is_of_ranx(table: Any) -> bool:
-    return type(table).__module__.startswith("ranx.")
-
-
 def _is_list_of_one_run(listed: Any) -> bool:
     """Return whether this maps documents to numbers, and not topics to mappings."""
     return isinstance(listed, Mapping) and bool(listed) and not any(isinstance(one, Mapping) for one in listed.values())
+
+
+def _is_of_ranx(table: Any) -> bool:
+    return type(table).__module__.startswith("ranx.")
 
 
 def _columns(table: Any, what: str, values: Sequence[str], checked: Any) -> Columns:
@@ -163,9 +163,8 @@ def _columns(table: Any, what: str, values: Sequence[str], checked: Any) -> Colu
         topics, documents, numbers = _flat(table, what)
     else:
         frame = frame_of(table, what)
-        topics, documents, numbers = (
-            frame[_column(frame, names, what)].tolist() for names in (TOPICS, DOCUMENT, values)
-        )
+        found = [_column(frame, names, what) for names in (TOPICS, DOCUMENT, values)]
+        topics, documents, numbers = (frame[name].tolist() for name in found)
     if not topics:
         allowed, remedy = "at least one topic with a document", f"give them: {_AS_MAPPING}"
         raise InvalidInputError("there is no line", what, "nothing", allowed, remedy)

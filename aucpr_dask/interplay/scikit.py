@@ -187,16 +187,19 @@ def from_sklearn(
     is_one = named is not data
     models = _named(classifiers)
     responses = _responses(models, (response,) if response else RESPONSES, fitted=cv is None)
-    kept = _folder_beside(url)
+    kept = None  # the folder in which scores are kept until the store is finished, if that is on this machine
+    if url is not None and not urls.is_remote(url):
+        place = Path(urls.revealed(url))
+        kept = place.with_name(f".{place.name}.classifiers")
     asked = _Classifiers(models, responses, n_jobs, on_error, kept)
     with reporting_if(False if progress is None and on_progress is not None else progress) as shown:
         tell = on_progress or shown
-        sources = {
-            name if is_one else check_node_name(str(name), "data"): _DataSet.of(
-                part, _where(name), groups.get(name) if isinstance(groups, Mapping) else groups, cv, positive
-            )
-            for name, part in named.items()
-        }
+        sources: dict[str, _DataSet] = {}
+        for name, part in named.items():
+            own = groups.get(name) if isinstance(groups, Mapping) else groups
+            where = f"data set {name!r}" if name else "the data set"
+            path = name if is_one else check_node_name(str(name), "data")
+            sources[path] = _DataSet.of(part, where, own, cv, positive)
         templates = {name: source.template(list(models)) for name, source in sources.items()}
         done, total = itertools.count(1), len(models) * len(named)
 
@@ -210,9 +213,8 @@ def from_sklearn(
 
         if url is not None:
             template: Scores = templates[""] if is_one else xr.DataTree.from_dict(templates)
-            write_blocks(
-                url, template, lambda name: partial(block, sources[name]), overwrite=overwrite, on_progress=tell
-            )
+            scores_of = {name: partial(block, source) for name, source in sources.items()}
+            write_blocks(url, template, scores_of.__getitem__, overwrite=overwrite, on_progress=tell)
             if kept is not None:
                 shutil.rmtree(kept, ignore_errors=True)
             return store.open_scores(url)
@@ -269,14 +271,6 @@ def _responses(models: Mapping[str, Any], responses: Sequence[str], *, fitted: b
             remedy = "fit it to other data, or cross-validate on these: cv=5"
             raise InvalidInputError("the classifier is not fitted", where, kind, remedy=remedy) from error
     return found
-
-
-def _folder_beside(url: str | Path | None) -> Path | None:
-    """Return where scores are kept until a store is finished: next to it, if that is on this machine."""
-    if url is None or urls.is_remote(url):
-        return None
-    place = Path(urls.revealed(url))
-    return place.with_name(f".{place.name}.classifiers")
 
 
 @dataclass(frozen=True)
@@ -358,19 +352,15 @@ def _of_class(values: np.ndarray, classes: np.ndarray, positive: Any, where: str
 
 @dataclass(frozen=True)
 class _DataSet:
-    """The items of one data set.
-
-    `repeats` are the folds of each repetition that all classifiers share, as (rows to fit to, rows to score), or None
-    without cross-validation; `positive` is None if each class is scored against the rest.
-    """
+    """The items of one data set."""
 
     where: str
     features: Any
     classes: np.ndarray
     weight: np.ndarray | None
     groups: Any
-    repeats: list[Splits] | None
-    positive: Any
+    repeats: list[Splits] | None  # the folds of each repetition, which all classifiers share; None if they are fitted
+    positive: Any  # None if each class is scored against the rest
 
     @classmethod
     def of(cls, part: Sequence[Any], where: str, groups: Any, cv: Any, positive: Any) -> _DataSet:
@@ -403,10 +393,9 @@ class _DataSet:
             repeats = _repeats(splits, len(classes), where)
             if positive is None and len(repeats) > 1:
                 what, allowed = "repetitions are for two classes", "one fold for each item, or positive=..."
+                received = f"{len(repeats)} repetitions, {several.size} classes"
                 remedy = "name the positive class, or use a splitter without repetition: StratifiedKFold"
-                raise InvalidInputError(
-                    what, where, f"{len(repeats)} repetitions, {several.size} classes", allowed, remedy
-                )
+                raise InvalidInputError(what, where, received, allowed, remedy)
         weight = None if weight is None else np.asarray(weight, np.float64)
         return cls(where, features, classes, weight, groups, repeats, positive)
 
@@ -427,13 +416,11 @@ class _DataSet:
                 fold[repeat, scored] = number  # type: ignore[index]
         fold = fold[0] if fold is not None and len(fold) == 1 else fold
         groups = None if self.groups is None else np.asarray(self.groups)
-        along_items = {"label": label, "weight": self.weight, "cluster": groups, "fold": fold}
         sizes = {dim: len(names) for dim, names in lead.items()} | {ITEM: n_items}
         variables: dict[str, Any] = {"score": chunks.empty_variable(sizes, np.float64)}
-        along = {
-            name: (REPEAT, ITEM)[2 - np.ndim(values) :] for name, values in along_items.items() if values is not None
-        }
-        variables |= {name: (dims, along_items[name]) for name, dims in along.items()}
+        for name, values in {"label": label, "weight": self.weight, "cluster": groups, "fold": fold}.items():
+            if values is not None:
+                variables[name] = ((REPEAT, ITEM)[2 - np.ndim(values) :], values)
         index = getattr(self.features, "index", None)
         names = list(index) if index is not None and not callable(index) else list(range(n_items))
         items = {} if names == list(range(n_items)) else {ITEM: [str(name) for name in names]}
@@ -487,10 +474,6 @@ def _refuse_other_index(features: Any, values: Any, name: str, where: str) -> No
     received = f"X labelled {few(map(repr, first))}; {name} labelled {few(map(repr, second))}"
     remedy = f"align them: {name}.loc[X.index]; or pass {name}.to_numpy() to match by position"
     raise AlignmentError(what, where, received, allowed, remedy)
-
-
-def _where(name: str) -> str:
-    return f"data set {name!r}" if name else "the data set"
 
 
 def _sklearn(module: str) -> Any:

@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,10 +44,9 @@ def write_evaluations(result: terms.Scores, folder: Path) -> None:
 
 def _evaluation_lines(rows: pd.DataFrame) -> Iterator[str]:
     measures = rows[terms.MEASURE] if terms.MEASURE in rows else rows[terms.ESTIMATOR].replace(MEASURES)
+    queries = rows.get(terms.QUERY, [None] * len(rows))
     by_measure: dict[str, list[float]] = {measure: [] for measure in measures}
-    for measure, query, value in zip(
-        measures, rows.get(terms.QUERY, [None] * len(rows)), rows["estimate"], strict=True
-    ):
+    for measure, query, value in zip(measures, queries, rows["estimate"], strict=True):
         if math.isfinite(value):
             by_measure[measure].append(value)
             if isinstance(query, str):
@@ -77,9 +75,8 @@ def write_runs(scores: terms.Scores, folder: Path) -> None:
         if "score" not in node or "label" not in node:
             where, received = f"data set {path!r}" if path else None, ", ".join(map(str, node.data_vars))
             raise InvalidInputError("only scores with labels make runs and judgments", where, received)
-        _write_data_set(
-            node if terms.QUERY in node.dims else node.expand_dims({terms.QUERY: [ONLY_QUERY]}), folders[path]
-        )
+        node = node if terms.QUERY in node.dims else node.expand_dims({terms.QUERY: [ONLY_QUERY]})
+        _write_data_set(node, folders[path])
 
 
 def _folders(data: terms.Scores, folder: Path) -> dict[str, Path]:
@@ -91,30 +88,20 @@ def _folders(data: terms.Scores, folder: Path) -> dict[str, Path]:
 
 
 def _write_data_set(node: xr.Dataset, place: Path) -> None:
-    names = (
-        [str(name) for name in node[terms.MODEL].values]
-        if terms.MODEL in node.coords
-        else _numbered(node.sizes[terms.MODEL])
-    )
+    names = _names(node, terms.MODEL)
     stems = distinct(names, file_name, _LONGEST_STEM)
     own_lists = terms.MODEL in node["label"].dims
     if not own_lists:
         _write(place / "qrels.txt", _judgment_lines(node, _documents(node)))
-    for first, block in _blocks_of_models(node):
-        for offset in range(block.sizes[terms.MODEL]):
-            name = names[first + offset]
+    first = 0
+    for length in node["score"].chunksizes.get(terms.MODEL, (len(names),)):  # in memory, one chunk at a time
+        block = node.isel({terms.MODEL: slice(first, first + length)}).compute()
+        for offset, name in enumerate(names[first : first + length]):
             run = block.isel({terms.MODEL: offset})
             documents = _documents(run)
             _write(place / "runs" / f"{stems[name]}.run", _run_lines(run, documents, word(name)))
             if own_lists:
                 _write(place / "qrels" / f"{stems[name]}.qrels", _judgment_lines(run, documents))
-
-
-def _blocks_of_models(node: xr.Dataset) -> Iterator[tuple[int, xr.Dataset]]:
-    """Yield the models of one chunk at a time, in memory."""
-    first = 0
-    for length in node["score"].chunksizes.get(terms.MODEL, (node.sizes[terms.MODEL],)):
-        yield first, node.isel({terms.MODEL: slice(first, first + length)}).compute()
         first += length
 
 
@@ -122,17 +109,17 @@ def _documents(node: xr.Dataset) -> np.ndarray:
     """Return the names of the documents of each query; among equal scores, higher names come first."""
     shape = (node.sizes[terms.QUERY], node.sizes[terms.ITEM])
     if terms.ITEM in node.coords:
-        return np.broadcast_to(np.array(_words(node[terms.ITEM].values), object), shape)
+        return np.broadcast_to(np.array(_words(_names(node, terms.ITEM)), object), shape)
     order = node["tie_order"].values if "tie_order" in node else np.arange(shape[1])
-    width = len(str(max(shape[1], int(order.max(initial=0)) + 1)))
     last = int(order.max(initial=0))
+    width = len(str(max(shape[1], last + 1)))
     numbers = np.broadcast_to(last - order, shape)
     return np.array([[f"d{number:0{width}d}" for number in row] for row in numbers.tolist()], object).reshape(shape)
 
 
 def _run_lines(run: xr.Dataset, documents: np.ndarray, tag: str) -> Iterator[str]:
     scores, labels = _by_query(run["score"]), _by_query(run["label"])
-    for query, score, label, names in zip(_queries(run), scores, labels, documents, strict=True):
+    for query, score, label, names in zip(_words(_names(run, terms.QUERY)), scores, labels, documents, strict=True):
         retrieved = np.flatnonzero((label != terms.PADDING) & ~np.isnan(score))
         by_name = retrieved[np.argsort(names[retrieved].astype(str), kind="stable")[::-1]]
         order = by_name[np.argsort(-score[by_name], kind="stable")]
@@ -142,9 +129,8 @@ def _run_lines(run: xr.Dataset, documents: np.ndarray, tag: str) -> Iterator[str
 
 
 def _judgment_lines(node: xr.Dataset, documents: np.ndarray) -> Iterator[str]:
-    labels = _by_query(node["label"])
-    missed = _never_scored(node, labels)
-    for query, label, names, lacking in zip(_queries(node), labels, documents, missed, strict=True):
+    labels, queries = _by_query(node["label"]), _words(_names(node, terms.QUERY))
+    for query, label, names, lacking in zip(queries, labels, documents, _never_scored(node, labels), strict=True):
         for item in np.flatnonzero(label > terms.UNJUDGED):
             yield f"{query} 0 {names[item]} {int(label[item])}\n"
         for grade, count in lacking.items():
@@ -174,16 +160,13 @@ def _by_query(variable: xr.DataArray) -> np.ndarray:
     return values
 
 
-def _queries(node: xr.Dataset) -> list[str]:
-    return _words(node[terms.QUERY].values if terms.QUERY in node.coords else _numbered(node.sizes[terms.QUERY]))
+def _names(node: xr.Dataset, dim: str) -> list[str]:
+    """Return the names along a dimension; numbers from 1 where there are none."""
+    return [str(name) for name in (node[dim].values if dim in node.coords else range(1, node.sizes[dim] + 1))]
 
 
-def _words(names: Iterable[Any]) -> list[str]:
-    return list(distinct(map(str, names), word, _LONGEST_WORD, key=str).values())
-
-
-def _numbered(size: int) -> list[str]:
-    return [str(number) for number in range(1, size + 1)]
+def _words(names: Iterable[str]) -> list[str]:
+    return list(distinct(names, word, _LONGEST_WORD, key=str).values())
 
 
 def _write(path: Path, lines: Iterator[str]) -> None:
@@ -203,7 +186,11 @@ def distinct(
     Two names are the same if their `key` is, because some file systems ignore case. Names that would become the same
     get a digest, except one that was not changed.
     """
-    result = {name: _shortened(changed(name), longest) for name in names}
+
+    def shortened(name: str) -> str:
+        return name if len(name.encode()) <= longest else _with_digest(name, name, longest)
+
+    result = {name: shortened(changed(name)) for name in names}
     often = Counter(key(new) for new in result.values())
     unchanged = Counter(key(new) for name, new in result.items() if new == name)
 
@@ -211,10 +198,6 @@ def distinct(
         return often[key(new)] == 1 or (new == name and unchanged[key(new)] == 1)
 
     return {name: new if is_its_own(name, new) else _with_digest(new, name, longest) for name, new in result.items()}
-
-
-def _shortened(name: str, longest: int) -> str:
-    return name if len(name.encode()) <= longest else _with_digest(name, name, longest)
 
 
 def _with_digest(new: str, name: str, longest: int) -> str:

@@ -27,11 +27,8 @@ from aucpr_dask.storage.stores import create_store
 ROLES = (terms.MODEL, terms.QUERY, terms.MEASURE)
 REPEAT = "repeat"
 UNITS = dict.fromkeys(TOPICS, "query") | {"topic": "topic", "topic_id": "topic"}
-UNITS |= {
-    f"{noun}{end}": noun
-    for noun in ("task", "instance", "question", "problem", "user", "prompt")
-    for end in ("", "_id")
-}
+for noun in ("task", "instance", "question", "problem", "user", "prompt"):
+    UNITS |= {noun: noun, f"{noun}_id": noun}
 UNITS |= {"task_name": "task", "doc_id": "document", "sample_id": "sample", "example_id": "example"}
 UNITS |= dict.fromkeys(("dataset", "dataset_name", "data_set"), "data set")
 COLUMNS = {
@@ -131,9 +128,9 @@ def from_values(
     given = {terms.MODEL: model, terms.QUERY: query, terms.MEASURE: measure, VALUE: value}
     named = {role: None if name is None else checks.text(name, role) for role, name in given.items()}
     terms.check_names([name for name in named.values() if name is not None], "the names of columns")
-    chosen = _Chosen(named, options.columns(exclude, "exclude"), options.columns(include, "include"))
+    chosen = {"exclude": options.columns(exclude, "exclude"), "include": options.columns(include, "include")}
     lower = None if lower_is_better is None else options.columns_or_truth(lower_is_better, "lower_is_better")
-    parts = [_cells(one, chosen) for one in tables_of(table, separator)]
+    parts = [_cells(one, named, **chosen) for one in tables_of(table, separator)]
     if not sum(len(part.cells) for part in parts):
         where = f"the table of values{f', {table}' if isinstance(table, str | Path) else ''}"
         raise InvalidInputError("there are no values", where, "no rows", "a row or more", "check what wrote the table")
@@ -145,14 +142,6 @@ def from_values(
     return _directed(result, lower, {name for part in parts for name in part.tasks})
 
 
-class _Chosen(NamedTuple):
-    """What the caller says of columns."""
-
-    named: Mapping[str, str | None]
-    exclude: tuple[str, ...]
-    include: tuple[str, ...]
-
-
 class _Part(NamedTuple):
     """The values of one table."""
 
@@ -162,20 +151,19 @@ class _Part(NamedTuple):
     left_out: dict[str, str]  # columns, and why
 
 
-def _cells(table: Table, chosen: _Chosen) -> _Part:
+def _cells(table: Table, named: Mapping[str, str | None], exclude: tuple[str, ...], include: tuple[str, ...]) -> _Part:
     """Return the values of a table, and what was not taken for values."""
-    named = chosen.named
-    for name in (*chosen.exclude, *chosen.include):
+    for name in (*exclude, *include):
         if name not in table.columns:
             raise unknown_column(name, table.columns, table.name)
-    columns = [name for name in table.columns if name not in chosen.exclude]
+    columns = [name for name in table.columns if name not in exclude]
     of = {role: found for role, name in named.items() if (found := _column(columns, role, name, table)) is not None}
     if twice := [name for name, number in Counter(of.values()).items() if number > 1]:
         received = ", ".join(f"{role}={name!r}" for role, name in of.items() if name in twice)
         raise InvalidInputError("one column cannot be two things", table.name, received, "a column each")
     if terms.MODEL in of and terms.QUERY not in of and named[VALUE] is None and table.frame[of[terms.MODEL]].is_unique:
         of.pop(VALUE, None)  # next to task columns, a column "score" is one more task, or their mean
-    repeats = [name for name in columns if name.lower() in REPEATS and name not in (*of.values(), *chosen.include)]
+    repeats = [name for name in columns if name.lower() in REPEATS and name not in (*of.values(), *include)]
     free = [of[VALUE]] if VALUE in of else [name for name in columns if name not in (*of.values(), *repeats, "")]
     free = [name for name in free if not name.startswith(PANDAS_INDEX)]
     without = [role for role in ROLES if role not in of]
@@ -183,7 +171,7 @@ def _cells(table: Table, chosen: _Chosen) -> _Part:
     unknown = [role for role in without if role not in (heading, terms.MEASURE)]
     if unknown or not free or (heading is None and VALUE not in of):
         raise _unclear(unknown or [VALUE], columns, table, are_headed=heading is not None)
-    left_out = _no_tasks(table, free, chosen.include) if heading == terms.QUERY and len(table.frame) else {}
+    left_out = _no_tasks(table, free, include) if heading == terms.QUERY and len(table.frame) else {}
     free = [name for name in free if name not in left_out]
     known: dict[str, Any] = {role: table.names(of[role]) for role in ROLES if role in of}
     if terms.MEASURE in without and heading != terms.MEASURE:

@@ -25,7 +25,7 @@ from aucpr_dask.schema.terms import BOUND, BOUNDS, ESTIMATOR, METHOD, MODEL, QUE
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.view.rankings import with_interval_of
 from aucpr_dask.view.reprs import WIDTH, plain_text
-from aucpr_dask.view.tables import Column, Sheet
+from aucpr_dask.view.tables import Column, Sheet, markdown_rows
 
 _TEX = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"} | {"~": r"\textasciitilde{}", "^": r"\^{}", "\\": r"\textbackslash{}"}
@@ -61,13 +61,12 @@ class Letters:
         """Return the letter, the name and the means of each model, a cell from its mean, letters and interval."""
         rows = []
         for letter, model in self.names.items():
-            cells = []
-            for measure in self.means:
-                between = ""
-                if self.bounds is not None:
-                    between = " [{:.3f}, {:.3f}]".format(*self.bounds[measure].loc[model])
-                cells.append(cell(f"{self.means[measure][model]:.4f}", str(self.worse[measure][model]), between))
-            rows.append([str(letter), name(printable(str(model))), *cells])
+            row = [str(letter), name(printable(str(model)))]
+            for measure, worse in self.worse.loc[model].items():
+                ends = None if self.bounds is None else self.bounds[measure].loc[model]
+                between = "" if ends is None else " [{:.3f}, {:.3f}]".format(*ends)
+                row.append(cell(f"{self.means[measure][model]:.4f}", str(worse), between))
+            rows.append(row)
         return rows
 
     def to_latex(self, label: str = "tab:results") -> str:
@@ -78,24 +77,10 @@ class Letters:
 
         rows = self._rows(lambda mean, worse, between: f"${mean}{f'^{{{worse}}}' if worse else ''}${between}", escaped)
         heads = ["", "Model", *(escaped(printable(str(name))) for name in self.means)]
-        lines = [" & ".join(row) + r" \\" for row in [heads, *rows]]
-        return "\n".join(
-            [
-                r"\begin{table}",
-                r"\centering",
-                rf"\caption{{{escaped(self.caption)}}}",
-                rf"\label{{{label}}}",
-                rf"\begin{{tabular}}{{ll{'l' * self.means.shape[1]}}}",
-                r"\toprule",
-                lines[0],
-                r"\midrule",
-                *lines[1:],
-                r"\bottomrule",
-                r"\end{tabular}",
-                r"\end{table}",
-                "",
-            ]
-        )
+        head, *lines = (" & ".join(row) + r" \\" for row in [heads, *rows])
+        start = [r"\begin{table}", r"\centering", rf"\caption{{{escaped(self.caption)}}}", rf"\label{{{label}}}"]
+        start += [rf"\begin{{tabular}}{{ll{'l' * self.means.shape[1]}}}", r"\toprule", head, r"\midrule"]
+        return "\n".join([*start, *lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
     def to_markdown(self) -> str:
         """Return a Markdown table, with the caption below it."""
@@ -105,8 +90,7 @@ class Letters:
 
         rows = self._rows(lambda *cell: cell[0] + (f" <sup>{cell[1]}</sup>" if cell[1] else "") + cell[2], escaped)
         heads = ["", "model", *(escaped(printable(str(name))) for name in self.means)]
-        lines = [f"| {' | '.join(row)} |" for row in [heads, ["---"] * len(heads), *rows]]
-        return "\n".join([*lines, "", self.caption, ""])
+        return "\n".join([*markdown_rows([heads, ["---"] * len(heads), *rows]), "", self.caption, ""])
 
     def save(self, path: str | Path, *, label: str = "tab:results", overwrite: bool = False) -> Path:
         """Write the table to a file, ``.tex`` or ``.md``.
@@ -137,11 +121,9 @@ class Letters:
         """Return the table for a terminal or a notebook."""
         rows = self._rows(lambda mean, worse, between: f"{mean}{between} {worse}".rstrip(), str)
         heads = ["", "model", *map(str, self.means)]
-        cells = list(zip(*rows, strict=True))
-        return Sheet(
-            ("", ""),
-            [Column(head, list(column), name=head == "model") for head, column in zip(heads, cells, strict=True)],
-        )
+        cells = zip(*rows, strict=True)
+        columns = [Column(head, list(column), name=head == "model") for head, column in zip(heads, cells, strict=True)]
+        return Sheet(("", ""), columns)
 
     def __repr__(self) -> str:
         return plain_text(Group(*self.sheet().as_text(WIDTH), Text(""), Text(self.caption)))
@@ -231,9 +213,7 @@ def _bounds(data: xr.Dataset, names: Sequence[str], options: Mapping[str, Any]) 
 def _caption(data: xr.Dataset, one: xr.Dataset, n_models: int) -> str:
     facts: Mapping[Any, Any] = one.attrs
     dim = unit_dim(data)
-    what = "Estimates"
-    if dim is not None:
-        what = f"Means over {int(one['n_units'])} {unit_names(dim, data.attrs)[1]}"
+    what = "Estimates" if dim is None else f"Means over {int(one['n_units'])} {unit_names(dim, data.attrs)[1]}"
     rules = "".join(f", {rule}" for rule in reading_of(data.attrs))
     of = f"the {count(n_models * (n_models - 1) // 2, 'pair')} of each measure"
     adjusted = "" if facts["adjust"] in (None, "none") else f", {in_words(str(facts['adjust']))} adjusted for {of}"

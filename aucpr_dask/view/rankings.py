@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, cast
 
@@ -47,20 +47,18 @@ def rank_models(
     n_groups = sum(math.prod(node.sizes[dim] for dim in group_dims(node)) for _, node in terms.nodes_of(result))
     groups = islice(terms.nodes_of(groups_as_data_sets(result, most)), most_data_sets)
     nodes = {path: with_interval_of(node, estimator) for path, node in groups}
-    level, method = _level_and_method(nodes)
-
-    def mean(node: xr.Dataset) -> xr.Dataset:
-        if "by" in node.attrs and not {terms.CLASS, terms.QUERY} & set(node.dims):
-            return with_estimators(node).isel({terms.METHOD: 0}, missing_dims="ignore")  # there may be many
-        return (
-            mean_of_classes(node, level)
-            if terms.CLASS in node.dims
-            else cast("xr.Dataset", aggregate(node, level=level))
-        )
-
+    intervals = [node for node in nodes.values() if "interval" in node and node[terms.METHOD].size]
+    level = float(intervals[0]["level"]) if intervals else 0.95
+    method = str(np.ravel(intervals[0][terms.METHOD].values)[0]) if intervals else None
     rankings = []
     for path, node in nodes.items():
-        has_queries, is_by, means = terms.QUERY in node.dims, "by" in node.attrs, mean(node)
+        has_queries, is_by = terms.QUERY in node.dims, "by" in node.attrs
+        if terms.CLASS in node.dims:
+            means = mean_of_classes(node, level)
+        elif is_by and not has_queries:  # there may be many
+            means = with_estimators(node).isel({terms.METHOD: 0}, missing_dims="ignore")
+        else:
+            means = cast("xr.Dataset", aggregate(node, level=level))
         of_interval = "t" if has_queries else means.attrs.get("method", method)
         facts = {"reading": reading_of(node.attrs), "by": node.attrs.get("by"), "n_groups": n_groups if is_by else None}
         rankings.append(_rank(path, means, estimator, of_interval, has_queries) | facts)
@@ -103,21 +101,12 @@ def level_of(node: xr.Dataset) -> float:
     return float(node.coords.get("level", node.attrs.get("level", 0.95)))
 
 
-def _level_and_method(nodes: Mapping[str, xr.Dataset]) -> tuple[float, str | None]:
-    """Return the level and the first method of the intervals of a result."""
-    for dataset in nodes.values():
-        if "interval" in dataset and dataset[terms.METHOD].size:
-            return float(dataset["level"]), str(np.atleast_1d(dataset[terms.METHOD].values)[0])
-    return 0.95, None
-
-
 def method_with_bounds(interval: xr.DataArray) -> str | None:
     """Return the first method that has some interval for every estimator, if any."""
     known = interval.notnull().any([dim for dim in interval.dims if dim not in (terms.METHOD, terms.ESTIMATOR)])
     known = known.all([dim for dim in known.dims if dim != terms.METHOD])
-    return next(
-        (str(name) for name, is_known in zip(known[terms.METHOD].values, known.values, strict=True) if is_known), None
-    )
+    names = known[terms.METHOD].values[known.values]
+    return str(names[0]) if names.size else None
 
 
 def with_interval_of(node: xr.Dataset, estimator: str | None) -> xr.Dataset:
@@ -221,16 +210,12 @@ def ranking_sheet(rankings: Sequence[Document], top: int | None = None) -> Sheet
         sizes = sorted({len(ranking["models"]) for ranking in rankings})
         of = " to ".join(f"{size:,}" for size in dict.fromkeys((sizes[0], sizes[-1])))
         by = first.get("by")
-        title = (
-            f"{count(len(rankings), 'group' if by else 'data set')}, best {top or ''} of {of} models",
-            about(first),
-        )
+        title = (f"{count(len(rankings), 'group' if by else 'data set')}, best {top or ''} of {of} models", title[1])
         names = [one["data_set"] if i == 0 else "" for one in rankings for i in range(len(one["models"][:top]))]
         columns.insert(0, Column(by or "data set", names, name=True))
     if len({n for ranking in rankings for n in ranking["models"]["n_queries"]}) > 1:
-        columns.append(
-            Column(terms.plural(first["unit"] or terms.QUERY), [f"{n:,}" for n in shown["n_queries"]], right=True)
-        )
+        units = terms.plural(first["unit"] or terms.QUERY)
+        columns.append(Column(units, [f"{n:,}" for n in shown["n_queries"]], right=True))
     columns.append(Column(noun(_attrs_of(first)), list(map(number, shown["estimate"])), right=True))
     bars = list(zip(shown["lower"], shown["estimate"], shown["upper"], strict=True))
     if first["interval"] is not None:
@@ -249,13 +234,6 @@ def _scale_of(bars: Sequence[tuple[float, float, float]]) -> tuple[float, float]
     return (low, high) if high > low else (low, low + 0.05)
 
 
-def ranking_view(
-    rankings: Sequence[Document], width: int, *, top: int | None = None, ascii_only: bool = False
-) -> Group:
-    """Show the best `top` models of each data set in one table, their intervals as numbers and as bars on one scale."""
-    return Group(*ranking_sheet(rankings, top).as_text(width, has_bars=True, ascii_only=ascii_only))
-
-
 def rankings_view(
     rankings: Sequence[Document],
     width: int,
@@ -264,17 +242,15 @@ def rankings_view(
     ascii_only: bool = False,
     n_data_sets: int | None = None,
 ) -> Group:
-    """Show the best models of the first data sets, a table for each kind, and count the other data sets.
-
-    There are `n_data_sets`, or one for each ranking.
-    """
+    """Show the best models of the first data sets, a table for each kind, and count the others of `n_data_sets`."""
     kinds: dict[str, list[Document]] = {}
     for ranking in rankings[:MOST_DATA_SETS]:
         kinds.setdefault(about(ranking), []).append(ranking)
     top = top or (TOP_OF_ONE if len(rankings) == 1 else TOP_OF_MANY)
     parts: list[RenderableType] = []
     for alike in kinds.values():
-        parts += [*([Text("")] if parts else []), ranking_view(alike, width, top=top, ascii_only=ascii_only)]
+        shown = ranking_sheet(alike, top).as_text(width, has_bars=True, ascii_only=ascii_only)
+        parts += [*([Text("")] if parts else []), *shown]
     return Group(*parts, *_more_parts(rankings, n_data_sets))
 
 

@@ -31,9 +31,8 @@ def summarize_scores(scores: terms.Scores, url: str, *, positive_from: int | Non
     lowest = 1 if positive_from is None else positive_from
     nodes = dict(terms.nodes_of(scores))
     evaluated = evaluate(scores, intervals=(), missing="drop", positive_from=lowest)
-    counts = {
-        path: dataset[["n_positive", "n_negative", "n_missing", "flags"]] for path, dataset in terms.nodes_of(evaluated)
-    }
+    names = ["n_positive", "n_negative", "n_missing", "flags"]
+    counts = {path: dataset[names] for path, dataset in terms.nodes_of(evaluated)}
     labels = (dataset["label"] for dataset in nodes.values() if "label" in dataset)
     grades = [label.max() for label in labels if label.size]
     if any(dataset["score"].chunks is not None for dataset in nodes.values()):
@@ -44,12 +43,8 @@ def summarize_scores(scores: terms.Scores, url: str, *, positive_from: int | Non
         _size(path, counts[path], *_positives(dataset, counts[path], lowest), dataset.sizes[terms.ITEM])
         for path, dataset in nodes.items()
     ]
-    return {
-        "url": url,
-        "n_rankings": sum(dataset["flags"].size for dataset in counts.values()),
-        "data_sets": pd.DataFrame(sizes, dtype=object),
+    return _summary(url, counts, sizes) | {
         "missing": _missing(nodes, counts),
-        "flags": summarize_flags(counts.items()),
         "grades_up_to": max((int(grade) for grade in grades), default=1),
         "positive_from": lowest,
         "kind": "scores",
@@ -59,19 +54,18 @@ def summarize_scores(scores: terms.Scores, url: str, *, positive_from: int | Non
 def summarize_result(result: terms.Scores, url: str) -> Document:
     """Gather sizes, options, flags and rankings of a result."""
     nodes = {path: _with_counts(node) if are_values(node) else node for path, node in terms.nodes_of(result)}
-    sizes = [
-        _size(path, dataset, dataset["n_positive"].max(terms.MODEL), dataset["n_negative"].max(terms.MODEL), None)
-        for path, dataset in nodes.items()
-    ]
-    return {
-        "url": url,
-        "n_rankings": sum(dataset["flags"].size for dataset in nodes.values()),
-        "data_sets": pd.DataFrame(sizes, dtype=object),
-        "attrs": _common_attrs(result, nodes),
-        "flags": summarize_flags(nodes.items()),
-        "rankings": rank_models(result),
-        "kind": "result",
-    }
+    sizes = [_size(path, dataset, *_most_positives(dataset), None) for path, dataset in nodes.items()]
+    first, *others = (dataset.attrs for dataset in nodes.values())
+    shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
+    attrs = {str(name): value for name, value in (dict(result.attrs) | shared).items()}
+    return _summary(url, nodes, sizes) | {"attrs": attrs, "rankings": rank_models(result), "kind": "result"}
+
+
+def _summary(url: str, counts: dict[str, xr.Dataset], sizes: list[Document]) -> Document:
+    """Return what the summaries of scores and of results both have."""
+    n_rankings = sum(dataset["flags"].size for dataset in counts.values())
+    tables = {"data_sets": pd.DataFrame(sizes, dtype=object), "flags": summarize_flags(counts.items())}
+    return {"url": url, "n_rankings": n_rankings} | tables
 
 
 def summarize_answers(answers: terms.Scores) -> list[Document]:
@@ -100,9 +94,13 @@ def _positives(dataset: xr.Dataset, counts: xr.Dataset, positive_from: int) -> t
     """Return positives and negatives of each query or class: from shared labels, else from the fullest ranking."""
     label = dataset.get("label")
     if label is None or terms.MODEL in label.dims or "weight" in dataset or "n_positive" in dataset:
-        return counts["n_positive"].max(terms.MODEL), counts["n_negative"].max(terms.MODEL)
+        return _most_positives(counts)
     positive = label >= positive_from
     return positive.sum(terms.ITEM), (~positive & (label >= terms.UNJUDGED)).sum(terms.ITEM)
+
+
+def _most_positives(counts: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
+    return counts["n_positive"].max(terms.MODEL), counts["n_negative"].max(terms.MODEL)
 
 
 def _size(
@@ -143,13 +141,6 @@ def _missing(nodes: dict[str, xr.Dataset], counts: dict[str, xr.Dataset]) -> pd.
         ]
     found.sort(key=lambda one: (-(one["share"] or 0.0), -one["n_missing"]))
     return pd.DataFrame(found, dtype=object)
-
-
-def _common_attrs(result: terms.Scores, nodes: dict[str, xr.Dataset]) -> dict[str, Any]:
-    """Return the attributes of a result and those that all its data sets share."""
-    first, *others = (dataset.attrs for dataset in nodes.values())
-    shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
-    return {str(name): value for name, value in (dict(result.attrs) | shared).items()}
 
 
 # Flags

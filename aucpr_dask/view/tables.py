@@ -7,7 +7,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby, takewhile
@@ -174,6 +174,11 @@ def _svg_bar(bar: Bar, scale: tuple[float, float]) -> str:
         f'<line x1="{left}" x2="{right}" y1="{middle}" y2="{middle}" stroke="currentColor" stroke-width="2"/>'
         f'<circle cx="{at}" cy="{middle}" r="4" fill="currentColor"/></svg>'
     )
+
+
+def markdown_rows(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return rows of cells as a table in Markdown; the second row are its rulers."""
+    return [f"| {' | '.join(row)} |" for row in rows]
 
 
 # What cells and lines say

@@ -197,22 +197,16 @@ def audit(
 
 def _values_of(data: Any, of_table: dict[str, Any], unit_name: str | None, exclude: tuple[str, ...]) -> Any:
     """Return a table as values of tasks, without what is no task."""
-    kind = next((kind for kind in (xr.DataTree, xr.Dataset) if isinstance(data, kind)), None)
-    if kind is not None:
-        given = {
-            name for name, value in of_table.items() if not (value is None or (isinstance(value, tuple) and not value))
-        }
-        if kind is xr.DataTree:
-            given |= {name for name, value in {"unit_name": unit_name, "exclude": exclude}.items() if value}
-        for name in sorted(given):
+    if isinstance(data, xr.DataTree | xr.Dataset):
+        is_tree = isinstance(data, xr.DataTree)
+        for_tables = of_table | ({"unit_name": unit_name, "exclude": exclude} if is_tree else {})
+        for name in sorted(name for name, value in for_tables.items() if value is not None and value != ()):
             what, where = f"{name} is an option for tables", f"option {name!r}"
-            raise InvalidInputError(what, where, f"a {kind.__name__}", "a table", "leave it out")
-    if kind is xr.DataTree:
-        return data
-    if kind is xr.Dataset:
-        return _without(
-            data if unit_name is None else data.assign_attrs({UNIT: checks.text(unit_name, "unit_name")}), exclude
-        )
+            raise InvalidInputError(what, where, f"a {type(data).__name__}", "a table", "leave it out")
+        if is_tree:
+            return data
+        unit = {} if unit_name is None else {UNIT: checks.text(unit_name, "unit_name")}
+        return _without(data.assign_attrs(unit), exclude)
     (first, *_) = tables = tables_of(data, None)
     if of_table["model"] is None and first.has_unnamed_names:
         of_table |= {"model": first.columns[0]}
@@ -221,10 +215,8 @@ def _values_of(data: Any, of_table: dict[str, Any], unit_name: str | None, exclu
     include = checks.names_of(of_table["include"], "include")
     rows = {str(name): is_no_value(str(name)) for name in table[QUERY].values if str(name) not in (*include, *exclude)}
     rows = {name: why for name, why in rows.items() if why in (MEAN, RANK)}
-    left_out = [
-        *table.attrs.get("columns_left_out", []),
-        *(f"{name} ({why}, by its name)" for name, why in rows.items()),
-    ]
+    left_out = [f"{name} ({why}, by its name)" for name, why in rows.items()]
+    left_out = [*table.attrs.get("columns_left_out", []), *left_out]
     table = _without(table, [*rows, *(name for name in exclude if name not in columns)])
     return table.assign_attrs(columns_left_out=left_out) if left_out else table
 
@@ -251,9 +243,8 @@ def models_sheet(findings: xr.Dataset, top: int | None = None) -> Sheet:
     of = {str(name): one.transpose(MODEL, ...).values for name, one in shown.data_vars.items() if MODEL in one.dims}
     alpha = 1 - findings.attrs["level"]
     p_values = ["" if np.isnan(p) else f"{p:.4f}{' *' if p <= alpha else ''}" for p in of["p_adjusted_from_next"]]
-    needed = [
-        "" if np.isnan(n) else audit_words.rounded(n) if n < MOST_NEEDED else "many" for n in of["units_to_separate"]
-    ]
+    known = [audit_words.rounded(n) if n < MOST_NEEDED else "many" for n in of["units_to_separate"]]
+    needed = ["" if np.isnan(n) else text for n, text in zip(of["units_to_separate"], known, strict=True)]
     one, _ = designs.unit_names(QUERY, findings.attrs)
     columns = [
         Column("", [f"{rank:g}" for rank in of["rank"]], right=True),

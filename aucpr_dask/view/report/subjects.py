@@ -36,7 +36,6 @@ NO_REPLICATES = (
     "Models cannot be compared here: there are no queries, and the result keeps no replicates of its items. Give the "
     "scores to the report (scores=, --scores), or evaluate with keep_replicates=True (--keep-replicates)."
 )
-NO_OTHER_UNIT = "Models cannot be compared here: there is only one {}."
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +64,8 @@ class Subject:
         node = self.by_influence(estimator) if self.dim is None else None
         if node is None:
             return self.of_result(models, estimator=estimator, **options)
-        rows = labels_of(node["estimate"], terms.MODEL).get_indexer(
-            labels_of(self.node["estimate"], terms.MODEL)[models]
-        )
+        labels = labels_of(self.node["estimate"], terms.MODEL)[models]
+        rows = labels_of(node["estimate"], terms.MODEL).get_indexer(labels)
         if (rows < 0).any():
             raise InvalidInputError("only the best models are compared by their scores")
         return _by_scores(node.isel({terms.MODEL: rows, OTHER_MODEL: rows}), self.level, estimator=estimator, **options)
@@ -100,12 +98,10 @@ class Subject:
         if np.isnan(estimate).all():
             return None
         best = int(np.nanargmax(designs.direction(self.node.attrs, self.estimators[0]) * estimate))
-        ends = (
-            means["interval"].transpose(terms.MODEL, terms.BOUND).values[best]
-            if "interval" in means
-            else (np.nan, np.nan)
-        )
-        return self.models[best], estimate[best], tuple(ends) if np.isfinite(ends[0]) else None
+        if "interval" not in means or means["interval"].isel({terms.MODEL: best}).isnull().any():
+            return self.models[best], estimate[best], None
+        ends = means["interval"].transpose(terms.MODEL, terms.BOUND).values[best]
+        return self.models[best], estimate[best], tuple(ends)
 
     def table(self, name: str) -> np.ndarray[Any, Any]:
         """Return a variable of the rankings as (model, unit)."""
@@ -259,9 +255,10 @@ def comparisons(
         return [], f"Models cannot be compared here: {str(error).splitlines()[0]}."
     if found:
         return found, None
-    return [], NO_REPLICATES if subject.dim is None else NO_OTHER_UNIT.format(
-        designs.unit_names(subject.dim, subject.node.attrs)[0]
-    )
+    if subject.dim is None:
+        return [], NO_REPLICATES
+    unit, _ = designs.unit_names(subject.dim, subject.node.attrs)
+    return [], f"Models cannot be compared here: there is only one {unit}."
 
 
 def _by_units(subject: Subject, estimates: Estimates, estimator: str, payload: Payload, seed: int) -> dict[str, Any]:
@@ -290,7 +287,7 @@ def _by_items(subject: Subject, estimates: Estimates, estimator: str, payload: P
     replicates = samples.read_replicates(subject.node[[REPLICATE]], kept, estimator)
     if not np.isfinite(replicates).all():
         raise InvalidInputError("some resamples have no estimate")
-    record = _record(subject, kept, design, n_resamples, False)
+    record = _record(subject, kept, design, n_resamples)
     return record | {
         "design": record["design"] + designs.why_bootstrap(estimator, has_scores=subject.scores is not None),
         "n_without": n_models - len(places),
@@ -308,23 +305,16 @@ def _by_influence(subject: Subject, node: xr.Dataset, estimates: Estimates, payl
     kept = replace(estimates, models=labels_of(compared["estimate"], terms.MODEL))
     n_models = len(estimates.models)
     is_whole = len(kept.models) == n_models <= MOST_ADJUSTED
-    columns = {"errors": "standard_error", "p_values": "p_value", "adjusted": "p_adjusted"}
-    return (
-        _record(subject, kept, design, 0, False)
-        | {
-            "design": compared.attrs["design"],
-            "n_without": n_models - len(kept.models),
-            "estimate": payload.add(compared["estimate"].values),
-            "lower": payload.add(compared["interval"].sel({terms.BOUND: terms.BOUNDS[0]}).values),
-            "possible": True,
-            "seed": compared.attrs["seed"],
-        }
-        | {
-            name: payload.add(compared[column].values)
-            for name, column in columns.items()
-            if is_whole or name != "adjusted"
-        }
-    )
+    record = _record(subject, kept, design, 0) | {
+        "design": compared.attrs["design"],
+        "n_without": n_models - len(kept.models),
+        "estimate": payload.add(compared["estimate"].values),
+        "lower": payload.add(compared["interval"].sel({terms.BOUND: terms.BOUNDS[0]}).values),
+        "possible": True,
+        "seed": compared.attrs["seed"],
+    }
+    columns = {"errors": "standard_error", "p_values": "p_value"} | ({"adjusted": "p_adjusted"} if is_whole else {})
+    return record | {name: payload.add(compared[column].values) for name, column in columns.items()}
 
 
 def _places(subject: Subject, estimates: Estimates) -> NDArray[np.intp]:
@@ -332,23 +322,17 @@ def _places(subject: Subject, estimates: Estimates) -> NDArray[np.intp]:
 
 
 def _record(
-    subject: Subject, estimates: Estimates, design: designs.Sampling, n_resamples: int, complete: bool
+    subject: Subject, estimates: Estimates, design: designs.Sampling, n_resamples: int, complete: bool = False
 ) -> dict[str, Any]:
     """Return what every comparison needs."""
     n_models, attrs = len(estimates.models), dict(subject.node.attrs)
+    condition = designs.CONDITIONS[design.sample, design.method]
+    sizes = n_models, len(estimates.units), n_resamples
     return {
         "sample": design.sample,
         "method": design.method,
         "kind": designs.INTERVAL_KINDS[design.method],
-        "design": designs.describe(
-            design,
-            n_models,
-            len(estimates.units),
-            n_resamples,
-            attrs,
-            complete=complete,
-            condition=designs.CONDITIONS[design.sample, design.method],
-        ),
+        "design": designs.describe(design, *sizes, attrs, complete=complete, condition=condition),
         "models": _places(subject, estimates).tolist(),
         "n_resamples": n_resamples,
         "complete": complete,
@@ -405,10 +389,9 @@ def curves_of(subject: Subject, payload: Payload, top: int) -> dict[str, Any] | 
 
 def _prevalence(subject: Subject, attrs: dict[Any, Any]) -> list[float]:
     """Return the precision of a random ranking of each unit."""
-    if attrs.get("prevalence") is not None:
-        return [float(attrs["prevalence"])] * max(1, len(subject.units))
-    if "prevalence" not in subject.node:
-        return [float("nan")] * max(1, len(subject.units))
+    given = attrs.get("prevalence")
+    if given is not None or "prevalence" not in subject.node:
+        return [np.nan if given is None else float(given)] * max(1, len(subject.units))
     table = subject.table("prevalence").astype(float)
     return [float(np.median(known)) if (known := column[~np.isnan(column)]).size else np.nan for column in table.T]
 

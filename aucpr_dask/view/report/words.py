@@ -183,10 +183,8 @@ def about(subject: Subject) -> list[str]:
     """Describe the estimates, the intervals and the sample of a section."""
     singles = "" if subject.method is None else f"{percent(subject.level)} {_spaced(subject.method)}"
     if subject.dim is None:
-        said = ["Each model has one ranking."]
-        said.append(
-            f"Intervals are {singles}: what to expect of other items." if singles else "There are no intervals."
-        )
+        intervals = f"Intervals are {singles}: what to expect of other items." if singles else "There are no intervals."
+        said = ["Each model has one ranking.", intervals]
     else:
         singular, several = unit_names(subject.dim, subject.node.attrs)
         said = [
@@ -203,11 +201,9 @@ def resampling(attrs: Mapping[str, Any]) -> list[str]:
     """Describe the resampling behind the intervals of single rankings."""
     said = []
     if "resampled" in attrs:
-        seed = f", seed {attrs['seed']}" if "seed" in attrs else ""
-        said.append(
-            f"Resampled: {printable(str(attrs['resampled']))}, {attrs['n_resamples']:,} times{seed}; all models of a "
-            "data set share the resamples."
-        )
+        times = f"{attrs['n_resamples']:,} times" + (f", seed {attrs['seed']}" if "seed" in attrs else "")
+        of = "all models of a data set share the resamples"
+        said.append(f"Resampled: {printable(str(attrs['resampled']))}, {times}; {of}.")
     if "n_folds" in attrs:
         said.append(f"Folds: {attrs['n_folds']}, {printable(str(attrs.get('folds', '')))}.")
     return said
@@ -269,9 +265,8 @@ def _of_units(subject: Subject) -> list[str]:
     said = []
     if n_known < n_units:
         without = [name for name, is_known in zip(subject.units, known, strict=True) if not is_known]
-        said.append(
-            f"{n_units - n_known} of {n_units} {several} have no estimate and count in no mean: {few(without)}."
-        )
+        lack = f"{n_units - n_known} of {n_units} {several} have no estimate and count in no mean"
+        said.append(f"{lack}: {few(without)}.")
     if n_known < FEW_UNITS:
         said.append(
             f"Few {several}: {n_known}. Student's t assumes normally distributed means, which is doubtful for so "
@@ -284,13 +279,12 @@ def _of_flags(subject: Subject) -> list[str]:
     if "flags" not in subject.node:
         return []
     flags = subject.node["flags"].values
-    said = []
-    for flag in FLAGS:
-        count = int(np.count_nonzero(flags & flag.bit))
-        if count and flag.name != "few_positives":  # said above
-            name = _spaced(flag.name).capitalize()
-            said.append(f"{name}, {count:,} of {flags.size:,} rankings: {flag.description}")
-    return said
+    counts = {flag: np.count_nonzero(flags & flag.bit) for flag in FLAGS if flag.name != "few_positives"}  # said above
+    return [
+        f"{_spaced(flag.name).capitalize()}, {count:,} of {flags.size:,} rankings: {flag.description}"
+        for flag, count in counts.items()
+        if count
+    ]
 
 
 def provenance(result_attrs: Mapping[Any, Any], subjects: Iterable[Subject]) -> list[tuple[str, str]]:

@@ -202,10 +202,7 @@ def _estimator(
         counts = means[COUNTS[subject.dim]].transpose(terms.MODEL).values
         if np.unique(counts).size > 1:
             mean["count"] = payload.add(counts, np.int32)
-        node = subject.node.isel({terms.ESTIMATOR: i})
-        node = (
-            node.isel({terms.METHOD: 0}) if subject.method is not None else node.drop_vars("interval", errors="ignore")
-        )
+        node = subject.node.isel({terms.ESTIMATOR: i}).isel({terms.METHOD: 0}, missing_dims="ignore")
         # Single precision is enough for the bounds of single rankings, which are most of a page.
         single = _numbers(node, (terms.MODEL, subject.dim), payload, np.float32)
         single["others"] = _others(subject, i, payload, np.float32)
@@ -233,16 +230,13 @@ def _numbers(node: xr.Dataset, dims: tuple[str, ...], payload: pages.Payload, dt
 
 def _others(subject: Subject, i: int, payload: pages.Payload, dtype: Any) -> list[dict[str, Any]]:
     """Return the bounds of the other intervals that an estimator has."""
-    dims = (terms.MODEL, terms.BOUND) if subject.dim is None else (terms.MODEL, subject.dim, terms.BOUND)
-    bounds = {
-        name: values.isel({terms.ESTIMATOR: i}).transpose(*dims).values for name, values in subject.others.items()
-    }
-    return [
-        {"name": printable(terms.in_words(name)), "header": words.interval_name(subject, name)}
-        | _bounds(values, payload, dtype)
-        for name, values in bounds.items()
-        if np.isfinite(values).any()
-    ]
+    found = []
+    for name, interval in subject.others.items():
+        bounds = interval.isel({terms.ESTIMATOR: i}).transpose(terms.MODEL, ..., terms.BOUND).values
+        if np.isfinite(bounds).any():
+            one = {"name": printable(terms.in_words(name)), "header": words.interval_name(subject, name)}
+            found.append(one | _bounds(bounds, payload, dtype))
+    return found
 
 
 def _bounds(values: np.ndarray[Any, Any], payload: pages.Payload, dtype: Any) -> dict[str, Any]:
@@ -296,7 +290,7 @@ def _rank_picture(subject: Subject, ranks: xr.Dataset) -> dict[str, Any]:
 
 def _best(subject: Subject) -> dict[str, str]:
     if subject.leader is None:
-        return {"model": UNKNOWN, "estimate": UNKNOWN, "interval": UNKNOWN}
+        return dict.fromkeys(("model", "estimate", "interval"), UNKNOWN)
     name, estimate, ends = subject.leader
     interval = UNKNOWN if ends is None else f"{ends[0]:.4f} to {ends[1]:.4f}"
     return {"model": name, "estimate": f"{estimate:.4f}", "interval": interval}
@@ -328,11 +322,9 @@ def _units(subject: Subject) -> list[dict[str, str]]:
 
 
 def _range(values: np.ndarray[Any, Any], form: str) -> str:
-    known = values[np.isfinite(values)] if values.size else values
-    if not known.size:
-        return UNKNOWN
-    low, high = format(float(known.min()), form), format(float(known.max()), form)
-    return low if low == high else f"{low} to {high}"
+    known = values[np.isfinite(values)]
+    ends = [format(float(end), form) for end in (known.min(), known.max())] if known.size else [UNKNOWN]
+    return " to ".join(dict.fromkeys(ends))
 
 
 def _lead(subjects: list[Subject], part: str) -> str:
