@@ -220,10 +220,10 @@ def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
         family_size = first.size
     other = covarying.OTHER_MODEL if columns is None else BASELINE
     comparison = xr.Dataset(
-        {name: ((terms.MODEL, other, *grids.QUANTITIES[name].dims), array) for name, array in arrays.items()},
+        {name: ((terms.MODEL, other, *grids.QUANTITIES[name].dims), array) for name, array in arrays.items()}
+        | {"estimate": (terms.MODEL, sample.shown)},
         coords={terms.MODEL: sample.labels, other: sample.labels if columns is None else sample.labels[columns]},
     )
-    comparison["estimate"] = (terms.MODEL, sample.shown)
     comparison = paired_samples.annotate(comparison, sample, family_size=family_size)
     if has_margin:
         flags = {"flag_values": list(range(len(grids.DECISIONS))), "flag_meanings": " ".join(grids.DECISIONS)}

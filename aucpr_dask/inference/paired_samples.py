@@ -376,14 +376,11 @@ def _warn_of_few_positives(sample: PairedSample) -> None:
 def annotate(dataset: xr.Dataset, sample: PairedSample, **more: Any) -> xr.Dataset:
     """Add coordinates, counts, descriptions, and attributes that record how the numbers were computed."""
     node, question, sampling, estimates = sample.node, sample.question, sample.sampling, sample.estimates
-    if BOUND in dataset.dims:
-        dataset = dataset.assign_coords(level=question.level)
-    for dim in grids.COORDINATES.keys() & set(dataset.dims):
-        dataset = dataset.assign_coords({dim: np.array(grids.COORDINATES[dim], dtype=object)})
-    if sampling.dim is not None:
-        dataset["n_units"] = ((), np.int64(len(estimates.units)))
-    if sample.n_machine:
-        dataset["n_machine_units"] = ((), np.int64(sample.n_machine))
+    counts = {} if sampling.dim is None else {"n_units": len(estimates.units)}
+    counts |= {"n_machine_units": sample.n_machine} if sample.n_machine else {}
+    dataset = dataset.assign({name: ((), np.int64(count)) for name, count in counts.items()})
+    coords: dict[str, Any] = {"level": question.level} if BOUND in dataset.dims else {}
+    coords |= {dim: np.array(values) for dim, values in grids.COORDINATES.items() if dim in dataset.dims}
     if estimates.direction < 0 and "difference" in dataset:
         dataset["difference"].attrs["direction"] = "less is better"
     for name, variable in dataset.data_vars.items():
@@ -405,4 +402,4 @@ def annotate(dataset: xr.Dataset, sample: PairedSample, **more: Any) -> xr.Datas
         "left_out": list(estimates.left_out) or None,
         "models_left_out": list(estimates.models_left_out) or None,
     }
-    return with_plain_names(dataset).assign_attrs({"design": sample.design()} | provenance(node, facts, more))
+    return with_plain_names(dataset, coords).assign_attrs({"design": sample.design()} | provenance(node, facts, more))

@@ -312,10 +312,10 @@ Stored: TypeAlias = "xr.Dataset | xr.DataTree | Nodes"
 SomeScores = TypeVar("SomeScores", bound="xr.Dataset | xr.DataTree | Nodes")
 
 
-def with_plain_names(dataset: xr.Dataset) -> xr.Dataset:
-    """Return a result whose names all methods of xarray take."""
+def with_plain_names(dataset: xr.Dataset, more: Mapping[str, Any] | None = None) -> xr.Dataset:
+    """Return a result whose names all methods of xarray take, with more coordinates."""
     # With NumPy's strings of variable length, `idxmax` and `to_netcdf` fail; with objects along dimensions, plots do.
-    names = {}
+    names: dict[Any, Any] = {}
     for name, variable in dataset.coords.items():
         if ITEM in variable.dims:
             continue  # no result has items, and those of scores may be many
@@ -323,6 +323,7 @@ def with_plain_names(dataset: xr.Dataset) -> xr.Dataset:
             values = variable.values.astype(object)
             check_names(values.ravel(), f"coordinate {name!r}")
             names[name] = variable.dims, _of_fixed_width(values) if name in dataset.dims else values, variable.attrs
+    names |= more or {}
     return dataset.assign_coords(names) if names else dataset
 
 
