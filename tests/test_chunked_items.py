@@ -135,12 +135,7 @@ def test_grades(case: Any, data: Any) -> None:
 
 
 @pytest.mark.parametrize(("share", "kind"), [(0.01, np.float32), (0.3, np.float64), (1.0, np.float32)])
-@pytest.mark.parametrize("few_scores", [0, 16384])
-def test_long_rankings(share: float, kind: type, few_scores: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways to count negatives: against few scores of positives, and against many."""
-    from aucpr_dask.kernels import tallies as chunked_rows
-
-    monkeypatch.setattr(chunked_rows, "FEW_SCORES", few_scores)
+def test_long_rankings(share: float, kind: type) -> None:
     random = np.random.default_rng(1)
     label = (random.random(20_000) < share).astype(np.int8)
     score = (random.standard_normal((2, label.size)) + label).astype(kind)

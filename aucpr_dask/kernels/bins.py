@@ -1,8 +1,8 @@
 """Items counted in bins of scores, in any order and in parts that add up; bounds of the area from the counts.
 
 Scores are counted as *keys*: whole numbers that ascend as the scores do. A bin of `AdaptiveBins` holds the keys that
-are equal but for their lowest bits, `level` of them. A row of its hash table describes one bin in use: its lowest and
-highest key, and how many negatives and positives it holds. The lowest key of an empty row is 0, which is no score's.
+are equal but for their lowest bits, `level` of them: a row of its lowest and highest key, and how many negatives and
+positives it holds.
 """
 
 from __future__ import annotations
@@ -10,24 +10,21 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from aucpr_dask.kernels.compiling import helper, kernel
+from aucpr_dask.kernels.first_calls import compensated_sum
 from aucpr_dask.kernels.options import Array, Indices
-from aucpr_dask.kernels.signatures import F4, F8, I8, U1, U4, U8, row_of, rows_of
-from aucpr_dask.kernels.sorting import ascending_bits, sign_and_all_bits
-from aucpr_dask.kernels.tie_groups import two_sum
 
 Tallies = tuple[Indices, Indices, NDArray[np.bool_]]
+Rows = NDArray[np.uint64]  # (bins, 4)
 
-ROW_BYTES = 32  # of the table of `AdaptiveBins`
+ROW_BYTES = 32  # of a bin of `AdaptiveBins`
+SHARE_IN_USE = 5, 8  # of their memory, which bins may take; the rest is for those that are not joined to them yet
 FEW_ROWS = 1 << 12
-GROWTH = 4
 BLOCK = 1 << 14  # items, counted while they are in the cache
-LEAST_MEMORY = 1 << 20  # for which the level stays so low that no bin holds both -inf and the key 0 of an empty row
-MOST_MEMORY = 1 << 36  # so that 32 bits number all rows
+LEAST_MEMORY, MOST_MEMORY = 1 << 20, 1 << 36
 
+SIGN = np.uint64(1 << 63)
 LARGEST = 2**63 - 1  # the bits of a float64 without its sign
 MANTISSA_BITS = 52
 BINADES = 64  # of magnitudes, from 2**-40 to 2**24
@@ -38,107 +35,82 @@ SMALLEST_MAGNITUDE, LARGEST_MAGNITUDE = (int(np.float64(2.0**power).view(np.int6
 # than 40 roundings of 2**-53 each.
 ROUNDING = 2.0**-46
 
-COLUMNS = np.uint64(4)  # of a row
-HIGH, OF_CLASS = np.uint64(1), np.uint64(2)  # places in a row; the lowest key comes first, the positives come last
-GOLDEN_RATIO = np.uint64(0x9E3779B97F4A7C15)  # times 2**64: multiples of it are spread evenly
-HALF = np.uint64(32)
-ONE = np.uint64(1)
-
-TABLE = types.uint64[::1]
-STATE = types.UniTuple(I8, 2)
-
 
 class AdaptiveBins:
     """The bins of the lowest level of which the memory, in bytes, holds all that are in use."""
 
-    def __init__(self, memory: int) -> None:
-        self.most_rows = memory // ROW_BYTES
-        self.level = 0
-        self._clear(min(FEW_ROWS, self.most_rows))
+    def __init__(self, memory: int, level: int = 0, bins: Rows | None = None) -> None:
+        self._most_rows = memory // ROW_BYTES
+        self._most_bins = self._most_rows * SHARE_IN_USE[0] // SHARE_IN_USE[1]
+        self.level, self._bins = level, np.empty((0, 4), np.uint64) if bins is None else bins
+        self._added: list[Rows] = []  # that are not joined to the others yet,
+        self._n_added = 0  # and how many rows they have
 
     def count(self, score: NDArray[Any], is_positive: NDArray[np.bool_]) -> None:
         """Count items, whose scores float64 holds."""
         for start in range(0, score.size, BLOCK):
             block = slice(start, start + BLOCK)
-            values = np.ascontiguousarray(score[block], np.float64)
-            keys = np.empty(values.size, np.uint64)
-            write_keys(values, values.view(np.uint64), keys)
-            self._add(count_items, keys, np.ascontiguousarray(is_positive[block]).view(np.uint8))
+            keys = keys_of(score[block])
+            for column, of_class in ((2, ~is_positive[block]), (3, is_positive[block])):
+                values, times = np.unique(keys[of_class], return_counts=True)
+                rows = np.zeros((values.size, 4), np.uint64)
+                rows[:, :2], rows[:, column] = values[:, np.newaxis], times
+                self._append([joined(rows, self.level)])
 
     def add(self, other: Self) -> None:
         """Add the counts of other items."""
-        bins = other._in_use()
-        # Bins come in the order of the other table. In a smaller one, these would crowd in ever longer stretches.
-        n_rows = max(self._n_rows, min(other._n_rows, self.most_rows))
-        if other.level > self.level or n_rows > self._n_rows:
-            self._rebuild(max(self.level, other.level), n_rows)
-        self._add(add_bins, bins)
+        self.level = max(self.level, other.level)
+        self._append([other._bins, *other._added])
 
     def tallies(self) -> Tallies:
         """Return the positives and negatives of each bin, in ascending order, and whether all of them are tied."""
-        low, high, negatives, positives = self._ascending().T
+        low, high, negatives, positives = self._in_use().T
         return positives.astype(np.int64), negatives.astype(np.int64), low == high
 
-    def _in_use(self) -> NDArray[np.uint64]:
-        """Return lowest and highest key, negatives and positives of all bins in use."""
-        rows = self._table.reshape(-1, 4)
-        return rows.take(np.flatnonzero(rows[:, 0]), axis=0)
+    def _append(self, added: list[Rows]) -> None:
+        """Take rows, and join them to the others if there are many: as many as these, or as there is memory for."""
+        self._added += added
+        self._n_added += sum(map(len, added))
+        if self._n_added > max(FEW_ROWS, min(len(self._bins), self._most_rows - self._most_bins)):
+            self._in_use()
 
-    def _ascending(self) -> NDArray[np.uint64]:
-        bins = self._in_use()
-        return bins.take(np.argsort(bins[:, 0]), axis=0)
+    def _in_use(self) -> Rows:
+        """Join all rows, ascending; if they are too many, those of the lowest level at which they are not."""
+        rows = np.concatenate([self._bins, *self._added])
+        rows = joined(rows[np.argsort(rows[:, 0], kind="stable")], self.level)
+        if len(rows) > self._most_bins:
+            # Neighbours are in two bins up to the level at which their highest different bit is dropped.
+            different = np.partition(rows[1:, 0] ^ rows[:-1, 0], -self._most_bins)[-self._most_bins]
+            self.level = int(different).bit_length()
+            rows = joined(rows, self.level)
+        self._bins, self._added, self._n_added = rows, [], 0
+        return rows
 
     def __sizeof__(self) -> int:
-        """Return the bytes of the table, from which a scheduler estimates the cost of moving it."""
-        return self._table.nbytes
+        """Return the bytes of the rows, from which a scheduler estimates the cost of moving them."""
+        return ROW_BYTES * (len(self._bins) + self._n_added)
 
-    def _clear(self, n_rows: int) -> None:
-        self._table = np.zeros(4 * n_rows, np.uint64)
-        self._n_used = 0
-
-    @property
-    def _n_rows(self) -> int:
-        return self._table.size // 4
-
-    def _add(self, kernel: Any, *parts: NDArray[Any]) -> None:
-        """Call a kernel, and make room whenever it runs out of rows, until it has added all of its input."""
-        while parts[0].size:
-            room = self._table, self._n_used, _most(self._n_rows)
-            n_added, self._n_used = kernel(*parts, np.uint64(self.level), *room)
-            parts = tuple(part[n_added:] for part in parts)
-            if parts[0].size:
-                self._make_room(parts[0].flat[0])
-
-    def _make_room(self, key: np.uint64) -> None:
-        """Take more memory; once all is taken, the lowest level at which the bins in use, and that of a key, fit."""
-        if self._n_rows < self.most_rows:
-            self._rebuild(self.level, min(GROWTH * self._n_rows, self.most_rows))
-            return
-        keys = np.sort(np.append(self._in_use()[:, 0], key))
-        level = self.level + 1
-        while np.count_nonzero(np.diff(keys >> np.uint64(level))) >= _most(self._n_rows):
-            level += 1
-        self._rebuild(level, self._n_rows)
-
-    def _rebuild(self, level: int, n_rows: int) -> None:
-        bins = self._in_use()
-        self.level = level
-        self._clear(n_rows)
-        self._add(add_bins, bins)
-
-    def __getstate__(self) -> tuple[int, int, NDArray[np.uint64]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """Return a state in which the order of items has left no trace."""
-        return self.most_rows, self.level, self._ascending()
-
-    def __setstate__(self, state: tuple[int, int, NDArray[np.uint64]]) -> None:
-        self.most_rows, self.level, bins = state
-        self._clear(min(FEW_ROWS, self.most_rows))
-        self._add(add_bins, bins)
+        rows = self._in_use()
+        return type(self), (ROW_BYTES * self._most_rows, self.level, rows)
 
 
-def _most(n_rows: int) -> int:
-    """Return how many rows of a table may be in use, so that few bins meet in one row."""
-    return n_rows * 5 // 8
+def keys_of(score: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return whole numbers that ascend as the scores do; -0 has that of 0."""
+    bits = (score.astype(np.float64) + 0.0).view(np.uint64)
+    return bits ^ ((bits.view(np.int64) >> 63).view(np.uint64) | SIGN)  # the bits of negative scores descend
+
+
+def joined(rows: Rows, level: int) -> Rows:
+    """Join the ascending rows whose keys are equal but for the lowest bits, `level` of them."""
+    its_bin = rows[:, 0] >> np.uint64(level)
+    starts = np.flatnonzero(np.append(True, its_bin[1:] != its_bin[:-1])[: len(rows)])
+    if starts.size == len(rows):
+        return rows
+    of_bins = np.add.reduceat(rows, starts, axis=0)
+    of_bins[:, 0], of_bins[:, 1] = rows[starts, 0], np.maximum.reduceat(rows[:, 1], starts)
+    return of_bins
 
 
 class FixedBins:
@@ -223,75 +195,13 @@ def _least_and_most(
     return np.where(is_tied, known, lower), np.where(is_tied, known, upper)
 
 
-@kernel(types.void(row_of(F4), row_of(U4), U4[::1]), types.void(row_of(F8), row_of(U8), U8[::1]))
-def write_keys(score, bits, keys):
-    """Write the key of every score, from the same memory read as whole numbers; -0 has that of 0."""
-    sign, all_bits = sign_and_all_bits(keys)
-    for i in range(score.size):
-        keys[i] = ascending_bits(bits[i], score[i], sign, all_bits)
-
-
-@helper
-def row_of_bin(key, level, table):
-    """Return where in the table the bin of a key is, or should be."""
-    its_bin = key >> level
-    end = np.uint64(table.size)
-    # The high half of the product is a share of 2**32, whatever the number of rows: none has to be a power of 2.
-    row = ((((its_bin * GOLDEN_RATIO) >> HALF) * (end // COLUMNS)) >> HALF) * COLUMNS
-    while table[row] >> level != its_bin and table[row] != 0:
-        row += COLUMNS
-        if row == end:
-            row = np.uint64(0)
-    return row
-
-
-@kernel(STATE(row_of(U8), row_of(U1), U8, TABLE, I8, I8))
-def count_items(keys, is_positive, level, table, n_used, most):
-    """Count items until one would need more than the most rows; return how many were counted, and the rows in use."""
-    for i in range(keys.size):
-        key = keys[i]
-        row = row_of_bin(key, level, table)
-        if table[row] == 0:
-            if n_used == most:
-                return i, n_used
-            n_used += 1
-            table[row] = key
-        table[row] = min(table[row], key)
-        table[row + HIGH] = max(table[row + HIGH], key)
-        table[row + OF_CLASS + np.uint64(is_positive[i])] += ONE
-    return keys.size, n_used
-
-
-@kernel(STATE(rows_of(U8), U8, TABLE, I8, I8))
-def add_bins(bins, level, table, n_used, most):
-    """Add bins of this or a lower level until one would need more than the most rows; return as `count_items` does."""
-    for i in range(len(bins)):
-        low = bins[i, 0]
-        row = row_of_bin(low, level, table)
-        if table[row] == 0:
-            if n_used == most:
-                return i, n_used
-            n_used += 1
-            table[row] = low
-        table[row] = min(table[row], low)
-        table[row + HIGH] = max(table[row + HIGH], bins[i, 1])
-        table[row + OF_CLASS] += bins[i, 2]
-        table[row + OF_CLASS + ONE] += bins[i, 3]
-    return len(bins), n_used
-
-
-@kernel(F8(row_of(I8), row_of(I8), F8, F8))
-def area_of_tie_groups(positives, negatives, scale, total):
+def area_of_tie_groups(positives: Indices, negatives: Indices, scale: float, total: float) -> float:
     """Return average precision from the counts of each tie group, in ascending order of scores.
 
     Counts of negatives are multiplied by `scale`, and the area is a mean over `total` positives. Terms are added in the
     order of the kernels for rankings in memory, so the bits are theirs.
     """
-    area = error = at_or_above = negatives_above = 0.0
-    for i in range(positives.size - 1, -1, -1):
-        at_or_above += positives[i]
-        negatives_above += negatives[i]
-        if positives[i] > 0:
-            precision = at_or_above / (at_or_above + scale * negatives_above)
-            area, error = two_sum(area, error, positives[i] * precision)
-    return min((area + error) / total, 1.0)
+    gained, above = positives[::-1].astype(np.float64), scale * np.cumsum(negatives[::-1].astype(np.float64))
+    found, is_any = np.cumsum(gained), gained > 0
+    terms = gained[is_any] * (found[is_any] / (found[is_any] + above[is_any]))
+    return min(compensated_sum(terms) / total, 1.0)

@@ -117,6 +117,14 @@ def _sum(terms: Array, start: float = 0.0) -> float:
     return float(np.cumsum(np.insert(terms, 0, start))[-1])
 
 
+def compensated_sum(terms: Array) -> float:
+    """Add terms one after the other, and their rounding errors, as `tie_groups.two_sum` does."""
+    sums = np.cumsum(np.insert(terms, 0, 0.0))
+    back = sums[1:] - sums[:-1]
+    errors = (sums[:-1] - (sums[1:] - back)) + (terms - back)
+    return float(sums[-1]) + _sum(errors)
+
+
 def _numbers(
     gained: Array, at: Array, total: float, negatives: float, prevalence: float, codes: NDArray[np.int64]
 ) -> list[float]:
@@ -132,10 +140,7 @@ def _numbers(
         others = positives - left_out
         if each in (o.AVERAGE_PRECISION, o.HALDANE):
             terms = gained * np.where(above > 0.0, others / (others + above), 1.0)
-            sums = np.cumsum(np.insert(terms, 0, 0.0))
-            back = sums[1:] - sums[:-1]
-            errors = (sums[:-1] - (sums[1:] - back)) + (terms - back)
-            found.append(min((float(sums[-1]) + _sum(errors)) / total, 1.0))
+            found.append(min(compensated_sum(terms) / total, 1.0))
         elif each == o.LEFT_OUT:
             kept = np.maximum(positives - 1.0, 0.0) * (total / (total - 1.0) if total > 1.0 else np.nan)
             area = _sum(gained * np.where(kept + above > 0.0, kept / (kept + above), 1.0)) / total

@@ -173,19 +173,11 @@ def sort_three_digits(keys, other, first_bit, width, place):
 
 
 @helper
-def sign_and_all_bits(keys):
-    """Return the highest bit of the whole numbers in an array, and all their bits."""
-    one = keys.dtype.type(1)
-    sign = one << keys.dtype.type(8 * keys.itemsize - 1)
-    return sign, sign | (sign - one)
-
-
-@helper
-def ascending_bits(bits, score, sign, all_bits):
-    """Return a whole number that ascends as the scores do, from the bits of a float, of which `sign` is the highest."""
+def ascending_bits(bits, score):
+    """Return a whole number that ascends as the scores do, from the bits of a float32."""
     pattern = bits if score != 0 else bits ^ bits  # -0 ties with 0
     # As whole numbers, the patterns of positive scores ascend; those of negative ones descend, above them.
-    return pattern ^ (all_bits if pattern >= sign else sign)
+    return pattern ^ (ALL_BITS if pattern >= SIGN else SIGN)
 
 
 @helper

@@ -2,8 +2,7 @@
 
 Under the hypothesis that two models are equal, their ranks of an item may as well be exchanged. A swap changes which of
 the two rankings a place belongs to, but no place: so all places are sorted once, and both rankings are walked together,
-for `LANES` swaps side by side. Numbers of items above a place are counted in planes of bits, and added up where a
-precision is asked for.
+for `LANES` swaps side by side.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from aucpr_dask.kernels.signatures import F8, I8, U1, U8, row_of
 
 LANES = 128  # swaps side by side: the bits of one block of random numbers
 SWAPS = np.uint64(32)  # the stream of random numbers, which no stratum of resamples has
-PLANES = 34  # bits of a number of places
 
 
 def differences_when_swapped(
@@ -56,83 +54,40 @@ def numbered_words(block, words, n_units):
 
 
 @helper
-def add_bits(planes, n_used, low, high):
-    """Add one bit to the number of each lane; return how many planes are used."""
-    j = 0
-    while low | high:
-        if j == n_used:
-            planes[j, 0], planes[j, 1] = low, high
-            return n_used + 1
-        a, b = planes[j, 0], planes[j, 1]
-        planes[j, 0], planes[j, 1] = a ^ low, b ^ high
-        low, high = a & low, b & high
-        j += 1
-    return n_used
-
-
-@helper
-def empty_planes(planes, n_used, count):
-    """Add the numbers in the planes to the counts of the lanes."""
-    for j in range(n_used):
-        for half in range(2):
-            word = planes[j, half]
-            for lane in range(64):
-                count[64 * half + lane] += np.int32((word >> np.uint64(lane)) & np.uint64(1)) << np.int32(j)
-
-
-@helper
-def walk(unit, is_first, is_positive, ends_group, low, high, difference):
+def walk(unit, is_first, is_positive, ends_group, words, difference):
     """Add up each lane's precisions at the positives of the first ranking, less those of the second."""
     true, false, gained = np.zeros(LANES, np.int32), np.zeros(LANES, np.int32), np.zeros(LANES, np.int32)
-    of_negatives, of_positives = np.zeros((PLANES, 2), np.uint64), np.zeros((PLANES, 2), np.uint64)
-    n_negative = n_positive = 0  # planes that are used
     all_true = all_false = all_gained = 0
     difference[:] = 0.0
     for token in range(unit.size):
+        counted = gained if is_positive[token] else false
+        all_gained += is_positive[token]
+        all_false += not is_positive[token]
         # A bit is set where the place belongs to the first ranking: its own unless swapped, the other's if swapped.
         flip = np.uint64(0) - np.uint64(is_first[token])
-        words = low[unit[token]] ^ flip, high[unit[token]] ^ flip
-        if is_positive[token]:
-            all_gained += 1
-            if all_gained > 1 or not ends_group[token]:
-                n_positive = add_bits(of_positives, n_positive, words[0], words[1])
-            else:  # alone in its tie group: one division for each lane
-                empty_planes(of_negatives, n_negative, false)
-                n_negative = all_gained = 0
-                all_true += 1
-                for half in range(2):
-                    word = words[half]
-                    for lane in range(64):
-                        i = 64 * half + lane
-                        here = np.int32((word >> np.uint64(lane)) & np.uint64(1))
-                        true[i] += here
-                        found = true[i] if here else all_true - true[i]
-                        wrong = false[i] if here else all_false - false[i]
-                        difference[i] += (found if here else -found) / np.float64(found + wrong)
-        else:
-            n_negative = add_bits(of_negatives, n_negative, words[0], words[1])
-            all_false += 1
-        if ends_group[token] and all_gained > 0:
-            empty_planes(of_negatives, n_negative, false)
-            gained[:] = 0
-            empty_planes(of_positives, n_positive, gained)
-            n_negative = n_positive = 0
-            all_true += all_gained
-            for i in range(LANES):
-                true[i] += gained[i]
-                rest = all_gained - gained[i]
-                others = all_true - true[i], all_false - false[i]
-                first = gained[i] * (true[i] / np.float64(true[i] + false[i])) if gained[i] > 0 else 0.0
-                second = rest * (others[0] / np.float64(others[0] + others[1])) if rest > 0 else 0.0
-                difference[i] += first - second
-            all_gained = 0
+        for half in range(2):
+            word, of_half = words[half, unit[token]] ^ flip, counted[64 * half : 64 * half + 64]
+            for lane in range(64):
+                of_half[lane] += np.int32((word >> np.uint64(lane)) & np.uint64(1))
+        if not ends_group[token] or all_gained == 0:
+            continue
+        all_true += all_gained
+        for i in range(LANES):
+            true[i] += gained[i]
+            rest = all_gained - gained[i]
+            others = all_true - true[i], all_false - false[i]
+            first = gained[i] * (true[i] / np.float64(true[i] + false[i])) if gained[i] > 0 else 0.0
+            second = rest * (others[0] / np.float64(others[0] + others[1])) if rest > 0 else 0.0
+            difference[i] += first - second
+        gained[:] = 0
+        all_gained = 0
 
 
 @kernel(types.void(row_of(I8), row_of(U1), row_of(U1), row_of(U1), I8, U8, types.boolean, F8[::1]), name="walk_blocks")
 def walk_blocks(unit, is_first, is_positive, ends_group, n_units, key, is_complete, differences):
     """Fill the first block of `LANES` differences without swaps, and the others with one block of swaps each."""
     words = np.zeros(4 * n_units, np.uint64)
-    low, high = np.zeros(n_units, np.uint64), np.zeros(n_units, np.uint64)
+    both = np.zeros((2, n_units), np.uint64)
     for block in range(differences.size // LANES):
         if block > 0:
             if is_complete:
@@ -140,7 +95,7 @@ def walk_blocks(unit, is_first, is_positive, ends_group, n_units, key, is_comple
             else:
                 fill_words(key, np.uint64(block - 1), SWAPS, np.uint64(0), n_units, words)
             for u in range(n_units):
-                low[u] = words[u] | (words[n_units + u] << HALF)
-                high[u] = words[2 * n_units + u] | (words[3 * n_units + u] << HALF)
+                both[0, u] = words[u] | (words[n_units + u] << HALF)
+                both[1, u] = words[2 * n_units + u] | (words[3 * n_units + u] << HALF)
         out = differences[LANES * block : LANES * (block + 1)]
-        walk(unit, is_first, is_positive, ends_group, low, high, out)
+        walk(unit, is_first, is_positive, ends_group, both, out)

@@ -26,9 +26,6 @@ from aucpr_dask.kernels.sorting import Floats
 
 Counts = NDArray[Any]  # whole numbers from 0, of any unsigned type
 
-FEW_SCORES = 1 << 17  # distinct scores of positives up to which negatives are counted without being sorted
-WHOLE = (U4, U8)
-
 
 def split_items(score: Floats, label: NDArray[np.int8], options: Options) -> tuple[Floats, Floats, Array]:
     """Return the scores of positives and negatives, and the numbers of each with and without a score."""
@@ -39,12 +36,11 @@ def split_items(score: Floats, label: NDArray[np.int8], options: Options) -> tup
     return positive[0, : int(classes[0])], negative[0, : int(classes[1])], classes
 
 
-def distinct_scores(positive: Floats) -> tuple[Floats, NDArray[np.uint32]]:
+def distinct_scores(positive: Floats) -> tuple[Floats, Counts]:
     """Return the distinct scores, ascending and followed by +inf, and how many there are of each; sorts in place."""
     positive.sort()
-    value, times = np.empty(positive.size + 1, positive.dtype), np.empty(positive.size, np.uint32)
-    n_scores = count_distinct_scores(positive, value, times)
-    return _ended(value, n_scores), times[:n_scores].copy()
+    starts = np.flatnonzero(np.append(True, positive[1:] != positive[:-1])[: positive.size])
+    return _ended(positive[starts]), narrow(np.diff(starts, append=positive.size))
 
 
 def three_scores(positive: Floats, negative: Floats) -> Array:
@@ -56,31 +52,22 @@ def three_scores(positive: Floats, negative: Floats) -> Array:
 
 def merge_scores(score: Floats, times: Counts, other: Floats, other_times: Counts) -> tuple[Floats, Counts]:
     """Merge two lists of distinct scores and their counts."""
-    most = int(times.sum(dtype=np.uint64)) + int(other_times.sum(dtype=np.uint64))
-    kind: Any = np.uint32 if most < 2**32 else np.uint64
     n_both = times.size + other_times.size
-    value, count = np.empty(n_both + 1, score.dtype), np.empty(n_both, kind)
-    n_scores = merge_counts(
-        score, times.astype(kind, copy=False), other, other_times.astype(kind, copy=False), value, count
-    )
-    return _ended(value, n_scores), count[:n_scores].copy()
+    value, count = np.empty(n_both + 1, score.dtype), np.empty(n_both, np.uint64)
+    n_scores = merge_counts(score, other, times.astype(np.uint64), other_times.astype(np.uint64), value, count)
+    return _ended(value[:n_scores]), narrow(count[:n_scores])
 
 
-def _ended(value: Floats, size: int) -> Floats:
-    """Return this many values, followed by +inf, in a new array."""
-    value = value[: size + 1].copy()
-    value[size] = np.inf
-    return value
+def _ended(value: Floats) -> Floats:
+    """Return values followed by +inf, in a new array."""
+    return np.append(value, value.dtype.type(np.inf))  # type: ignore[return-value]
 
 
 def tally_items(value: Floats, negative: Floats) -> Counts:
-    """Return how many negatives lie below, and tie with, each of the distinct scores; may sort the negatives."""
+    """Return how many negatives, in any order, lie below, and tie with, each of the distinct scores."""
     tally = np.zeros(2 * value.size, np.uint32)
-    if 1 < value.size <= FEW_SCORES + 1:
+    if value.size > 1:
         tally_by_gaps(value, negative, tally)
-    elif value.size > 1:
-        negative.sort()
-        tally_by_merging(value, negative, tally)
     return narrow(tally)
 
 
@@ -100,27 +87,12 @@ def finish_tally(
 ) -> Array:
     """Return the row of numbers of one ranking that `rankings.evaluate_all_rows` returns."""
     out = np.full(targets.codes.size + o.N_COLUMNS, np.nan)
-    kind: Any = np.uint64 if np.uint64 in (times.dtype, tally.dtype) else np.uint32
-    counts = times.astype(kind, copy=False), tally.astype(kind, copy=False)
-    tallied_row(*counts, classes, n_given, n_distinct, options, targets, out)
+    tallied_row(times.astype(np.float64), tally.astype(np.float64), classes, n_given, n_distinct, options, targets, out)
     return out
 
 
-@kernel(*(types.int64(row_of(x), x[::1], U4[::1]) for x in FLOATS))
-def count_distinct_scores(ascending, value, times):
-    """Write the distinct values of a sorted array and their counts; return how many there are."""
-    n = 0
-    for i in range(ascending.size):
-        if i == 0 or ascending[i] != ascending[i - 1]:
-            value[n] = ascending[i]
-            times[n] = 0
-            n += 1
-        times[n - 1] += np.uint32(1)
-    return n
-
-
-@kernel(*(types.int64(row_of(x), row_of(n), row_of(x), row_of(n), x[::1], n[::1]) for x in FLOATS for n in WHOLE))
-def merge_counts(first, first_times, second, second_times, value, times):
+@kernel(*(types.int64(row_of(x), row_of(x), row_of(U8), row_of(U8), x[::1], U8[::1]) for x in FLOATS))
+def merge_counts(first, second, first_times, second_times, value, times):
     """Merge two sorted lists of distinct values and their counts; return how many distinct values there are."""
     i = j = n = 0
     while i < first_times.size or j < second_times.size:
@@ -164,41 +136,24 @@ def tally_by_gaps(value, negative, tally):
     g.count_in_gaps(negative, table, n_values, g.fill_buckets(table, n_values))
 
 
-@kernel(*(types.void(row_of(x), row_of(x), U4[::1]) for x in FLOATS))
-def tally_by_merging(value, negative, tally):
-    """Tally negatives in ascending order against the distinct scores of positives."""
-    tally[:] = 0
-    i = 0
-    for k in range(value.size - 1):
-        start = i
-        while i < negative.size and negative[i] < value[k]:
-            i += 1
-        tally[2 * k] = i - start
-        start = i
-        while i < negative.size and negative[i] == value[k]:
-            i += 1
-        tally[2 * k + 1] = i - start
-    tally[2 * (value.size - 1)] = negative.size - i
-
-
 @helper
 def groups_of_tally(times, tally, groups):
     """Fill `groups` from how many positives have each distinct score, and the tally of the negatives."""
     n_values = times.size
     positives = 0.0
-    negatives = float(tally[2 * n_values]) + float(tally[2 * n_values + 1])
+    negatives = tally[2 * n_values] + tally[2 * n_values + 1]
     for group in range(n_values):
         k = n_values - 1 - group
-        positives += float(times[k])
+        positives += times[k]
         groups.positives[group] = positives
         groups.above[group] = negatives
-        negatives += float(tally[2 * k + 1])
+        negatives += tally[2 * k + 1]
         groups.at[group] = negatives
-        negatives += float(tally[2 * k])
+        negatives += tally[2 * k]
     return n_values
 
 
-@kernel(*(types.void(row_of(n), row_of(n), row_of(F8), F8, I8, OPTIONS_TYPE, TARGETS_TYPE, F8[::1]) for n in WHOLE))
+@kernel(types.void(*[row_of(F8)] * 3, F8, I8, OPTIONS_TYPE, TARGETS_TYPE, F8[::1]))
 def tallied_row(times, tally, counts, n_given, n_distinct, options, targets, out):
     """Evaluate one ranking from its tally; `counts` are those of `Classes`."""
     groups = g.new_groups(times.size)

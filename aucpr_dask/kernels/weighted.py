@@ -24,7 +24,7 @@ from aucpr_dask.kernels.influence import weighted_haldane
 from aucpr_dask.kernels.interpolation import Moments, Points
 from aucpr_dask.kernels.options import Array, Indices, Options, Targets
 from aucpr_dask.kernels.signatures import F4, F8, FLOATS, I8, OF_ITEMS, OPTIONS_TYPE, TARGETS_TYPE, U8, row_of
-from aucpr_dask.kernels.sorting import ALL_BITS, SIGN, Floats, ascending_bits
+from aucpr_dask.kernels.sorting import Floats, ascending_bits
 from aucpr_dask.kernels.tie_groups import NEGATIVE, POSITIVE
 
 MOST_WEIGHTED = 2**30  # items in one ranking: places must fit into 30 bits
@@ -214,7 +214,7 @@ def keys_of_scores(score, classes, positive_weight, negative_weight, keys):
     bits = score.view(np.uint32)
     for i in range(score.size):
         of = classes_of(classes[i], positive_weight[i], negative_weight[i])
-        key = key_of(ascending_bits(bits[i], score[i], SIGN, ALL_BITS), of, i)
+        key = key_of(ascending_bits(bits[i], score[i]), of, i)
         keys[i] = key if (of != 0) & (score[i] == score[i]) else np.uint64(0)
 
 
