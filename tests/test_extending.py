@@ -25,7 +25,7 @@ WHOLE = queried(11, 5, 40)
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 2000)
 
 
 def run(client: Client, scores: Any, folder: Path, on_progress: Any = None, **options: Any) -> Any:

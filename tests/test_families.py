@@ -538,12 +538,13 @@ def test_error_rate_of_all_true_hypotheses(procedure):
     assert claims == pytest.approx(rate, abs=4 * np.sqrt(rate * (1 - rate) / n_simulations))
 
 
-def test_few_flips_keep_the_error_rate_of_many_models():
-    # Were the spread of each pair estimated from the flips, a third of the families would show a difference.
+@pytest.mark.parametrize(("n_models", "n_simulations"), [(40, 100), pytest.param(150, 300, marks=pytest.mark.slow)])
+def test_few_flips_keep_the_error_rate_of_many_models(n_models, n_simulations):
+    # Were the spread of each pair estimated from the flips, a third of the large families would show a difference.
     random, names = np.random.default_rng(0), [f"q{unit}" for unit in range(20)]
-    pairs, n_simulations, claims = all_pairs(150), 300, 0
+    pairs, claims = all_pairs(n_models), 0
     for seed in range(n_simulations):
-        method = SignFlips(random.normal(size=(150, 20)), names, Goal(0.95, None), 59, seed)
+        method = SignFlips(random.normal(size=(n_models, 20)), names, Goal(0.95, None), 59, seed)
         claims += single_step(method.sample, *pairs).min() <= 0.05
     assert claims / n_simulations == pytest.approx(0.05, abs=4 * np.sqrt(0.05 * 0.95 / n_simulations))
 

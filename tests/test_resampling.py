@@ -604,7 +604,7 @@ TWO_PROCESSES = pytest.param({"n_workers": 2, "threads_per_worker": 1, "processe
 def test_a_run_is_bit_identical(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: dict[str, Any]) -> None:
     from distributed import Client, LocalCluster
 
-    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 2000)
     scores = xr.DataTree.from_dict(
         {
             "small": pooled(5, 60),

@@ -395,7 +395,7 @@ def test_scores_that_are_replaced_during_a_run_are_never_mixed(
 ) -> None:
     place, other, target = tmp_path / "scores.zarr", tmp_path / "other.zarr", tmp_path / "result.zarr"
     for seed, store in enumerate((place, other)):
-        ap.save_scores(pooled(40, 60, seed=seed), store, models_per_chunk=1)
+        ap.save_scores(pooled(16, 60, seed=seed), store, models_per_chunk=1)
         if not is_listed:  # as stores of earlier versions
             root = store / "zarr.json"
             root.write_bytes(without_list(root.read_bytes()))
@@ -406,7 +406,7 @@ def test_scores_that_are_replaced_during_a_run_are_never_mixed(
 
     if replace is _copy_chunks and after < 0:  # all had been read, and the store is damaged only since
         ap.run(place, target, cluster=client, on_progress=meanwhile)
-        assert_same_bits(ap.open_result(target), ap.evaluate(pooled(40, 60, seed=0)))
+        assert_same_bits(ap.open_result(target), ap.evaluate(pooled(16, 60, seed=0)))
         return
     with pytest.raises((SourceChangedError, RunError), match="replaced") as caught:
         ap.run(place, target, cluster=client, on_progress=meanwhile)
@@ -416,7 +416,7 @@ def test_scores_that_are_replaced_during_a_run_are_never_mixed(
         with pytest.raises(StoreError, match="source_digest"):
             ap.run(place, target, cluster=client)
         result = ap.run(place, target, cluster=client, overwrite=True)
-        assert_same_bits(result, ap.evaluate(pooled(40, 60, seed=1)))
+        assert_same_bits(result, ap.evaluate(pooled(16, 60, seed=1)))
 
 
 @pytest.mark.parametrize("from_the_start", [False, True])
@@ -424,7 +424,7 @@ def test_a_run_ends_if_its_workers_stay_paused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, from_the_start: bool
 ) -> None:
     monkeypatch.setattr(submitting, "MILLISECONDS_BETWEEN_LOOKS", 100)
-    ap.save_scores(pooled(200), tmp_path / "scores.zarr", models_per_chunk=1)
+    ap.save_scores(pooled(50), tmp_path / "scores.zarr", models_per_chunk=1)
     with LocalCluster(n_workers=1, processes=False, memory_limit="2GiB", dashboard_address=":0") as cluster:
         (worker,) = cluster.workers.values()
 
@@ -468,18 +468,18 @@ def test_short_tasks_go_together_and_a_damaged_data_set_is_named(
     if where == "here":
         monkeypatch.setattr("aucpr_dask.clusters.connecting.current_client", lambda: None)
         monkeypatch.setattr("aucpr_dask.runs.planning.Plan.is_small", True)
-    tree = xr.DataTree.from_dict({f"d{i:02d}": pooled(2, 20, seed=i) for i in range(24)})
+    tree = xr.DataTree.from_dict({f"d{i:02d}": pooled(2, 20, seed=i) for i in range(12)})
     source, result = tmp_path / "s.zarr", tmp_path / "r.zarr"
     ap.save_scores(tree, source)
     plan = plan_run(source)
-    assert plan.batches(range(24), 2) == [list(range(at, at + 6)) for at in range(0, 24, 6)]
-    chunk = next(path for path in (source / "d13" / "score" / "c").rglob("*") if path.is_file())
+    assert plan.batches(range(12), 2) == [list(range(at, at + 3)) for at in range(0, 12, 3)]
+    chunk = next(path for path in (source / "d07" / "score" / "c").rglob("*") if path.is_file())
     whole = chunk.read_bytes()
     chunk.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     options: dict[str, Any] = {"cluster": client if where == "cluster" else None}
-    with pytest.raises(RunError, match="d13") as caught:
+    with pytest.raises(RunError, match="d07") as caught:
         ap.run(source, result, **options)
-    assert "1 of 24 tasks failed" in str(caught.value)
+    assert "1 of 12 tasks failed" in str(caught.value)
     chunk.write_bytes(whole)
     seen: list[Progress] = []
     assert_same_bits(ap.run(source, result, on_progress=seen.append, **options), ap.evaluate(tree))

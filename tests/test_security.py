@@ -17,7 +17,7 @@ import pytest
 import xarray as xr
 import zarr
 from click.testing import CliRunner
-from conftest import pooled, queried
+from conftest import few, pooled, queried
 from distributed import Client, LocalCluster
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -190,7 +190,7 @@ def test_slashes_make_groups(client: Client, tmp_path: Path) -> None:
 any_text = st.text(st.characters(exclude_categories=()), max_size=12)
 
 
-@settings(max_examples=25)
+@few
 @given(name=any_text, models=st.lists(any_text, min_size=1, max_size=3, unique=True))
 def test_a_store_holds_any_names_exactly_or_nothing_is_written(
     tmp_path_factory: pytest.TempPathFactory, name: str, models: list[str]

@@ -54,9 +54,8 @@ def test_nothing_is_imported_before_it_is_needed() -> None:
     python("import sys\n" + "".join(f"{step}\n{check.format(set(no.split()))}" for step, no in steps.items()))
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_commands_on_a_small_store_are_light(small_stores: Path) -> None:
+    commands = [  # of one process, the last of which needs Dask
         "verify scores",
         "info scores",
         "info result",
@@ -64,14 +63,15 @@ def test_nothing_is_imported_before_it_is_needed() -> None:
         "compare scores",
         "gate scores --baseline m0 --candidate m1",
         "evaluate scores result --overwrite",
-    ],
-)
-def test_a_command_on_a_small_store_is_light(command: str, small_stores: Path) -> None:
-    words = [f"{small_stores / word}.zarr" if word in ("scores", "result") else word for word in command.split()]
-    code = f"import sys; from aucpr_dask.__main__ import run; sys.argv = ['aucpr-dask', *{words}]\n"
-    code += "try:\n    run()\nexcept SystemExit as end:\n    assert end.code in (0, 3), end.code\n"
-    heavy = {"distributed", "matplotlib", "numba"} | ({"dask"} if words[0] != "evaluate" else set())
-    python(f"{code}assert not (early := {heavy} & set(sys.modules)), early")
+    ]
+    code = "import sys; from aucpr_dask.__main__ import run\n"
+    for command in commands:
+        words = [f"{small_stores / word}.zarr" if word in ("scores", "result") else word for word in command.split()]
+        code += f"sys.argv = ['aucpr-dask', *{words}]\n"
+        code += "try:\n    run()\nexcept SystemExit as end:\n    assert end.code in (0, 3), (sys.argv, end.code)\n"
+        heavy = {"distributed", "matplotlib", "numba"} | ({"dask"} if words[0] != "evaluate" else set())
+        code += f"assert not (early := {heavy} & set(sys.modules)), (sys.argv, early)\n"
+    python(code)
 
 
 @pytest.fixture(scope="module")
@@ -94,24 +94,28 @@ def test_bounds_leave_the_configuration_of_dask_whole() -> None:
 
 
 @cache
-def imports_of(path: Path, *, nested: bool) -> list[str]:
-    """Return the modules that a file imports, at its top or anywhere, without those for type checkers only."""
+def every_import_of(path: Path) -> list[tuple[str, bool]]:
+    """Return the modules that a file imports, but for type checkers only, and whether inside a function."""
     names = []
-    todo: list[ast.AST] = [ast.parse(path.read_text())]
+    todo: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_text()), False)]
     while todo:
-        node = todo.pop()
+        node, inside = todo.pop()
         if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
             continue
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not nested:
-            continue
         if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
+            names += [(alias.name, inside) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} imports by a relative name"
-            names += [f"{node.module}.{alias.name}" for alias in node.names]
-        if not isinstance(node, ast.expr):  # no expression imports
-            todo.extend(ast.iter_child_nodes(node))
+            names += [(f"{node.module}.{alias.name}", inside) for alias in node.names]
+        elif isinstance(node, ast.stmt | ast.Module | ast.ExceptHandler | ast.match_case):  # no expression imports
+            inside = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            todo.extend((child, inside) for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr))
     return names
+
+
+def imports_of(path: Path, *, nested: bool) -> list[str]:
+    """Return the modules that a file imports, at its top or anywhere."""
+    return [name for name, inside in every_import_of(path) if nested or not inside]
 
 
 def module_name(path: Path) -> str:
@@ -315,12 +319,15 @@ def test_other_threads_run_during_a_kernel(kind: str) -> None:
     classes.split_rows(score, *given, positive, negative, counts)
     positive[0, : int(counts[0, 0])].sort()
     positives, shuffled = positive[0, : int(counts[0, 0])], negative[0, : int(counts[0, 1])].copy()
-    negative[0, : int(counts[0, 1])].sort()
+    if kind == "merge":
+        negative[0, : int(counts[0, 1])].sort()
     if kind == "finish":
         classes.groups_in_gaps(score, *given, space, n_groups, counts)
     weight, keys = np.ones(n_items), np.empty(n_items, np.uint64)
-    items = score[0], np.argsort(score[0]), label[0] + np.int8(1), weight, weight
-    weighted.keys_of_ranks(*items, keys)
+    order = np.argsort(score[0]) if kind.endswith("keys") else np.arange(n_items)
+    items = score[0], order, label[0] + np.int8(1), weight, weight
+    if kind == "weighted keys":
+        weighted.keys_of_ranks(*items, keys)
     calls = {
         "short gaps": lambda: classes.groups_in_gaps(score, *given, space, n_groups, counts),
         "finish": lambda: finish_rows(space, n_groups, counts, np.full(n_rows, np.nan), options, codes, out),
