@@ -25,7 +25,7 @@ from benchmarks.suite import Suite, contender, floor  # noqa: E402
 from benchmarks.suites import SUITES  # noqa: E402
 from benchmarks.suites.runs import Models, Workers, exponent  # noqa: E402
 
-QUICK = {"influence", "bootstrap"}  # each of the others takes some seconds
+QUICK = {"influence"}  # each of the others takes some seconds
 NIGHTLY = {"cold-start", "first-table"}  # take a minute of compiling
 MACHINE = {"processor": "an abacus", "date": "2031-02-03 04:05 UTC", "system": "clay", "versions": "beads 2"}
 FIGURES = ROOT / "benchmarks" / "figures.json"

@@ -240,7 +240,13 @@ def test_small_groups_by_the_thousand() -> None:
     np.testing.assert_array_equal(result["estimate"].sel(dataset=17), ap.evaluate(first)["estimate"])
 
 
-@pytest.mark.parametrize("by", ["site", ["site", "sex"], "fold", {"age": BinGrouper([0, 30, 90, 120])}])
+@pytest.mark.parametrize(
+    "by",
+    [
+        *(["site", "sex"], {"age": BinGrouper([0, 30, 90, 120])}),
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("site", "fold")),
+    ],
+)
 def test_groups_go_from_store_to_store(by: Any, client: Client, tmp_path: Path) -> None:
     data = scores(fold=folds)
     ap.save_scores(data, tmp_path / "scores.zarr", models_per_chunk=1)

@@ -55,10 +55,19 @@ def test_coordinates_travel_and_xarray_goes_on(client: Client, tmp_path: Path) -
     assert ap.aggregate(both)["estimate"].sizes == {"model": 4, "estimator": 2}
 
 
-@pytest.mark.parametrize("estimators", ["average_precision", ["average_precision", "haldane"]])
-@pytest.mark.parametrize("source", ["memory", "store", "lazy"])
-def test_what_people_do_next(source: str, estimators: Any, client: Client, tmp_path: Path) -> None:
-    given, intervals = scores(), "logit" if isinstance(estimators, str) else ["logit", "wilson"]
+SLOW = (("store", False), ("lazy", True), ("memory", False), ("memory", True))
+
+
+@pytest.mark.parametrize(
+    ("source", "is_list"),
+    [
+        *(("store", True), ("lazy", False)),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW),
+    ],
+)
+def test_what_people_do_next(source: str, is_list: bool, client: Client, tmp_path: Path) -> None:
+    given, intervals = scores(), ["logit", "wilson"] if is_list else "logit"
+    estimators: Any = ["average_precision", "haldane"] if is_list else "average_precision"
     if source == "store":
         ap.save_scores(given, tmp_path / "s.zarr")
         options: Any = {"estimators": estimators, "intervals": intervals, "cluster": client}
