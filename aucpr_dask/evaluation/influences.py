@@ -53,8 +53,10 @@ def influence_facts(rows: Rows, items: Items, options: EvaluationOptions, *, is_
     for estimator in options.with_influence:
         influence = _influences(rows, items, options, estimator, is_fixed=is_fixed)
         of_unseen = np.where(items.unseen > 0, influence.unseen, 0.0)
-        squares = (influence.values**2).sum(axis=1) + items.unseen * of_unseen**2
-        cubes = (influence.values**3).sum(axis=1) + items.unseen * of_unseen**3
+        squared = influence.values**2
+        squares = squared.sum(axis=1) + items.unseen * of_unseen**2
+        squared *= influence.values  # their cubes: NumPy takes 50 times as long for a power
+        cubes = squared.sum(axis=1) + items.unseen * of_unseen**3
         found = np.sqrt(squares), cubes, influence.left_out, influence.unseen_loss
         for fact, values in zip(rankings.FACTS, found, strict=False):
             of_all = facts.setdefault(fact, np.full((*rows.lead, len(options.estimators)), np.nan))
