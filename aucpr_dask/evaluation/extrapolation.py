@@ -8,12 +8,12 @@ half of each positive's own weight left out of its recall.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aucpr_dask.evaluation.influences import sums_of_weights
 from aucpr_dask.evaluation.rankings import Rows
 from aucpr_dask.schema.options import EvaluationOptions
 
@@ -44,38 +44,40 @@ def half_seen(rows: Rows, items: Items, options: EvaluationOptions) -> Floats:
 
     It is NaN if no negative stands for more than one, so that nothing is extrapolated.
     """
-    found = [_half_seen(groups) if groups else np.nan for groups in _each(items, options, only_extrapolated=True)]
-    return np.array(found, np.float64).reshape(rows.lead)
+    n, n_squares = (total + items.unseen for total in sums_of_weights(items, items.positive, options))
+    m, m_squares = sums_of_weights(items, items.negative, options)
+    least = TYPICAL if options.prevalence is None else 1.0
+    with np.errstate(divide="ignore", invalid="ignore"):  # of rankings without items of a class
+        is_extrapolated = _odds(n, m, options) * (m_squares / m) / m > least * n_squares / n / n
+    found = np.full(len(items.score), np.nan)
+    for row in np.flatnonzero(is_extrapolated & (n > 0) & (m > 0)).tolist():
+        if groups := _groups(items, row, options):
+            found[row] = _half_seen(groups)
+    return found.reshape(rows.lead)
 
 
 def tail_draws(rows: Rows, items: Items, options: EvaluationOptions) -> Floats:
     """Return draws (..., resample) of each ranking's area by the Bayesian bootstrap with half an unseen negative."""
     n_draws, seed = options.resampling.n_resamples, options.resampling.seed
     out = np.full((len(items.score), n_draws), np.nan)
-    for row, groups in enumerate(_each(items, options, only_extrapolated=False)):
-        if groups is not None:
+    for row in range(len(items.score)):
+        if groups := _groups(items, row, options):
             out[row] = _draws(groups, n_draws, seed)
     return out.reshape(*rows.lead, n_draws)
 
 
-def _each(items: Items, options: EvaluationOptions, *, only_extrapolated: bool) -> Iterator[Groups | None]:
-    """Yield the tie groups of every ranking."""
-    for row in range(len(items.score)):
-        yield _groups(items, row, options, only_extrapolated=only_extrapolated)
+def _odds(n: Any, m: Any, options: EvaluationOptions) -> Any:
+    return m / n if options.prevalence is None else (1 - options.prevalence) / options.prevalence
 
 
-def _groups(items: Items, row: int, options: EvaluationOptions, *, only_extrapolated: bool) -> Groups | None:
-    """Return the tie groups of a ranking; None if a class is empty, or no negative stands for more than a positive."""
+def _groups(items: Items, row: int, options: EvaluationOptions) -> Groups | None:
+    """Return the tie groups of a ranking; None if a class is empty."""
     score, (positive, negative), unseen = items.score[row], items.weights(row), float(items.unseen[row])
     is_counted = ~np.isnan(score) | (options.missing in ("last", "unretrieved"))
     weights = positive, positive**2, negative, negative**2
-    n, n_squares, m, m_squares = (float(weight[is_counted].sum()) for weight in weights)
-    n, n_squares = n + unseen, n_squares + unseen
+    n, m, m_squares = (float(weights[place][is_counted].sum()) for place in (0, 2, 3))
+    n += unseen
     if not n > 0 or not m > 0:
-        return None
-    odds = m / n if options.prevalence is None else (1 - options.prevalence) / options.prevalence
-    least = TYPICAL if options.prevalence is None else 1.0
-    if only_extrapolated and not odds * (m_squares / m) / m > least * n_squares / n / n:
         return None
     if options.missing == "last":  # below every score
         score = np.where(np.isnan(score), -np.inf, np.maximum(score, np.finfo(np.float64).min))
@@ -86,7 +88,7 @@ def _groups(items: Items, row: int, options: EvaluationOptions, *, only_extrapol
     sums: list[Any] = [np.bincount(at[is_counted], weight[is_counted], values.size + 1) for weight in weights]
     sums[0][-1] += unseen
     sums[1][-1] += unseen
-    return Groups(sums[0], sums[1], sums[2], sums[3], odds, m_squares / m)
+    return Groups(sums[0], sums[1], sums[2], sums[3], _odds(n, m, options), m_squares / m)
 
 
 def _half_seen(groups: Groups) -> float:

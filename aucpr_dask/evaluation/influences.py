@@ -83,12 +83,12 @@ def effective_positives(rows: Rows, items: Items, options: EvaluationOptions) ->
 
     It is (sum of weights)^2 / sum of squares, over positives or clusters.
     """
-    total, squares = _sums_of_weights(items, items.positive, options, items.cluster)
+    total, squares = sums_of_weights(items, items.positive, options, items.cluster)
     total, squares = total + items.unseen, squares + items.unseen
     return _ratio(total**2, squares).reshape(rows.lead)
 
 
-def _sums_of_weights(
+def sums_of_weights(
     items: Items, weight: Floats, options: EvaluationOptions, clusters: NDArray[np.int64] | None = None
 ) -> tuple[Floats, Floats]:
     """Return the sum, and the sum of squares, of the weights of one class that count in each ranking."""
@@ -110,8 +110,8 @@ def _influences(rows: Rows, items: Items, options: EvaluationOptions, estimator:
     from aucpr_dask.kernels.first_calls import Units, influence_rows
 
     clusters, reading = items.cluster, rankings.reading_of(options)
-    total, squares = _sums_of_weights(items, items.positive, options, clusters)
-    of_negatives = _sums_of_weights(items, items.negative, options)
+    total, squares = sums_of_weights(items, items.positive, options, clusters)
+    of_negatives = sums_of_weights(items, items.negative, options)
     units = Units(_ratio(squares + items.unseen, total + items.unseen), _ratio(*of_negatives[::-1]))
     design: dict[str, Any] = {"units": units, "prevalence_is_fixed": is_fixed, "is_corrected": clusters is None}
     influence = influence_rows(items, reading, estimator, options.recall_range, **design)
