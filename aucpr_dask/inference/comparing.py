@@ -142,9 +142,9 @@ def compare(
     as a draw around the mean, with the standard deviation ``tau`` (Paule and Mandel's, which is sometimes 0 where REML
     is not, or the other way round). ``difference`` is the mean, in which large data sets weigh more, so it is not that
     of the mean estimates. Its interval is Hartung and Knapp's; with fewer than five data sets their factor is at least
-    1. ``prediction_interval`` is for a new data set with many items, with two degrees of freedom less than there are
-    data sets; it is too narrow where `tau` is small and little known. ``i_squared`` is the share of ``tau**2`` in the
-    variance of a typical estimate (that of metafor, not Higgins's from Q).
+    1. ``prediction_interval`` is for a new data set with many items: quantiles over all that `tau` may be or, where
+    variances are given, Student's with two degrees of freedom less than data sets, too narrow where `tau` is small.
+    ``i_squared`` is the share of ``tau**2`` in the variance of a typical estimate (metafor's, not Higgins's from Q).
 
     Variances within data sets are those by influence (scores), between queries, or of the replicates that a result
     keeps, averaged in proportion to 1 / n, n the effective positives or the queries: used one by one, they pull the
