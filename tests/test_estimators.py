@@ -1,20 +1,26 @@
-"""Every further estimator against the numbers that independent, published implementations print."""
+"""Numbers that independent, published implementations print for the same input."""
 
 from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 from reference_cases import data, numbers, oracle, oracle_cases
 
 import aucpr_dask as ap
 
 TOLERANCE = 1e-12
 RAUCPR = {
+    "ap": "average_precision",
+    "lowertrap": "lower_trapezoid",
+    "uppertrap": "upper_trapezoid",
     "interpolate_max": "interpolated_max",
     "interpolate_mean": "interpolated_mean",
     "interpolate_median": "interpolated_median",
     "interpolate_convex": "interpolated_convex",
 }
+EXACT_THERE = ("ap", "lowertrap", "uppertrap")  # interpolated areas are rounded before they have intervals
+INTERVALS = {"binomial": "binomial", "expit": "logit"}
 # The constant ranking has no spread, infinite scores have no mean; on huge scores raucpr's integrator overflows.
 # Its answer is 1 for all of them, without a warning.
 RAUCPR_GIVES_UP = {"allequal-N10-n3", "extreme-mixed", "extreme-huge", "extreme-inf"}
@@ -44,20 +50,33 @@ def has_scores(case: Any) -> bool:
     return not np.isnan(data(case["dataset"])[0]).any()
 
 
-RAUCPR_CASES = oracle_cases("raucpr", has_scores)
+def is_untied(case: Any) -> bool:
+    score, _ = data(case["dataset"])
+    return has_scores(case) and np.unique(score).size == score.size
+
+
+RAUCPR_CASES = oracle_cases("raucpr")
+SKLEARN_CASES = oracle_cases("sklearn")
+TREC_CASES = oracle_cases("trec_eval")
+# Where folds are more than positives, raucpr stops with an error: no target.
+FOLDS = oracle_cases("raucpr_cv", lambda case: all("error" not in expected for expected in case["estimators"].values()))
 PRROC_CASES = oracle_cases("prroc_hard", has_scores)
 PRECREC_CASES = oracle_cases("precrec", has_scores)
 SOFT_CASES = oracle_cases("prroc_soft")
 PRROC_TESTS = oracle_cases("prroc_tests")
-SKLEARN_CASES = oracle_cases("sklearn", lambda case: "weighted_dataset" in case or has_scores(case))
 
 
 def test_every_case_is_here() -> None:
-    found = [len(x) for x in (RAUCPR_CASES, PRROC_CASES, PRECREC_CASES, SOFT_CASES, PRROC_TESTS, SKLEARN_CASES)]
-    assert found == [56, 56, 56, 49, 10, 82]
+    hard = RAUCPR_CASES, SKLEARN_CASES, TREC_CASES, FOLDS, PRROC_CASES, PRECREC_CASES, SOFT_CASES, PRROC_TESTS
+    assert [len(cases) for cases in hard] == [57, 83, 115, 42, 56, 56, 49, 10]
+    assert sum(is_untied(case) for case in oracle("prroc_hard")) == 39
     # How many numbers there are to meet: no positive is an error in raucpr, and so is a hull without negatives.
     areas = [case["estimators"][name] for case in oracle("raucpr") if has_scores(case) for name in RAUCPR]
-    assert (len(areas), sum("area" in area for area in areas)) == (224, 219)
+    assert (len(areas), sum("area" in area for area in areas)) == (7 * 56, 219 + 55 + 2 * 56)
+    intervals = [case["estimators"][name].get("ci", {}) for case in oracle("raucpr") for name in EXACT_THERE]
+    bounds = np.array([pair for one in intervals for pair in one.values()], float)
+    # 55 data sets have areas and one has NaN; the logit bounds of seven perfect rankings are NaN.
+    assert (np.isfinite(bounds).sum(), bounds.size) == (55 * 3 * 4 * 2 - 7 * 3 * 2 * 2, (55 * 3 + 2) * 4 * 2)
     fits = [case for case in oracle("raucpr") if "binormal_same_fit" in case.get("crosscheck_50_digits", {})]
     assert len(fits) == 42
     assert all("area" in case["estimators"]["binormal"] for case in fits)
@@ -68,26 +87,38 @@ def test_every_case_is_here() -> None:
         for part in ("pr_two_sample", "pr_label_weights")
     ]
     assert (len(discrete), sum(area is None for area in discrete)) == (112, 1)
-    assert sum("soft_dataset" in case for case in oracle("prroc_soft")) == 23
+    soft = [case for case in oracle("prroc_soft") if "soft_dataset" in case]
+    assert len(soft) == 23
+    assert all(case["pr"]["auc_davis_goadrich"] is None for case in soft)
 
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("case", RAUCPR_CASES)
 def test_raucpr(case: Any) -> None:
     score, label = data(case["dataset"])
+    if not has_scores(case):
+        assert all("error" in case["estimators"][name] for name in RAUCPR)
+        with pytest.raises(ap.errors.MissingScoresError, match="the ranking: 1"):
+            ap.estimate(score, label)
+        return
     for name, area in zip(RAUCPR, ap.estimate(score, label, list(RAUCPR.values())), strict=True):
         expected = case["estimators"][name]
-        if "error" in expected:
+        if "error" in expected:  # no positive, or a hull without negatives
             np.testing.assert_equal(area, np.nan if case["n_pos"] == 0 else 1.0)
         else:
             assert_near(area, expected["area"])
         exact = case.get("crosscheck_50_digits", {}).get({"interpolate_convex": "convex"}.get(name, name))
         if exact is not None:
             assert_near(area, exact, 1e-14)
+        for key, bounds in expected.get("ci", {}).items() if name in EXACT_THERE else ():
+            method, level = key.split("_")
+            ours = ap.interval(area, case["n_pos"], INTERVALS[method], float(level))
+            # NaN there; the limit here
+            assert_near(ours, [0.0, 1.0] if method == "expit" and area == 1.0 else numbers(bounds))
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("case", RAUCPR_CASES)
+@pytest.mark.parametrize("case", oracle_cases("raucpr", has_scores))
 def test_raucpr_binormal(case: Any) -> None:
     score, label = data(case["dataset"])
     area = ap.estimate(score, label, "binormal")
@@ -109,11 +140,14 @@ def test_raucpr_binormal(case: Any) -> None:
 @pytest.mark.parametrize("case", PRROC_CASES)
 def test_prroc(case: Any) -> None:
     score, label = data(case["dataset"])
-    continuous, discrete, roc = ap.estimate(score, label, ["continuous", "discrete", "roc_area"])
+    names = ["continuous", "discrete", "roc_area", "lower_trapezoid"]
+    continuous, discrete, roc, trapezoid = ap.estimate(score, label, names)
     for part in ("pr_two_sample", "pr_label_weights"):
         assert_near(continuous, case[part]["auc_integral"])
         if case[part]["auc_davis_goadrich"] is not None:
             assert_near(discrete, case[part]["auc_davis_goadrich"])
+        if is_untied(case):  # with ties it inserts points and begins with a rectangle
+            assert_near(trapezoid, case[part]["auc_davis_goadrich"])
     assert_near(roc, case["roc"]["auc"])
 
 
@@ -158,7 +192,10 @@ def test_prroc_own_tests(case: Any) -> None:
         negative = np.atleast_1d(np.array(case["scores_class1"], dtype=float))
         names = ["continuous", "roc_area", "discrete"]
         label = np.repeat([1, 0], [positive.size, negative.size])
-        areas = ap.estimate(np.concatenate([positive, negative]), label, names)
+        score = np.concatenate([positive, negative])
+        areas = ap.estimate(score, label, names)
+        if case["kind"] == "pr" and "identical" not in case["id"]:
+            assert_near(ap.estimate(score, label, "lower_trapezoid"), case["observed"]["auc_davis_goadrich"])
     ours = dict(zip(["auc_integral", "auc", "auc_davis_goadrich"], areas, strict=False))
     n_compared = 0
     for name, area in ours.items():
@@ -185,13 +222,96 @@ def test_precrec(case: Any) -> None:
         assert_near(roc, case["roc_auc_u_statistic"])
 
 
+SKLEARN = {
+    "average_precision_score": "average_precision",
+    "pr_curve_trapezoid_auc": "lower_trapezoid",
+    "roc_auc_score": "roc_area",
+}
+
+
+@pytest.mark.smoke
 @pytest.mark.parametrize("case", SKLEARN_CASES)
 def test_sklearn(case: Any) -> None:
     score, given = weights_of(case)
-    area = ap.estimate(score, given.pop("label"), "roc_area", **given)
-    expected = case["results"]["roc_auc_score"]
-    if "error" in expected:  # infinite scores are refused there
-        assert np.isinf(score).any()
-        assert 0 < area < 1
+    label, weight, names = given.pop("label"), given.get("weight"), list(SKLEARN.values())
+    if np.isnan(score).any():
+        with pytest.raises(ap.errors.MissingScoresError, match="the ranking: 1"):
+            ap.estimate(score, label, weight=weight)
+        return
+    ours = ap.estimate(score, label, names, weight=weight)
+    if weight is not None:
+        soft = {"positive_weight": weight * label, "negative_weight": weight * (1 - label)}
+        np.testing.assert_array_equal(ap.estimate(score, None, names, **soft), ours)
+    has_positives = (label if weight is None else weight * label).any()
+    for (theirs, name), area in zip(SKLEARN.items(), ours, strict=True):
+        expected = case["results"][theirs]
+        if not has_positives and name != "roc_area":  # 0 and a warning there, no number here
+            assert np.isnan(area)
+        elif "error" in expected:  # infinite scores are refused there
+            assert np.isinf(score).any()
+            assert 0 < area < 1
+        else:
+            assert_near(area, expected["value"])
+
+
+def trec_input(case: Any, kind: type) -> xr.Dataset:
+    if "dataset" in case:
+        score, label = data(case["dataset"])
+        names = [f"d{i:04d}" for i in range(score.size)]
+        if case["retrieved_items"] is not None:
+            is_retrieved = np.isin(np.arange(score.size), case["retrieved_items"])
+            score = np.where(is_retrieved, score, np.nan)
+        unseen = 0
     else:
-        assert_near(area, expected["value"])
+        score, label = numbers(case["sim"]), np.array(case["rel"], dtype=np.int8)
+        names, unseen = case["docno"], case["relevant_not_retrieved"]
+    with np.errstate(over="ignore"):  # 1e300 becomes infinite in version 9
+        score = score.astype(kind)
+    n_positive = int((label >= case["relevance_level"]).sum()) + unseen
+    return xr.Dataset(
+        {"score": (("model", "item"), score[None]), "label": ("item", label), "n_positive": n_positive},
+        coords={"model": ["run"], "item": names},
+    )
+
+
+@pytest.mark.parametrize(("version", "kind"), [("v10.0", np.float64), ("v9.0.8", np.float32)])
+@pytest.mark.parametrize("case", TREC_CASES)
+def test_trec_eval(case: Any, version: str, kind: type) -> None:
+    expected = case["expected"][version]
+    scores = trec_input(case, kind)
+    level = case["relevance_level"]
+    options: dict[str, Any] = {"convention": "trec_eval", "positive_from": level}
+    result = ap.evaluate(scores, **options)
+    area = float(result["estimate"].item())
+    assert result["n_positive"].item() == expected["num_rel"]
+    assert int(scores["score"].notnull().sum()) == expected["num_ret"]
+    np.testing.assert_allclose(area, expected["map"], rtol=0, atol=TOLERANCE)
+    labelled = ap.estimate(scores["score"], scores["label"], n_positive=scores["n_positive"], **options)
+    assert labelled.item() == area
+
+
+def test_trec_eval_versions_differ() -> None:
+    differ = [c["id"] for c in oracle("trec_eval") if c["expected"]["v10.0"]["map"] != c["expected"]["v9.0.8"]["map"]]
+    assert differ, "no case tells float32 from float64"
+
+
+@pytest.mark.parametrize("case", FOLDS)
+def test_raucpr_on_folds(case: Any) -> None:
+    score, label = data(case["dataset"])
+    fold = np.array(case["fold_of_item"])
+    by_fold = xr.Dataset(
+        {
+            "score": (("model", "query", "item"), np.broadcast_to(score, (1, case["folds"], score.size))),
+            "label": (("query", "item"), np.where(fold == np.arange(case["folds"])[:, None], label, -2)),
+        }
+    )
+    for name in RAUCPR.keys() & case["estimators"].keys():
+        expected = case["estimators"][name]
+        result = ap.evaluate(by_fold, RAUCPR[name])
+        areas = result["estimate"].values.ravel()
+        np.testing.assert_allclose(areas, np.array(expected["fold_areas"], float), rtol=0, atol=TOLERANCE)
+        for level in (0.95, 0.9):
+            mean = ap.aggregate(result, level=level)
+            np.testing.assert_allclose(mean["estimate"].item(), float(expected["mean"]), rtol=0, atol=TOLERANCE)
+            bounds = np.array(expected[f"t_ci_{level}"], float)
+            np.testing.assert_allclose(mean["interval"].values.ravel(), bounds, rtol=0, atol=1e-11)

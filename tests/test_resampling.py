@@ -20,7 +20,7 @@ from hypothesis.extra import numpy as hnp
 from reference_cases import data, oracle
 from scipy import stats
 from strategies import chunkings, score_values, vectors
-from test_oracles import FOLDS
+from test_estimators import FOLDS
 from test_traps import assert_other_threads_run
 
 import aucpr_dask as ap
