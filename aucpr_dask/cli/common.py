@@ -24,16 +24,7 @@ import click
 from click.shell_completion import CompletionItem
 
 import aucpr_dask as ap
-from aucpr_dask.errors import (
-    AucprError,
-    ClusterError,
-    OtherRunError,
-    RunError,
-    SourceChangedError,
-    UnreachableError,
-    nearest,
-    renaming,
-)
+from aucpr_dask import errors
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import (
@@ -58,7 +49,8 @@ Option = Callable[[Command], Command]
 
 # Exit codes: tasks, the cluster or the disk failed, and the same command resumes; invalid input; interrupted.
 FAILED, BAD_INPUT = 1, 2
-AGAIN = (ClusterError, OtherRunError, RunError, SourceChangedError, UnreachableError)  # the same command may succeed
+# The same command may succeed after these.
+AGAIN = errors.ClusterError, errors.OtherRunError, errors.RunError, errors.SourceChangedError, errors.UnreachableError
 INTERRUPTED = {name: 128 + getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)}
 CANNOT_TELL = 3  # of a gate, which fails with 1
 MOST_WITHOUT_DASK = 32 * 2**20  # bytes of scores
@@ -79,7 +71,7 @@ class _Main(click.Group):
         try:
             with _interruptible():
                 return super().invoke(ctx)
-        except AucprError as error:
+        except errors.AucprError as error:
             click.echo("\n".join([f"Error: {error}", *getattr(error, "__notes__", [])]), err=True)
             ctx.exit(FAILED if isinstance(error, AGAIN) else BAD_INPUT)
         except KeyboardInterrupt as end:
@@ -116,7 +108,7 @@ def _plain_warnings() -> Iterator[None]:
     before = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
-        if category.__module__ == AucprError.__module__:
+        if category.__module__ == errors.AucprError.__module__:
             click.echo(f"warning: {message}", err=True)
         else:
             before(message, category, *place, **options)
@@ -242,10 +234,9 @@ class Output:
 
 def output_option(command: Command) -> Command:
     """Add ``--json`` and hand the command an :class:`Output` as its first argument."""
+    help = "Print one JSON document on stdout, everything else on stderr."
 
-    @click.option(
-        "--json", "as_json", is_flag=True, help="Print one JSON document on stdout, everything else on stderr."
-    )
+    @click.option("--json", "as_json", is_flag=True, help=help)
     @functools.wraps(command)
     def wrapped(*args: Any, as_json: bool, **kwargs: Any) -> Any:
         return command(Output(as_json=as_json), *map(_concealed, args), **{k: _concealed(v) for k, v in kwargs.items()})
@@ -293,12 +284,12 @@ class Choice(click.Choice[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the word, if it is one of them."""
         if value == OLD_TIES and "group" in self.choices:
-            click.echo(f"warning: {renaming('--ties block', '--ties group')}", err=True)
+            click.echo(f"warning: {errors.renaming('--ties block', '--ties group')}", err=True)
             value = "group"
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
-            near = nearest(value, self.choices)
+            near = errors.nearest(value, self.choices)
             hint = "" if near is None else f" Did you mean {near!r}?"
             raise click.BadParameter(f"{error.message}{hint}", ctx, param) from None
 
@@ -396,13 +387,9 @@ def reading_options() -> list[Option[Any]]:
     help = "Defaults of the options that follow: trec_eval sets --missing, --ties, --positive-from and --no-positives."
     of_convention = click.option(f"--{CONVENTION}", type=Choice(list(CONVENTIONS)), help=help)
     defaults = EvaluationOptions()
-    return [
-        of_convention,
-        *(
-            option_of(EvaluationOptions, name, default=None, show_default=getattr(defaults, name) or False)
-            for name in READINGS
-        ),
-    ]
+    shown = {name: getattr(defaults, name) or False for name in READINGS}
+    options = [option_of(EvaluationOptions, name, default=None, show_default=one) for name, one in shown.items()]
+    return [of_convention, *options]
 
 
 def design_options() -> list[Option[Any]]:
@@ -433,7 +420,7 @@ def old_flags(**own: str) -> dict[str, Any]:
         if token not in new_names:
             return token
         new = new_names[token]
-        click.echo(f"warning: {renaming(f'--{token}', f'--{new}')}", err=True)
+        click.echo(f"warning: {errors.renaming(f'--{token}', f'--{new}')}", err=True)
         return new
 
     return {"token_normalize_func": new_name}

@@ -117,10 +117,10 @@ def compare(output: cli.Output, store: str, auxiliary: str | None, data_sets: tu
     options["auxiliary"] = None if auxiliary is None else cli.open_any(auxiliary, data_sets)
     if options["method"] == "friedman":
         asked = {name: value for name, value in cli.given(options).items() if name != "method" and value is not None}
-        unused: list[str] = [
-            name for name in ("baseline", "by", "adjust", "sample", "auxiliary", "n_resamples") if name in asked
-        ]
-        if unused := unused + (["output"] if asked.pop("target", None) else []):
+        if "target" in asked:
+            asked["output"] = asked.pop("target")
+        others = ("baseline", "by", "adjust", "sample", "auxiliary", "n_resamples", "output")
+        if unused := [name for name in others if name in asked]:
             allowed, remedy = "--over, --estimator, --level, --equivalence, --seed", "leave them out"
             raise InvalidInputError("mean ranks have no such option", None, few(unused), allowed, remedy)
         _ask(output, "comparisons", ap.friedman, store, data_sets, **asked)

@@ -205,8 +205,7 @@ def _show_warnings(output: cli.Output, result: Scores, url: str) -> None:
     """Show in one line which flags were raised."""
     from aucpr_dask.view.stores import flags_in_words
 
-    flags = flags_in_words(result)
-    if flags:
+    if flags := flags_in_words(result):
         output.show(flags)
         output.show(f"which ones: aucpr-dask info {url}", fold=False)
 
@@ -244,9 +243,14 @@ def demo(output: cli.Output, out: Path, overwrite: bool) -> None:
 
         from dask.system import CPU_COUNT
 
+        def write_scores(report: Report) -> None:
+            from aucpr_dask.demo import write_scores
+
+            write_scores(source, overwrite=overwrite, on_progress=report)
+
         with output.progress() as report:
             # For speed, scores are read while workers start, and modules are imported when they are needed.
-            reading = other_thread.submit(_write_scores, source, overwrite, report)
+            reading = other_thread.submit(write_scores, report)
             client = until_shown.enter_context(ap.connect(min(MOST_WORKERS, max(1, CPU_COUNT - 1))))
             reading.result()
 
@@ -273,10 +277,3 @@ def demo(output: cli.Output, out: Path, overwrite: bool) -> None:
         output.show(f"{output.seconds:.1f} s; open it: {_opening(evaluated, str(result))}", fold=False)
         output.suggest("compare", source, "--over", "dataset", "--data-set", "*_*", "--baseline", best)
     output.data({"source": source, "result": result, "seconds": output.seconds, "rankings": rankings})
-
-
-def _write_scores(source: Path, overwrite: bool, report: Report) -> None:
-    """Import the readers and read the scores, in another thread."""
-    from aucpr_dask.demo import write_scores
-
-    write_scores(source, overwrite=overwrite, on_progress=report)

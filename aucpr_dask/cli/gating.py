@@ -58,7 +58,6 @@ def gate(
     sources: tuple[str, ...],
     candidates: tuple[str, ...],
     baseline: str | None,
-    margin: float,
     data_sets: tuple[str, ...],
     markdown: bool,
     **options: Any,
@@ -76,7 +75,7 @@ def gate(
     of_table = {name: options.pop(name) for name in ("label", "positive", "item", "query", "score")}
     of_table["by"] = options["by"] or ()
     data, candidates, baseline = _models(sources, candidates, baseline, data_sets, of_table)
-    gates = ap.gate(data, candidates, baseline, margin, **cli.given(options))
+    gates = ap.gate(data, candidates, baseline, **cli.given(options))
     if not isinstance(gates, Gates):
         raise TypeError("a list of candidates has a list of gates")
     output.show(*([_markdown(gates)] if markdown else str(gates).splitlines()), fold=False)
@@ -176,7 +175,5 @@ def audit(
     output.show(f"{output.seconds:.1f} s" + ("" if page is None else f"; written to {page}"), fold=False)
     names = ("estimate", "rank", "simultaneous_rank_interval", "p_adjusted_from_next", "new_unit_rank_interval")
     models = {str(name): made.findings[name].values for name in ("model", *names)}
-    output.data(
-        {"table": table, "page": page and str(page), "verdict": dict(made.verdict), "facts": made.findings.attrs}
-        | {"models": models, "seconds": output.seconds}
-    )
+    found = {"verdict": dict(made.verdict), "facts": made.findings.attrs, "models": models}
+    output.data({"table": table, "page": page and str(page)} | found | {"seconds": output.seconds})

@@ -23,8 +23,6 @@ def import_group() -> None:
 
 
 files_and_store = cli.with_options(click.argument("files", nargs=-1, required=True), click.argument("store"))
-
-
 place_options = cli.with_options(
     cli.overwrite_option,
     click.option("--append", is_flag=True, help="Add the models and data sets to the store that is there."),
@@ -37,22 +35,16 @@ table_options = cli.with_options(
     _of_table("label", required=True, default=None),
     _of_table("positive", metavar="VALUE"),
     _of_table("models", "--models", note="repeat; default: all numbers with a fraction that have no role", **_several),
-    _of_table("exclude", note="repeat", **_several),
-    _of_table("negate", note="repeat", **_several),
-    _of_table("item"),
-    _of_table("query"),
+    *(_of_table(name, note="repeat", **_several) for name in ("exclude", "negate")),
+    *map(_of_table, ("item", "query")),
     _of_table("dataset", "--data-set"),
-    _of_table("weight"),
-    _of_table("cluster"),
-    _of_table("fold"),
-    _of_table("repeat"),
+    *map(_of_table, ("weight", "cluster", "fold", "repeat")),
     _of_table("by", note="repeat", **_several),
     cli.option_of(TableOptions, "dtype"),
 )
 
 
 def _refuse_grade(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Say where the grade is chosen."""
     if value is not None:
         raise click.UsageError(f"The store keeps all grades: aucpr-dask evaluate --positive-from {value}.")
 
@@ -94,7 +86,7 @@ def trec(
         raise click.UsageError("--measures says what to compute, and --values where to write it: give both or neither.")
     read = functools.partial(import_trec, files, qrels, store, **options)
     if measures is None or values is None:
-        _import(output, store, read)
+        output.data(_imported(output, store, read))
         return
     from aucpr_dask.interplay.retrieval import evaluator_of, import_measures
 
@@ -144,7 +136,7 @@ def _import_table(output: cli.Output, files: tuple[str, ...], store: str, option
     from aucpr_dask.scores.importing.tables import import_table
 
     options["models"] = options["models"] or None
-    _import(output, store, lambda **progress: import_table(files, store, **options, **progress))
+    output.data(_imported(output, store, functools.partial(import_table, files, store, **options)))
 
 
 @cli.command("aucpr-dask import npz scores.npz scores.zarr --score scores --label y", of=import_group)
@@ -174,7 +166,7 @@ def npz(output: cli.Output, files: tuple[str, ...], store: str, **options: Any) 
     """Import NumPy files (.npz, .npy): each is a data set, named after its file if there are several."""
     from aucpr_dask.scores.importing.arrays import import_arrays
 
-    _import(output, store, lambda **progress: import_arrays(files, store, **options, **progress))
+    output.data(_imported(output, store, functools.partial(import_arrays, files, store, **options)))
 
 
 @cli.command("aucpr-dask import xarray scores.nc scores.zarr --rename truth=label", "xarray", of=import_group)
@@ -198,7 +190,7 @@ def xarray_file(output: cli.Output, file: str, store: str, **options: Any) -> No
     """
     from aucpr_dask.scores.importing.arrays import import_xarray
 
-    _import(output, store, lambda **progress: import_xarray(file, store, **options, **progress))
+    output.data(_imported(output, store, functools.partial(import_xarray, file, store, **options)))
 
 
 @cli.command(
@@ -223,8 +215,11 @@ def values(output: cli.Output, files: tuple[str, ...], store: str, **options: An
     from aucpr_dask.interplay.values import from_values, save_values
 
     overwrite = options.pop("overwrite")
-    values = functools.partial(from_values, list(files), **options)
-    _import(output, store, lambda **progress: save_values(values(), store, overwrite=overwrite), then="aggregate")
+
+    def read(on_progress: Any) -> object:  # in one piece
+        return save_values(from_values(list(files), **options), store, overwrite=overwrite)
+
+    output.data(_imported(output, store, read, then="aggregate"))
 
 
 def _pairs(words: tuple[str, ...]) -> dict[str, str] | None:
@@ -232,10 +227,6 @@ def _pairs(words: tuple[str, ...]) -> dict[str, str] | None:
         if not all(word.partition("=")):
             raise click.BadParameter(f"{word!r} is not of the form THEIRS=OURS")
     return dict(word.split("=", 1) for word in words) or None
-
-
-def _import(output: cli.Output, store: str, read: Callable[..., object], then: str = "info") -> None:
-    output.data(_imported(output, store, read, then))
 
 
 def _imported(output: cli.Output, store: str, read: Callable[..., object], then: str = "info") -> dict[str, Any]:

@@ -90,10 +90,8 @@ def verify(output: cli.Output, store: str) -> None:
     parts += [f"{n_rankings:,} rankings match their digests"] if n_rankings else []
     output.show(f"{store} is undamaged: {', '.join(parts)}.")
     if not checked:
-        output.show(
-            "It has no checksums, like all stores of version 0.1: a missing chunk may not be noticed. Write it again "
-            "to add them."
-        )
+        old = "It has no checksums, like all stores of version 0.1: a missing chunk may not be noticed."
+        output.show(f"{old} Write it again to add them.")
 
 
 def _reporting_tasks(report: Report) -> AbstractContextManager[Any]:

@@ -9,20 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.curves.points import (
-    CELLS,
-    COORDINATES,
-    KINDS,
-    PRECISION_RECALL,
-    ROC,
-    SAME_TOTAL,
-    TOTALS,
-    VERDICTS,
-    compare_curves,
-    confusion_counts,
-    curve_on_grid,
-    curve_points,
-)
+from aucpr_dask.curves import points
 from aucpr_dask.errors import InvalidInputError, brief
 from aucpr_dask.evaluation.alignment import as_array, numeric, one_dimension, plain_inputs, score_inputs
 from aucpr_dask.evaluation.mapping import core_dims, map_rankings
@@ -131,9 +118,9 @@ def curve(
     >>> ap.curve([0.9, 0.8, 0.8, 0.7], [1, 0, 1, 0], grid=[0, 0.5, 0.75, 1]).values
     array([1.        , 1.        , 0.75      , 0.66666667])
     """
-    choose(KINDS, kind, "kind")
+    choose(points.KINDS, kind, "kind")
     prepared = prepare_curves(locals(), EvaluationOptions.of(**reading), dim)
-    over = "false_positive_rate" if kind == ROC else "recall"
+    over = "false_positive_rate" if kind == points.ROC else "recall"
     return _points(prepared, kind) if grid is None else _on_grid(prepared, kind, over, checked_grid(grid, over))
 
 
@@ -159,21 +146,21 @@ def _points(prepared: Prepared, kind: str) -> xr.Dataset:
         remedy = "pass grid= for the curve on a grid, or compute the arrays first: .compute()"
         raise InvalidInputError(what, "variable 'score'", "Dask arrays and no grid", "NumPy arrays, or a grid", remedy)
     columns = xr.apply_ufunc(
-        curve_points,
+        points.curve_points,
         *arrays.values(),
         input_core_dims=core_dims(arrays, prepared.dim),
-        output_core_dims=[[POINT]] * len(COORDINATES) + [[]] * len(TOTALS),
+        output_core_dims=[[POINT]] * len(points.COORDINATES) + [[]] * len(points.TOTALS),
         kwargs={"roles": tuple(arrays), "options": prepared.options, "kind": kind},
         keep_attrs=False,
     )
-    return _described(dict(zip((*COORDINATES, *TOTALS), columns, strict=True)), {"kind": kind})
+    return _described(dict(zip((*points.COORDINATES, *points.TOTALS), columns, strict=True)), {"kind": kind})
 
 
 def _on_grid(prepared: Prepared, kind: str, over: str, grid: np.ndarray) -> xr.DataArray:
     """Return the curves of prepared rankings on a grid of the coordinate `over`."""
-    of = "recall" if kind == ROC else "precision"
-    kwargs: dict[str, Any] = {"options": prepared.options, "kind": kind, "grid": grid}
-    values: xr.DataArray = map_rankings(curve_on_grid, prepared.arrays, {over: grid.size}, prepared.dim, **kwargs)
+    of = "recall" if kind == points.ROC else "precision"
+    sizes, kwargs = {over: grid.size}, dict[str, Any](options=prepared.options, kind=kind, grid=grid)
+    values: xr.DataArray = map_rankings(points.curve_on_grid, prepared.arrays, sizes, prepared.dim, **kwargs)
     values = values.assign_coords({over: grid}).rename(of)
     values.attrs = {"kind": kind, "description": _DESCRIPTIONS[of]}
     values[over].attrs["description"] = _DESCRIPTIONS[over]
@@ -234,12 +221,13 @@ def confusion(
     if options.missing == "last":  # no threshold reaches an item that is tied below every score
         options = replace(options, missing="unretrieved")
     prepared = prepare_curves(locals(), options, dim)
-    sizes = {THRESHOLD: places.size, _CELL: len(CELLS)}
-    cells = map_rankings(confusion_counts, prepared.arrays, sizes, prepared.dim, options=options, thresholds=places)
+    sizes = {THRESHOLD: places.size, _CELL: len(points.CELLS)}
+    kwargs: dict[str, Any] = {"options": options, "thresholds": places}
+    cells = map_rankings(points.confusion_counts, prepared.arrays, sizes, prepared.dim, **kwargs)
     cells = cells.assign_coords({THRESHOLD: places})
     if not is_weighted(prepared.arrays):
         cells = cells.astype(np.int64)
-    return _described({name: cells.isel({_CELL: position}) for position, name in enumerate(CELLS)}, {})
+    return _described({name: cells.isel({_CELL: position}) for position, name in enumerate(points.CELLS)}, {})
 
 
 def to_roc(recall: Any, precision: Any, n_positive: Any, n_negative: Any) -> tuple[Any, Any]:
@@ -341,23 +329,23 @@ def dominates(first: xr.Dataset, second: xr.Dataset, space: str = "precision_rec
     >>> ap.dominates(ap.curve([4, 1, 3, 2], label), ap.curve([3, 2, 4, 1], label))
     'neither'
     """
-    choose((PRECISION_RECALL, ROC), space, "space")
-    for name, points in (("first", first), ("second", second)):
-        if not isinstance(points, xr.Dataset) or POINT not in points.dims or not set(points.data_vars) >= _COMPARED:
+    choose((points.PRECISION_RECALL, points.ROC), space, "space")
+    for name, given in (("first", first), ("second", second)):
+        if not isinstance(given, xr.Dataset) or POINT not in given.dims or not set(given.data_vars) >= _COMPARED:
             what = f"{name!r} is not a set of operating points"
             allowed = f"a Dataset over {POINT!r} with {', '.join(sorted(_COMPARED))}"
             remedy = "compute it with curve(score, label), without grid="
-            raise InvalidInputError(what, f"argument {name!r}", type(points).__name__, allowed, remedy)
+            raise InvalidInputError(what, f"argument {name!r}", type(given).__name__, allowed, remedy)
     for total in ("n_positive", "n_negative"):
         check_same_labels(first[total], second[total], ("first", "second"))
-        if not np.allclose(*xr.broadcast(first[total], second[total]), rtol=SAME_TOTAL, atol=0):
+        if not np.allclose(*xr.broadcast(first[total], second[total]), rtol=points.SAME_TOTAL, atol=0):
             received = f"{_range(first[total])} and {_range(second[total])}"
             allowed = "the same positives and negatives behind both curves"
             what = f"curves of different {total} cannot be compared"
             raise InvalidInputError(what, received=received, allowed=allowed)
     sides = first.rename_dims({POINT: "first"}), second.rename_dims({POINT: "second"})
     codes = xr.apply_ufunc(
-        compare_curves,
+        points.compare_curves,
         *(side[name] for side in sides for name in ("true_positives", "false_positives")),
         first["n_positive"],
         first["n_negative"],
@@ -365,7 +353,7 @@ def dominates(first: xr.Dataset, second: xr.Dataset, space: str = "precision_rec
         kwargs={"space": space},
         keep_attrs=False,
     )
-    verdicts = codes.copy(data=np.array(VERDICTS)[codes.values]).rename("dominates")
+    verdicts = codes.copy(data=np.array(points.VERDICTS)[codes.values]).rename("dominates")
     return verdicts if verdicts.ndim else str(verdicts.values)
 
 

@@ -77,9 +77,9 @@ def to_polars(result: terms.Scores, *, tidy: bool = True) -> pl.DataFrame:
     table = tidy_table(result) if tidy else wide_table(result)[1]
     text = table.select_dtypes(exclude="number")
     names = {name: text[name].astype(object).where(text[name].notna(), None).tolist() for name in text}
-    return pl.DataFrame(  # type: ignore[no-any-return]
-        {name: pl.Series(names[name], dtype=pl.String) if name in names else table[name].to_numpy() for name in table}
-    )
+    columns = {name: table[name].to_numpy() for name in table}
+    columns |= {name: pl.Series(values, dtype=pl.String) for name, values in names.items()}
+    return pl.DataFrame(columns)  # type: ignore[no-any-return]
 
 
 def tidy_table(result: terms.Scores) -> pd.DataFrame:
@@ -118,10 +118,8 @@ def _nodes_of_result(result: terms.Scores) -> list[tuple[str, xr.Dataset]]:
             what = "only estimates by model, query, class or group, and estimator make such a table"
             where, received = f"data set {path!r}" if path else None, f"the dimension {', '.join(map(repr, odd))}"
             raise InvalidInputError(what, where, received, remedy="select from it first: result.sel(...)")
-    return [
-        (path, with_estimators(node).rename({terms.ESTIMATOR: terms.MEASURE}) if are_values(node) else node)
-        for path, node in nodes
-    ]
+    new = {terms.ESTIMATOR: terms.MEASURE}
+    return [(path, with_estimators(node).rename(new) if are_values(node) else node) for path, node in nodes]
 
 
 def _keys(result: terms.Scores, nodes: Sequence[tuple[str, xr.Dataset]]) -> list[str]:
@@ -139,11 +137,8 @@ def _methods(node: xr.Dataset) -> list[str]:
     """Return the names of the intervals; an unnamed one, as of a mean, is called interval."""
     if "interval" not in node:
         return []
-    return (
-        [str(name) for name in np.atleast_1d(node[terms.METHOD].values)]
-        if terms.METHOD in node.coords
-        else ["interval"]
-    )
+    names = np.atleast_1d(node[terms.METHOD].values) if terms.METHOD in node.coords else ["interval"]
+    return [str(name) for name in names]
 
 
 def _tidy(path: str, node: xr.Dataset) -> pd.DataFrame:

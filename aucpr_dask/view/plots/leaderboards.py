@@ -266,10 +266,8 @@ def differences(
     baseline : label, optional
         The model to compare with; optional if there is only one baseline. If all pairs are compared, any model.
     """
-    title = ""
-    are_groups = dataset is None and any(
-        "difference" in node and group_dims(node) for _, node in terms.nodes_of(comparison)
-    )
+    nodes = terms.nodes_of(comparison)
+    are_groups = dataset is None and any("difference" in node and group_dims(node) for _, node in nodes)
     if are_groups:
         name, title, node = _groups_as_rows(comparison, baseline, models)
         models = None
@@ -282,9 +280,8 @@ def differences(
     order = np.array([i for i in subjects.best_first(node["difference"]) if others[i]], dtype=np.int64)
     # The largest in size, so that the worse models are not hidden.
     sizes = np.abs(node["difference"].values[order])
-    is_large = np.isin(
-        order, order[np.argsort(-sizes, kind="stable")[: style.rows_of(ax, order.size, subjects.checked_top(top, 1))]]
-    )
+    n_shown = style.rows_of(ax, order.size, subjects.checked_top(top, 1))
+    is_large = np.isin(order, order[np.argsort(-sizes, kind="stable")[:n_shown]])
     order = np.concatenate([order[is_large], order[~is_large]])
     of, family = ("groups", "all groups") if are_groups else ("models", "all of the family")
     rows = _rows(ax, node, order, models, top, title, best="largest", of=of, height=0.2)
@@ -377,9 +374,8 @@ def _groups_as_rows(
         flat = node.stack({"row": (*dims, terms.MODEL)}, create_index=False)
         named = [flat[dim].values for dim in (*dims, *([terms.MODEL] if len(names) > 1 else []))]
         rows = [", ".join(filter(None, [path, *map(str, row)])) for row in zip(*named, strict=True)]
-        parts.append(
-            flat.drop_vars([terms.MODEL, *dims]).rename({"row": terms.MODEL}).assign_coords({terms.MODEL: rows})
-        )
+        flat = flat.drop_vars([terms.MODEL, *dims]).rename({"row": terms.MODEL})
+        parts.append(flat.assign_coords({terms.MODEL: rows}))
     title = names[0] if len(names) == 1 else ""
     return name, title, xr.concat(parts, terms.MODEL, data_vars="minimal", coords="minimal", compat="override")
 
@@ -449,9 +445,8 @@ def ranks(
     """
     path, node = subjects.one_node(ranking, subjects.RANKS, "ranks", dataset)
     node = node.compute()
-    rows = _rows(
-        ax, node, subjects.best_first(-node["rank"]), models, top, subjects.title_of(ranking, path), height=0.2
-    )
+    order, title = subjects.best_first(-node["rank"]), subjects.title_of(ranking, path)
+    rows = _rows(ax, node, order, models, top, title, height=0.2)
     level = terms.percent(level_of(node))
     for variable, colour, width, label in (
         ("simultaneous_rank_interval", style.SKY, 5.0, f"{level} set, all together"),

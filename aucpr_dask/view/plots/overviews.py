@@ -98,12 +98,9 @@ def _draw_matrix(
     _write_values(ax, values, image)
     ax.spines[:].set_visible(False)
     style.put_colours(ax, image, label, orientation="horizontal", location="bottom", aspect=40, pad=0.02)
-    style.put_title(
-        ax,
-        title,
-        "" if len(shown) == n_models else f"{len(shown):,} best of {n_models:,} models",
-        "" if values.shape[1] == n_columns else f"{values.shape[1]:,} of {n_columns:,} {terms.plural(across)}",
-    )
+    best = f"{len(shown):,} best of {n_models:,} models" if len(shown) < n_models else ""
+    some = f"{len(easiest):,} of {n_columns:,} {terms.plural(across)}" if len(easiest) < n_columns else ""
+    style.put_title(ax, title, best, some)
     return ax
 
 
@@ -205,16 +202,9 @@ def _draw_coverage(ax: Axes, table: pd.DataFrame, methods: Sequence[str], level:
     ax.axhspan(level - 0.01, level + 0.01, color=style.PALE, linewidth=0, label=f"within 1 % of {terms.percent(level)}")
     for line, method in enumerate(methods):
         rows = table[table[terms.METHOD] == method].sort_values("n_items")
-        ax.errorbar(
-            rows["n_items"] * rows["prevalence"],
-            rows["coverage"],
-            TWO_SIDED * rows["coverage_error"],
-            marker=style.MARKERS[line % len(style.MARKERS)],
-            markersize=3.2,
-            elinewidth=0.8,
-            label=terms.in_words(method),
-            **style.look_of(line),
-        )
+        x, y, error = rows["n_items"] * rows["prevalence"], rows["coverage"], TWO_SIDED * rows["coverage_error"]
+        look = style.look_of(line) | {"marker": style.MARKERS[line % len(style.MARKERS)]}
+        ax.errorbar(x, y, error, markersize=3.2, elinewidth=0.8, label=terms.in_words(method), **look)
     style.count_horizontally(ax, FixedLocator(positives.tolist()))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xlabel("positives")

@@ -17,25 +17,20 @@ from aucpr_dask.scores.validate import with_label_of_each_class
 from aucpr_dask.view.rankings import with_means_of_repeats
 
 SCORES, RESULT, COMPARISON, RANKS, STUDY = "scores", "a result", "a comparison", "ranks", "a study"
-_SIGNS = (
-    (STUDY, "coverage"),
-    (COMPARISON, "difference"),
-    (RANKS, "rank_interval"),
-    (RESULT, "estimate"),
-    (SCORES, "score"),
-)
-_REMEDIES = {
-    SCORES: "call it on the score data sets",
-    RESULT: "evaluate scores first: scores.aucpr.evaluate()",
-    COMPARISON: "compare first: result.aucpr.compare(baseline=...)",
-    RANKS: "rank first: result.aucpr.rank()",
-    STUDY: "run a study first: ap.simulate.study()",
+# Of each kind, in this order, a variable that shows it, and how to get it.
+_KINDS = {
+    STUDY: ("coverage", "run a study first: ap.simulate.study()"),
+    COMPARISON: ("difference", "compare first: result.aucpr.compare(baseline=...)"),
+    RANKS: ("rank_interval", "rank first: result.aucpr.rank()"),
+    RESULT: ("estimate", "evaluate scores first: scores.aucpr.evaluate()"),
+    SCORES: ("score", "call it on the score data sets"),
 }
 
 
 def kind_of(node: xr.Dataset) -> str:
     """Return the kind of a Dataset, from its variables."""
-    return next((kind for kind, variable in _SIGNS if variable in node), "neither scores nor a result of this package")
+    kinds = [kind for kind, (variable, _) in _KINDS.items() if variable in node]
+    return kinds[0] if kinds else "neither scores nor a result of this package"
 
 
 def nodes_of_kind(data: Scores, kind: str, plot: str) -> dict[str, xr.Dataset]:
@@ -49,7 +44,7 @@ def nodes_of_kind(data: Scores, kind: str, plot: str) -> dict[str, xr.Dataset]:
         nodes = {path: with_means_of_repeats(node) if "estimate" in node else node for path, node in areas.items()}
     found = {kind_of(node) for node in nodes.values()} or {"nothing"}
     if found != {kind}:
-        raise InvalidInputError(what, received=" and ".join(sorted(found)), remedy=_REMEDIES[kind])
+        raise InvalidInputError(what, received=" and ".join(sorted(found)), remedy=_KINDS[kind][1])
     return nodes
 
 

@@ -81,13 +81,10 @@ def _columns(findings: xr.Dataset) -> str:
 def _neighbours(findings: xr.Dataset) -> str:
     facts, pairs = findings.attrs, count(findings.sizes[MODEL] - 1, "neighbouring pair")
     of_all = "" if facts["n_pairs"] == 1 else f"; of all {facts['n_pairs']:,} pairs, {facts['n_pairs_shown']:,}"
-    return (
-        f"Of {pairs}, {facts['n_neighbours_shown']:,} {'differs' if facts['n_neighbours_shown'] == 1 else 'differ'} "
-        f"beyond chance{of_all} "
-        f"({100 * (1 - facts['level']):.3g} % level, {in_words(facts['method'])}, adjusted for all pairs). "
-        "Models that cannot be told apart form "
-        f"{count(facts['n_groups'], 'group')}."
-    )
+    differ = f"{facts['n_neighbours_shown']:,} {'differs' if facts['n_neighbours_shown'] == 1 else 'differ'}"
+    tested = f"{100 * (1 - facts['level']):.3g} % level, {in_words(facts['method'])}, adjusted for all pairs"
+    groups = f"Models that cannot be told apart form {count(facts['n_groups'], 'group')}."
+    return f"Of {pairs}, {differ} beyond chance{of_all} ({tested}). {groups}"
 
 
 def _first_place(findings: xr.Dataset) -> str:
@@ -181,10 +178,8 @@ def _empty_cells(findings: xr.Dataset) -> str:
         said += f" {count(len(facts['models_left_out']), 'model')} with gaps can't be ranked with the others: {names}."
     if facts["left_out"]:
         left_out = facts["left_out"]
-        said += (
-            f" {_units(len(left_out), findings)} with gaps {'counts' if len(left_out) == 1 else 'count'} in no mean: "
-        )
-        said += f"{few(list(map(printable, left_out)))}."
+        said += f" {_units(len(left_out), findings)} with gaps {'counts' if len(left_out) == 1 else 'count'} in no mean"
+        said += f": {few(list(map(printable, left_out)))}."
     if "other_incomplete" not in facts:
         return said
     what = many if facts["other_incomplete"] == "drop" else "models"

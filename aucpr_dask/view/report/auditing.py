@@ -175,15 +175,10 @@ def audit(
     >>> made.findings["simultaneous_rank_interval"].values.tolist()
     [[1, 2], [1, 2], [3, 3]]
     """
-    question = ComparisonOptions(
-        estimator=estimator,
-        over=over,
-        method=None if method is None else checks.choose(METHODS, method, "method"),
-        level=level,
-        n_resamples=n_resamples,
-        seed=seed,
-        incomplete="raise" if incomplete is None else incomplete,
-    ).checked()
+    if method is not None:
+        checks.choose(METHODS, method, "method")
+    asked = {name: one for name, one in locals().items() if name != "incomplete" or one is not None}
+    question = ComparisonOptions.among(asked)
     checks.choose((QUERY, samples.DATASET), over, "over")
     if path is not None:
         pages.checked_target(path, overwrite=overwrite)
