@@ -317,6 +317,14 @@ def test_no_two_compiled_functions_have_one_name() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
+def test_numba_is_not_imported_to_find_an_empty_cache_and_dask_not_at_all(home: Path) -> None:
+    use = "import sys; from aucpr_dask.kernels import first_calls; first_calls.WITHOUT_NUMBA = 0; "
+    use += "from aucpr_dask.metrics import average_precision_score as ap; print(ap([1, 0, 1], [3, 2, 1])); "
+    use += "assert not {'numba', 'dask', 'scipy.special'} & {*sys.modules}"
+    done = subprocess.run([sys.executable, "-c", use], capture_output=True, text=True)
+    assert done.stdout == "0.8333333333333333\n", done.stderr
+
+
 @pytest.mark.slow
 def test_kernels_that_different_processes_compiled_do_not_replace_each_other(home: Path) -> None:
     compile_one = "import sys; from aucpr_dask.kernels import areas; getattr(areas, sys.argv[1]).prepare()"

@@ -217,8 +217,22 @@ def test_calls_beyond_the_first_are_for_the_kernels(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(first_calls, "needs_no_compiling", lambda name: False)
     score, label, row = np.arange(5.0)[np.newaxis], np.ones((1, 5), np.int8), np.zeros(1, np.int64)
     code = np.array([of_kernels.AVERAGE_PRECISION])
-    found = [first_calls.by_numpy(score, label, row, np.array([np.nan]), Options(), code) for _ in range(4)]
+    monkeypatch.setattr(rankings, "evaluate_rows", lambda *given: None)
+    found = [first_calls.evaluate_rows(score, label, row, np.array([np.nan]), Options(), code) for _ in range(4)]
     assert [one is None for one in found] == [False, False, False, True]
+
+
+@pytest.mark.parametrize(("kept", "by_numpy"), [((), True), (("areas",), True), (("areas", "float32"), False)])
+@pytest.mark.parametrize("n_items", [5, 9000])
+def test_kernels_of_one_type_of_scores_are_not_those_of_another(monkeypatch, n_items, kept, by_numpy) -> None:
+    monkeypatch.setattr(first_calls, "_n_done", 0)
+    monkeypatch.setattr(first_calls, "MOST", 1 << 62)
+    monkeypatch.setattr(first_calls, "needs_no_compiling", lambda name: any(part in name for part in kept))
+    monkeypatch.setattr(rankings, "evaluate_rows", lambda *given: None)
+    score, label, row = np.arange(n_items)[np.newaxis], np.ones((1, n_items), np.int8), np.zeros(1, np.int64)
+    given = label, row, np.array([np.nan]), Options(), np.array([of_kernels.AVERAGE_PRECISION])
+    assert (first_calls.evaluate_rows(score.astype(np.float32), *given) is not None) == by_numpy
+    assert first_calls.evaluate_rows(score.astype(np.float64), *given) is not None
 
 
 def test_every_number_is_computed_and_any_other_is_an_error() -> None:

@@ -269,10 +269,10 @@ def open_scores(store: str) -> Scores:
 
 def is_result(store: str) -> bool:
     """Whether a store holds results, not scores."""
-    from aucpr_dask.scores.store import KIND
+    from aucpr_dask.schema.terms import SCORES
     from aucpr_dask.storage.stores import read_root_attrs
 
-    return read_root_attrs(store).get("kind") != KIND
+    return read_root_attrs(store).get("kind") != SCORES
 
 
 # Options: made from the fields of option records, or shared by several commands

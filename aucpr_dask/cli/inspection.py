@@ -32,19 +32,17 @@ def info(output: cli.Output, store: str, data_sets: tuple[str, ...], positive_fr
     ranking is evaluated once to find them. For results: options, warnings, and the best models. For the output of
     compare or rank: sizes, variables, and what was resampled.
     """
-    from aucpr_dask.evaluation import results
-    from aucpr_dask.inference import comparing
-    from aucpr_dask.schema.terms import select_data_sets
+    from aucpr_dask.schema.terms import COMPARISON, RESULT, select_data_sets
     from aucpr_dask.storage.stores import read_root_attrs
     from aucpr_dask.view import stores
 
     summary: Any
     kind = read_root_attrs(store).get("kind")
 
-    if kind == results.KIND:
+    if kind == RESULT:
         summary = stores.summarize_result(select_data_sets(ap.open_result(store), data_sets), store)
         output.show(stores.result_view(summary, output.width, ascii_only=output.ascii_only))
-    elif kind == comparing.KIND:
+    elif kind == COMPARISON:
         answers = stores.summarize_answers(select_data_sets(ap.open_comparison(store), data_sets))
         output.show(stores.answers_view(answers, store))
         output.data({"store": store, "kind": kind, "data_sets": answers})
@@ -67,7 +65,8 @@ def verify(output: cli.Output, store: str) -> None:
     digest. Exit code 0: all is as it was written; 2: something is missing or damaged.
     """
     from aucpr_dask.errors import StoreError, few
-    from aucpr_dask.scores.store import KIND, changed_rankings
+    from aucpr_dask.schema.terms import SCORES
+    from aucpr_dask.scores.store import changed_rankings
     from aucpr_dask.storage.stores import read_root_attrs
     from aucpr_dask.storage.verifying import damage_of
 
@@ -75,7 +74,7 @@ def verify(output: cli.Output, store: str) -> None:
     with output.progress(after=SILENT_SECONDS) as report:
         n_chunks, damage, checked = damage_of(store, partial(report, "arrays"))
         n_rankings, changed = 0, list[str]()
-        if kind == KIND and not damage:
+        if kind == SCORES and not damage:
             n_rankings, changed = changed_rankings(store, partial(report, "rankings"))
     found = {"has_checksums": checked, "n_chunks": n_chunks, "n_rankings": n_rankings}
     output.data({"store": store} | found | {"damage": list(map(str, damage)), "changed_rankings": changed})

@@ -21,7 +21,7 @@ from aucpr_dask.schema.options import EvaluationOptions
 if TYPE_CHECKING:
     from zarr.abc.store import Store
 
-KIND = "aucpr_dask.result"
+KIND = terms.RESULT
 
 
 def open_result(url: str | Path | Store, *, chunks: Any = None) -> terms.Scores:

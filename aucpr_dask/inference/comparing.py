@@ -21,7 +21,7 @@ from aucpr_dask.schema.options import ComparisonOptions, renamed
 
 BASELINE = "baseline"
 Baseline = str | int | Sequence[str | int]
-KIND = "aucpr_dask.comparison"
+KIND = terms.COMPARISON
 LAZY_FROM, LAZY_CHUNK = 500, 250  # models: from how many on the pairs are a chunked array, and in which chunks
 
 

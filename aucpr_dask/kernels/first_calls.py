@@ -22,6 +22,7 @@ WITHOUT_NUMBA = 1 << 20  # items, with which NumPy spends about as long as numba
 MOST = 1 << 23  # items, with which NumPy spends about as long as kernels take to compile
 OF_A_ROW = 9  # numbers of a ranking, next to its estimates
 OF_A_CALL = 1 << 11  # items, as many as a short ranking costs
+SHORT = 8192  # items up to which rankings share calls of kernels
 PANEL = 256  # columns whose products are summed at a time
 
 Array = NDArray[np.float64]
@@ -29,11 +30,11 @@ _PACKAGE = __name__.rpartition(".")[0]
 _n_done = 0  # items by NumPy in this process
 
 
-def is_first(kernel: str, work: int) -> bool:
-    """Return whether NumPy should do what a kernel would be compiled for, or numba imported, and count it."""
+def is_first(work: int, *kernels: str) -> bool:
+    """Return whether NumPy should do what kernels would be compiled for, or numba imported, and count it."""
     global _n_done
     needs_numba = _n_done + work > WITHOUT_NUMBA or "numba" in sys.modules
-    if _n_done + work > MOST or (needs_numba and needs_no_compiling(kernel)):
+    if _n_done + work > MOST or (needs_numba and all(map(needs_no_compiling, kernels))):
         return False
     _n_done += work
     return True
@@ -41,6 +42,11 @@ def is_first(kernel: str, work: int) -> bool:
 
 def needs_no_compiling(kernel: str) -> bool:
     """Return whether a kernel is in this process, or was in the cache when first asked."""
+    if "numba" not in sys.modules:
+        from aucpr_dask.storage.code_cache import path_of
+
+        if not path_of(kernel).exists():  # numba would be imported to find no more
+            return False
     compiling = importlib.import_module(f"{_PACKAGE}.compiling")
     importlib.import_module(f"{_PACKAGE}.{kernel.rpartition('.')[0]}")
     return bool(compiling.needs_no_compiling(kernel))
@@ -54,27 +60,13 @@ def evaluate_rows(
     options: o.Options,
     codes: NDArray[np.int64],
 ) -> Array:
-    """Evaluate rankings as `rankings.evaluate_rows` does, the first ones by NumPy."""
-    asked = score, label, label_row, n_given, options, codes
-    if (of_first := by_numpy(*asked)) is not None:
-        return of_first
-    from aucpr_dask.kernels import rankings
-
-    return rankings.evaluate_rows(*asked)
-
-
-def by_numpy(
-    score: Floats,
-    label: NDArray[np.int8],
-    label_row: NDArray[np.int64],
-    n_given: Array,
-    options: o.Options,
-    codes: NDArray[np.int64],
-) -> Array | None:
-    """Evaluate rankings as `rankings.evaluate_rows` does; None if the kernels are there, or worth compiling."""
+    """Evaluate rankings as `rankings.evaluate_rows` does: by NumPy until kernels are there, or worth compiling."""
     is_known = not options.expect_ties and bool(o.IS_COMMON[codes].all())
-    if not is_known or not is_first(FINISHING, score.size + OF_A_CALL * len(score)):
-        return None
+    of_type = f"classes.{'survey' if score.shape[1] > SHORT else 'split_rows'}_{score.dtype}_int8"
+    if not is_known or not is_first(score.size + OF_A_CALL * len(score), FINISHING, of_type):
+        from aucpr_dask.kernels import rankings
+
+        return rankings.evaluate_rows(score, label, label_row, n_given, options, codes)
     with np.errstate(all="ignore"):
         rows = zip(score, label[label_row], n_given.tolist(), strict=True)
         return np.array([_row(*row, options, codes) for row in rows]).reshape(len(score), codes.size + OF_A_ROW)
@@ -242,7 +234,7 @@ def influence_rows(
     is_known = estimator in ("average_precision", "haldane") and tuple(recall_range) == (0.0, 1.0)
     leaves_out, target = estimator == "haldane", (o.CODES[estimator], *map(float, recall_range))
     is_plain = is_known and not leaves_out and all(np.isin(one, (0.0, 1.0)).all() for one in items[1:3])
-    by_numpy = is_plain and is_first("influence.influence_row", items.score.size + OF_A_CALL * n_rows)
+    by_numpy = is_plain and is_first(items.score.size + OF_A_CALL * n_rows, "influence.influence_row")
     negated = (-score.astype(np.float64) for score in items.score)
     ranked: Any = ((row, one, np.argsort(one)) for row, one in enumerate(negated))
     if not by_numpy:
@@ -338,7 +330,7 @@ def products(left: Array, right: Array) -> Array:
 
 def sums_of_products(left: Array, right: Array) -> Array:
     """Return ``left @ right.T``; unlike a library's, a sum is bit-for-bit independent of the other rows."""
-    if is_first("influence.add_products", left.size * len(right) // 8):
+    if is_first(left.size * len(right) // 8, "influence.add_products"):
         return products(left, right)
     from aucpr_dask.kernels.influence import add_products
 

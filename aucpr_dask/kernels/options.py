@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -173,7 +172,11 @@ def code_of_extra(name: str, estimator: str, *, in_one_pass: bool = True) -> int
 
 def targets_of(codes: Sequence[int], parameters: Sequence[float], recall_range: tuple[float, float]) -> Targets:
     """Return what to compute; recalls come with their normal quantiles."""
-    quantiles = np.clip(ndtri(recall_range), -REACH, REACH)
+    quantiles = np.array([-REACH, REACH])
+    if tuple(recall_range) != (0, 1):
+        from scipy.special import ndtri  # its import takes a fifth of a second
+
+        quantiles = np.clip(ndtri(recall_range), -REACH, REACH)
     arrays = np.array(codes, np.int64), np.array(parameters, np.float64), np.array([*recall_range, *quantiles])
     for array in arrays:
         array.setflags(write=False)  # the type that kernels are compiled for

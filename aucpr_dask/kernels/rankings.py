@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from aucpr_dask.kernels import classes, points, sorting
 from aucpr_dask.kernels.areas import COUNTS, finish_rows
 from aucpr_dask.kernels.compiling import needs_no_compiling
+from aucpr_dask.kernels.first_calls import SHORT
 from aucpr_dask.kernels.options import N_COLUMNS, Array, Indices, Options, Targets
 from aucpr_dask.kernels.sorting import Floats
 
-SHORT = 8192  # items up to which rankings share calls,
 PACKED = 1024  # items up to which NumPy sorts all of float32 faster than gaps are counted,
 SHORT_POSITIVES = 128  # and positives, on average, up to which only these are sorted: NumPy sorts many faster
 WORTH_COMPILING = 1 << 21  # items in a call for which gaps are compiled: sorting all compiles in a third of the time

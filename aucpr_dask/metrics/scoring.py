@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import brief
 from aucpr_dask.evaluation.alignment import refuse_swapped
-from aucpr_dask.evaluation.api import estimate
+from aucpr_dask.evaluation.rankings import evaluate_rankings
 from aucpr_dask.metrics import targets
 from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.options import EvaluationOptions
+from aucpr_dask.scores.validate import float_scores
 
 AVERAGES = ("macro", "micro", "weighted", "samples")
 
@@ -112,8 +114,10 @@ def _average_precisions(
     is_positive: NDArray[np.bool_], score: NDArray[Any], weight: NDArray[Any] | None, *, above: int = 3
 ) -> NDArray[np.float64]:
     """Return the average precision of every ranking; arrays have the shape (ranking, item)."""
-    label = np.ascontiguousarray(is_positive, dtype=np.int8)
-    found = np.asarray(estimate(np.ascontiguousarray(score), label, weight=weight), dtype=np.float64)
+    named = {"score": float_scores(score), "label": np.ascontiguousarray(is_positive, dtype=np.int8)}
+    named |= {} if weight is None else {"weight": weight}
+    # With arrays alone: xarray would import Dask to ask whether it made them.
+    found = evaluate_rankings(named, EvaluationOptions()).estimate[:, 0]
     if (is_undefined := np.isnan(found)).any():
         of = "" if found.size == 1 else f" in {is_undefined.sum():,} of {found.size:,} classes or samples"
         warnings.warn(f"y_true has no positives{of}, so average precision is 0{of and ' there'}", stacklevel=above)

@@ -18,6 +18,7 @@ from aucpr_dask.errors import InvalidInputError, did_you_mean, few
 if TYPE_CHECKING:
     import xarray as xr  # elsewhere only where it is called: the command line reads options and names without it
 
+SCORES, RESULT, COMPARISON = "aucpr_dask.scores", "aucpr_dask.result", "aucpr_dask.comparison"  # kinds of stores
 MODEL, QUERY, CLASS, ITEM = "model", "query", "class", "item"
 REPEAT = "repeat"  # of a cross-validation: the same items, ranked by models that learned from other parts
 RANKING_DIMS = (MODEL, QUERY, CLASS, REPEAT)  # which tell rankings apart; a data set has one of the last three

@@ -22,7 +22,7 @@ from aucpr_dask.scores.validate import validate_scores, validated_nodes, validat
 from aucpr_dask.storage import backends, stores, urls
 from aucpr_dask.storage.checksums import has_list
 
-KIND = "aucpr_dask.scores"
+KIND = terms.SCORES
 FACTS = {"n_missing": "int64", "digest": "uint64"}  # about every ranking, written last
 REPEATED = "repeated_items"  # the attribute of a store: of each data set that has some, how many, and of how many
 SAVE_AGAIN = "save the scores again to add them"
