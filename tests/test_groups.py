@@ -343,6 +343,12 @@ def test_ranks_and_gates_by_group() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
+@pytest.mark.parametrize("ask", [ap.evaluate, ap.compare, ap.rank])
+def test_labels_of_groups_are_of_types_that_plots_take(ask: Any) -> None:
+    found = ask(scores(), by=["site", "sex"])
+    assert [found[name].dtype.kind for name in ("site", "sex", "model")] == ["U", "U", "U"]
+
+
 def test_results_by_group_are_compared_without_naming_the_groups_again() -> None:
     result = ap.evaluate(worse_in_c(), by="site", keep_replicates=True, n_resamples=100)
     found = ap.compare(result, "old")

@@ -18,7 +18,7 @@ from aucpr_dask.evaluation.results import group_dims
 from aucpr_dask.inference import covarying, designs, requirements, samples
 from aucpr_dask.inference.pairs import benjamini_hochberg, holm
 from aucpr_dask.schema import checks, options
-from aucpr_dask.schema.terms import BOUND, FOLD, ITEM, MODEL, Scores, gathered, nodes_of
+from aucpr_dask.schema.terms import BOUND, FOLD, ITEM, MODEL, Scores, gathered, nodes_of, with_plain_names
 from aucpr_dask.scores.validate import validated_scores
 
 ADJUSTED: dict[str, Callable[[Any], Any]] = {"holm": holm, "benjamini_hochberg": benjamini_hochberg, "none": np.copy}
@@ -157,7 +157,7 @@ def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr
     result = xr.Dataset(variables, coords, first.attrs).assign_coords(
         xr.Coordinates({name: (name, index) for name, index in parts.indexes.items()})
     )
-    result = result.assign_attrs(by=", ".join(sizes), level=level)
+    result = with_plain_names(result).assign_attrs(by=", ".join(sizes), level=level)
     left_out = [", ".join(n) for n, one in zip(parts.names, answers, strict=True) if isinstance(one, InvalidInputError)]
     if left_out:
         result.attrs["groups_left_out"] = "; ".join(left_out)
