@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -227,8 +228,7 @@ class FolderStore(LocalStore):
         place = f"{self.root}/{key}"
         partial = f"{place}.{uuid4().hex}.partial"
         try:
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            with open(partial, "wb", buffering=0) as file:
+            with _created(partial) as file:
                 rest = memoryview(value.as_buffer_like()).cast("B")
                 while rest:  # a single write takes at most 2 GiB
                     rest = rest[file.write(rest) :]
@@ -279,6 +279,15 @@ class FolderStore(LocalStore):
         """Whether there is nothing, or only what a write that was killed has left."""
         files = (file for file in (self.root / prefix).rglob("*") if not file.is_dir())
         return await super().is_empty(prefix) or all(_is_leftover(file.name) for file in files)
+
+
+def _created(place: str) -> FileIO:
+    """Open a new file; its folder is made only where it is missing, because most files are not the first."""
+    try:
+        return open(place, "wb", buffering=0)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        return open(place, "wb", buffering=0)
 
 
 def sync_file_system(folder: Path) -> bool:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 import zarr
+from numcodecs.vlen import VLenUTF8
 from xarray.backends.zarr import ZarrArrayWrapper
 from xarray.core.indexing import CopyOnWriteArray, LazilyIndexedArray, MemoryCachedArray
 from xarray.indexes import PandasIndex
-from zarr.codecs import BytesCodec
+from zarr.codecs import BytesCodec, VLenUTF8Codec
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.common import concurrent_map
 from zarr.core.metadata.v3 import ArrayV3Metadata
@@ -63,7 +64,7 @@ class StoredTree:
         """Return data sets by path, all by default; small variables of the names that it `reads` are in memory."""
         chosen = [path for path in ("", *self._metadata) if path in self._first_of and (paths is None or path in paths)]
         models = {path: self._firsts[self._first_of[path]] for path in chosen if self._first_of[path] in self._firsts}
-        others = [path for path in models if path != self._first_of[path]]
+        others = {path: None for path in models if path != self._first_of[path]}
         wanted = [
             (path, str(name))
             for path in others
@@ -81,17 +82,19 @@ class StoredTree:
         return math.prod(self._entries[path][name]["shape"])
 
     async def _read(self, path: str, name: str) -> tuple[tuple[str, str], Any]:
-        """Return the values of an array; those of numbers in one chunk without Zarr, which takes a millisecond."""
+        """Return the values of an array; those in one chunk without Zarr, which takes a millisecond."""
         array = self._array(path, name)
         metadata: Any = array.metadata
         lengths, dtype = metadata.chunk_grid.chunk_shape, metadata.dtype.to_native_dtype()
         is_one = all(size <= length for size, length in zip(metadata.shape, lengths, strict=True))
-        if is_one and dtype.kind in "iuf" and metadata.codecs == (BytesCodec(),):
+        is_text = metadata.codecs == (VLenUTF8Codec(),)
+        if is_one and (is_text or (dtype.kind in "iufU" and metadata.codecs == (BytesCodec(),))):
             key = f"{array.path}/{metadata.encode_chunk_key((0,) * len(lengths))}"
             content = await self._view.get(key, default_buffer_prototype())
             if content is not None:
-                values = np.frombuffer(content.as_numpy_array(), dtype).reshape(lengths)
-                return (path, name), values[tuple(map(slice, metadata.shape))].copy()
+                inner = content.as_numpy_array()
+                values = VLenUTF8().decode(inner).astype(dtype) if is_text else np.frombuffer(inner, dtype)
+                return (path, name), values.reshape(lengths)[tuple(map(slice, metadata.shape))].copy()
         return (path, name), await array._async_array.getitem(...)
 
     def _array(self, path: str, name: str) -> zarr.Array[Any]:
@@ -105,27 +108,27 @@ class StoredTree:
     def _like(self, path: str, model: xr.Dataset, values: Mapping[tuple[str, str], Any]) -> xr.Dataset:
         """Return a data set like the first of its form."""
         variables: dict[Any, xr.Variable] = {}
-        indexes: dict[Any, Any] = {}
+        indexes, known = dict[Any, Any](), model.xindexes
         for name, first in model.variables.items():
             lengths = self._entries[path][str(name)]["chunk_grid"]["configuration"]["chunk_shape"]
             encoding = first.encoding | {"chunks": tuple(lengths)}
             encoding["preferred_chunks"] = dict(zip(first.dims, lengths, strict=True))
             data: Any = values.get((path, str(name)))
-            if name in model.indexes and first.shape == data.shape and (first.values == data).all():
-                variables[name], indexes[name] = first.copy(deep=False), model.xindexes[name]
+            if name in known and first.shape == data.shape and (first.values == data).all():
+                variables[name], indexes[name] = first.copy(deep=False), known[name]
                 continue
             if data is None:
                 lazy: Any = LazilyIndexedArray(ZarrArrayWrapper(self._array(path, str(name))))
                 data = MemoryCachedArray(CopyOnWriteArray(lazy))
             variables[name] = xr.Variable(first.dims, data, first.attrs, encoding)
-            if name in model.indexes:
+            if name in known:
                 indexes[name] = PandasIndex.from_variables({name: variables[name]}, options={})
                 variables |= indexes[name].create_variables({name: variables[name]})
-        coordinates = xr.Coordinates({name: variables.pop(name) for name in model.coords}, indexes)
         attrs = {name: value for name, value in self._metadata[path]["attributes"].items() if name != "coordinates"}
-        dataset = xr.Dataset(variables, coordinates, attrs)
-        dataset.encoding = dict(model.encoding)
-        return dataset
+        # Which variables fit together is known from the first: to find out takes longer than all the rest.
+        return xr.Dataset._construct_direct(
+            variables, set(model.coords), attrs=attrs, indexes=indexes, encoding=dict(model.encoding)
+        )
 
 
 def groups_around(path: str) -> list[str]:
