@@ -349,6 +349,7 @@ def test_labels_of_groups_are_of_types_that_plots_take(ask: Any) -> None:
     assert [found[name].dtype.kind for name in ("site", "sex", "model")] == ["U", "U", "U"]
 
 
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
 def test_results_by_group_are_compared_without_naming_the_groups_again() -> None:
     result = ap.evaluate(worse_in_c(), by="site", keep_replicates=True, n_resamples=100)
     found = ap.compare(result, "old")
