@@ -91,11 +91,9 @@ def _broken(what: str, where: str, received: str | None = None) -> StoreError:
 
 
 def with_list(backend: Store, document: bytes, before: bytes | None, written: Mapping[str, bytes]) -> bytes:
-    """Return the root document of a store that is complete, with the checksums of its chunks and of itself.
-
-    Those that the document `before` lists are kept, unless the chunk was cut off by the end of the array. Chunks must
-    end as they did in the memory of who has `written` them: otherwise the list would make good what came between.
-    """
+    """Return the root document of a store that is complete, with the checksums of its chunks and of itself."""
+    # Those that the document `before` lists are kept, unless the chunk was cut off by the end of the array. Chunks must
+    # end as they did in the memory of who has `written` them: otherwise the list would make good what came between.
     root = json.loads(document)
     metadata = root["consolidated_metadata"]["metadata"]
     old = {} if before is None else json.loads(before).get("consolidated_metadata") or {}
@@ -313,10 +311,8 @@ class CheckedStore(WrapperStore[Store]):
             raise _broken(NOT_THIS, where, received)
 
     async def _has_grown(self, path: str, place: tuple[int, ...], checksum: int) -> bool:
-        """Whether a chunk at the end of an array of a result has grown since the result was opened, or may be growing.
-
-        Only such a chunk of a finished store changes; of the part that the store shows, nothing changes.
-        """
+        """Whether a chunk at the end of an array has grown since the result was opened, or may be growing."""
+        # Only such a chunk of a finished store changes; of the part that the store shows, nothing changes.
         if has_word(await self._store.get(STATE, default_buffer_prototype()), GROWING):
             return True
         document = await self._store.get(_DOCUMENT, default_buffer_prototype())

@@ -32,26 +32,10 @@ from zarr.core.metadata.v3 import ArrayV3Metadata
 from zarr.core.sync import sync
 from zarr.storage import MemoryStore, StorePath
 
-from aucpr_dask.errors import (
-    REPLACE_IT,
-    AucprError,
-    DamageWarning,
-    ForeignStoreError,
-    InvalidInputError,
-    StoreError,
-    brief,
-)
+from aucpr_dask import errors
 from aucpr_dask.schema.terms import DEFAULT_DIMS, OTHER_NAMES, Nodes, Stored, as_tree, nodes_of
+from aucpr_dask.storage import backends
 from aucpr_dask.storage import documents as metadata_documents
-from aucpr_dask.storage.backends import (
-    get_value,
-    has_values_at_once,
-    open_backend,
-    persist,
-    set_value,
-    set_values,
-    sweep,
-)
 from aucpr_dask.storage.checksums import CheckedStore, check_document, have_checksums, with_checksum, with_list
 from aucpr_dask.storage.claims import CLEARING, LAYING_OUT, Claim, State, as_buffer
 from aucpr_dask.storage.decoding import can_encode, encoded
@@ -99,7 +83,7 @@ class ChunkWriter:
 
     def flush(self) -> None:
         """Write the chunks that wait."""
-        set_values(self.backend, self._waiting)
+        backends.set_values(self.backend, self._waiting)
         self.written |= {key: bytes(content.as_numpy_array()[-8:]) for key, content in self._waiting.items()}
         self._waiting.clear()
 
@@ -129,8 +113,8 @@ class PendingStore(ChunkWriter):
             document = as_buffer(json.dumps(entry, indent=2).encode())
         self.flush()
         self.claim.check()
-        persist(self.backend, self.written)
-        sweep(self.backend)
+        backends.persist(self.backend, self.written)
+        backends.sweep(self.backend)
         publish(self.backend, document, written=getattr(self.backend, "endings", {}))
         self.claim.release()
 
@@ -138,13 +122,11 @@ class PendingStore(ChunkWriter):
 def publish(
     backend: Store, root_document: Buffer, before: Buffer | None = None, *, written: Mapping[str, bytes]
 ) -> None:
-    """Write the document that makes a store open, with the checksums of all chunks, which are there by now.
-
-    What the document `before` lists is not read again. Of chunks `written`, what was meant is known: their last bytes.
-    """
+    """Write the document that makes a store open, with the checksums of all chunks, which are there by now."""
+    # What the document `before` lists is not read again. Of chunks `written`, the last bytes that were meant are known.
     content = with_list(backend, root_document.to_bytes(), None if before is None else before.to_bytes(), written)
-    set_value(backend, ROOT_DOCUMENT, type(root_document).from_bytes(content))
-    persist(backend, [ROOT_DOCUMENT])  # its name, too
+    backends.set_value(backend, ROOT_DOCUMENT, type(root_document).from_bytes(content))
+    backends.persist(backend, [ROOT_DOCUMENT])  # its name, too
 
 
 @lru_cache(maxsize=1024)
@@ -182,8 +164,8 @@ def whole_chunk(document: bytes, region: tuple[slice, ...], values: NDArray[Any]
 def read_documents(backend: Store, places: Iterable[str]) -> dict[str, Buffer]:
     """Return the documents of arrays of a store that need not be finished, by their keys."""
     keys = [f"{place}/{ROOT_DOCUMENT}" for place in places]
-    if has_values_at_once(backend):
-        return {key: _sound(backend, key, get_value(backend, key)) for key in keys}
+    if backends.has_values_at_once(backend):
+        return {key: _sound(backend, key, backends.get_value(backend, key)) for key in keys}
 
     async def read(key: str) -> tuple[str, Buffer]:
         return key, _sound(backend, key, await backend.get(key, default_buffer_prototype()))
@@ -242,10 +224,8 @@ def consolidated_metadata(url: Any) -> dict[str, Any]:
 
 
 def open_checked(url: Any, kind: str | None = None) -> tuple[CheckedStore, dict[str, Any]]:
-    """Return a finished store, whose chunks are checked when they are read, and the metadata documents below its root.
-
-    The root document has been checked, too, and the kind of the store, if one is given.
-    """
+    """Return a finished store, whose chunks are checked when they are read, and the documents below its root."""
+    # The root document has been checked, too, and the kind of the store, if one is given.
     root, document = _read_root(url)
     if kind is not None:
         _check_kind(dict(root.get("attributes", {})), kind, url)
@@ -257,22 +237,20 @@ def open_checked(url: Any, kind: str | None = None) -> tuple[CheckedStore, dict[
         metadata_documents.check_sizes(entry, path, url)
         metadata_documents.check_values_are_plain(entry, path, url)
     check_document(document, url)
-    return CheckedStore(open_backend(url, read_only=True), root, document), metadata
+    return CheckedStore(backends.open_backend(url, read_only=True), root, document), metadata
 
 
 def create_store(
     url: str | Path, template: Stored, kind: str, *, overwrite: bool = False, has_checksums: bool = True
 ) -> PendingStore:
-    """Write everything in `template`, in the chunks of its encoding, but Dask-backed data and the root document.
-
-    What the same call has begun and not finished is replaced.
-    """
+    """Write everything in `template`, in the chunks of its encoding, but Dask-backed data and the root document."""
+    # What the same call has begun and not finished is replaced.
     url = concealed(url)
     documents, root_document = laid_out(template, kind, url, has_checksums=has_checksums)
     identity = hashlib.sha256()
     for content in (*(documents[key] for key in sorted(documents)), root_document):
         identity.update(content.to_bytes())
-    backend, claim = open_backend(url), Claim(url)
+    backend, claim = backends.open_backend(url), Claim(url)
     with explaining_writes(url, claim):
         make_room(url, claim, State(LAYING_OUT, identity=identity.hexdigest()), overwrite=overwrite)
         write_documents(backend, documents)
@@ -285,12 +263,12 @@ def explaining_writes(url: str, claim: Claim) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if isinstance(error, StoreError):
+        if isinstance(error, errors.StoreError):
             raise
         claim.check()
         received = f"{type(error).__name__}: {error}"
         remedy = "name a folder that exists and that you may write to, on a disk with room left"
-        raise StoreError("the store cannot be written", url, received, None, remedy) from error
+        raise errors.StoreError("the store cannot be written", url, received, None, remedy) from error
 
 
 def make_room(url: str, claim: Claim, state: State, *, overwrite: bool) -> None:
@@ -298,15 +276,15 @@ def make_room(url: str, claim: Claim, state: State, *, overwrite: bool) -> None:
     if not overwrite:
         refuse_others(url, claim, state.identity)
     check_writable(url)
-    backend = open_backend(url)
+    backend = backends.open_backend(url)
     is_empty = sync(backend.is_empty(""))
     if not is_empty and _is_of_others(url, backend):
         what = "refusing to overwrite what this package did not write"
         remedy = "remove it yourself if you do not need it, or name another place"
-        raise StoreError(what, url, remedy=remedy)
+        raise errors.StoreError(what, url, remedy=remedy)
     if is_empty:
         claim.take_over(state)
-    elif overwrite or get_value(backend, ROOT_DOCUMENT) is None:
+    elif overwrite or backends.get_value(backend, ROOT_DOCUMENT) is None:
         claim.clear(state)
     else:  # finished a moment ago
         raise in_the_way(url)
@@ -315,9 +293,9 @@ def make_room(url: str, claim: Claim, state: State, *, overwrite: bool) -> None:
 def write_documents(backend: Store, documents: Mapping[str, Buffer]) -> None:
     """Write the documents and chunks that :func:`laid_out` returns."""
     of_metadata = {key: value for key, value in documents.items() if key.endswith(ROOT_DOCUMENT)}
-    set_values(backend, of_metadata)  # first: Icechunk takes chunks of arrays that it knows
-    set_values(backend, {key: value for key, value in documents.items() if key not in of_metadata})
-    persist(backend, documents)
+    backends.set_values(backend, of_metadata)  # first: Icechunk takes chunks of arrays that it knows
+    backends.set_values(backend, {key: value for key, value in documents.items() if key not in of_metadata})
+    backends.persist(backend, documents)
 
 
 def laid_out(template: Stored, kind: str, url: str, *, has_checksums: bool = True) -> tuple[dict[str, Buffer], Buffer]:
@@ -339,7 +317,9 @@ def laid_out(template: Stored, kind: str, url: str, *, has_checksums: bool = Tru
         try:
             tree.to_zarr(memory, compute=False, consolidated=False, zarr_format=3, encoding=encoding)
         except UnicodeEncodeError as error:
-            raise InvalidInputError("a name is not Unicode", url, repr(error.object), None, "rename it") from error
+            raise errors.InvalidInputError(
+                "a name is not Unicode", url, repr(error.object), None, "rename it"
+            ) from error
         sync(_describe_all(documents, described, has_folders=not is_remote(url), has_checksums=has_checksums))
     for path, first in alike.items():
         if first != path:
@@ -391,10 +371,8 @@ def _documents_like(
 
 
 def consolidated(root_document: Buffer, documents: Mapping[str, Buffer]) -> Buffer:
-    """Return the root document with all others in it, which spares readers a request for each array.
-
-    The same as Zarr's, whose time grows with the square of the number of groups.
-    """
+    """Return the root document with all others in it, which spares readers a request for each array."""
+    # The same as Zarr's, whose time grows with the square of the number of groups.
     suffix = f"/{ROOT_DOCUMENT}"
     paths = [key.removesuffix(suffix) for key in documents if key.endswith(suffix)]
     nodes = {path: json.loads(documents[path + suffix].to_bytes()) for path in sorted(paths, key=_depth_and_name)}
@@ -455,10 +433,8 @@ def _encoding_with_checksums(tree: xr.DataTree) -> dict[str, dict[str, Any]]:
 async def _describe_all(
     documents: dict[str, Buffer], variables: dict[str, xr.Variable], *, has_folders: bool, has_checksums: bool
 ) -> None:
-    """Write the metadata of arrays whose chunks follow later; those of equal arrays are made once.
-
-    Absent numbers are read as NaN. Chunk names matter only in folders; Icechunk supports only the default ones.
-    """
+    """Write the metadata of arrays whose chunks follow later; those of equal arrays are made once."""
+    # Absent numbers are read as NaN. Chunk names matter only in folders; Icechunk supports only the default ones.
     paths: dict[str, list[str]] = {}
     distinct = []
     for path, variable in variables.items():
@@ -499,7 +475,9 @@ def _refuse_attributes(groups: Mapping[str, xr.Dataset]) -> None:
                     what = f"the attribute {name!r} cannot be stored"
                     allowed = "text, numbers, and lists and mappings of these"
                     remedy = f"write it as text, {holder}.attrs[{name!r}] = str(...); or remove it"
-                    raise InvalidInputError(what, place, f"{type(value).__name__}: {brief(value)}", allowed, remedy)
+                    raise errors.InvalidInputError(
+                        what, place, f"{type(value).__name__}: {errors.brief(value)}", allowed, remedy
+                    )
 
 
 def _plain(value: Any) -> Any:
@@ -511,23 +489,23 @@ def refuse_others(url: str, claim: Claim, identity: str = "") -> None:
     check_writable(url)
     state = claim.recorded()
     is_claimed = state.identity == identity if identity else state.word in (CLEARING, LAYING_OUT)
-    if not is_claimed and not sync(open_backend(url, read_only=True).is_empty("")):
+    if not is_claimed and not sync(backends.open_backend(url, read_only=True).is_empty("")):
         raise in_the_way(url)
 
 
-def in_the_way(url: str | Path) -> StoreError:
+def in_the_way(url: str | Path) -> errors.StoreError:
     """Return the error that a place is taken."""
-    remedy = REPLACE_IT
+    remedy = errors.REPLACE_IT
     with suppress(OSError):
-        backend = open_backend(concealed(url), read_only=True)
+        backend = backends.open_backend(concealed(url), read_only=True)
         if _is_of_others(concealed(url), backend):
             remedy = "name another place: this holds something that this package did not write"
-    return StoreError("there is something at this place already", concealed(url), remedy=remedy)
+    return errors.StoreError("there is something at this place already", concealed(url), remedy=remedy)
 
 
 def _is_of_others(url: str, backend: Store) -> bool:
     """Return whether a place holds something that this package did not write, which it never replaces."""
-    root = get_value(backend, ROOT_DOCUMENT)
+    root = backends.get_value(backend, ROOT_DOCUMENT)
     is_foreign = root is not None and b'"aucpr_dask' not in root.to_bytes()  # ours may be damaged
     return is_foreign or any(has(backend, name) for name in OF_VERSION_2) or not _is_store(url, backend)
 
@@ -579,11 +557,9 @@ def _identity(kind: str) -> dict[str, Any]:
 def open_store(
     url: Any, kind: str, *, chunks: Any = None, remedy_if_unchecked: str | None = None, reads: Collection[str] = ()
 ) -> Stored:
-    """Open a finished store of the given kind as a Dataset (one data set) or as Nodes (many).
-
-    With a remedy, warn of a store without checksums. Small variables of the names that it `reads` are read with those
-    of all data sets at once, which is quicker.
-    """
+    """Open a finished store of the given kind as a Dataset (one data set) or as Nodes (many)."""
+    # With a remedy, warn of a store without checksums. Small variables of the names that it `reads` are read with those
+    # of all data sets at once, which is quicker.
     url = concealed(url)
     backend, metadata = open_checked(url, kind)
     is_tree = _is_tree(metadata)
@@ -602,7 +578,7 @@ def open_store(
                     variable.encoding.pop(name, None)
     if not is_checked and remedy_if_unchecked is not None:
         text = f"{public(url)} has no checksums, like all stores of version 0.1: damage to it would not be noticed; "
-        warnings.warn(text + remedy_if_unchecked, DamageWarning, stacklevel=3)
+        warnings.warn(text + remedy_if_unchecked, errors.DamageWarning, stacklevel=3)
     return store
 
 
@@ -626,7 +602,7 @@ def _explaining_damage(url: str) -> Iterator[None]:
     """Explain errors of metadata: Zarr and xarray expect sound ones, and raise anything."""
     try:
         yield
-    except (AucprError, PermissionError, MemoryError):
+    except (errors.AucprError, PermissionError, MemoryError):
         raise
     except Exception as error:
         raise damaged(url, f"{type(error).__name__}: {error}"[:1000]) from error
@@ -641,21 +617,21 @@ def _check_kind(attrs: Mapping[str, Any], kind: str, url: str) -> None:
         )
         if attrs.get("kind") is None:
             raise foreign(url)
-        raise StoreError(what, url, f"kind {brief(attrs.get('kind'))}", f"kind {kind!r}", remedy)
+        raise errors.StoreError(what, url, f"kind {errors.brief(attrs.get('kind'))}", f"kind {kind!r}", remedy)
     version = attrs.get("format_version", 0)
     if type(version) is not int or version < 0:
-        raise damaged(url, f"format_version {brief(version)}", "a whole number from 0")
+        raise damaged(url, f"format_version {errors.brief(version)}", "a whole number from 0")
     if version > FORMAT_VERSION:
         what, allowed = "this store was written by a newer version", f"format versions up to {FORMAT_VERSION}"
-        received = f"format version {brief(version)}, written by {brief(attrs.get('aucpr_dask_version'))}"
-        raise StoreError(what, url, received, allowed, "upgrade aucpr-dask")
+        received = f"format version {errors.brief(version)}, written by {errors.brief(attrs.get('aucpr_dask_version'))}"
+        raise errors.StoreError(what, url, received, allowed, "upgrade aucpr-dask")
 
 
 def read_root_attrs(url: Any) -> dict[str, Any]:
     """Return the root attributes of a finished store, none of a foreign one; raise as :func:`read_root_document`."""
     try:
         return dict(_read_root(url)[0].get("attributes", {}))
-    except ForeignStoreError:  # of version 2
+    except errors.ForeignStoreError:  # of version 2
         return {}
 
 
@@ -663,7 +639,7 @@ def _read_root(url: Any) -> tuple[dict[str, Any], bytes]:
     document = read_root_document(url)
     root = metadata_documents.root_of(document, url)
     if isinstance(url, StoreName) and not root.get("consolidated_metadata"):  # Icechunk drops them when it commits
-        root["consolidated_metadata"] = {"metadata": sync(_documents_below(open_backend(url, read_only=True)))}
+        root["consolidated_metadata"] = {"metadata": sync(_documents_below(backends.open_backend(url, read_only=True)))}
         root = metadata_documents.root_of(json.dumps(root).encode(), url)
     return root, document
 
@@ -678,9 +654,9 @@ async def _documents_below(backend: Store) -> dict[str, Any]:
 
 def read_root_document(url: Any) -> bytes:
     """Return the root metadata document of a finished store; raise :class:`StoreError` if there is none."""
-    backend = open_backend(url, read_only=True)
+    backend = backends.open_backend(url, read_only=True)
     try:
-        document = get_value(backend, ROOT_DOCUMENT)
+        document = backends.get_value(backend, ROOT_DOCUMENT)
         # Without listing, as on a web server, this is unknown.
         unfinished = document is None and backend.supports_listing and not sync(backend.is_empty(""))
     except FileNotFoundError:
@@ -695,16 +671,16 @@ def read_root_document(url: Any) -> bytes:
     if not is_ours:
         what = "this is no store"
         remedy = "name the folder of a store; `aucpr-dask import` makes one of files of scores"
-        raise StoreError(what, url, "a folder that holds other things", "a finished store", remedy)
+        raise errors.StoreError(what, url, "a folder that holds other things", "a finished store", remedy)
     if unfinished:
         remedy = "run the same command again; it resumes or starts over; add --overwrite if it is refused"
-        raise StoreError("this store was never finished", url, "an unfinished store", "a finished store", remedy)
+        raise errors.StoreError("this store was never finished", url, "an unfinished store", "a finished store", remedy)
     if not is_remote(url) and Path(url).is_file():
         kind = IMPORTED.get(Path(url).suffix.lower(), "--help")
         remedy = f"import it: aucpr-dask import {kind.replace('FILE', f'{url} scores.zarr')}"
-        raise StoreError("this is a file, not a store", url, None, "a finished store", remedy)
+        raise errors.StoreError("this is a file, not a store", url, None, "a finished store", remedy)
     remedy = "check the path; `aucpr-dask import` makes a score store"
-    raise StoreError("there is no store at this place", url, "nothing", "a finished store", remedy)
+    raise errors.StoreError("there is no store at this place", url, "nothing", "a finished store", remedy)
 
 
 OF_VERSION_2 = (".zgroup", ".zarray", ".zattrs", ".zmetadata")
@@ -715,10 +691,10 @@ IMPORTED |= dict.fromkeys((".npz", ".npy"), "npz FILE")
 
 def has(backend: Store, key: str) -> bool:
     """Return whether there is something at a key."""
-    return get_value(backend, key) is not None
+    return backends.get_value(backend, key) is not None
 
 
-def foreign(url: Any, received: str | None = None) -> ForeignStoreError:
+def foreign(url: Any, received: str | None = None) -> errors.ForeignStoreError:
     """Return the error for a store that another program wrote, with the command that imports it."""
     what, allowed = "this store is of another kind: another program wrote it", "a finished store of this package"
     with warnings.catch_warnings():
@@ -733,11 +709,11 @@ def foreign(url: Any, received: str | None = None) -> ForeignStoreError:
     scores = [len(one.shape) for name, one in arrays.items() if ours.get(name, name) == "score"]
     options += [f" --dims {','.join(DEFAULT_DIMS.get(scores[0], DEFAULT_DIMS[2]))}"] if scores else []
     command = f"aucpr-dask import xarray {public(url)} scores.zarr{''.join(options)}"
-    return ForeignStoreError(what, url, received, allowed, f"import it, which leaves it as it is: {command}")
+    return errors.ForeignStoreError(what, url, received, allowed, f"import it, which leaves it as it is: {command}")
 
 
 def _root_arrays(url: Any) -> dict[str, Any]:
-    root = zarr.open(open_backend(url, read_only=True), mode="r")
+    root = zarr.open(backends.open_backend(url, read_only=True), mode="r")
     return dict(root.arrays()) if isinstance(root, zarr.Group) else {}
 
 
