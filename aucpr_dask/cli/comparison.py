@@ -268,10 +268,7 @@ def _ask(
     overwrite: bool = False,
     **options: Any,
 ) -> Scores:
-    """Ask about the models of a store: show the answers, write them to `target` if given, and return them.
-
-    Data sets that cannot be compared are left out, unless all are; says why, and how long it took.
-    """
+    """Show the answers about the models of a store, write them to `target` if given, and say what was left out."""
     from aucpr_dask.view.comparisons import answer_of, summarize
 
     data, asked = cli.open_any(store, data_sets), cli.given(options)

@@ -187,10 +187,7 @@ def show(output: cli.Output, result: str, estimator: str | None, data_sets: tupl
 
 
 def _show_rankings(output: cli.Output, result: Scores, estimator: str | None, top: int | None) -> list[Document]:
-    """Show the best models of each data set, and return the rankings for programs, whole unless `top` is given.
-
-    Without ``--json``, only those shown are made.
-    """
+    """Show the best models of each data set, and return the rankings: with ``--json`` of all data sets."""
     from aucpr_dask.schema.terms import nodes_of
     from aucpr_dask.view.rankings import MOST_DATA_SETS, best, rank_models, rankings_view
 

@@ -75,10 +75,7 @@ def band_rankings(
     level: float,
     n_resamples: int,
 ) -> Floats:
-    """Compute the curve of every ranking of a block on a grid, with bands: ``(item), ..., () -> (grid, column)``.
-
-    Among the roles are ``key`` and, to draw clusters, ``cluster``.
-    """
+    """Compute the curve of every ranking of a block on a grid, with bands: ``(item), ..., () -> (grid, column)``."""
     from aucpr_dask.kernels.resampling import rows_sharing_draws
 
     named = dict(zip(roles, arrays, strict=True))

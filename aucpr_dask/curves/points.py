@@ -298,10 +298,7 @@ def _complete(found: Floats, wrong: Floats, n_positive: float, n_negative: float
 
 
 def is_above(upper: Curve, lower: Curve, space: str) -> bool:
-    """Return whether a curve is nowhere below another: no vertex of one is on the wrong side of the other.
-
-    Vertices are compared with segments by products of differences, which are exact up to 2**53.
-    """
+    """Return whether a curve is nowhere below another: no vertex of one is on the wrong side of the other."""
     if space == ROC:  # recall at the false positive rate of the vertex
         return bool(np.all(_signs(lower, upper) <= 0) and np.all(_signs(upper, lower, at_last=False) >= 0))
     # False positives at the recall of the vertex: the fewer, the higher is precision.
@@ -311,6 +308,7 @@ def is_above(upper: Curve, lower: Curve, space: str) -> bool:
 
 def _signs(vertices: Curve, curve: Curve, at_last: bool = True) -> Floats:
     """Return the sign of y(vertex) - y(curve) at the vertex's x, with the last or the first of several y."""
+    # Vertices are compared with segments by products of differences, which are exact up to 2**53.
     (y, x), (curve_y, curve_x) = vertices, curve
     if at_last:
         near = np.searchsorted(curve_x, x, side="right") - 1

@@ -1,7 +1,4 @@
-"""The demonstration: bundled real scores, imported, evaluated and ranked.
-
-The folders under ``data`` name the source (``SOURCE.md``) and the licence (``LICENSE``) of each.
-"""
+"""The demonstration: real scores, whose folders under ``data`` name the source and the licence of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,1 @@
-"""Exchange with other packages: data frames, files, scikit-learn and trec_eval.
-
-Optional packages are imported where they are used.
-"""
+"""Exchange with other packages, which are imported where they are used: data frames, files, scikit-learn, TREC."""

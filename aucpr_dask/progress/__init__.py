@@ -65,7 +65,9 @@ class Tracker:
         window = max(LEAST_WINDOW, SHARE_OF_WINDOW * (now - self._started))
         while self._marks[1][0] <= now - window:
             self._marks.popleft()
-        rankings_per_second, cost_per_second = self._speeds()
+        (before, rankings_before, left_before), (_, rankings, left) = self._marks[0], self._marks[-1]
+        seconds = now - before
+        cost_per_second = (left_before - left) / seconds if seconds > 0 else 0.0
         return Progress(
             self._tasks_done,
             len(self._rankings),
@@ -74,8 +76,8 @@ class Tracker:
             now - self._started,
             self._dashboard,
             self._tasks_failed,
-            rankings_per_second,
-            self._cost_left / cost_per_second if cost_per_second > 0 else None,
+            (rankings - rankings_before) / seconds if seconds > 0 else 0.0,
+            left / cost_per_second if cost_per_second > 0 else None,
         )
 
     def _count(self, task: int) -> None:
@@ -85,9 +87,3 @@ class Tracker:
 
     def _mark(self) -> tuple[float, int, int]:
         return time.monotonic(), self._rankings_done, self._cost_left
-
-    def _speeds(self) -> tuple[float, float]:
-        """Return rankings and cost per second since the first mark."""
-        (before, rankings_before, left_before), (now, rankings, left) = self._marks[0], self._marks[-1]
-        seconds = now - before
-        return ((rankings - rankings_before) / seconds, (left_before - left) / seconds) if seconds > 0 else (0.0, 0.0)

@@ -17,21 +17,13 @@ from aucpr_dask.progress import Progress
 SECONDS_BETWEEN_LINES = 3.0
 SECONDS_BETWEEN_UPDATES = 0.2  # of a notebook's cell
 SILENT_SECONDS = 2.0  # shorter work shows no progress unless requested
-
-
 WIDEST = 200
 
 
 def console_for(*, stderr: bool = False, text_only: bool = False) -> Console:
     """Return a console that prints names literally; if `text_only`, without styles and notebook output."""
-    console = _Console(
-        stderr=stderr,
-        markup=False,
-        emoji=False,
-        highlight=False,
-        color_system=None if text_only else "auto",
-        force_jupyter=False if text_only else None,
-    )
+    plain: Any = {"color_system": None, "force_jupyter": False} if text_only else {}
+    console = _Console(stderr=stderr, markup=False, emoji=False, highlight=False, **plain)
     if console.width > WIDEST:
         console.width = WIDEST
     return console
@@ -66,7 +58,11 @@ def reporting(console: Console, *, after: float = 0.0) -> Iterator[Report]:
     In a terminal, each kind of work has a bar, which disappears at the end; in a notebook, the bars stay below the
     cell. Otherwise a line is printed every few seconds. Work that ends within `after` seconds shows nothing.
     """
-    display = _display_for(console, after)
+    display: _Bars | _Cell | _Lines
+    if console.is_jupyter:
+        display = _Cell(after)
+    else:
+        display = _Bars(console, after) if _can_move(console) else _Lines(console, after)
     try:
         yield display
     except BaseException:
@@ -77,11 +73,7 @@ def reporting(console: Console, *, after: float = 0.0) -> Iterator[Report]:
 
 @contextmanager
 def watching(progress: bool | Report | None, on_progress: Callable[[Progress], None] | None) -> Iterator[RunWatcher]:
-    """Yield a progress callback for a run, which also calls `on_progress`.
-
-    It shows progress if `progress` is true, or if it is None and stderr is a terminal or a notebook; or calls a given
-    report.
-    """
+    """Yield a progress callback for a run, as :func:`reporting_if` or a given one, which also calls `on_progress`."""
     if callable(progress):
         yield RunWatcher(progress, on_progress)
     else:
@@ -152,12 +144,6 @@ def duration(seconds: float) -> str:
 def _can_move(console: Console) -> bool:
     """Return whether lines on a console can be overwritten."""
     return console.is_terminal and not console.is_dumb_terminal
-
-
-def _display_for(console: Console, after: float) -> _Bars | _Cell | _Lines:
-    if console.is_jupyter:
-        return _Cell(after)
-    return _Bars(console, after) if _can_move(console) else _Lines(console, after)
 
 
 class _Notes:

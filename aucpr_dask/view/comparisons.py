@@ -35,10 +35,7 @@ _OF_RANKS = ("estimate", "rank", "rank_interval", "simultaneous_rank_interval", 
 
 
 def summarize(answers: Scores) -> list[Document]:
-    """Return the answers of each data set, or of each group of items that has one, best models first.
-
-    Columns of what the method does not have contain None.
-    """
+    """Return the answers of each data set or group of items that has one, best first; None where a method has none."""
     documents = []
     for path, node in nodes_of(groups_as_data_sets(answers)):
         node = node.load()

@@ -38,10 +38,7 @@ Document = dict[str, Any]  # what `tables.plain` turns into JSON; its tables are
 def rank_models(
     result: terms.Scores, estimator: str | None = None, *, most: int = MOST_GROUPS, most_data_sets: int | None = None
 ) -> list[Document]:
-    """Rank the models of each data set by the named estimator or the first, with means over any queries or classes.
-
-    With `most_data_sets`, no more than that many are ranked, the first ones.
-    """
+    """Rank the models of each of the first data sets, by an estimator or the first; means over queries or classes."""
     from aucpr_dask.inference.aggregating import aggregate
 
     n_groups = sum(math.prod(node.sizes[dim] for dim in group_dims(node)) for _, node in terms.nodes_of(result))

@@ -157,10 +157,7 @@ def _html_cells(column: Column, side: str) -> list[str]:
 
 
 def _svg_bar(bar: Bar, scale: tuple[float, float]) -> str:
-    """Draw a value in its interval, and zero if it is on the scale.
-
-    Hidden from screen readers, which read the numbers next to it.
-    """
+    """Draw a value in its interval, and zero; hidden from screen readers, which read the numbers next to it."""
     lower, value, upper = bar
     if not math.isfinite(value):
         return ""
@@ -232,14 +229,10 @@ def attributes_view(attrs: Mapping[str, object]) -> Table:
     """Show names with their values."""
     grid = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
     for name, value in attrs.items():
-        grid.add_row(Text(printable(name.replace("_", " ")), style="dim"), Text(printable(_attribute(value))))
+        parts = [f"{key} {one}" for key, one in value.items()] if isinstance(value, dict) else value
+        said = ", ".join(map(str, parts)) if isinstance(parts, list | tuple) else str(parts)
+        grid.add_row(Text(printable(name.replace("_", " ")), style="dim"), Text(printable(said)))
     return grid
-
-
-def _attribute(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {one}" for name, one in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 # Names that fit
@@ -255,8 +248,8 @@ def shorten(name: str, width: int) -> str:
 def distinct(names: Sequence[str], width: int) -> list[str]:
     """Shorten the names of one table such that different names stay different.
 
-    Names that fit are kept whole. Others lose the words that all of their kind share, or else their middle, or where
-    they agree. Names that cannot be told apart by any cut are numbered.
+    Others than those that fit lose the words that all of their kind share, or else their middle, or where they agree.
+    Names that cannot be told apart by any cut are numbered.
     """
     printed = {name: _printed(name) for name in dict.fromkeys(names)}
     shown = {name: _cut(text, width, width // 2) for name, text in _without_shared_words(printed, width).items()}

@@ -59,10 +59,7 @@ def asset(name: str) -> str:
 
 
 def rendered(template: str, style: str, scripts: Sequence[str] = (), **words: Any) -> str:
-    """Return a page with its style and scripts; the template escapes all other words.
-
-    Its policy allows only these scripts and this style, and no network address.
-    """
+    """Return a page with its style and scripts, which alone its policy allows; the template escapes all other words."""
     allowed = " ".join(map(_policy_source, scripts))
     policy = (
         f"default-src 'none'; script-src {allowed}; style-src {_policy_source(style)}; img-src data:; "

@@ -1,7 +1,4 @@
-"""The sections of a report: each data set, and all of them together if they share their models.
-
-Of each its numbers: means, those that compare any two models as :func:`aucpr_dask.compare` does, and curves.
-"""
+"""The sections of a report, each data set and all together: means, what compares any two models, and curves."""
 
 from __future__ import annotations
 

@@ -128,14 +128,11 @@ def _render(
     intervals = words.interval_terms(subjects)
     firsts = list(dict.fromkeys(subject.measured[0] for subject in subjects))
     share = 1 / sum(len(subject.estimators) for subject in subjects)
-    data = {
-        "flags": [{"name": flag.name, "bit": flag.bit} for flag in terms.FLAGS],
-        "sections": [
-            _data(place, subject, payload, names, options, share) | {"curves": curves_of(subject, payload, options.top)}
-            for place, subject in enumerate(subjects)
-        ],
-        "names": names,
-    }
+    sections = [
+        _data(place, subject, payload, names, options, share) | {"curves": curves_of(subject, payload, options.top)}
+        for place, subject in enumerate(subjects)
+    ]
+    flags = [{"name": flag.name, "bit": flag.bit} for flag in terms.FLAGS]
     return pages.rendered(
         "page.html",
         style=pages.asset("report.css") + pages.vendored("uplot.css"),
@@ -157,7 +154,7 @@ def _render(
         has_positives=any("n_positive" in subject.node for subject in subjects),
         provenance=[*words.provenance(result.attrs, subjects), ("report", f"aucpr-dask {__version__}")],
         library=pages.UPLOT,
-        data=pages.inert_json(data),
+        data=pages.inert_json({"flags": flags, "sections": sections, "names": names}),
         payload=payload.texts,
     )
 
@@ -184,15 +181,14 @@ def _data(
         "intervals": words.interval_names(subject),
         "method": None if subject.method is None else printable(terms.in_words(subject.method)),
         "flags": payload.add(subject.table("flags"), np.uint16) if "flags" in subject.node else None,
-        "estimators": [
-            _estimator(subject, i, name, payload, options, share) for i, name in enumerate(subject.estimators)
-        ],
+        "estimators": [_estimator(subject, i, payload, options, share) for i in range(len(subject.estimators))],
     }
 
 
 def _estimator(
-    subject: Subject, i: int, name: str, payload: pages.Payload, options: ReportOptions, share: float
+    subject: Subject, i: int, payload: pages.Payload, options: ReportOptions, share: float
 ) -> dict[str, Any]:
+    name, title = subject.estimators[i], subject.measured[i]
     means = subject.means.isel({terms.ESTIMATOR: i})
     mean = _numbers(means, (terms.MODEL,), payload, np.float64)
     single = None
@@ -207,7 +203,6 @@ def _estimator(
         single = _numbers(node, (terms.MODEL, subject.dim), payload, np.float32)
         single["others"] = _others(subject, i, payload, np.float32)
     pairs, why = comparisons(subject, name, payload, options.seed, share)
-    title = subject.measured[i]
     return {
         "name": printable(name),
         "words": title,
