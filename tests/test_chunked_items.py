@@ -19,8 +19,8 @@ import aucpr_dask as ap
 from aucpr_dask.errors import ChunkError, InvalidInputError, MissingScoresError
 from aucpr_dask.evaluation import area_bounds as bounding
 from aucpr_dask.evaluation import chunk_passes as chunked_blocks
-from aucpr_dask.evaluation import in_chunks
-from aucpr_dask.evaluation.in_chunks import WHOLE_ONLY
+from aucpr_dask.evaluation import mapping
+from aucpr_dask.evaluation.mapping import WHOLE_ONLY
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 
 EVERY = [
@@ -36,7 +36,7 @@ INTERVALS = ["logit", "wilson", "clopper_pearson", "influence", "influence_logit
 def two_passes() -> Any:
     """Evaluate small rankings as large ones, unless a test says otherwise."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(in_chunks, "WORTH_TWO_PASSES", 0)
+        patch.setattr(mapping, "WORTH_TWO_PASSES", 0)
         patch.setattr(bounding, "BYTES_OF_POSITIVE", math.inf)
         yield
 
@@ -100,7 +100,7 @@ def test_small_rankings_have_the_same_bits(case: Any, options: dict[str, Any], e
         options |= {"ties": "expectation", "prevalence": None}
     names = "average_precision" if expect_ties else known_with(options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(in_chunks, "WORTH_TWO_PASSES", 1 << 24)
+        patch.setattr(mapping, "WORTH_TWO_PASSES", 1 << 24)
         found = lazily(ap.estimate, lazy_score, lazy_label, names, **options)
     assert same_bits(found, ap.estimate(score, label, names, **options))
 
@@ -251,7 +251,7 @@ def test_small_rankings_are_read_once() -> None:
     for most in (960, 961):  # bytes
         read.clear()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(in_chunks, "WORTH_TWO_PASSES", most)
+            patch.setattr(mapping, "WORTH_TWO_PASSES", most)
             found.append(ap.estimate(score, label).compute(scheduler="synchronous"))
         assert len(read) == (24 if most == 960 else 12)
     assert same_bits(found[0], found[1])
@@ -350,7 +350,7 @@ def test_items_are_counted_only_where_that_pays(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(chunked_blocks, "bin_items", lambda *given, **how: counted.append(1) or count(*given, **how))
     score, label, *lazy = continuous(200_000, 1)
     for worth, n_bytes, tolerance, n_passes in LIMITS:
-        monkeypatch.setattr(in_chunks, "WORTH_TWO_PASSES", worth)
+        monkeypatch.setattr(mapping, "WORTH_TWO_PASSES", worth)
         monkeypatch.setattr(bounding, "BYTES_OF_POSITIVE", n_bytes)
         counted.clear()
         with dask.config.set(scheduler="synchronous"):

@@ -20,7 +20,7 @@ from strategies import Case, cases, chunkings, weights
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.in_chunks import WHOLE_ONLY
+from aucpr_dask.evaluation.mapping import WHOLE_ONLY
 from aucpr_dask.kernels import CODES
 from aucpr_dask.schema.estimators import ESTIMATORS
 

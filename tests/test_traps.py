@@ -220,7 +220,7 @@ def test_numba_is_imported_by_the_kernels_only() -> None:
         "evaluation.chunk_passes.add_tallies",
         "evaluation.chunk_passes.bin_items",
         "evaluation.chunk_passes.merge_bins",
-        "evaluation.in_chunks.unchanged",
+        "evaluation.mapping.unchanged",
         "evaluation.influences.influence_columns",
         "runs.tasks.evaluate_task",
         "simulate.studies.simulate_batch",

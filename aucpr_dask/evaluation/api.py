@@ -7,18 +7,18 @@ Every call is prepared (:mod:`~aucpr_dask.evaluation.request`: all checks, one f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation import block_results, mapping, results
+from aucpr_dask.evaluation import block_results, results
 from aucpr_dask.evaluation.alignment import chunked_alike, real_array, with_named_axes
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.groups import Groups, groups_of_arrays, with_labels
-from aucpr_dask.evaluation.in_chunks import Output, refuse_whole_only
+from aucpr_dask.evaluation.mapping import Output, map_evaluation, refuse_whole_only
 from aucpr_dask.evaluation.rankings import estimates_of, evaluate_intervals
 from aucpr_dask.evaluation.request import PreparedDataset, prepare, prepare_dataset, refuse_known_missing
 from aucpr_dask.schema import checks, terms
@@ -151,7 +151,7 @@ def estimate(
     if groups is not None:
         arrays = groups.with_codes(arrays, prepared.dim, with_names=options.missing == "raise")
         sizes, kwargs = groups.sizes | sizes, groups.arguments("estimate")
-    estimates = mapping.map_evaluation(estimates_of, arrays, [Output(sizes)], prepared.dim, options=options, **kwargs)
+    estimates = map_evaluation(estimates_of, arrays, [Output(sizes)], prepared.dim, options=options, **kwargs)
     if isinstance(score, xr.DataArray):
         estimates = estimates.rename("estimate").assign_coords({terms.ESTIMATOR: list(options.estimators)})
         estimates = estimates if groups is None else estimates.assign_coords(groups.coordinates())
@@ -336,25 +336,16 @@ def evaluate(
 
 def evaluate_scores(scores: terms.Scores, options: EvaluationOptions) -> terms.Scores:
     """Evaluate one data set, or a tree of data sets; all are checked before the first is evaluated."""
-    names = [name for name, _ in options.by or ()]
-    if names and any(
-        name in node and terms.REPEAT in node[name].dims for _, node in terms.nodes_of(scores) for name in names
-    ):
-        parts = dict(validated_nodes(scores, positive_from=options.positive_from))
-        return terms.gathered(scores, {path: _in_each_repeat(path, node, options) for path, node in parts.items()})
-    prepared = dict(_prepare_all(scores, options))
-    return terms.gathered(scores, {path: _evaluated(*one) for path, one in prepared.items()})
-
-
-def _prepare_all(
-    scores: terms.Scores, options: EvaluationOptions
-) -> Iterator[tuple[str, tuple[PreparedDataset, xr.Dataset]]]:
-    """Yield data sets that are ready to be evaluated, with their paths."""
     nodes = dict(validated_nodes(scores, positive_from=options.positive_from))
+    names = [name for name, _ in options.by or ()]
+    if any(name in node and terms.REPEAT in node[name].dims for node in nodes.values() for name in names):
+        return terms.gathered(scores, {path: _in_each_repeat(path, node, options) for path, node in nodes.items()})
+    prepared = {}
     for path, dataset in with_copies(nodes, options).items():
         # Dask makes no graph of arrays without elements.
         dataset = dataset if dataset["score"].size else dataset.compute()
-        yield path, (prepare_dataset(dataset, path, options), dataset)
+        prepared[path] = prepare_dataset(dataset, path, options), dataset
+    return terms.gathered(scores, {path: _evaluated(*one) for path, one in prepared.items()})
 
 
 def with_copies(nodes: Mapping[str, xr.Dataset], options: EvaluationOptions) -> dict[str, xr.Dataset]:
@@ -391,18 +382,17 @@ def describe_scores(scores: terms.SomeScores, options: EvaluationOptions) -> ter
             refuse_whole_only(prepared.arrays, options)
         form = results.form_of(prepared, dataset)
         if form is None or form not in known:
-            made = results.annotate(_describe_variables(prepared), prepared, dataset)
+            lead = {dim: size for dim, size in prepared.arrays["score"].sizes.items() if dim != terms.ITEM}
+            # Without values: to make their graphs takes longer.
+            empty = {
+                name: empty_variable({**lead, **sizes}, kind) for name, (sizes, kind) in outputs_of(prepared).items()
+            }
+            made = results.annotate(empty, prepared, dataset)
             known[form] = results.with_intervals_as_text(made)
         return known[form]
 
     nodes = with_copies(dict(validated_nodes(scores, positive_from=options.positive_from)), options)
     return terms.gathered(scores, {path: described(path, dataset) for path, dataset in nodes.items()})
-
-
-def _describe_variables(prepared: PreparedDataset) -> dict[str, xr.Variable]:
-    """Return the variables of :func:`evaluate_variables` without their values: making their graphs takes longer."""
-    lead = {dim: size for dim, size in prepared.arrays["score"].sizes.items() if dim != terms.ITEM}
-    return {name: empty_variable({**lead, **sizes}, dtype) for name, (sizes, dtype) in outputs_of(prepared).items()}
 
 
 def evaluate_part(
@@ -448,7 +438,7 @@ def evaluate_variables(prepared: PreparedDataset) -> dict[str, xr.Variable]:
     kwargs["is_fixed"] = sampling.is_stratified
     if prepared.groups is not None:
         kwargs |= prepared.groups.arguments(*outputs)
-    arrays = mapping.map_evaluation(block_results.results_of, prepared.arrays, list(outputs.values()), **kwargs)
+    arrays = map_evaluation(block_results.results_of, prepared.arrays, list(outputs.values()), **kwargs)
     found = dict(zip(outputs, arrays, strict=True))
     if prepared.has_copies:
         found["flags"] = found["flags"] | np.int32(terms.FLAG_BITS["repeated_items"])

@@ -11,8 +11,8 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import bad_argument
-from aucpr_dask.evaluation import api, chunk_passes, mapping, rankings, request
-from aucpr_dask.evaluation.in_chunks import fits_in_one_place, map_items, reduce_items
+from aucpr_dask.evaluation import api, chunk_passes, rankings, request
+from aucpr_dask.evaluation.mapping import core_dims, fits_in_one_place, map_items, reduce_items
 from aucpr_dask.evaluation.rankings import Floats
 from aucpr_dask.schema.checks import real
 from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
@@ -91,7 +91,7 @@ def area_bounds(
     bounds = xr.apply_ufunc(
         _bound_all,
         *arrays.values(),
-        input_core_dims=mapping.core_dims(arrays, prepared.dim),
+        input_core_dims=core_dims(arrays, prepared.dim),
         output_core_dims=[[BOUND]],
         kwargs=kwargs,
         dask="allowed",

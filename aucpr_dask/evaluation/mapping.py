@@ -1,16 +1,39 @@
-"""Map a function of NumPy blocks over rankings: eagerly on NumPy, lazily on Dask."""
+"""Map functions of NumPy blocks over rankings: eagerly on NumPy, lazily on Dask, also with items in several chunks.
+
+Rankings whose items are in several chunks are evaluated exactly: small ones gathered, large ones in two passes. In the
+first pass every chunk returns the scores of its positives, which are merged in a tree. In the second pass these go to
+every chunk, which counts its negatives between them. The counts are added in a tree, and yield the areas.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+import math
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import numpy as np
 import xarray as xr
 
-from aucpr_dask.evaluation import block_results, grouped_blocks
+from aucpr_dask.errors import ChunkError
+from aucpr_dask.evaluation import block_results, chunk_passes, grouped_blocks, rankings
 from aucpr_dask.evaluation.alignment import Labelled
-from aucpr_dask.evaluation.in_chunks import Output, evaluate_in_chunks, needs_whole_rankings
+from aucpr_dask.schema import estimators, terms
+from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.terms import GROUPS, ITEM
+
+if TYPE_CHECKING:
+    import dask.array as da
+
+WHOLE_ONLY = ("binormal", "interpolated_mean", "interpolated_median")  # they need more than counts between positives
+MERGED_AT_ONCE = 4
+WORTH_TWO_PASSES = 1 << 24  # bytes of the scores in a chunk of rankings, with all their items
+
+
+class Output(NamedTuple):
+    """What a function returns for every ranking."""
+
+    sizes: Mapping[str, int]  # of its dimensions
+    dtype: Any = np.float64
 
 
 def map_rankings(
@@ -80,3 +103,138 @@ def core_dims(arrays: Mapping[str, Labelled], dim: str, over: str | None = None)
     """Return which arrays have axes for items and groups, and an axis `over`, as `xarray.apply_ufunc` takes it."""
     core = [one for one in (over, GROUPS, dim) if one is not None]
     return [[one for one in core if one in array.dims] for array in arrays.values()]
+
+
+# Items in several chunks
+
+
+def refuse_whole_only(roles: Container[str], options: EvaluationOptions) -> None:
+    """Raise if these rankings can be evaluated only with all their items in one chunk."""
+    whole_only = [name for name in options.estimators if estimators.parse_estimator(name)[0].name in WHOLE_ONLY]
+    reasons = {
+        ", ".join(whole_only): whole_only,
+        "weights and soft labels": rankings.is_weighted(roles),
+        "ties='trec_eval'": options.ties == "trec_eval",
+        "clusters of items": "cluster" in roles,
+        "resamples of items": "key" in roles and options.resampling.draws,
+        "folds of items": options.resampling.uses_folds and ("key" in roles or "fold" in roles),
+    }
+    for what, is_asked in reasons.items():
+        if is_asked:
+            raise needs_whole_rankings(what)
+
+
+def needs_whole_rankings(what: str, dim: str = terms.ITEM) -> ChunkError:
+    """Return the error for something that cannot be computed from items in several chunks."""
+    text = f"this needs all items of a ranking in one place, and the dimension {dim!r} is in several chunks"
+    allowed = (
+        "one chunk; or hard labels without weights, ties 'group' or 'expectation', formula and influence "
+        f"intervals, and any estimator but {', '.join(WHOLE_ONLY)}"
+    )
+    remedy = f"rechunk, if a worker can hold a ranking: .chunk({{{dim!r}: -1}})"
+    return ChunkError(text, f"the dimension {dim!r}", what, allowed, remedy)
+
+
+def evaluate_in_chunks(
+    *arrays: Any, roles: tuple[str, ...], outputs: Sequence[Output], options: EvaluationOptions, **kwargs: Any
+) -> Any:
+    """Evaluate rankings as :func:`evaluate_block` does, lazily, in any chunks; return Dask arrays."""
+    from dask.graph_manipulation import clone
+
+    refuse_whole_only(roles, options)
+    used = [(role, array) for role, array in zip(roles, arrays, strict=True) if role != "tie_order"]
+    named = {role: _lazy(array) for role, array in used}
+    n_lead = max(array.ndim - (role in terms.ITEM_ROLES) for role, array in named.items())
+    if fits_in_one_place(named["score"]):
+        found = _map(block_results.evaluate_block, named, n_lead, roles=tuple(named), options=options, **kwargs)
+        return _unpacked(found, n_lead, outputs)
+    items = {role: named.pop(role) for role in ("score", "label")}
+    # Under other names, the second pass reads its input again; otherwise it would stay in memory.
+    items_again = dict(zip(items, clone(*items.values(), seed="second pass"), strict=True))
+
+    parts = map_items(chunk_passes.collect_positives, items, n_lead, options=options)
+    positives = reduce_items(parts, chunk_passes.merge_positives)
+    known = {"positives": positives} | named
+    checked = _map(chunk_passes.check_positives, known, n_lead, roles=tuple(known), options=options)
+    tallies = map_items(chunk_passes.tally_negatives, items_again | {"positives": checked}, n_lead, options=options)
+    counted = {"positives": checked, "tally": reduce_items(tallies, chunk_passes.add_tallies)} | named
+    found = _map(block_results.evaluate_block, counted, n_lead, roles=tuple(counted), options=options, **kwargs)
+    return _unpacked(found, n_lead, outputs)
+
+
+def _unpacked(found: da.Array, n_lead: int, outputs: Sequence[Output]) -> Any:
+    """Return what each block holds, one array or a tuple of several, as that many Dask arrays."""
+    import dask.array as da
+
+    lead, arrays = tuple(range(n_lead)), []
+    for number, (sizes, dtype) in enumerate(outputs):
+        new_axes = dict(enumerate(sizes.values(), start=n_lead))
+        axes, meta = (*lead, *new_axes), np.empty((0,) * (n_lead + len(sizes)), dtype)
+        place = number if len(outputs) > 1 else None
+        arrays.append(da.blockwise(_taken, axes, found, lead, place=place, new_axes=new_axes, dtype=dtype, meta=meta))
+    return tuple(arrays) if len(arrays) > 1 else arrays[0]
+
+
+def _taken(block: Any, place: int | None) -> Any:
+    return block if place is None else block[place]
+
+
+def _lazy(array: Any) -> da.Array:
+    import dask.array as da
+
+    return array if isinstance(array, da.Array) else da.from_array(np.asarray(array), chunks=-1)
+
+
+def fits_in_one_place(score: da.Array) -> bool:
+    """Return whether a chunk of rankings is so small, with all its items, that these are gathered."""
+    n_bytes = math.prod(max(along) for along in score.chunks[:-1]) * score.shape[-1] * score.dtype.itemsize
+    return bool(n_bytes < WORTH_TWO_PASSES)
+
+
+def _indexed(named: dict[str, da.Array], n_lead: int) -> tuple[list[Any], tuple[int, ...]]:
+    """Return arrays with the numbers of their axes, counted from the last, and all leading axes; items: `n_lead`."""
+    pairs: list[Any] = []
+    lead: set[int] = set()
+    for role, array in named.items():
+        own = array.ndim - (role in terms.ITEM_ROLES)
+        axes = range(n_lead - own, n_lead)
+        lead.update(axes)
+        pairs += [array, (*axes, *((n_lead,) if role in terms.ITEM_ROLES else ()))]
+    return pairs, tuple(sorted(lead))
+
+
+def map_items(
+    function: Callable[..., Any], named: dict[str, da.Array], n_lead: int, *for_all: da.Array, **kwargs: Any
+) -> da.Array:
+    """Map a block function over chunks of items to one element each; vectors `for_all` are passed to every call."""
+    import dask.array as da
+
+    pairs, lead = _indexed(named, n_lead)
+    for number, vector in enumerate(for_all, start=n_lead + 1):
+        pairs += [vector, (number,)]
+    out, adjusted = (*lead, n_lead), {n_lead: 1}
+    kwargs |= {"dtype": object, "meta": np.empty((0,) * len(out), object)}
+    return da.blockwise(function, out, *pairs, adjust_chunks=adjusted, concatenate=True, **kwargs)  # type: ignore[no-any-return]
+
+
+def _map(function: Callable[..., Any], named: dict[str, da.Array], n_lead: int, **kwargs: Any) -> da.Array:
+    """Map a block function over rankings, or facts about them, to an object for each block."""
+    import dask.array as da
+
+    pairs, lead = _indexed(named, n_lead)
+    kwargs |= {"concatenate": True, "dtype": object, "meta": np.empty((0,) * len(lead), object)}
+    return da.blockwise(function, lead, *pairs, **kwargs)  # type: ignore[no-any-return]
+
+
+def reduce_items(parts: da.Array, merge: Callable[..., Any]) -> da.Array:
+    """Merge along the axis of items, in a tree."""
+    import dask.array as da
+
+    meta = np.empty((0,) * (parts.ndim - 1), object)
+    settings = {"axis": -1, "concatenate": False, "split_every": MERGED_AT_ONCE, "dtype": object, "meta": meta}
+    return da.reduction(parts, unchanged, merge, **settings)  # type: ignore[no-any-return]
+
+
+def unchanged(part: Any, axis: Any, keepdims: Any) -> Any:
+    """Return the result of a chunk unchanged: the first step of a reduction."""
+    return part

@@ -277,7 +277,9 @@ def class_weights(
 
     Also return, for each ranking, its row; and for each row, the unit that its weights are multiples of.
     """
-    check_all_weights(named)
+    for name in ("weight", "positive_weight", "negative_weight"):
+        if name in named:
+            checks.check_weights(named[name], name)
     if "label" in named:
         weight = named.get("weight", np.ones(1)).astype(np.float64, copy=False)
         is_item, is_positive = memberships(named["label"], options)
@@ -294,14 +296,6 @@ def class_weights(
     return positive, negative, weight_row, unit
 
 
-def unseen_positives(rows: Rows, named: dict[str, Array], positive: Floats, class_row: Indices) -> Floats:
-    """Return the number of positives of each ranking that are not items."""
-    if "n_positive" not in named:
-        return np.zeros(class_row.size)
-    unseen: Floats = rows.scalar(named["n_positive"]) - positive.sum(axis=1)[class_row]
-    return unseen
-
-
 def items_of(named: dict[str, Array], options: EvaluationOptions) -> tuple[Rows, Items]:
     """Return how the rankings of a block unfold into rows, and their items; ties as the options say."""
     from aucpr_dask import kernels
@@ -313,7 +307,10 @@ def items_of(named: dict[str, Array], options: EvaluationOptions) -> tuple[Rows,
         classes = ((positive > 0) * 2 + (negative > 0)).astype(np.int8)
         score = untied(score, *rows.distinct(named["tie_order"]), classes, row, options.missing)
     cluster = named["cluster"].reshape(-1) if "cluster" in named else None
-    return rows, kernels.Items(score, positive, negative, row, unseen_positives(rows, named, positive, row), cluster)
+    unseen = np.zeros(row.size)  # the number of positives of each ranking that are not items
+    if "n_positive" in named:
+        unseen = rows.scalar(named["n_positive"]) - positive.sum(axis=1)[row]
+    return rows, kernels.Items(score, positive, negative, row, unseen, cluster)
 
 
 def refuse_unseen(rows: Rows, unseen: Floats) -> None:
@@ -366,13 +363,6 @@ def _in_safe_units(positive: Floats, negative: Floats) -> tuple[Floats, Floats, 
         return positive, negative, np.ones(len(positive))
     # A division by a power of 2 is exact.
     return np.ldexp(positive, -shift[:, None]), np.ldexp(negative, -shift[:, None]), np.ldexp(1.0, shift)
-
-
-def check_all_weights(named: dict[str, Array]) -> None:
-    """Raise if a weight is outside its domain."""
-    for name in ("weight", "positive_weight", "negative_weight"):
-        if name in named:
-            checks.check_weights(named[name], name)
 
 
 def _order_matters(out: Floats, targets: Targets, missing: str) -> Mask:

@@ -108,7 +108,9 @@ def prepare_dataset(
     inputs = alignment.score_inputs(dataset, options.positive_from, path)
     _refuse_known_grades(dataset, options, path)
     _refuse_misfits(inputs, options)
-    _refuse_impossible(inputs, dataset, options, path)
+    if (impossible := _impossible(inputs, dataset, options)) is not None:
+        what, received, remedy = impossible
+        raise InvalidInputError(what, alignment.where_of(path), received, None, remedy)
     groups = groups_of(dataset, options.by, path) if options.by and groups is None else groups
     arrays = {name: array.variable for name, array in alignment.aligned(inputs, options, ITEM).items()}
     n_folds, has_own_folds = resampling.n_folds, resampling.uses_folds and "fold" in dataset
@@ -252,16 +254,6 @@ def refuse_known_missing(dataset: xr.Dataset, options: EvaluationOptions, path: 
         parts.append(f"{', '.join(names)}: {int(counts.data[index])}")
     where = (f"data set {path!r}, " if path else "") + "variable 'score'"
     raise missing_scores(where, f"{int((counts > 0).sum())} rankings, most in {'; '.join(parts)}")
-
-
-def _refuse_impossible(
-    inputs: Mapping[str, xr.DataArray], dataset: xr.Dataset, options: EvaluationOptions, path: str
-) -> None:
-    """Raise if an interval cannot be computed for this data set."""
-    impossible = _impossible(inputs, dataset, options)
-    if impossible is not None:
-        what, received, remedy = impossible
-        raise InvalidInputError(what, alignment.where_of(path), received, None, remedy)
 
 
 def _impossible(

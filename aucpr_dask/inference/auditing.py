@@ -63,12 +63,16 @@ def audit_findings(data: Scores, question: ComparisonOptions, incomplete: str | 
     neighbours, facts = _neighbours(method, estimates.values, ranks.attrs["quantile"], question.level, nouns)
     units, more = _units(estimates)
     found = neighbours | units | _models_left_out(estimate, estimates)
+    first, second = pairs.all_pairs(len(estimates.models))
+    are_twins = families.undecided(estimates.values, first, second)  # they differ on some units, but on too few to tell
+    both = zip(first[are_twins], second[are_twins], strict=True)
+    twins = [f"{estimates.names[i]} and {estimates.names[j]}" for i, j in both]
     facts |= more | {
         UNIT: nouns[0],
         "n_cells": int(estimate.size),
         "n_empty": int(estimate.isnull().sum()),
         "n_may_be_first": _n_may_be_first(ranks),
-        "twins": _twins(estimates),
+        "twins": twins,
         "left_out": list(estimates.left_out),
         "models_left_out": list(estimates.models_left_out),
     }
@@ -171,15 +175,6 @@ def _neighbours(
         "resolution_of_neighbours": float(np.median(of_neighbours.detectable(POWER))),
     }
     return {name: np.append(column, np.nan) for name, column in found.items()}, facts
-
-
-def _twins(estimates: Estimates) -> list[str]:
-    """Return the pairs of models that differ on some units, but on too few to tell."""
-    first, second = pairs.all_pairs(len(estimates.models))
-    is_twin = families.undecided(estimates.values, first, second)
-    return [
-        f"{estimates.names[i]} and {estimates.names[j]}" for i, j in zip(first[is_twin], second[is_twin], strict=True)
-    ]
 
 
 def _units(estimates: Estimates) -> tuple[dict[str, Any], dict[str, Any]]:

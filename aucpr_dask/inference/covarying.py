@@ -164,10 +164,11 @@ def standard_errors_of_differences(covariance: xr.DataArray) -> xr.DataArray:
 def variances_of_models(covariance: xr.DataArray) -> xr.DataArray:
     """Return the variance of each model from the covariances of all."""
     variance: xr.DataArray = xr.apply_ufunc(
-        _diagonal,
+        np.diagonal,
         covariance.drop_vars(OTHER_MODEL, errors="ignore"),
         input_core_dims=[[MODEL, OTHER_MODEL]],
         output_core_dims=[[MODEL]],
+        kwargs={"axis1": -2, "axis2": -1},
         dask="allowed",
     )
     return variance
@@ -185,10 +186,6 @@ def covariances(drawn: xr.DataArray, dim: str) -> xr.DataArray:
     deviations = drawn.astype(np.float64) - drawn.mean(dim, skipna=False)
     products = products_of_models(deviations.rename({dim: _UNIT}).transpose(MODEL, _UNIT))
     return products / (drawn.sizes[dim] - 1)
-
-
-def _diagonal(matrix: Array) -> Array:
-    return np.diagonal(matrix, axis1=-2, axis2=-1)
 
 
 def _refuse_unshared_items(inputs: dict[str, xr.DataArray], path: str) -> None:

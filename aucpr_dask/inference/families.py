@@ -225,7 +225,7 @@ def stretch(
     deviations: Floats, sample: JointReplicates, units: ResampledUnits, first: Indices, second: Indices
 ) -> Floats:
     """Multiply each deviation from the centre by the standard error over its own error; return the standard errors."""
-    from aucpr_dask.kernels.own_errors import stretch_by_own_errors
+    from aucpr_dask.kernels.products import stretch_by_own_errors
 
     of_units = units.values[first] - units.values[second]
     error, squares = errors_and_squares(of_units, units.resolution[first] + units.resolution[second])

@@ -11,8 +11,11 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.evaluation import alignment
 from aucpr_dask.evaluation.api import evaluate, evaluate_dataset
-from aucpr_dask.inference import classes, covarying, designs, machine_labels, repeats, requirements, samples, swapping
+from aucpr_dask.evaluation.request import drawn_unit
+from aucpr_dask.inference import classes, covarying, designs, machine_labels, repeats, requirements, samples
+from aucpr_dask.inference.methods import POSITIVE, RANK, SWAPPED
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
@@ -23,6 +26,7 @@ from aucpr_dask.scores.validate import shared_by_models, validated_scores
 
 LEAST_QUERIES = 10  # of a data set, for the variance between them to be known
 OF_FAMILY = ("simultaneous_interval", "simultaneous_rank_interval")  # with groups, they hold for all together
+SWAP_OPTIONS = ("positive_from", "unjudged", "unit")
 SET_HERE = ("estimators", "intervals", "keep_replicates")  # options of an evaluation that a comparison sets
 
 
@@ -249,7 +253,47 @@ def _with_ranks(data: Scores, question: ComparisonOptions, options: Mapping[str,
         raise InvalidInputError(what, None, received, "scores", "pass the scores, and leave out over")
     scores = validated_scores(data, positive_from=options.get("positive_from"))
     warn_of_copies(dict(nodes_of(scores)), options.get("unit"), reads=True)
-    return map_nodes(scores, lambda path, node: swapping.with_ranks(path, node, question.estimator, options))
+    return map_nodes(scores, lambda path, node: _swapped_ranks(path, node, question.estimator, options))
+
+
+def _swapped_ranks(path: str, scores: xr.Dataset, estimator: str | None, options: Mapping[str, Any]) -> xr.Dataset:
+    """Return the estimates of a data set, with what :class:`aucpr_dask.inference.methods.RankSwap` is made of."""
+    from scipy.stats import rankdata  # its import takes half a second
+
+    _refuse_unswappable(path, scores, estimator, options)
+    reading = {name: value for name, value in options.items() if name != "unit"}
+    checked = EvaluationOptions.of(estimators=("average_precision",), intervals=(), **reading)
+    result = evaluate_dataset(scores, path, checked)
+    label = scores["label"].load()
+    is_judged = (label >= 0) if checked.unjudged == "drop" else (label > -2)
+    kept = scores.isel({ITEM: np.flatnonzero(is_judged)})
+    by_cluster = drawn_unit(options.get("unit"), scores) == "clusters"
+    together = alignment.clusters_of(kept, path).values if by_cluster else np.arange(kept.sizes[ITEM])
+    ranks = rankdata(kept["score"].transpose(MODEL, ITEM).values, axis=1)  # average ranks, as swaps need
+    is_positive = kept["label"].values >= (checked.positive_from or 1)
+    of_items = {RANK: ((MODEL, ITEM), np.rint(2 * ranks).astype(np.int64)), POSITIVE: (ITEM, is_positive)}
+    found = result.assign(of_items | {SWAPPED: (ITEM, together)})
+    return found.assign_attrs(sampled="clusters" if by_cluster else "items")
+
+
+def _refuse_unswappable(path: str, scores: xr.Dataset, estimator: str | None, options: Mapping[str, Any]) -> None:
+    """Raise unless the data are plain rankings of the same items by all models."""
+    remedy = "method='influence', the default, takes them"
+    where = f"data set {path!r}" if path else None
+    if estimator not in (None, "average_precision"):
+        what = "swaps of ranks are known for average precision"
+        raise InvalidInputError(what, "option 'estimator'", repr(estimator), "'average_precision'", remedy)
+    if unknown := sorted(set(options) - set(SWAP_OPTIONS)):
+        what, received = "method='rank_swap' has no such option", ", ".join(map(repr, unknown))
+        raise InvalidInputError(what, where, received, ", ".join(SWAP_OPTIONS), remedy)
+    dims = [dim for dim in scores["score"].dims if dim not in (MODEL, ITEM)]
+    weights = [name for name in ("weight", "positive_weight", "negative_weight", "n_positive") if name in scores]
+    own = ["label"] if "label" in scores and MODEL in scores["label"].dims else []
+    if dims or weights or own:
+        received = ", ".join([*(f"the dimension {dim!r}" for dim in dims), *weights, *own])
+        what = "method='rank_swap' swaps the ranks of the items of one ranking"
+        allowed = "score(model, item), label(item)"
+        raise InvalidInputError(what, where, received, allowed, remedy)
 
 
 def on_common_items(scores: Scores, missing: str) -> Scores:

@@ -260,12 +260,7 @@ def _errors_and_maxima(sample: JointReplicates) -> tuple[Floats, Floats]:
         for j in range(panel.stop - 1):
             others = np.arange(max(panel.start, j + 1), panel.stop)
             sizes, spread, _ = families.sizes_in_family(sample, np.full(others.size, j), others)
-            error[_place_of_row(j, n_models) + others] = spread
+            error[j * n_models - (j + 1) * (j + 2) // 2 + others] = spread  # where pairs (j, k) are among all
             np.maximum(maximum[j], sizes.max(axis=0), out=maximum[j])
             np.maximum(maximum[others[0] : panel.stop], sizes, out=maximum[others[0] : panel.stop])
     return error, maximum
-
-
-def _place_of_row(j: int, n_models: int) -> int:
-    """Place of pair (j, k) among all pairs first < second, row by row, less k."""
-    return j * n_models - (j + 1) * (j + 2) // 2

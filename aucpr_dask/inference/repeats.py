@@ -30,14 +30,11 @@ def inflation(n_repeats: int, n_folds: int | None) -> float:
 
 def training_variance(of_repeat: xr.DataArray, n_folds: int | None) -> xr.DataArray:
     """Return the variance (model, other_model) of differences that comes from training; 0 of a single repeat."""
-    n_repeats = of_repeat.sizes[REPEAT]
-    spread = squares_of_differences(covariances(of_repeat, REPEAT)) if n_repeats > 1 else _none(of_repeat)
+    n_repeats, first = of_repeat.sizes[REPEAT], of_repeat.isel({REPEAT: 0}, drop=True)
+    spread = 0.0 * (first - first.rename({MODEL: OTHER_MODEL}))
+    if n_repeats > 1:
+        spread = squares_of_differences(covariances(of_repeat, REPEAT))
     return spread * inflation(n_repeats, n_folds)
-
-
-def _none(of_repeat: xr.DataArray) -> xr.DataArray:
-    first = of_repeat.isel({REPEAT: 0}, drop=True)
-    return 0.0 * (first - first.rename({MODEL: OTHER_MODEL}))
 
 
 def mean_of_repeats(node: xr.Dataset) -> xr.Dataset:

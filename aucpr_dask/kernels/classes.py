@@ -65,21 +65,24 @@ def split(score, label, options, positive, negative, counts):
 
 
 @helper
+def and_score(x, n, one, two):
+    """Return how many distinct scores there are with another one, and the first two of them."""
+    if n == 0:
+        return 1, x, two
+    if x == one or (n == 2 and x == two):
+        return n, one, two
+    return n + 1, one, x if n == 1 else two
+
+
+@helper
 def count_distinct(first, second):
     """Count the distinct scores of two arrays, up to 3."""
-    n = 0
-    one = two = 0.0
+    n, one, two = 0, 0.0, 0.0
     for scores in (first, second):
         for i in range(scores.size):
-            x = scores[i]
-            if n == 0:
-                one = x
-                n = 1
-            elif n == 1 and x != one:
-                two = x
-                n = 2
-            elif n == 2 and x != one and x != two:
-                return 3
+            n, one, two = and_score(np.float64(scores[i]), n, one, two)
+            if n == 3:
+                return n
     return n
 
 

@@ -319,7 +319,7 @@ def influence(
 
 
 def products(left: Array, right: Array) -> Array:
-    """Return the sums of `influence.add_products`, panel by panel."""
+    """Return the sums of `products.add_products`, panel by panel."""
     starts = range(0, left.shape[1], PANEL)
     sums = np.zeros((len(left), len(right)))
     for i, j in np.ndindex(*sums.shape):
@@ -330,9 +330,9 @@ def products(left: Array, right: Array) -> Array:
 
 def sums_of_products(left: Array, right: Array) -> Array:
     """Return ``left @ right.T``; unlike a library's, a sum is bit-for-bit independent of the other rows."""
-    if is_first(left.size * len(right) // 8, "influence.add_products"):
+    if is_first(left.size * len(right) // 8, "products.add_products"):
         return products(left, right)
-    from aucpr_dask.kernels.influence import add_products
+    from aucpr_dask.kernels.products import add_products
 
     out = np.zeros((len(left), len(right)))
     add_products(left, right, out)

@@ -1,4 +1,4 @@
-"""The influence of every item, or of clusters of items, on the area of its ranking, and sums of products of influences.
+"""The influence of every item, or of clusters of items, on the area of its ranking.
 
 With g = TP/D the precision at a positive's own tie group, D = TP + s FP and n the weight of all positives, the
 derivative of the area with respect to the multiplicity of an item is its weight as a positive times
@@ -27,14 +27,12 @@ from numba import types
 from aucpr_dask.kernels import options as o
 from aucpr_dask.kernels.compiling import helper, kernel
 from aucpr_dask.kernels.facts import Gradient, centre_of, design_of, left_out_area, stretch, unseen_loss
-from aucpr_dask.kernels.first_calls import PANEL, Case
+from aucpr_dask.kernels.first_calls import Case
 from aucpr_dask.kernels.interpolation import clipped_step
 from aucpr_dask.kernels.options import Array, Indices, Items, Options
 from aucpr_dask.kernels.signatures import F8, I8, OPTIONS_TYPE, row_of
 from aucpr_dask.kernels.sorting import Floats, rows_in_order
 from aucpr_dask.kernels.tie_groups import TieGroups, scale_to, two_sum
-
-TILE, STEP = 64, 4  # adjacent rows, columns per step
 
 CASE = types.NamedTuple((F8, F8, F8, types.boolean, types.boolean), Case)
 
@@ -347,38 +345,6 @@ def area_influence_row(
         down += scale * gradient.above[k]
         negative = stretch(down, *of_negatives) / total
         end = placed.start[k]
-
-
-@kernel(types.void(types.Array(F8, 2, "A", readonly=True), types.Array(F8, 2, "A", readonly=True), F8[:, ::1]))
-def add_products(left, right, out):
-    """Add to `out` the sums of products of every row of `left` with every row of `right`.
-
-    Each sum runs over panels of `PANEL` columns, and within a panel from left to right, one rounded product after the
-    other, for any other rows. The innermost loop runs over rows of `right`, so it compiles to vector instructions
-    without changing the order of any sum.
-    """
-    n_columns = left.shape[1]
-    sums = np.empty(TILE)
-    for start in range(0, n_columns, PANEL):
-        size = min(PANEL, n_columns - start)
-        row, panel = np.zeros(PANEL), np.zeros((PANEL, TILE))  # zero from `size` on, where the steps overshoot
-        for first in range(0, right.shape[0], TILE):
-            width = min(TILE, right.shape[0] - first)
-            for j in range(width):
-                for c in range(size):
-                    panel[c, j] = right[first + j, start + c]
-            for i in range(left.shape[0]):
-                for c in range(size):
-                    row[c] = left[i, start + c]
-                sums[:] = 0.0
-                for c in range(0, size, STEP):
-                    for j in range(width):
-                        total = sums[j] + row[c] * panel[c, j]
-                        total += row[c + 1] * panel[c + 1, j]
-                        total += row[c + 2] * panel[c + 2, j]
-                        sums[j] = total + row[c + 3] * panel[c + 3, j]
-                for j in range(width):
-                    out[i, first + j] += sums[j]
 
 
 @kernel(types.void(row_of(F8), row_of(I8), row_of(F8), row_of(F8), row_of(I8), OPTIONS_TYPE, F8[::1]))

@@ -13,7 +13,7 @@ from aucpr_dask.kernels.compiling import helper, kernel
 from aucpr_dask.kernels.facts import fact_of
 from aucpr_dask.kernels.interpolation import Moments, Points
 from aucpr_dask.kernels.signatures import F8, OPTIONS_TYPE, TARGETS_TYPE
-from aucpr_dask.kernels.tie_groups import TieGroups, scale_to, two_sum
+from aucpr_dask.kernels.tie_groups import TieGroups, new_groups, scale_to, two_sum
 
 
 @helper
@@ -49,8 +49,7 @@ def room_of(space):
 @helper
 def new_room(n_points):
     """Return work space for one more than this many points."""
-    groups = TieGroups(np.empty(n_points + 1), np.empty(n_points + 1), np.empty(n_points + 1))
-    return Room(groups, np.empty(n_points + 2, np.int64))
+    return Room(new_groups(n_points), np.empty(n_points + 2, np.int64))
 
 
 @helper

@@ -19,6 +19,7 @@ from aucpr_dask.kernels import options as o
 from aucpr_dask.kernels import points, sorting
 from aucpr_dask.kernels import tie_groups as g
 from aucpr_dask.kernels.areas import COUNTS, finish_rows, ranking_of
+from aucpr_dask.kernels.classes import and_score
 from aucpr_dask.kernels.compiling import helper, kernel
 from aucpr_dask.kernels.influence import weighted_haldane
 from aucpr_dask.kernels.interpolation import Moments, Points
@@ -302,21 +303,13 @@ def weigh_gaps(score, classes, negative_weight, table, weight, n_values, buckets
 
 @helper
 def count_distinct_ranked(score, classes, positive_weight, negative_weight):
-    """Count the g.distinct scores of what is ranked, up to 3."""
-    n = 0
-    one = two = score[0]
+    """Count the distinct scores of what is ranked, up to 3."""
+    n, one, two = 0, 0.0, 0.0
     for i in range(score.size):
-        x = score[i]
-        if x != x or classes_of(classes[i], positive_weight[i], negative_weight[i]) == 0:
-            continue
-        if n == 0:
-            one = x
-            n = 1
-        elif n == 1 and x != one:
-            two = x
-            n = 2
-        elif n == 2 and x != one and x != two:
-            return 3
+        if score[i] == score[i] and classes_of(classes[i], positive_weight[i], negative_weight[i]) != 0:
+            n, one, two = and_score(np.float64(score[i]), n, one, two)
+            if n == 3:
+                return n
     return n
 
 
