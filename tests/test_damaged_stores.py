@@ -13,12 +13,14 @@ from typing import Any
 
 import numcodecs
 import pytest
+import xarray as xr
 from click.testing import CliRunner
 from conftest import pooled
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import StoreError
+from aucpr_dask.scores.store import SourceNodes
 from aucpr_dask.storage.checksums import checksum_of, without_list
 from aucpr_dask.storage.verifying import damage_of
 
@@ -115,6 +117,24 @@ NO_OBJECTS = [
 def test_root_documents_that_are_no_objects(store: Path, content: bytes) -> None:
     (store / "zarr.json").write_bytes(content)
     assert_refused(store)
+
+
+OF_A_NODE: list[tuple[str, Any]] = [
+    ("b/label", lambda arrays: arrays["b/label"] | {"shape": [3]}),
+    ("b/score", lambda arrays: arrays["b/score"] | {"fill_value": "x"}),
+    ("b/score", lambda arrays: arrays["b/score"] | {"data_type": "float99"}),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), OF_A_NODE)
+def test_metadata_of_a_data_set_among_others(tmp_path: Path, name: str, value: Any) -> None:
+    place = tmp_path / "tree.zarr"
+    ap.save_scores(xr.DataTree.from_dict(dict.fromkeys("ab", pooled())), place)
+    (place / "zarr.json").write_bytes(without_list((place / "zarr.json").read_bytes()))
+    edited(place, (ROOT, "metadata", name), value)
+    for opened in (ap.open_scores, lambda url: SourceNodes(str(url)).opened(["a", "b"])):
+        with pytest.raises(StoreError, match="damaged"):
+            opened(place)
 
 
 def test_a_document_that_no_memory_holds(store: Path) -> None:

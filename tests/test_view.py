@@ -186,6 +186,16 @@ def test_flags_are_counted_and_named_by_the_widest_place() -> None:
     assert flags.loc["constant_scores", ["count", "places"]].tolist() == [5, ["a: m1", "a: m2, query q3"]]
 
 
+def test_a_model_is_named_once_for_its_flags_in_several_repeats() -> None:
+    bits = np.zeros((3, 1, 4), dtype=np.int64)
+    bits[1, :, :2] = bits[2, 0, 3] = FLAG_BITS["few_positives"]
+    scores = flagged(bits[:, 0]).rename(query="repeat")
+    assert summarize_flags([("", scores)])[["places", "count", "of"]].values.tolist() == [[["m1", "m2"], 3, 12]]
+    queries = xr.Dataset({"flags": (("model", "repeat", "query"), np.repeat(bits.transpose(0, 2, 1), 2, axis=2))})
+    queries["flags"][2, 3, 1] = 0
+    assert summarize_flags([("", queries)])["places"].tolist() == [["model 1", "model 2, query query 0"]]
+
+
 def test_flags_of_every_ranking_are_one_place() -> None:
     bits = np.full(3, FLAG_BITS["few_positives"])
     flags = summarize_flags([("", flagged(bits)), ("b", flagged(np.zeros(7, dtype=np.int64)))])

@@ -11,7 +11,7 @@ from typing import Any
 
 from zarr.core.metadata.v3 import ArrayV3Metadata
 
-from aucpr_dask.errors import FileFormatError, StoreError, brief
+from aucpr_dask.errors import AucprError, FileFormatError, StoreError, brief
 from aucpr_dask.schema.terms import RESULT_VARIABLES, SCORE_VARIABLES, is_text, shortened_name
 
 LARGEST_DOCUMENT = 2**28  # bytes: the consolidated metadata of some 50,000 data sets
@@ -25,6 +25,17 @@ def damaged(where: object, received: object, allowed: str = "what this package w
     """Return the error that a metadata document is not as it was written."""
     remedy = "fetch or write the store again"
     return StoreError("the metadata of this store are damaged", where, received, allowed, remedy)
+
+
+@contextmanager
+def explaining_damage(where: object) -> Iterator[None]:
+    """Explain errors of metadata: Zarr and xarray expect sound ones, and raise anything."""
+    try:
+        yield
+    except (AucprError, PermissionError, MemoryError):
+        raise
+    except Exception as error:
+        raise damaged(where, f"{type(error).__name__}: {error}"[:1000]) from error
 
 
 def root_of(content: bytes, where: object) -> dict[str, Any]:

@@ -39,7 +39,7 @@ from aucpr_dask.storage import documents as metadata_documents
 from aucpr_dask.storage.checksums import CheckedStore, check_document, have_checksums, with_checksum, with_list
 from aucpr_dask.storage.claims import CLEARING, LAYING_OUT, Claim, State, as_buffer
 from aucpr_dask.storage.decoding import can_encode, encoded
-from aucpr_dask.storage.documents import check_plain_arrays, damaged
+from aucpr_dask.storage.documents import check_plain_arrays, damaged, explaining_damage
 from aucpr_dask.storage.remote import check_writable
 from aucpr_dask.storage.trees import StoredTree, groups_around
 from aucpr_dask.storage.urls import StoreName, concealed, is_remote, public
@@ -565,7 +565,7 @@ def open_store(
     is_tree = _is_tree(metadata)
     opened: Any = xr.open_datatree if is_tree else xr.open_dataset
     is_checked = have_checksums(metadata)
-    with _explaining_damage(url):
+    with explaining_damage(url):
         store: Stored
         if is_tree and chunks is None:
             store = StoredTree(backend, metadata).nodes(reads=reads)
@@ -586,7 +586,7 @@ def open_each(url: Any, kind: str) -> StoredTree | xr.Dataset:
     """Open a finished store as :func:`open_store` does, but the data sets of a tree only when they are asked for."""
     url = concealed(url)
     backend, metadata = open_checked(url, kind)
-    with _explaining_damage(url):
+    with explaining_damage(url):
         if _is_tree(metadata):
             return StoredTree(backend, metadata)
         source: Any = backend
@@ -595,17 +595,6 @@ def open_each(url: Any, kind: str) -> StoredTree | xr.Dataset:
 
 def _is_tree(metadata: Mapping[str, Any]) -> bool:
     return any(entry.get("node_type") == "group" for entry in metadata.values())
-
-
-@contextmanager
-def _explaining_damage(url: str) -> Iterator[None]:
-    """Explain errors of metadata: Zarr and xarray expect sound ones, and raise anything."""
-    try:
-        yield
-    except (errors.AucprError, PermissionError, MemoryError):
-        raise
-    except Exception as error:
-        raise damaged(url, f"{type(error).__name__}: {error}"[:1000]) from error
 
 
 def _check_kind(attrs: Mapping[str, Any], kind: str, url: str) -> None:

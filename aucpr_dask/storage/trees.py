@@ -23,7 +23,7 @@ from zarr.storage import StorePath
 
 from aucpr_dask.schema.terms import Nodes, nodes_of
 from aucpr_dask.storage.checksums import CheckedStore, plain_entry
-from aucpr_dask.storage.documents import are_plain_values
+from aucpr_dask.storage.documents import are_plain_values, explaining_damage
 
 SMALL = 2**16  # bytes of a variable
 Entries = dict[str, Any]  # the metadata of the arrays of a data set, by name
@@ -72,11 +72,12 @@ class StoredTree:
             if name in models[path].indexes
             or (name in reads and first.dtype.itemsize * self._size(path, name) <= SMALL)
         ]
-        values = dict(sync(concurrent_map(wanted, self._read, limit=64)))
-        return Nodes(
-            {path: self._like(path, model, values) if path in others else model for path, model in models.items()},
-            self._firsts.attrs,
-        )
+        with explaining_damage(self._view):
+            values = dict(sync(concurrent_map(wanted, self._read, limit=64)))
+            return Nodes(
+                {path: self._like(path, model, values) if path in others else model for path, model in models.items()},
+                self._firsts.attrs,
+            )
 
     def _size(self, path: str, name: Any) -> int:
         return math.prod(self._entries[path][name]["shape"])

@@ -100,7 +100,8 @@ def _positives(dataset: xr.Dataset, counts: xr.Dataset, positive_from: int) -> t
 
 
 def _most_positives(counts: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
-    return counts["n_positive"].max(terms.MODEL), counts["n_negative"].max(terms.MODEL)
+    dims = [dim for dim in (terms.MODEL, terms.REPEAT) if dim in counts["n_positive"].dims]
+    return counts["n_positive"].max(dims), counts["n_negative"].max(dims)
 
 
 def _size(
@@ -148,10 +149,7 @@ def _missing(nodes: dict[str, xr.Dataset], counts: dict[str, xr.Dataset]) -> pd.
 
 def summarize_flags(nodes: Iterable[tuple[str, xr.Dataset]]) -> pd.DataFrame:
     """Count each flag over all rankings and name the first places; a whole query, class or model is one place."""
-    tables = [
-        (path, dataset["flags"].transpose(terms.MODEL, ...).values.reshape(dataset.sizes[terms.MODEL], -1), dataset)
-        for path, dataset in nodes
-    ]
+    tables = [(path, _flags(dataset), dataset) for path, dataset in nodes]
     found: list[Document] = []
     for flag in terms.FLAGS:
         raised = [(path, (table & flag.bit) != 0, dataset) for path, table, dataset in tables]
@@ -172,26 +170,32 @@ def flags_in_words(result: terms.Scores) -> str:
     return f"flagged rankings: {counts}" if flags else ""
 
 
-def _places(path: str, mask: np.ndarray, dataset: xr.Dataset) -> list[tuple[int, str]]:
-    """Return (rankings, name) of each place where `mask` (model, query or class) is true."""
+def _flags(dataset: xr.Dataset) -> np.ndarray:
+    """Return flags by model, query or class, and all else, such as repeats."""
+    unit = terms.CLASS if terms.CLASS in dataset.sizes else terms.QUERY
+    flags = dataset["flags"].transpose(terms.MODEL, unit, ..., missing_dims="ignore")
+    return flags.values.reshape(dataset.sizes[terms.MODEL], flags.sizes.get(unit, 1), -1)  # type: ignore[no-any-return]
+
+
+def _places(path: str, raised: np.ndarray, dataset: xr.Dataset) -> list[tuple[int, str]]:
+    """Return (rankings, name) of each place (model, query or class) where `raised` is true, in any repeat."""
     models = labels_as_text(dataset)
     unit = terms.CLASS if terms.CLASS in dataset.sizes else terms.QUERY
     units = labels_as_text(dataset, unit) if unit in dataset.sizes else None
     start = f"{path}: " if path else ""
-    if mask.all() and mask.size > 1:
-        return [(mask.size, f"{start}all {mask.size} rankings")]
-    places = []
-    mask = mask.copy()
+    if raised.all() and raised.size > 1:
+        return [(raised.size, f"{start}all {raised.size} rankings")]
+    places, n, mask = [], raised.sum(axis=-1), raised.any(axis=-1)
     if units is not None:
         for column in np.flatnonzero(mask.all(axis=0)) if len(models) > 1 else ():
-            places.append((len(models), f"{start}{unit} {units[column]}"))
+            places.append((int(n[:, column].sum()), f"{start}{unit} {units[column]}"))
             mask[:, column] = False
         for row in np.flatnonzero(mask.all(axis=1)) if len(units) > 1 else ():
-            places.append((len(units), f"{start}{models[row]}"))
+            places.append((int(n[row].sum()), f"{start}{models[row]}"))
             mask[row] = False
     for row, column in np.argwhere(mask):
         of_unit = f", {unit} {units[column]}" if units is not None else ""
-        places.append((1, f"{start}{models[row]}{of_unit}"))
+        places.append((int(n[row, column]), f"{start}{models[row]}{of_unit}"))
     return places
 
 
