@@ -67,12 +67,8 @@ def simulate(folder: Path, name: str, parts: Mapping[str, Mapping[str, Any]]) ->
 
 def keep(folder: Path, found: Sequence[xr.Dataset]) -> None:
     """Write the results of parts to the tables of estimates and of intervals."""
-    write(
-        folder,
-        "estimates",
-        pd.concat(one.drop_dims("interval_method").to_dataframe() for one in found).reset_index(),
-        CELL,
-    )
+    areas = pd.concat(one.drop_dims("interval_method").to_dataframe() for one in found)
+    write(folder, "estimates", areas.reset_index(), CELL)
     columns = [*NOT_STORED, "true_area"]
     write(folder, "intervals", pd.concat(map(interval_rows, found)).drop(columns=columns), [*CELL, "method"])
 

@@ -5,16 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from docs import pages
-from docs.study.boyd import (
-    BY_PREVALENCE,
-    PREVALENCE,
-    RECOMMENDED,
-    are_below,
-    estimates,
-    intervals,
-    keep,
-    simulate,
-)
+from docs.study.boyd import BY_PREVALENCE, PREVALENCE, RECOMMENDED, are_below, estimates, intervals, keep, simulate
 
 POSITIVES = (10, 20, 50, 100, 1000)
 SIMULATIONS = 1000
