@@ -27,16 +27,8 @@ OLD_METHOD = "method"  # what results of version 0.1 call it, and xarray a keywo
 LOWER = "lower_is_better"  # the attribute that names the measures of which less is better
 COMPUTED_BY = "computed_by"  # the attribute that names another package
 NORMALISED = "normalised"  # the attribute that says which level became 0
-OF_VALUES = (
-    "measure",
-    "unit",
-    LOWER,
-    COMPUTED_BY,
-    NORMALISED,
-    "negated",
-    "columns_left_out",
-    "averaged_over",
-)  # attributes
+# Attributes of values of any measure.
+OF_VALUES = ("measure", "unit", LOWER, COMPUTED_BY, NORMALISED, "negated", "columns_left_out", "averaged_over")
 MEASURE, UNIT = "measure", "unit"  # of values of any measure: a dimension or an attribute, and the word for a query
 RESAMPLE, FOLD = "resample", "fold"
 GROUP, GROUPS = "group", "groups of items"  # the name of labels without one; an axis for all groups, in blocks only
@@ -148,32 +140,22 @@ class Flag:
     description: str
 
 
-FLAGS = tuple(
-    Flag(name, 1 << position, description)
-    for position, (name, description) in enumerate(
-        (
-            ("no_positives", "No positive: the area is undefined (NaN), unless it counts as 0."),
-            ("no_negatives", "No negative: the order does not matter; the area is 1 unless positives were missed."),
-            ("few_positives", "Fewer than 20 positives, or clusters that hold some: intervals rest on few items."),
-            ("heavy_ties", "At least a tenth of the positives share their score with a negative."),
-            ("inverted_polarity", "ROC area below one half by over 3 standard errors: is larger more positive?"),
-            ("hard_scores", "Only two distinct scores: these look like predicted labels, not scores."),
-            ("constant_scores", "All scores are equal: nothing is ranked."),
-            ("missing_scores", "Some items have no score from this model."),
-            ("nothing_ranked", "The model scored no item of this query."),
-            ("undefined_resamples", "Some resamples have no estimate: intervals rest on the others."),
-            ("no_interval", "An estimate has none of these intervals: it does not vary, or items cannot be resampled."),
-            (
-                "unseen_rates",
-                "Rates below one false positive decide: about 20 (1-p)/p negatives show a prevalence of p.",
-            ),
-            (
-                "repeated_items",
-                "Many items have the scores of another in all models: intervals of copies are too narrow.",
-            ),
-        )
-    )
-)
+_MEANINGS = {
+    "no_positives": "No positive: the area is undefined (NaN), unless it counts as 0.",
+    "no_negatives": "No negative: the order does not matter; the area is 1 unless positives were missed.",
+    "few_positives": "Fewer than 20 positives, or clusters that hold some: intervals rest on few items.",
+    "heavy_ties": "At least a tenth of the positives share their score with a negative.",
+    "inverted_polarity": "ROC area below one half by over 3 standard errors: is larger more positive?",
+    "hard_scores": "Only two distinct scores: these look like predicted labels, not scores.",
+    "constant_scores": "All scores are equal: nothing is ranked.",
+    "missing_scores": "Some items have no score from this model.",
+    "nothing_ranked": "The model scored no item of this query.",
+    "undefined_resamples": "Some resamples have no estimate: intervals rest on the others.",
+    "no_interval": "An estimate has none of these intervals: it does not vary, or items cannot be resampled.",
+    "unseen_rates": "Rates below one false positive decide: about 20 (1-p)/p negatives show a prevalence of p.",
+    "repeated_items": "Many items have the scores of another in all models: intervals of copies are too narrow.",
+}
+FLAGS = tuple(Flag(name, 1 << place, meaning) for place, (name, meaning) in enumerate(_MEANINGS.items()))
 FLAG_BITS = {flag.name: flag.bit for flag in FLAGS}
 
 
