@@ -25,6 +25,7 @@ from click.shell_completion import CompletionItem
 
 import aucpr_dask as ap
 from aucpr_dask import errors
+from aucpr_dask.schema import terms
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import (
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from aucpr_dask.progress.showing import Report
-    from aucpr_dask.schema.terms import Scores
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
@@ -251,28 +251,23 @@ def _concealed(value: Any) -> Any:
     return concealed(value) if isinstance(value, str) else value
 
 
-def open_any(store: str, data_sets: tuple[str, ...] = ()) -> Scores:
+def open_any(store: str, data_sets: tuple[str, ...] = ()) -> terms.Scores:
     """Open a store of scores or of results, or only the named data sets of it."""
-    from aucpr_dask.schema.terms import select_data_sets
-
-    return select_data_sets(ap.open_result(store) if is_result(store) else open_scores(store), data_sets)
+    return terms.select_data_sets(ap.open_result(store) if is_result(store) else open_scores(store), data_sets)
 
 
-def open_scores(store: str) -> Scores:
+def open_scores(store: str) -> terms.Scores:
     """Open a store of scores, without Dask if they are few, which spares its import."""
-    from aucpr_dask.schema.terms import nodes_of
-
     scores = ap.open_scores(store, chunks=None)
-    n_bytes = sum(node.nbytes for _, node in nodes_of(scores))
+    n_bytes = sum(node.nbytes for _, node in terms.nodes_of(scores))
     return scores if n_bytes <= MOST_WITHOUT_DASK else ap.open_scores(store)
 
 
 def is_result(store: str) -> bool:
     """Whether a store holds results, not scores."""
-    from aucpr_dask.schema.terms import SCORES
     from aucpr_dask.storage.stores import read_root_attrs
 
-    return read_root_attrs(store).get("kind") != SCORES
+    return read_root_attrs(store).get("kind") != terms.SCORES
 
 
 # Options: made from the fields of option records, or shared by several commands

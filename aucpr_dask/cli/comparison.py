@@ -10,13 +10,11 @@ import click
 import aucpr_dask as ap
 from aucpr_dask.cli import common as cli
 from aucpr_dask.errors import InvalidInputError, few
+from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import AggregationOptions, ComparisonOptions, EvaluationOptions
-from aucpr_dask.schema.terms import QUERY
 
 if TYPE_CHECKING:
     import xarray as xr
-
-    from aucpr_dask.schema.terms import Scores
 
 
 @cli.command(
@@ -52,7 +50,6 @@ def aggregate(
     By default over queries: mean average precision (MAP), and Student's t interval of the mean. A score store is
     evaluated first. Over classes, the items are the sample, and the mean has an interval on the scale of the logit.
     """
-    from aucpr_dask.schema.terms import nodes_of
     from aucpr_dask.view.comparisons import widths
     from aucpr_dask.view.rankings import best, rank_means, rank_models, rankings_view
 
@@ -60,7 +57,7 @@ def aggregate(
     means = ap.aggregate(cli.open_any(store, data_sets), **cli.given(options)).compute()
     is_micro = "micro" in (options["how"], options["average"])
     rankings = (rank_models if is_micro else rank_means)(means, estimator)
-    designs = dict.fromkeys(str(node.attrs["design"]) for _, node in nodes_of(means))
+    designs = dict.fromkeys(str(node.attrs["design"]) for _, node in terms.nodes_of(means))
     saved = widths(ratio for ranking in rankings for ratio in ranking["models"]["width_ratio"])
     output.show(rankings_view(rankings, output.width, top=top, ascii_only=output.ascii_only), *saved, *designs)
     output.data({"store": store, "designs": list(designs), "rankings": [best(ranking, top) for ranking in rankings]})
@@ -112,8 +109,6 @@ def compare(output: cli.Output, store: str, auxiliary: str | None, data_sets: tu
     Without a baseline all pairs are compared, and each model is shown with its difference from the next. A score
     store is evaluated first.
     """
-    from aucpr_dask.schema.terms import nodes_of
-
     options["auxiliary"] = None if auxiliary is None else cli.open_any(auxiliary, data_sets)
     if options["method"] == "friedman":
         asked = {name: value for name, value in cli.given(options).items() if name != "method" and value is not None}
@@ -126,7 +121,7 @@ def compare(output: cli.Output, store: str, auxiliary: str | None, data_sets: tu
         _ask(output, "comparisons", ap.friedman, store, data_sets, **asked)
         return
     answer = _ask(output, "comparisons", ap.compare, store, data_sets, **options)
-    for _, node in nodes_of(answer):
+    for _, node in terms.nodes_of(answer):
         output.show(*([node.attrs["summary"]] if "summary" in node.attrs else []))
     output.suggest("rank", store)
 
@@ -219,8 +214,6 @@ def table(
 
     from rich.text import Text
 
-    from aucpr_dask.schema.terms import nodes_of
-
     is_of_runs = measures is not None or bool(estimators) or positive_from is not None
     if qrels is None and (is_of_runs or len(sources) > 1):
         raise click.UsageError("Runs need their judgments: --qrels FILE.")
@@ -241,7 +234,7 @@ def table(
             else:
                 of_runs = dict[str, Any](convention="trec_eval", positive_from=positive_from, intervals=())
                 data = ap.evaluate(ap.open_scores(scores), list(estimators) or "average_precision", **of_runs)
-        nodes = list(nodes_of(data))
+        nodes = list(terms.nodes_of(data))
         if len(nodes) != 1:
             raise click.UsageError(f"A table is of one data set, and there are {len(nodes)}: --data-set NAME.")
         made = ap.letters(nodes[0][1].load(), **cli.given(options))
@@ -259,7 +252,7 @@ def table(
 def _ask(
     output: cli.Output,
     key: str,
-    question: Callable[..., Scores],
+    question: Callable[..., terms.Scores],
     store: str,
     data_sets: tuple[str, ...],
     *,
@@ -267,12 +260,12 @@ def _ask(
     target: str | None = None,
     overwrite: bool = False,
     **options: Any,
-) -> Scores:
+) -> terms.Scores:
     """Show the answers about the models of a store, write them to `target` if given, and say what was left out."""
     from aucpr_dask.view.comparisons import answer_of, summarize
 
     data, asked = cli.open_any(store, data_sets), cli.given(options)
-    answer, left_out = _ask_each(lambda part: question(part, **asked), data, together=options["over"] != QUERY)
+    answer, left_out = _ask_each(lambda part: question(part, **asked), data, together=options["over"] != terms.QUERY)
     if target is not None:
         ap.save_comparison(answer, target, overwrite=overwrite)
         answer = ap.open_comparison(target)
@@ -292,19 +285,19 @@ def _ask(
     return answer
 
 
-def _ask_each(ask: Callable[[Scores], Scores], data: Scores, *, together: bool) -> tuple[Scores, dict[str, str]]:
+def _ask_each(
+    ask: Callable[[terms.Scores], terms.Scores], data: terms.Scores, *, together: bool
+) -> tuple[terms.Scores, dict[str, str]]:
     """Ask about each data set on its own; return the answers, and the errors of the data sets that have none."""
     import xarray as xr
-
-    from aucpr_dask.schema.terms import nodes_of
 
     if together or isinstance(data, xr.Dataset):
         return ask(data), {}
     answers: dict[str, xr.Dataset] = {}
     errors: dict[str, InvalidInputError] = {}
-    for path, node in nodes_of(data):
+    for path, node in terms.nodes_of(data):
         try:
-            answers |= nodes_of(ask(xr.DataTree.from_dict({path: node})))
+            answers |= terms.nodes_of(ask(xr.DataTree.from_dict({path: node})))
         except InvalidInputError as error:
             errors[path] = error
     if not answers:

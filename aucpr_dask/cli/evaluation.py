@@ -14,13 +14,13 @@ import aucpr_dask as ap
 from aucpr_dask.cli import common as cli
 from aucpr_dask.clusters.compiling_ahead import compiling_ahead
 from aucpr_dask.errors import bad_argument
+from aucpr_dask.schema import terms
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
 from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions
 
 if TYPE_CHECKING:
     from aucpr_dask.progress.showing import Report
-    from aucpr_dask.schema.terms import Scores
     from aucpr_dask.view.rankings import Document
 
 TOP_OF_TABLES = 3
@@ -31,10 +31,8 @@ def _expand(estimators: tuple[str, ...], source: str) -> str | list[str]:
     """Replace ``all`` by every estimator that takes no parameter and supports the weights of this store."""
     if "all" not in estimators:
         return _alone_or_all(estimators)
-    from aucpr_dask.schema.terms import nodes_of
-
     weights = {"weight", "positive_weight", "negative_weight"}
-    is_weighted = any(weights & set(node.data_vars) for _, node in nodes_of(ap.open_scores(source)))
+    is_weighted = any(weights & set(node.data_vars) for _, node in terms.nodes_of(ap.open_scores(source)))
     every = [spec.name for spec in ESTIMATORS.values() if spec.parameter is None and (spec.weights or not is_weighted)]
     return _alone_or_all(name for one in estimators for name in (every if one == "all" else [one]))
 
@@ -149,8 +147,6 @@ def evaluate(
 
     If a run is interrupted, run the same command again and it resumes.
     """
-    from aucpr_dask.schema.terms import nodes_of
-
     with output.progress() as report:
         evaluated = ap.run(source, result, progress=report, estimators=_expand(estimators, source), **options)
     seconds = output.seconds
@@ -158,7 +154,7 @@ def evaluate(
     _show_warnings(output, evaluated, result)
     output.show(f"{seconds:.1f} s; open it: {_opening(evaluated, result)}", fold=False)
     # Models are compared by their queries or resamples; without these, by their scores.
-    has_sample = any("query" in node["estimate"].dims or "replicate" in node for _, node in nodes_of(evaluated))
+    has_sample = any("query" in node["estimate"].dims or "replicate" in node for _, node in terms.nodes_of(evaluated))
     output.suggest("compare", result if has_sample else source)
     output.data({"source": source, "result": result, "seconds": seconds, "rankings": rankings})
 
@@ -179,26 +175,23 @@ def show(output: cli.Output, result: str, estimator: str | None, data_sets: tupl
 
     Where a data set has queries, a model's area is the mean over them and its interval is Student's t.
     """
-    from aucpr_dask.schema.terms import select_data_sets
-
-    evaluated = select_data_sets(ap.open_result(result), data_sets)
+    evaluated = terms.select_data_sets(ap.open_result(result), data_sets)
     rankings = _show_rankings(output, evaluated, estimator, top)
     output.data({"result": result, "rankings": rankings})
 
 
-def _show_rankings(output: cli.Output, result: Scores, estimator: str | None, top: int | None) -> list[Document]:
+def _show_rankings(output: cli.Output, result: terms.Scores, estimator: str | None, top: int | None) -> list[Document]:
     """Show the best models of each data set, and return the rankings: with ``--json`` of all data sets."""
-    from aucpr_dask.schema.terms import nodes_of
     from aucpr_dask.view.rankings import MOST_DATA_SETS, best, rank_models, rankings_view
 
     rankings = rank_models(result, estimator, most_data_sets=None if output.as_json else MOST_DATA_SETS)
-    n_data_sets = sum(1 for _ in nodes_of(result))
+    n_data_sets = sum(1 for _ in terms.nodes_of(result))
     view = rankings_view(rankings, output.width, top=top, ascii_only=output.ascii_only, n_data_sets=n_data_sets)
     output.show(view)
     return [best(ranking, top) for ranking in rankings]
 
 
-def _show_warnings(output: cli.Output, result: Scores, url: str) -> None:
+def _show_warnings(output: cli.Output, result: terms.Scores, url: str) -> None:
     """Show in one line which flags were raised."""
     from aucpr_dask.view.stores import flags_in_words
 
@@ -207,7 +200,7 @@ def _show_warnings(output: cli.Output, result: Scores, url: str) -> None:
         output.show(f"which ones: aucpr-dask info {url}", fold=False)
 
 
-def _opening(result: Scores, url: str) -> str:
+def _opening(result: terms.Scores, url: str) -> str:
     """Return the line of Python that opens a result."""
     import xarray as xr
 

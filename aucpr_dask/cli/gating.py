@@ -11,12 +11,11 @@ import click
 import aucpr_dask as ap
 from aucpr_dask.cli import common as cli
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.terms import in_words, percent
+from aucpr_dask.schema import terms
+from aucpr_dask.schema.options import ComparisonOptions, TableOptions
 
 if TYPE_CHECKING:
     from aucpr_dask.inference.gating import Gates
-    from aucpr_dask.schema.terms import Scores
 
 _table_options = cli.with_options(
     click.option("--label", default="label", show_default=True, metavar="COLUMN", help="Of a table: its labels."),
@@ -89,8 +88,8 @@ def _markdown(gates: Gates) -> str:
     from aucpr_dask.view.tables import markdown_rows
 
     first = gates[0]
-    level = f"{percent(first.level)} interval"
-    header = ["candidate", "verdict", in_words(first.measure), first.baseline, "difference", level, "detectable"]
+    level = f"{terms.percent(first.level)} interval"
+    header = ["candidate", "verdict", terms.in_words(first.measure), first.baseline, "difference", level, "detectable"]
     rows = []
     for gate in gates:
         name = ": ".join(filter(None, [gate.group, gate.candidate]))
@@ -113,10 +112,8 @@ def _models(
     baseline: str | None,
     data_sets: tuple[str, ...],
     of_table: dict[str, Any],
-) -> tuple[Scores, tuple[str, ...], str]:
+) -> tuple[terms.Scores, tuple[str, ...], str]:
     """Return the data, and the names of the candidates and of the baseline."""
-    from aucpr_dask.schema.options import TableOptions
-    from aucpr_dask.schema.terms import nodes_of
     from aucpr_dask.scores.importing.tables import scores_of_files
 
     if len(sources) == 1 and not (candidates and baseline):
@@ -128,7 +125,7 @@ def _models(
     models = [*candidates, str(baseline)] if len(sources) == 1 else score
     data = scores_of_files(sources, TableOptions.among({"models": models} | of_table))
     if len(sources) > 1:
-        ((_, node),) = nodes_of(data)
+        ((_, node),) = terms.nodes_of(data)
         names = [str(name) for name in node["model"].values]
         baseline = baseline or names[-1]
         candidates = candidates or tuple(name for name in names if name != baseline)

@@ -12,6 +12,8 @@ import click
 
 import aucpr_dask as ap
 from aucpr_dask.cli import common as cli
+from aucpr_dask.errors import StoreError, few
+from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import EvaluationOptions, ReportOptions
 
 if TYPE_CHECKING:
@@ -32,23 +34,22 @@ def info(output: cli.Output, store: str, data_sets: tuple[str, ...], positive_fr
     ranking is evaluated once to find them. For results: options, warnings, and the best models. For the output of
     compare or rank: sizes, variables, and what was resampled.
     """
-    from aucpr_dask.schema.terms import COMPARISON, RESULT, select_data_sets
     from aucpr_dask.storage.stores import read_root_attrs
     from aucpr_dask.view import stores
 
     summary: Any
     kind = read_root_attrs(store).get("kind")
 
-    if kind == RESULT:
-        summary = stores.summarize_result(select_data_sets(ap.open_result(store), data_sets), store)
+    if kind == terms.RESULT:
+        summary = stores.summarize_result(terms.select_data_sets(ap.open_result(store), data_sets), store)
         output.show(stores.result_view(summary, output.width, ascii_only=output.ascii_only))
-    elif kind == COMPARISON:
-        answers = stores.summarize_answers(select_data_sets(ap.open_comparison(store), data_sets))
+    elif kind == terms.COMPARISON:
+        answers = stores.summarize_answers(terms.select_data_sets(ap.open_comparison(store), data_sets))
         output.show(stores.answers_view(answers, store))
         output.data({"store": store, "kind": kind, "data_sets": answers})
         return
     else:
-        scores = select_data_sets(cli.open_scores(store), data_sets)
+        scores = terms.select_data_sets(cli.open_scores(store), data_sets)
         with output.progress(after=SILENT_SECONDS) as report, _reporting_tasks(report):
             summary = stores.summarize_scores(scores, store, positive_from=positive_from)
         output.show(stores.scores_view(summary, output.width))
@@ -64,8 +65,6 @@ def verify(output: cli.Output, store: str) -> None:
     Every chunk is decoded and compared with the checksum listed for its place, and every ranking of scores with its
     digest. Exit code 0: all is as it was written; 2: something is missing or damaged.
     """
-    from aucpr_dask.errors import StoreError, few
-    from aucpr_dask.schema.terms import SCORES
     from aucpr_dask.scores.store import changed_rankings
     from aucpr_dask.storage.stores import read_root_attrs
     from aucpr_dask.storage.verifying import damage_of
@@ -74,7 +73,7 @@ def verify(output: cli.Output, store: str) -> None:
     with output.progress(after=SILENT_SECONDS) as report:
         n_chunks, damage, checked = damage_of(store, partial(report, "arrays"))
         n_rankings, changed = 0, list[str]()
-        if kind == SCORES and not damage:
+        if kind == terms.SCORES and not damage:
             n_rankings, changed = changed_rankings(store, partial(report, "rankings"))
     found = {"has_checksums": checked, "n_chunks": n_chunks, "n_rankings": n_rankings}
     output.data({"store": store} | found | {"damage": list(map(str, damage)), "changed_rankings": changed})
@@ -167,11 +166,9 @@ def report(
     and their provenance, and the tables as CSV. Models on data sets without queries can be compared with --scores, or
     if the result keeps its replicates (evaluate --keep-replicates).
     """
-    from aucpr_dask.schema.terms import select_data_sets
-
     page = Path(PurePosixPath(result).stem + ".html") if page is None else page
     evaluated = cli.open_any(result) if options["by"] else ap.open_result(result)
-    evaluated = select_data_sets(evaluated, data_sets)
+    evaluated = terms.select_data_sets(evaluated, data_sets)
     written = ap.report(evaluated, page, scores=None if scores is None else ap.open_scores(scores), **options)
     size = written.stat().st_size
     output.show(f"{written}: {size / 1e6:.1f} MB, {output.seconds:.1f} s; open it in a browser", fold=False)

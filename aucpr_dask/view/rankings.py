@@ -15,7 +15,10 @@ from rich.text import Text
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets
+from aucpr_dask.inference.aggregating import aggregate
+from aucpr_dask.inference.classes import mean_over_classes
 from aucpr_dask.inference.designs import are_values, direction, measured, noun, reading_of, unit_names, with_estimators
+from aucpr_dask.inference.repeats import mean_of_repeats
 from aucpr_dask.inference.samples import REPLICATE
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.estimators import ESTIMATORS
@@ -39,8 +42,6 @@ def rank_models(
     result: terms.Scores, estimator: str | None = None, *, most: int = MOST_GROUPS, most_data_sets: int | None = None
 ) -> list[Document]:
     """Rank the models of each of the first data sets, by an estimator or the first; means over queries or classes."""
-    from aucpr_dask.inference.aggregating import aggregate
-
     n_groups = sum(math.prod(node.sizes[dim] for dim in group_dims(node)) for _, node in terms.nodes_of(result))
     groups = islice(terms.nodes_of(groups_as_data_sets(result, most)), most_data_sets)
     nodes = {path: with_interval_of(node, estimator) for path, node in groups}
@@ -72,9 +73,6 @@ def rank_means(means: terms.Scores, estimator: str | None = None) -> list[Docume
 
 def with_means_of_repeats(node: xr.Dataset) -> xr.Dataset:
     """Return a result whose repeats, if it has any, are averaged; what differs between them is left out."""
-    from aucpr_dask.inference.aggregating import aggregate
-    from aucpr_dask.inference.repeats import mean_of_repeats
-
     if terms.REPEAT not in node["estimate"].dims:
         return node
     mean = cast("xr.Dataset", aggregate(node, level=level_of(node)))
@@ -85,9 +83,6 @@ def with_means_of_repeats(node: xr.Dataset) -> xr.Dataset:
 
 def mean_of_classes(result: xr.Dataset, level: float) -> xr.Dataset:
     """Return the means over classes; with an interval, if the result has replicates."""
-    from aucpr_dask.inference.aggregating import aggregate
-    from aucpr_dask.inference.classes import mean_over_classes
-
     if REPLICATE not in result:
         return mean_over_classes(result)
     return cast("xr.Dataset", aggregate(result, over=terms.CLASS, level=level))

@@ -14,6 +14,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from aucpr_dask.errors import InvalidInputError, bad_argument
 from aucpr_dask.evaluation.results import group_dims
+from aucpr_dask.inference.aggregating import aggregate
 from aucpr_dask.inference.designs import direction, measured, unit_names
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.view.plots import style, subjects
@@ -52,8 +53,6 @@ def _estimates(
     label = measured(result.attrs, name)
     has_classes = result.sizes.get(terms.CLASS, 1) > 1
     if is_mean and (has_classes or (terms.QUERY in result.dims and query is None)):
-        from aucpr_dask.inference.aggregating import aggregate
-
         if has_classes:
             node, of = mean_of_classes(result, level_of(result)), f"{result.sizes[terms.CLASS]:,} classes"
         else:
