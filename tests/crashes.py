@@ -115,7 +115,8 @@ def import_trec(folder: Path, *, overwrite: bool = False) -> None:
 
 
 def import_table(folder: Path, *, overwrite: bool = False) -> None:
-    tables.import_table(folder / "table.csv", folder / "scores.zarr", label="label", overwrite=overwrite)
+    url = folder / "scores.zarr"
+    tables.import_table(folder / "table.csv", url, label="label", item="item", overwrite=overwrite)
 
 
 def import_more(folder: Path, *, overwrite: bool = True) -> None:
@@ -181,12 +182,13 @@ def append(folder: Path, *, overwrite: bool = False) -> None:
 
 
 def prepare_table(folder: Path) -> None:
-    SCORES["score"].to_pandas().T.assign(label=SCORES["label"]).to_csv(folder / "table.csv", index=False)
+    SCORES["score"].to_pandas().T.assign(label=SCORES["label"]).to_csv(folder / "table.csv", index_label="item")
 
 
 def prepare_more(folder: Path) -> None:
     prepare_table(folder)
-    tables.import_table(folder / "table.csv", folder / "scores.zarr", label="label", models=["a", "b"])
+    options = {"label": "label", "item": "item", "models": ["a", "b"]}
+    tables.import_table(folder / "table.csv", folder / "scores.zarr", **options)
     evaluate(folder)
 
 
