@@ -54,18 +54,29 @@ class _Values:
     @classmethod
     def of(cls, variable: xr.DataArray) -> _Values:
         lead = tuple(dim for dim in RANKING_DIMS if dim in variable.dims)
-        values = variable.transpose(*lead, ...).values
-        if values.dtype.kind not in "biuf":
-            # Text: never of a fixed width, which would be that of the longest for all.
-            text = values if values.dtype.kind in "OUT" else values.astype(str)
-            words = np.fromiter(map(str, text.ravel().tolist()), object, text.size)
-            values = pd.util.hash_array(words, categorize=False).reshape(values.shape)
-        return cls(lead, ITEM in variable.dims, values)
+        return cls(lead, ITEM in variable.dims, _numbers(variable.transpose(*lead, ...).values))
 
     def at(self, index: Mapping[str, int | None]) -> NDArray[Any]:
         """Return the values of one model and query or class."""
         values: NDArray[Any] = np.asarray(self.array[tuple(index[dim] for dim in self.lead)])
         return values
+
+
+def _numbers(values: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers as they are, and hashes of text: never of a fixed width, which would be that of the longest."""
+    if values.dtype.kind in "biuf":
+        return values
+    text = values if values.dtype.kind in "OUT" else values.astype(str)
+    words = np.fromiter(map(str, text.ravel().tolist()), object, text.size)
+    hashes: NDArray[Any] = pd.util.hash_array(words, categorize=False).reshape(values.shape)
+    return hashes
+
+
+def with_hashed_text(dataset: xr.Dataset) -> xr.Dataset:
+    """Return a data set with the text that digests hold as hashes, which are made once for all its regions."""
+    names = {*map(str, dataset.data_vars), ITEM} & {*map(str, dataset.variables)}
+    text = [name for name in names if dataset[name].dtype.kind not in "biuf"]
+    return dataset.assign({name: (dataset[name].dims, _numbers(dataset[name].values)) for name in text})
 
 
 def ranking_digests(part: xr.Dataset) -> NDArray[np.uint64]:

@@ -16,7 +16,7 @@ from zarr.codecs import BloscCodec
 
 from aucpr_dask import errors
 from aucpr_dask.schema import checks, terms
-from aucpr_dask.scores.chunks import Region, empty_variable, item_chunk, ranking_digests
+from aucpr_dask.scores.chunks import Region, empty_variable, item_chunk, ranking_digests, with_hashed_text
 from aucpr_dask.scores.copies import COPIES, copies_among, warn
 from aucpr_dask.scores.validate import validate_scores, validated_nodes, validated_scores
 from aucpr_dask.storage import backends, stores, urls
@@ -381,6 +381,8 @@ class ScoreWriter:
             path: {name: np.zeros((*dataset[name].shape, _n_item_chunks(dataset)), FACTS[name]) for name in FACTS}
             for path, dataset in self._nodes.items()
         }
+        in_parts = {path: dataset for path, dataset in self._nodes.items() if len(self.regions(path)) > 1}
+        self._hashed = {path: with_hashed_text(dataset) for path, dataset in in_parts.items()}
         self._copies: dict[str, int] = {}  # the least of all regions: items are copies if they are in all models
         self._pending = stores.create_store(url, self._nodes, KIND, overwrite=overwrite)
 
@@ -404,7 +406,7 @@ class ScoreWriter:
         facts = self._facts[path]
         place = (*region[:-1], region[-1].start // dataset["score"].encoding["chunks"][-1])
         facts["n_missing"][place] = missing.sum(axis=-1)
-        filled = _filled(dataset, region, arrays)
+        filled = _filled(self._hashed.get(path, dataset), region, arrays)
         facts["digest"][place] = ranking_digests(filled)
         if self._copies.get(path, 1) and _n_item_chunks(dataset) == 1:
             self._copies[path] = min(copies_among(filled), self._copies.get(path, filled.sizes[terms.ITEM]))
