@@ -80,16 +80,6 @@ def bend_of(x):
 
 
 @helper
-def log_ratio(x):
-    """Return L = log1p(x)/x and (1 - L)/x, both without cancellation, for x > 0."""
-    if x > SHORT:
-        ratio = np.log1p(x) / x
-        return ratio, (1.0 - ratio) / x
-    bend = bend_of(x)
-    return 1.0 - x * bend, bend
-
-
-@helper
 def hyperbola(positives_a, negatives_a, positives_b, negatives_b):
     """Area under the interpolated curve between two points, in units of positives (recall times n).
 
@@ -101,7 +91,9 @@ def hyperbola(positives_a, negatives_a, positives_b, negatives_b):
     size = positives_a + negatives_a
     if size == 0.0:
         return gained * (gained / items)
-    ratio, bend = log_ratio(items / size)
+    x = items / size
+    bend = bend_of(x) if x <= SHORT else (1.0 - np.log1p(x) / x) / x
+    ratio = 1.0 - x * bend if x <= SHORT else np.log1p(x) / x
     return gained / size * (gained * bend + positives_a * ratio)
 
 

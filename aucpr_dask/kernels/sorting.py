@@ -221,15 +221,6 @@ def pack_rows(score, label, label_row, options, keys, counts):
 
 
 @helper
-def count_below(keys, i, key):
-    """Count the keys just below place `i` that equal `key`."""
-    n = 0
-    while i > n and keys[i - n - 1] == key:
-        n += 1
-    return n
-
-
-@helper
 def count_orders(keys):
     """Count the distinct scores of sorted keys, up to 3."""
     n = 0
@@ -260,7 +251,10 @@ def groups_of_keys(keys, groups):
             key = keys[i]
             groups.positives[n_groups] = n_positive
             groups.above[n_groups] = above
-            groups.at[n_groups] = above + count_below(keys, i, key - one)
+            n_tied = 0  # negatives, just below
+            while i > n_tied and keys[i - n_tied - 1] == key - one:
+                n_tied += 1
+            groups.at[n_groups] = above + n_tied
             n_groups += i == 0 or keys[i - 1] != key
     return n_groups
 

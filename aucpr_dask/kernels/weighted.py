@@ -36,7 +36,7 @@ PLACE = np.uint64(2**30 - 1)
 NEGATIVE_KEY, POSITIVE_KEY = np.uint64(NEGATIVE << 30), np.uint64(POSITIVE << 30)
 
 
-class Items(NamedTuple):
+class WeightedItems(NamedTuple):
     """The items of one weighted ranking."""
 
     score: Floats
@@ -65,7 +65,7 @@ def evaluate_weighted_rows(
     counts, unseen = np.empty((1, COUNTS)), np.full(1, np.nan)
     for row in range(len(score)):
         weights = positive_weight[weight_row[row]], negative_weight[weight_row[row]]
-        items = Items(score[row], classes[class_row[row]], *weights)
+        items = WeightedItems(score[row], classes[class_row[row]], *weights)
         n_positive = count_items(*items, counts[0])
         if targets.are_by_groups:
             space, n_groups = _groups_of(items, n_positive, counts[0])
@@ -82,7 +82,7 @@ def evaluate_weighted_rows(
     return out
 
 
-def _groups_of(items: Items, n_positive: int, counts: Array) -> tuple[Array, Indices]:
+def _groups_of(items: WeightedItems, n_positive: int, counts: Array) -> tuple[Array, Indices]:
     """Return the tie groups of one ranking in a space, and their number."""
     space, n_groups = np.empty((3, n_positive + 1)), np.full(1, -1)
     if items.score.size > SHORT_WEIGHTED and n_positive <= FEW_WEIGHTED * items.score.size:
@@ -95,7 +95,7 @@ def _groups_of(items: Items, n_positive: int, counts: Array) -> tuple[Array, Ind
     return space, n_groups
 
 
-def _sorted_keys(items: Items) -> NDArray[np.uint64]:
+def _sorted_keys(items: WeightedItems) -> NDArray[np.uint64]:
     """Return the items as sorted keys; float64 scores by those rounded to float32, and again where these tie."""
     keys = np.empty(items.score.size, np.uint64)
     # Scores beyond float32 become infinite, tie here, and are told apart below like all that tie by rounding.
