@@ -134,10 +134,8 @@ def test_kernels_know_only_numbers() -> None:
         names = set(imports_of(path, nested=True))
         assert outside(names) <= {"numpy", "numba", "scipy", "llvmlite", "platformdirs"}, path
         ours = {name for name in names if name.startswith("aucpr_dask")}
-        if path.name in (
-            "compiling.py",
-            "first_calls.py",
-        ):  # clusters check the cache, too, and do without numba for it
+        # Clusters check the cache, too, and must not import numba for it.
+        if path.name in ("compiling.py", "first_calls.py"):
             ours.remove("aucpr_dask.storage.code_cache")
         assert all(name.startswith("aucpr_dask.kernels") for name in ours), path
 

@@ -43,9 +43,9 @@ def is_first(work: int, *kernels: str) -> bool:
 def needs_no_compiling(kernel: str) -> bool:
     """Return whether a kernel is in this process, or was in the cache when first asked."""
     if "numba" not in sys.modules:
-        from aucpr_dask.storage.code_cache import path_of
+        from aucpr_dask.storage import code_cache
 
-        if not path_of(kernel).exists():  # numba would be imported to find no more
+        if not code_cache.path_of(kernel).exists():  # numba would be imported to find no more
             return False
     compiling = importlib.import_module(f"{_PACKAGE}.compiling")
     importlib.import_module(f"{_PACKAGE}.{kernel.rpartition('.')[0]}")
