@@ -214,9 +214,11 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
         dask_gufunc_kwargs={"output_sizes": sizes},
         keep_attrs=False,
     )
-    bounds = bounds.assign_coords(results.interval_labels(**kwargs)) if is_labelled else bounds.transpose(*axes, ...)
+    if is_labelled:
+        labels = {terms.METHOD: np.array(methods, object), terms.BOUND: np.array(terms.BOUNDS, object)}
+        bounds = bounds.assign_coords(labels | {"level": kwargs["level"]})
     bounds = bounds.isel({terms.METHOD: 0}) if isinstance(method, str) else bounds
-    return bounds if is_labelled else bounds.data
+    return bounds if is_labelled else bounds.transpose(*axes, ...).data
 
 
 def _refuse_unlabelled(arrays: dict[str, Any]) -> None:

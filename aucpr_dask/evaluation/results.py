@@ -192,15 +192,6 @@ def provenance(source: xr.Dataset, *facts: Mapping[str, Any]) -> dict[str, Any]:
     return kept | known | {"versions": versions()}
 
 
-def interval_labels(methods: tuple[str, ...], level: float) -> dict[str, Any]:
-    """Return the coordinates of intervals."""
-    return {
-        terms.METHOD: np.array(methods, dtype=object),
-        terms.BOUND: np.array(terms.BOUNDS, dtype=object),
-        "level": level,
-    }
-
-
 def _sampling(prepared: PreparedDataset) -> dict[str, Any]:
     """Return the attributes that describe resamples and folds."""
     resampling = prepared.options.resampling

@@ -314,24 +314,18 @@ class bibeta(Scenario):
     def __post_init__(self) -> None:
         _check_parameters(self, positive=("positive_a", "positive_b", "negative_a", "negative_b"))
 
-    @property
-    def _positives(self) -> tuple[float, float]:
-        return self.positive_a, self.positive_b
-
-    @property
-    def _negatives(self) -> tuple[float, float]:
-        return self.negative_a, self.negative_b
-
     def _recall(self, false_positive_rate: Any) -> Any:
-        return _share_above(false_positive_rate, self._negatives, self._positives)
+        positives, negatives = (self.positive_a, self.positive_b), (self.negative_a, self.negative_b)
+        return _share_above(false_positive_rate, negatives, positives)
 
     def _false_positive_rate(self, recall: Any) -> Any:
-        return _share_above(recall, self._positives, self._negatives)
+        positives, negatives = (self.positive_a, self.positive_b), (self.negative_a, self.negative_b)
+        return _share_above(recall, positives, negatives)
 
     def _negatives_per_positive_at_the_top(self) -> float:
         if self.positive_b != self.negative_b:
             return 0.0 if self.positive_b < self.negative_b else math.inf
-        return math.exp(betaln(*self._positives) - betaln(*self._negatives))
+        return math.exp(betaln(self.positive_a, self.positive_b) - betaln(self.negative_a, self.negative_b))
 
     def _draw(self, random: np.random.Generator, is_positive: NDArray[np.bool_]) -> Floats:
         a = np.where(is_positive, self.positive_a, self.negative_a)
@@ -439,14 +433,20 @@ def _stream(seed: int, simulation: int, purpose: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(simulation, purpose))))
 
 
-def _exact_labels(n_items: int, prevalence: float, seed: int) -> NDArray[np.int8]:
-    """Return ``round(n_items * prevalence)`` positives in random places, so that every fold has some."""
+def refuse_one_class(n_items: int, prevalence: float) -> None:
+    """Raise unless an exact sample has both positives and negatives."""
     n_positive = round(n_items * prevalence)
     if not 0 < n_positive < n_items:
         what = f"an exact sample would have no {'negatives' if n_positive else 'positives'}"
         remedy = "more items, another prevalence, or label_design='binomial'"
-        allowed = "both round(n_items * prevalence) and the rest at least 1"
+        allowed = f"1 to {n_items - 1} positives: round(n_items * prevalence)"
         raise clash(what, remedy, allowed, n_items=n_items, prevalence=prevalence)
+
+
+def _exact_labels(n_items: int, prevalence: float, seed: int) -> NDArray[np.int8]:
+    """Return ``round(n_items * prevalence)`` positives in random places, so that every fold has some."""
+    refuse_one_class(n_items, prevalence)
+    n_positive = round(n_items * prevalence)
     label = (np.arange(n_items) < n_positive).astype(np.int8)
     np.random.Generator(np.random.Philox(np.random.SeedSequence(seed))).shuffle(label)
     return label

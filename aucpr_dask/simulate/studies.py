@@ -28,7 +28,7 @@ from aucpr_dask.schema.estimators import IN_ONE_PASS, estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions, renamed
 from aucpr_dask.schema.terms import ESTIMATOR, ITEM, METHOD, MODEL
-from aucpr_dask.simulate.scenarios import LABEL_DESIGNS, Scenario, bibeta, binormal, offset_uniform
+from aucpr_dask.simulate.scenarios import LABEL_DESIGNS, Scenario, bibeta, binormal, offset_uniform, refuse_one_class
 
 __all__ = ["study"]
 
@@ -238,9 +238,9 @@ def study(
     shares = [fraction(share, "prevalence") for share in _distinct(prevalence, "prevalence")]
     seed, n_simulations = whole_number(seed, "seed", 0), whole_number(n_simulations, "n_simulations", 2)
     is_exact = design.label_design == "exact"
+    for size, share in itertools.product(sizes, shares) if is_exact else ():
+        refuse_one_class(size, share)
     cells = list(_cells(kinds, sizes, shares, seed, design.label_design))
-    if is_exact:
-        _refuse_one_class(cells)
     labels = {
         "scenario": np.array([one if isinstance(one, str) else repr(one) for one in given], dtype=object),
         "n_items": sizes,
@@ -440,14 +440,3 @@ def _resampled(resampled: str | Sequence[str] | None, names: tuple[str, ...]) ->
         received = ", ".join(map(repr, unknown))
         raise InvalidInputError(what, "argument 'resampled'", received, ", ".join(names), remedy)
     return tuple(name for name in names if name in chosen)
-
-
-def _refuse_one_class(cells: Sequence[Cell]) -> None:
-    for cell in cells:
-        n_positive = round(cell.n_items * cell.prevalence)
-        if not 0 < n_positive < cell.n_items:
-            what = f"a simulation would have no {'negatives' if n_positive else 'positives'}"
-            where = f"cell {cell.scenario!r}, n_items={cell.n_items}, prevalence={cell.prevalence}"
-            received = f"round({cell.n_items} * {cell.prevalence}) = {n_positive} positives"
-            allowed, remedy = f"1 to {cell.n_items - 1} positives", "more items, another prevalence, or binomial ones"
-            raise InvalidInputError(what, where, received, allowed, f"{remedy}: label_design='binomial'")
