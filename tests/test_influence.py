@@ -21,7 +21,6 @@ from aucpr_dask.errors import InvalidInputError, MissingScoresError
 from aucpr_dask.inference.covarying import covariance, standard_errors_of_differences
 from aucpr_dask.kernels import CODES
 from aucpr_dask.kernels.first_calls import PANEL, Influence, Units, influence_rows, sums_of_products
-from aucpr_dask.kernels.influence import TILE
 from aucpr_dask.kernels.options import (
     ACCELERATION,
     CUBES_FIXED,
@@ -33,6 +32,7 @@ from aucpr_dask.kernels.options import (
     NUMBERS,
     UNSEEN_LOSS,
 )
+from aucpr_dask.kernels.products import TILE
 
 ERRORS = [ERROR_FIXED, ERROR_RANDOM]
 CUBES = [CUBES_FIXED, CUBES_RANDOM]
