@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
@@ -174,7 +175,7 @@ def _flags(dataset: xr.Dataset) -> np.ndarray:
     """Return flags by model, query or class, and all else, such as repeats."""
     unit = terms.CLASS if terms.CLASS in dataset.sizes else terms.QUERY
     flags = dataset["flags"].transpose(terms.MODEL, unit, ..., missing_dims="ignore")
-    return flags.values.reshape(dataset.sizes[terms.MODEL], flags.sizes.get(unit, 1), -1)  # type: ignore[no-any-return]
+    return flags.values.reshape(dataset.sizes[terms.MODEL], flags.sizes.get(unit, 1), -1)
 
 
 def _places(path: str, raised: np.ndarray, dataset: xr.Dataset) -> list[tuple[int, str]]:
@@ -185,7 +186,8 @@ def _places(path: str, raised: np.ndarray, dataset: xr.Dataset) -> list[tuple[in
     start = f"{path}: " if path else ""
     if raised.all() and raised.size > 1:
         return [(raised.size, f"{start}all {raised.size} rankings")]
-    places, n, mask = [], raised.sum(axis=-1), raised.any(axis=-1)
+    mask: NDArray[np.bool_] = np.any(raised, axis=-1)
+    places, n = [], raised.sum(axis=-1)
     if units is not None:
         for column in np.flatnonzero(mask.all(axis=0)) if len(models) > 1 else ():
             places.append((int(n[:, column].sum()), f"{start}{unit} {units[column]}"))
