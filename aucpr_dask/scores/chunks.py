@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,17 @@ DERIVED = ("n_missing", "digest")  # from the other variables
 def empty_variable(sizes: Mapping[Any, int], dtype: Any, lengths: Mapping[str, int] | None = None) -> xr.Variable:
     """Return a variable without values, in chunks of the given lengths; whole along other dimensions."""
     shape, chunks = tuple(sizes.values()), chunks_of(sizes, lengths or {})
-    # Dask would pickle a function to find a name, and xarray would compute a Dask array of size 0.
-    name = f"described-{np.dtype(dtype)}-{shape}-{chunks}"
+    return xr.Variable(sizes, _empty(shape, np.dtype(dtype), chunks))
+
+
+@lru_cache(maxsize=64)  # Dask takes half a millisecond for each, and those of data sets of one form are the same
+def _empty(shape: tuple[int, ...], dtype: np.dtype[Any], chunks: tuple[int, ...]) -> Any:
     if 0 in shape:
-        return xr.Variable(sizes, np.empty(shape, dtype))
+        return np.empty(shape, dtype)  # xarray would compute a Dask array of size 0
     import dask.array as da
 
-    return xr.Variable(sizes, da.empty(shape, dtype=dtype, chunks=chunks, name=name))
+    # Dask would pickle a function to find a name.
+    return da.empty(shape, dtype=dtype, chunks=chunks, name=f"described-{dtype}-{shape}-{chunks}")
 
 
 def chunks_of(sizes: Mapping[Any, int], lengths: Mapping[str, int]) -> tuple[int, ...]:
