@@ -285,7 +285,7 @@ def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], marg
     names, question = sample.estimates.names, sample.question
     if without := [name for name in map(str, sample.estimates.models_left_out) if name in map(str, given)]:
         what, received = "models to judge are left out, because they lack some units", few(map(repr, without))
-        remedy = "incomplete='drop' leaves out units in place of models"
+        remedy = "incomplete='drop' (--incomplete) leaves out units in place of models"
         raise InvalidInputError(what, None, received, "a value of each model on every unit that counts", remedy)
     *rows, baseline = comparing.positions(given, names, "arguments 'candidate' and 'baseline'")
     family, single, joint = reaches(sample, np.array(rows), np.full(len(rows), baseline))

@@ -202,7 +202,7 @@ def refuse_too_few(node: xr.Dataset, estimates: Estimates, dim: str | None, samp
     if len(estimates.models) < 2:
         gone = few(map(repr, estimates.models_left_out))
         received = few(map(repr, estimates.names)) + (f"; left out: {gone}" if gone else "")
-        remedy = "incomplete='drop' leaves out units in place of models" if gone else None
+        remedy = "incomplete='drop' (--incomplete) leaves out units in place of models" if gone else None
         raise InvalidInputError("there is only one model", None, received, "two or more", remedy)
     if sample != ITEMS and len(estimates.units) < 2:
         one, several = unit_names(str(dim), node.attrs)
@@ -276,9 +276,9 @@ def _refuse_undefined_replicates(replicates: Floats, estimates: Estimates) -> No
         what = "some resamples have no estimate: no positive was drawn, or scores without the spread that it needs"
         received = f"of {replicates.shape[1]:,} resamples without an estimate {few(counts)}"
         remedy = (
-            "leave these models out: incomplete='drop_models'; or another estimator (average_precision needs no "
-            "spread); unit='items' and prevalence_design='fixed', which draw as many positives as there are; with "
-            "rare classes, method='influence'; or data with more positives"
+            "leave these models out: incomplete='drop_models' (--incomplete); or another estimator "
+            "(average_precision needs no spread); unit='items' and prevalence_design='fixed', which draw as many "
+            "positives as there are; with rare classes, method='influence'; or data with more positives"
         )
         raise InvalidInputError(what, received=received, remedy=remedy)
 

@@ -275,7 +275,8 @@ def _incomplete(
     lacking = np.flatnonzero(~known[:, partly].all(axis=1))
     if dim is None:
         received = few(repr(str(model)) for model in models[lacking])
-        remedy = "leave these models out: incomplete='drop'; or give them scores: missing='last' or 'unretrieved'"
+        remedy = "leave these models out: incomplete='drop' (--incomplete); or give them scores: "
+        remedy += "missing='last' or 'unretrieved'"
         return AlignmentError("some models have no estimate", where, received, None, remedy)
     singular, several = names
 
@@ -286,7 +287,7 @@ def _incomplete(
     more = len(lacking) - MOST_SHOWN
     received = "; ".join(map(units_lacked, lacking[:MOST_SHOWN])) + (f" and {more} more models" if more > 0 else "")
     remedy = (
-        f"leave those {several} out for all models: incomplete='drop'; "
+        f"leave those {several} out for all models: incomplete='drop' (--incomplete); "
         "or leave these models out: incomplete='drop_models'"
     )
     what = f"some models lack the estimate of some {several}, so their means are not over the same {several}"
@@ -296,13 +297,12 @@ def _incomplete(
 def _nothing_left(names: tuple[str, str], incomplete: str, where: str | None) -> AlignmentError:
     """Return the error that every unit, or every model, is incomplete."""
     singular, several = names
-    if incomplete == "drop_models":
-        what = f"all models lack the estimate of some {singular}, so incomplete='drop_models' leaves none"
-        remedy = f"incomplete='drop' leaves out {several} in place of models; or select models that share some"
-        return AlignmentError(what, where, remedy=f"{remedy} {several}")
-    what = f"all {several} lack the estimate of some model, so incomplete='drop' leaves none"
-    remedy = f"incomplete='drop_models' leaves out models in place of {several}; or select models that share some"
-    return AlignmentError(what, where, remedy=remedy)
+    lack, other, instead = f"models lack the estimate of some {singular}", "drop", f"{several} in place of models"
+    if incomplete == "drop":
+        lack, other = f"{several} lack the estimate of some model", "drop_models"
+        instead = f"models in place of {several}"
+    remedy = f"incomplete={other!r} (--incomplete) leaves out {instead}; or select models that share some {several}"
+    return AlignmentError(f"all {lack}, so incomplete={incomplete!r} leaves none", where, remedy=remedy)
 
 
 # --- data sets as units --------------------------------------------------------------------------------------------
