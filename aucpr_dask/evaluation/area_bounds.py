@@ -39,7 +39,7 @@ def area_bounds(
     Positives and negatives are counted in bins of scores, as an :class:`aucpr_dask.Accumulator` counts them. The bounds
     are the lowest and the highest area for any order of the items within each bin, and any ties. If they are too far
     apart, the items are counted again in more bins, up to 512 MiB of them. If these are too few, and for rankings below
-    16 MiB or with ``tolerance=0``, both bounds are the area itself, bit-for-bit identical to that of
+    64 MiB or with ``tolerance=0``, both bounds are the area itself, bit-for-bit identical to that of
     :func:`aucpr_dask.estimate`.
 
     Unlike the other functions, it computes eagerly, on Dask's current scheduler or client, because the bounds of one

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 WHOLE_ONLY = ("binormal", "interpolated_mean", "interpolated_median")  # they need more than counts between positives
 MERGED_AT_ONCE = 4
-WORTH_TWO_PASSES = 1 << 24  # bytes of the scores in a chunk of rankings, with all their items
+WORTH_TWO_PASSES = 1 << 26  # bytes of the scores in a chunk of rankings, with all their items
 
 
 class Output(NamedTuple):

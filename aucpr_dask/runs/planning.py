@@ -18,6 +18,7 @@ import xarray as xr
 from aucpr_dask.errors import ChunkError
 from aucpr_dask.evaluation.api import describe_scores, evaluate_part
 from aucpr_dask.evaluation.groups import groups_of
+from aucpr_dask.evaluation.mapping import WORTH_TWO_PASSES
 from aucpr_dask.evaluation.request import SCHEME, drawn_unit
 from aucpr_dask.evaluation.results import axes_of, laid_out
 from aucpr_dask.schema import checks, terms
@@ -449,11 +450,10 @@ def _bytes_of_all(tasks: Sequence[Task], scores: terms.Stored, results: terms.St
 def _bytes_of(task: Task, scores: xr.Dataset, result: xr.Dataset) -> int:
     """Return the memory of one task: scores as read and as ranked, work space, replicates, results."""
     score = scores["score"]
-    has_groups = "by" in result.attrs  # whose items are read together
-    n_items = (None if has_groups else item_chunk(scores)) or score.sizes[
-        terms.ITEM
-    ]  # at a time; items in chunks add the positives
-    part = task.parts()[0]
+    part, n_items = task.parts()[0], score.sizes[terms.ITEM]
+    is_small = part.n_rankings * n_items * score.dtype.itemsize < WORTH_TWO_PASSES
+    if not is_small and "by" not in result.attrs:  # otherwise all items are read together
+        n_items = item_chunk(scores) or n_items  # items in chunks add the positives
     n_estimators = result["estimate"].sizes.get("estimator", 1)
     replicates = 0
     if n_resamples := result.attrs.get("n_resamples"):
