@@ -278,7 +278,10 @@ class FolderStore(LocalStore):
     async def is_empty(self, prefix: str) -> bool:
         """Whether there is nothing, or only what a write that was killed has left."""
         files = (file for file in (self.root / prefix).rglob("*") if not file.is_dir())
-        return await super().is_empty(prefix) or all(_is_leftover(file.name) for file in files)
+        try:
+            return await super().is_empty(prefix) or all(_is_leftover(file.name) for file in files)
+        except PermissionError as error:  # of a folder above all others, as "/"
+            raise _unreadable(self.root / prefix, error) from error
 
 
 def _created(place: str) -> FileIO:

@@ -195,7 +195,8 @@ def _values_of(data: Any, of_table: dict[str, Any], unit_name: str | None, exclu
     if isinstance(data, xr.DataTree | xr.Dataset):
         is_tree = isinstance(data, xr.DataTree)
         for_tables = of_table | ({"unit_name": unit_name, "exclude": exclude} if is_tree else {})
-        for name in sorted(name for name, value in for_tables.items() if value is not None and value != ()):
+        absent = {name for name, value in for_tables.items() if value is None or (type(value) is tuple and not value)}
+        for name in sorted(for_tables.keys() - absent):
             what, where = f"{name} is an option for tables", f"option {name!r}"
             raise InvalidInputError(what, where, f"a {type(data).__name__}", "a table", "leave it out")
         if is_tree:
