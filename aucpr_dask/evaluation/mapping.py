@@ -185,10 +185,15 @@ def _lazy(array: Any) -> da.Array:
     return array if isinstance(array, da.Array) else da.from_array(np.asarray(array), chunks=-1)
 
 
+def are_gathered(n_rankings: int, n_items: int, itemsize: int) -> bool:
+    """Return whether so many rankings are so small, with all their items, that items in several chunks are gathered."""
+    return n_rankings * n_items * itemsize < WORTH_TWO_PASSES
+
+
 def fits_in_one_place(score: da.Array) -> bool:
-    """Return whether a chunk of rankings is so small, with all its items, that these are gathered."""
-    n_bytes = math.prod(max(along) for along in score.chunks[:-1]) * score.shape[-1] * score.dtype.itemsize
-    return bool(n_bytes < WORTH_TWO_PASSES)
+    """Return whether the rankings in a chunk are gathered with all their items."""
+    n_rankings = math.prod(max(along) for along in score.chunks[:-1])
+    return are_gathered(n_rankings, score.shape[-1], score.dtype.itemsize)
 
 
 def _indexed(named: dict[str, da.Array], n_lead: int) -> tuple[list[Any], tuple[int, ...]]:

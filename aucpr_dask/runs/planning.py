@@ -18,7 +18,7 @@ import xarray as xr
 from aucpr_dask.errors import ChunkError
 from aucpr_dask.evaluation.api import describe_scores, evaluate_part
 from aucpr_dask.evaluation.groups import groups_of
-from aucpr_dask.evaluation.mapping import WORTH_TWO_PASSES
+from aucpr_dask.evaluation.mapping import are_gathered
 from aucpr_dask.evaluation.request import SCHEME, drawn_unit
 from aucpr_dask.evaluation.results import axes_of, laid_out
 from aucpr_dask.schema import checks, terms
@@ -451,7 +451,7 @@ def _bytes_of(task: Task, scores: xr.Dataset, result: xr.Dataset) -> int:
     """Return the memory of one task: scores as read and as ranked, work space, replicates, results."""
     score = scores["score"]
     part, n_items = task.parts()[0], score.sizes[terms.ITEM]
-    is_small = part.n_rankings * n_items * score.dtype.itemsize < WORTH_TWO_PASSES
+    is_small = are_gathered(part.n_rankings, n_items, score.dtype.itemsize)
     if not is_small and "by" not in result.attrs:  # otherwise all items are read together
         n_items = item_chunk(scores) or n_items  # items in chunks add the positives
     n_estimators = result["estimate"].sizes.get("estimator", 1)

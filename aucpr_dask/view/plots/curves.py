@@ -274,8 +274,8 @@ def _draw_precision_recall_ground(ax: Axes, subject: _Subject, *, iso_f: bool) -
             end = f / (2 - f)
             recall = np.linspace(end, 1, 101)
             ax.plot(recall, f * recall / (2 * recall - f), color=style.PALE, linewidth=0.7, zorder=0.6)
-            beside: Any = {"xytext": (2, 0), "textcoords": "offset points", "va": "center"}
-            ax.annotate(f"F {f:g}", (1.0, end), fontsize=style.SMALL - 1, **beside)
+            offset: Any = {"xytext": (2, 0), "textcoords": "offset points", "va": "center"}
+            ax.annotate(f"F {f:g}", (1.0, end), fontsize=style.SMALL - 1, **offset)
 
 
 def _draw_line(ax: Axes, x: Floats, y: Floats, line: int, label: str) -> None:
