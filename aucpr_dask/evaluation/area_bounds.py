@@ -72,13 +72,13 @@ def area_bounds(
     Examples
     --------
     >>> import dask.array as da, aucpr_dask as ap
-    >>> score = da.arange(5_000_000, chunks=500_000).astype("float32")
+    >>> score = da.arange(17_000_000, chunks=1_700_000).astype("float32")
     >>> label = (score % 7 == 0).astype("int8")
     >>> lower, upper = ap.area_bounds(score, label, tolerance=1e-3)
     >>> bool(0 < upper - lower <= 1e-3)
     True
-    >>> lower, upper = ap.area_bounds(score, label, tolerance=0)
-    >>> bool(lower == upper == ap.estimate(score, label).compute())
+    >>> lower, upper = ap.area_bounds(score[:1_700_000], label[:1_700_000], tolerance=0)
+    >>> bool(lower == upper == ap.estimate(score[:1_700_000], label[:1_700_000]).compute())
     True
     """
     if not real(tolerance) >= 0:
