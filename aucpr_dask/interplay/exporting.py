@@ -21,7 +21,7 @@ import pandas as pd
 
 from aucpr_dask.errors import REPLACE_IT, InvalidInputError, StoreError, bad_argument, lacks
 from aucpr_dask.interplay.frames import KEYS, tidy_table, wide_table
-from aucpr_dask.interplay.trec_files import CONTROLS, distinct, write_evaluations, write_runs
+from aucpr_dask.interplay.trec_files import CONTROLS, write_evaluations, write_runs
 from aucpr_dask.schema.checks import choose, require
 from aucpr_dask.schema.terms import QUERY, Scores, nodes_of
 from aucpr_dask.scores.importing.files import FilePath
@@ -219,9 +219,6 @@ def _write_json(document: Any, file: Path) -> None:
 
 # --- what version 0.1 offered for MLflow, to be removed in version 0.3 -------------------------------------------
 
-LONGEST_METRIC = 250  # MLflow
-LONGEST_PART = 60  # of a metric's name, so that the quantity is never cut off
-LONGEST_PARAMETER = 500  # characters that every version of MLflow takes
 DEPRECATED = "is deprecated and will be removed in version 0.3; log columns of to_dataframe(), see docs/interplay.md"
 
 
@@ -238,15 +235,14 @@ def to_metrics(result: Scores, *, per_query: bool = False) -> dict[str, float]:
         level = next((float(node["level"]) for _, node in nodes_of(result) if "level" in node.coords), 0.95)
         result = aggregate(result, level=level)
     table = tidy_table(result)
-    keys = table[[key for key in KEYS if key in table]].fillna("")
-    parts = [keys[key].map({"": ""} | distinct(filter(None, keys[key]), metric_name, LONGEST_PART)) for key in keys]
-    names = ["/".join(filter(None, row)) for row in zip(*parts, strict=True)]
-    metrics: dict[str, float] = {}
-    for quantity in (str(name) for name in table if name not in {*KEYS, "level", "flags"}):
-        suffix = "" if quantity == "estimate" else f".{quantity}"
-        numbers = zip(names, table[quantity].tolist(), strict=True)
-        metrics |= {name + suffix: float(number) for name, number in numbers if math.isfinite(number)}
-    return {short: metrics[name] for name, short in distinct(metrics, str, LONGEST_METRIC).items()}
+    names = ["/".join(filter(None, row)) for row in table[[key for key in KEYS if key in table]].fillna("").values]
+    columns = [name for name in table if name not in {*KEYS, "level", "flags"}]
+    numbers = {
+        name + ("" if column == "estimate" else f".{column}"): float(number)
+        for column in columns
+        for name, number in zip(names, table[column].tolist(), strict=True)
+    }
+    return {name: number for name, number in numbers.items() if math.isfinite(number)}
 
 
 def to_params(result: Scores) -> dict[str, str]:
@@ -256,19 +252,5 @@ def to_params(result: Scores) -> dict[str, str]:
         Log the attributes, ``result.attrs``.
     """
     warnings.warn(f"to_params {DEPRECATED}", DeprecationWarning, stacklevel=2)
-    first, *others = [node.attrs for _, node in nodes_of(result)] or [{}]
-    shared = {name: one for name, one in first.items() if all(_text(one) == _text(x.get(name)) for x in others)}
-    attributes = {str(name): _text(value) for name, value in (dict(result.attrs) | shared).items()}
-    names = distinct(attributes, metric_name, LONGEST_METRIC)
-    return {names[name]: text[:LONGEST_PARAMETER] for name, text in attributes.items()}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list | tuple | np.ndarray):
-        return ", ".join(map(str, value))
-    return json.dumps(value, default=str) if isinstance(value, dict) else str(value)
-
-
-def metric_name(name: str) -> str:
-    """Return a name that MLflow takes for one part of a metric."""
-    return re.sub(r"^\.+$", "_", re.sub(r"[^\w.\- ]", "_", name)) or "_"
+    first, *others = [{name: str(one) for name, one in node.attrs.items()} for _, node in nodes_of(result)] or [{}]
+    return {str(name): text for name, text in first.items() if all(text == other.get(name) for other in others)}
