@@ -18,7 +18,7 @@ from aucpr_dask.inference import classes, covarying, designs, machine_labels, re
 from aucpr_dask.inference.classes import N_CLASSES
 from aucpr_dask.schema import checks, intervals, terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
-from aucpr_dask.schema.options import AVERAGES, AggregationOptions, EvaluationOptions, renamed
+from aucpr_dask.schema.options import AVERAGES, AggregationOptions, EvaluationOptions
 
 FEWEST_UNITS = 3  # of two, Student's interval is 9 times as wide as they are apart, and so mostly outside 0 to 1
 SKEWNESS_UNSEEN = 1.5  # times the skewness that a few clusters show, which is too small
@@ -31,7 +31,6 @@ COUNTS = {terms.QUERY: "n_queries", samples.DATASET: "n_datasets"}
 COUNTS_BY_MACHINE = {terms.QUERY: "n_machine_queries", samples.DATASET: "n_machine_datasets"}
 
 
-@renamed(machine="auxiliary")
 def aggregate(
     data: terms.Scores,
     *,
@@ -242,7 +241,11 @@ def _mean(
     methods = METHODS if machine is None else designs.WITH_MACHINE
     sampling = designs.settle(dim, question.sample, method, methods=methods)
     if machine is not None and dim is not None:
-        mean = _powered(result, machine, dim, question)
+        found = machine_labels.summarize_with_machine(result, machine, dim, question.level, question.incomplete)
+        counts = {COUNTS[dim]: found["n_people"], COUNTS_BY_MACHINE[dim]: found["n_machine"]}
+        counts |= {name: found[name] for name in ("tuning", "width_ratio")}
+        reach = found["reach"].where(found["n_people"] >= FEWEST_UNITS)
+        mean = _Mean(found["mean"], found["error"], _bounds(found["mean"], reach), counts)
     elif sampling.method == "bootstrap":
         mean = _by_resamples(result, dim, sampling, question)
     elif sampling.method == "t":
@@ -298,15 +301,6 @@ def _by_spread(result: xr.Dataset, dim: str, level: float) -> _Mean:
     quantile = xr.apply_ufunc(stdtrit, degrees, 0.5 + level / 2, dask="parallelized", output_dtypes=[np.float64])
     longer = (skewness * (2 * quantile**2 + 1) / 6).clip(-quantile, quantile) * error  # Hall's first term, on one side
     return _Mean(mean, error, _bounds(mean, quantile * error, longer), counts)
-
-
-def _powered(result: xr.Dataset, machine: xr.Dataset, dim: str, question: AggregationOptions) -> _Mean:
-    """Return the mean with Student's t and the help of machine labels."""
-    found = machine_labels.summarize_with_machine(result, machine, dim, question.level, question.incomplete)
-    counts = {COUNTS[dim]: found["n_people"], COUNTS_BY_MACHINE[dim]: found["n_machine"]}
-    counts |= {name: found[name] for name in ("tuning", "width_ratio")}
-    reach = found["reach"].where(found["n_people"] >= FEWEST_UNITS)
-    return _Mean(found["mean"], found["error"], _bounds(found["mean"], reach), counts)
 
 
 def _by_errors(result: xr.Dataset, dim: str | None, method: str, level: float) -> _Mean:
