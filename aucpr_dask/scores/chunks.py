@@ -61,8 +61,8 @@ class _Values:
         lead = tuple(dim for dim in RANKING_DIMS if dim in variable.dims)
         return cls(lead, ITEM in variable.dims, _numbers(variable.transpose(*lead, ...).values))
 
-    def at(self, index: Mapping[str, int | None]) -> NDArray[Any]:
-        """Return the values of one model and query or class."""
+    def at(self, index: Mapping[str, Any]) -> NDArray[Any]:
+        """Return the values of one model and query or class, or of several."""
         values: NDArray[Any] = np.asarray(self.array[tuple(index[dim] for dim in self.lead)])
         return values
 
@@ -96,16 +96,25 @@ def ranking_digests(part: xr.Dataset) -> NDArray[np.uint64]:
     own = {name for name in names if MODEL in part[name].dims or (is_ragged and ITEM in part[name].dims)}
     values = {name: _Values.of(part[name]) for name in names}
     out = np.empty([part.sizes[dim] for dim in lead], dtype=np.uint64)
+    n_models = part.sizes[MODEL]
     for place in range(part.sizes[unit]) if unit in lead else (None,):
         length = None if is_ragged else int(lengths.at({unit: place}))
         shared = {name: values[name] for name in names if name not in own}
         # What the models share is hashed once, and the state copied for each.
-        begun = _updated(hashlib.sha256(), shared, {unit: place}, length)
-        for model in range(part.sizes[MODEL]):
-            index = {MODEL: model, unit: place}
-            length = int(lengths.at(index)) if is_ragged else length
-            digest = _updated(begun.copy(), {name: values[name] for name in sorted(own)}, index, length).digest()
-            out[model if place is None else (model, place)] = int.from_bytes(digest[:8], "little")
+        digests = [_updated(hashlib.sha256(), shared, {unit: place}, length)]
+        digests += [digests[0].copy() for _ in range(n_models - 1)]
+        if is_ragged:
+            for model, digest in enumerate(digests):
+                index = {MODEL: model, unit: place}
+                _updated(digest, {name: values[name] for name in sorted(own)}, index, int(lengths.at(index)))
+        else:
+            for name in sorted(own):
+                head, rows = _by_model(name, values[name], {unit: place}, length)
+                for digest, row in zip(digests, rows, strict=True):
+                    digest.update(head)
+                    digest.update(row)
+        found = np.frombuffer(b"".join(digest.digest()[:8] for digest in digests), "<u8")
+        out[:, ... if place is None else place] = found
     return out
 
 
@@ -116,6 +125,16 @@ def _lengths(part: xr.Dataset) -> xr.DataArray:
     is_there = part["label"].variable != PADDING
     ends = xr.Variable(ITEM, np.arange(1, part.sizes[ITEM] + 1))
     return xr.DataArray((is_there * ends).max(ITEM) if part.sizes[ITEM] else is_there.sum(ITEM))
+
+
+def _by_model(
+    name: str, variable: _Values, index: Mapping[str, int | None], length: int | None
+) -> tuple[bytes, NDArray[Any]]:
+    """Return what :func:`_updated` hashes of one variable: what comes before its values, and those by model."""
+    values = variable.at({**index, MODEL: slice(None)})
+    values = values[:, :length] if variable.is_along_items else values
+    values = np.ascontiguousarray(values if values.ndim > 1 else values[:, None])
+    return f"{name} {values.dtype.str} {values.shape[1:]};".encode(), values
 
 
 def _updated(digest: Any, variables: Mapping[str, _Values], index: Mapping[str, int | None], length: int | None) -> Any:

@@ -438,7 +438,8 @@ def _filled(dataset: xr.Dataset, region: Region, arrays: dict[str, np.ndarray]) 
     """Return a region of a data set with the arrays that are written to it."""
     by_dim = dict(zip(dataset["score"].dims, region, strict=True))
     part = dataset.drop_vars(FACTS).drop_vars([name for name in dataset.coords if name != terms.ITEM]).isel(by_dim)
-    return part.assign({name: (part[name].dims, values.astype(part[name].dtype)) for name, values in arrays.items()})
+    typed = {name: values.astype(part[name].dtype, copy=False) for name, values in arrays.items()}
+    return part.assign({name: (part[name].dims, values) for name, values in typed.items()})
 
 
 def _slices(dataset: xr.Dataset, name: str, region: Region) -> Region:
@@ -463,7 +464,8 @@ def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
     for dim, index in dataset.indexes.items():
         if index.dtype.kind not in "iufbM":
             terms.check_names(index, f"labels of {dim!r}")
-            names[dim] = (dim, np.array([str(label) for label in index], dtype=object), dataset[dim].attrs)
+            if index.inferred_type != "string" or dataset[dim].dtype != object:
+                names[dim] = (dim, np.array(list(map(str, index.tolist())), dtype=object), dataset[dim].attrs)
     dataset.attrs.pop(COPIES, None)  # counted again
     found = {str(name): array.variable for name, array in dataset.data_vars.items()}
     if "label" in found:

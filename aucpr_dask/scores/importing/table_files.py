@@ -122,7 +122,6 @@ class TextTable:
         if len(block) > files.LONGEST_LINE or not _is_regular(block, self._separator):
             return None
         places = {name: str(place) for place, name in enumerate(self.columns)}  # several columns may have no name
-        word = arrow.dictionary(arrow.int32(), arrow.string())
         try:
             table = arrow_csv.read_csv(
                 arrow.py_buffer(block),
@@ -132,7 +131,9 @@ class TextTable:
                 arrow_csv.ParseOptions(delimiter=self._separator, newlines_in_values=b'"' in block),
                 arrow_csv.ConvertOptions(
                     include_columns=[places[name] for name in columns],
-                    column_types={places[name]: arrow.float64() if name in numbers else word for name in columns},
+                    column_types={
+                        places[name]: arrow.float64() if name in numbers else arrow.string() for name in columns
+                    },
                     null_values=[*MISSING_CELLS],
                 ),
             )
@@ -141,10 +142,9 @@ class TextTable:
         found = {name: table[places[name]] for name in columns}
         parsed = {name: found[name].to_numpy() for name in columns if name in numbers}
         # A large number may be an integer that was rounded, which its text tells.
-        if large := [name for name, cells in parsed.items() if _large(cells).any()]:
+        if large := [name for name, cells in parsed.items() if _has_large(cells)]:
             return self._by_arrow(block, first, columns, [name for name in parsed if name not in large])
-        words = {name: found[name].combine_chunks() for name in columns if name not in parsed}
-        texts = {name: (cells.indices.to_numpy(), cells.dictionary.to_pylist()) for name, cells in words.items()}
+        texts = {name: found[name].combine_chunks() for name in columns if name not in parsed}
         return TextBatch(self, first, table.num_rows, texts, parsed)
 
     def _lines(self) -> Iterator[tuple[int, int, list[str]]]:
@@ -216,18 +216,25 @@ class TextBatch:
     table: TextTable
     first: int
     n_rows: int
-    texts: dict[str, Words]
+    texts: dict[str, Any]  # words, or strings of Arrow
     parsed: dict[str, np.ndarray]
 
     def text(self, column: str) -> Words:
         """Return the strings in a column, in the order in which they occur, and their places; "" is a missing cell."""
-        return self.texts[column]
+        cells = self.texts[column]
+        words: Words = cells if isinstance(cells, tuple) else _words(cells)
+        return words
+
+    def strings(self, column: str) -> np.ndarray:
+        """Return the cells of a column as strings; "" is a missing one."""
+        cells = self.texts[column]
+        return np.array(cells[1], object)[cells[0]] if isinstance(cells, tuple) else _strings(cells)
 
     def numbers(self, column: str) -> np.ndarray:
         """Return the cells of a column as float64, NaN where missing."""
         if column in self.parsed:
             return self.parsed[column]
-        codes, words = self.texts[column]
+        codes, words = self.text(column)
         try:
             numbers = _parse(words)
         except ValueError:
@@ -250,6 +257,16 @@ class TextBatch:
         return f"{self.table.path}, line {line}, column {column!r}"
 
 
+def _words(cells: Any) -> Words:
+    coded = cells.dictionary_encode()
+    return coded.indices.to_numpy(), coded.dictionary.to_pylist()
+
+
+def _strings(cells: Any) -> np.ndarray:
+    strings: np.ndarray = cells.to_numpy(zero_copy_only=False)
+    return strings
+
+
 def _coded(cells: Sequence[str]) -> Words:
     codes, words = pd.factorize(np.array(cells, object))
     return codes, words.tolist()
@@ -262,6 +279,12 @@ def _first(codes: np.ndarray, code: int) -> int:
 def _large(numbers: np.ndarray) -> np.ndarray:
     is_large: np.ndarray = np.isfinite(numbers) & (np.abs(numbers) >= EXACT_INTEGERS)
     return is_large
+
+
+def _has_large(numbers: np.ndarray) -> bool:
+    # A missing number makes both comparisons false, and then all are looked at.
+    is_small = numbers.size and numbers.max() < EXACT_INTEGERS and numbers.min() > -EXACT_INTEGERS
+    return not is_small and bool(_large(numbers).any())
 
 
 def _parse(cells: Sequence[str]) -> np.ndarray:
@@ -372,9 +395,17 @@ class ArrowBatch:
 
     def text(self, column: str) -> Words:
         """Return the strings in a column, in the order in which they occur, and their places; "" is a missing cell."""
+        words: Words = self._read(column, _words)
+        return words
+
+    def strings(self, column: str) -> np.ndarray:
+        """Return the cells of a column as strings; "" is a missing one."""
+        strings: np.ndarray = self._read(column, _strings)
+        return strings
+
+    def _read(self, column: str, read: Callable[[Any], Any]) -> Any:
         try:
-            cells = self._cast(column, "string").fill_null("").dictionary_encode()
-            return cells.indices.to_numpy(), cells.dictionary.to_pylist()
+            return read(self._cast(column, "string").fill_null(""))
         except UnicodeDecodeError as error:
             raise FileFormatError("the column is not UTF-8", f"{self.path}, column {column!r}", error) from error
 

@@ -336,6 +336,13 @@ def _names(batch: Batch, column: str) -> Words:
     return codes, names
 
 
+def _strings(batch: Batch, column: str) -> np.ndarray:
+    strings = batch.strings(column)
+    if (empty := np.flatnonzero(strings == "")).size:
+        raise errors.FileFormatError("the cell is empty", batch.where(int(empty[0]), column), allowed="a name")
+    return strings
+
+
 def _numbers_or_words(words: np.ndarray) -> np.ndarray:
     """Return labels as whole numbers, if all are written as such, so that 9 comes before 10."""
     try:
@@ -380,10 +387,10 @@ def _share_out(
     queries = list[str]()
     for role, column in (*named, *((OF_GROUP + name, name) for name in options.by)):
         if column is not None:
-            codes, words = _names(batch, column)
-            cells[role] = np.array(words, object)[codes]
             if role == "query":
-                cells[role], queries = codes, words
+                cells[role], queries = _names(batch, column)
+            else:
+                cells[role] = _strings(batch, column)
     if options.dataset is None:
         nodes[""].add(scores, cells, queries)
         return
@@ -461,11 +468,16 @@ class _Node:
         block = np.full((shape[0], last - first), np.nan, self._scores[0].dtype)
         start = 0
         for part in self._scores:
-            place = self._place[start : start + part.shape[1]]
+            place = self._place[start : start + part.shape[1]] - first
             start += part.shape[1]
-            inside = (place >= first) & (place < last)
-            if inside.any():
-                block[:, place[inside] - first] = self._spool.read(part, models)[:, inside]
+            inside = (place >= 0) & (place < last - first)
+            if not inside.any():
+                continue
+            rows = slice(place[0], place[0] + len(place))
+            if inside.all() and (place == np.arange(rows.start, rows.stop)).all():  # as in most tables
+                block[:, rows] = self._spool.read(part, models)
+            else:
+                block[:, place[inside]] = self._spool.read(part, models)[:, inside]
         return {"score": block.reshape(shape)}
 
     def _of_units(self, cells: dict[str, np.ndarray], role: str, where: str) -> np.ndarray:
