@@ -178,6 +178,67 @@ class TestLayouts:
             assert scores.identical(expected)
 
 
+class TestTidy:
+    HEAD, OPTIONS = "run,id,s,y,w\n", {"label": "y", "model": "run", "item": "id", "score": "s"}
+    ROWS = ("b,x,0.5,1,2\n", "a,z,,0,3\n", "b,z,0.25,0,3\n", "a,x,3,1,2\n", "b,q,1,-1,1\n")
+
+    @pytest.mark.parametrize("cells", [1, 2**18])
+    def test_equals_the_wide_table(self, tmp_path, monkeypatch, cells):
+        monkeypatch.setattr(table_files, "BATCH_CELLS", cells)
+        (tmp_path / "t.csv").write_text(self.HEAD + "".join(self.ROWS[:2]))
+        (tmp_path / "u.csv").write_text(self.HEAD + "".join(self.ROWS[2:]))
+        scores, summary = load(tmp_path / "*.csv", **self.OPTIONS, weight="w")
+        (tmp_path / "wide").write_text("id,y,w,b,a\nx,1,2,0.5,3\nz,0,3,0.25,\nq,-1,1,1,\n")
+        expected, _ = load(tmp_path / "wide", label="y", item="id", models=["b", "a"], weight="w")
+        assert scores.drop_attrs().identical(expected.drop_attrs())
+        assert str(summary) == "2 models, 3 items, 1 data set"
+        with pytest.raises(ap.errors.MissingScoresError):
+            ap.evaluate(scores)
+        chosen, _ = load(tmp_path / "*.csv", **self.OPTIONS, models=["a", "b"], exclude="b", negate="a")
+        np.testing.assert_array_equal(chosen["score"], [[-3, NAN, NAN]])
+
+    @pytest.mark.parametrize("jobs", [{"query": "q"}, {"dataset": "d"}, {"query": "q", "dataset": "d"}, {"by": ["q"]}])
+    def test_queries_and_data_sets(self, tmp_path, jobs):
+        rng = np.random.default_rng(3)
+        wide = pd.DataFrame(rng.random((40, 3)).round(3), columns=list("abc"))
+        wide = wide.assign(q=np.arange(40) % 3, d=np.arange(40) // 3 % 2, y=rng.integers(0, 2, 40), id=range(40))
+        tidy = wide.melt(["q", "d", "y", "id"], var_name="model", value_name="score")
+        wide.to_csv(tmp_path / "w.csv", index=False)
+        tidy.to_csv(tmp_path / "t.csv", index=False)
+        item = {} if "query" in jobs else {"item": "id"}
+        expected, _ = load(tmp_path / "w.csv", label="y", models=list("abc"), **item, **jobs)
+        scores, _ = load(tmp_path / "t.csv", label="y", model="model", item="id", **jobs)
+        pairs = list(zip(nodes_of(scores), nodes_of(expected), strict=True))
+        assert all(one.drop_attrs().identical(other.drop_attrs()) for (_, one), (_, other) in pairs)
+
+    @pytest.mark.parametrize(
+        ("row", "options", "error", "message"),
+        [
+            ("a,x,1,1,2\n", {}, AlignmentError, r"scores an item twice.*line 7.*1 rows, first: id 'x', run 'a'"),
+            ("c,x,1,0,2\n", {}, AlignmentError, r"models differ in the 'y'.*line 7, column 'y'.*id 'x', y 0"),
+            ("c,x,1,1,9\n", {"weight": "w"}, AlignmentError, r"differ in the 'w'.*line 7, column 'w'"),
+            ("c,x,1,1,-9\n", {"weight": "w"}, FileFormatError, r"not a weight.*line 7, column 'w'"),
+            ("c,x,one,1,2\n", {}, FileFormatError, r"not a number.*line 7, column 's'"),
+            ("c,x,1,2,2\n", {}, FileFormatError, r"not a label.*line 7, column 'y'"),
+            (",x,1,1,2\n", {}, FileFormatError, r"name is missing.*line 7, column 'run'"),
+            ("", {"item": None}, InvalidInputError, r"tidy table needs item names"),
+            ("", {"score": "S"}, InvalidInputError, r"no such column.*'S'.*did you mean 's'"),
+            ("", {"models": "c"}, InvalidInputError, r"no such column.*'c'"),
+            ("", {"exclude": "[ab]"}, InvalidInputError, r"no model is left"),
+            ("c,x/y,1,1,2\n", {"dataset": "id", "item": "w"}, InvalidInputError, r"not a valid name.*line 7.*'x/y'"),
+        ],
+    )
+    def test_wrong(self, tmp_path, row, options, error, message):
+        (tmp_path / "t.csv").write_text(self.HEAD + "".join(self.ROWS) + row)
+        with pytest.raises(error, match=f"(?s){message}"):
+            load(tmp_path / "t.csv", **self.OPTIONS | options)
+
+    def test_is_not_taken_for_a_wide_table(self, tmp_path):
+        (tmp_path / "t.csv").write_text("model,id,score,y\na,x,0.5,1\n")
+        with pytest.raises(InvalidInputError, match=r"column of models[\s\S]*--model-column model"):
+            load(tmp_path / "t.csv", label="y", item="id")
+
+
 class TestText:
     @pytest.mark.parametrize("suffix", COMPRESSORS)
     def test_compressed(self, table, suffix):

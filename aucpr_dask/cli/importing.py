@@ -34,6 +34,8 @@ _several: dict[str, Any] = {"multiple": True, "default": ()}
 table_options = cli.with_options(
     _of_table("label", required=True, default=None),
     _of_table("positive", metavar="VALUE"),
+    _of_table("model", "--model-column"),
+    _of_table("score", show_default=True),
     _of_table("models", "--models", note="repeat; default: all numbers with a fraction that have no role", **_several),
     *(_of_table(name, note="repeat", **_several) for name in ("exclude", "negate")),
     *map(_of_table, ("item", "query")),
@@ -108,9 +110,9 @@ def trec(
 @place_options
 @cli.output_option
 def csv(output: cli.Output, files: tuple[str, ...], store: str, **options: Any) -> None:
-    """Import a wide table from CSV or TSV: rows are items, columns are models.
+    """Import a table from CSV or TSV: rows are items, columns are models.
 
-    An empty cell, NA or NaN is a missing score.
+    With --model-column, there is a row for each model and item. An empty cell, NA or NaN is a missing score.
     """
     _import_table(output, files, store, options)
 
@@ -125,9 +127,9 @@ def csv(output: cli.Output, files: tuple[str, ...], store: str, **options: Any) 
 @place_options
 @cli.output_option
 def parquet(output: cli.Output, files: tuple[str, ...], store: str, **options: Any) -> None:
-    """Import a wide table from Parquet: rows are items, columns are models.
+    """Import a table from Parquet: rows are items, columns are models.
 
-    A null or NaN is a missing score.
+    With --model-column, there is a row for each model and item. A null or NaN is a missing score.
     """
     _import_table(output, files, store, options)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ from aucpr_dask.evaluation.results import group_dims, not_a_result
 from aucpr_dask.inference.designs import are_values, with_estimators
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import TableOptions
-from aucpr_dask.scores.importing.files import unknown_column
 
 if TYPE_CHECKING:
     import polars as pl
@@ -270,27 +268,7 @@ def from_dataframe(
     from aucpr_dask.scores.importing.tables import scores_of_table
 
     options = TableOptions.among(locals())
-    table = arrow_table(frame)
-    if model is None and models is None and {"model", "score"} <= set(table.column_names) - {*options.roles}:
-        what = "this frame has a column of models, as tidy frames do"
-        allowed = "a tidy frame with model= and item=, or a wide one with a column of scores for each model"
-        remedy = "name its columns: model='model', item=...; or the columns of scores: models=[...]"
-        raise InvalidInputError(what, FRAME, few(map(repr, table.column_names)), allowed, remedy)
-    if model is not None:
-        model, score = checks.text(model, "model"), checks.text(score, "score")
-        if item is None:
-            what = "a tidy frame needs item names, by which models are matched"
-            received = f"model={model!r} without item"
-            raise InvalidInputError(what, "argument 'item'", received, "the column of item names", "name it: item=...")
-        keys = [name for name in (dataset, query, repeat, item) if name is not None]
-        named = (label, weight, cluster, fold, *options.by)
-        values = [name for name in dict.fromkeys(named) if name is not None and name not in keys]
-        wide = _pivoted(_chosen_columns(table, [*keys, *values, model, score]), keys, values, model, score)
-        found = tuple(str(name) for name in wide if name not in {*keys, *values})
-        models_of = found if options.models is None else options.models
-        options = replace(options, models=models_of, item=None if query is not None else item)
-        table = arrow_table(wide)
-    return scores_of_table(ArrowTable.of_table(table, FRAME), options)
+    return scores_of_table(ArrowTable.of_table(arrow_table(frame), FRAME), options)
 
 
 def arrow_table(frame: Any, where: str = FRAME) -> Any:
@@ -309,39 +287,3 @@ def arrow_table(frame: Any, where: str = FRAME) -> Any:
         received, allowed = "; ".join(map(str, error.args)), "columns of numbers, text and truth values"
         remedy = "convert the others, or leave them out"
         raise FileFormatError("the columns cannot be read", where, received, allowed, remedy) from error
-
-
-def _chosen_columns(table: Any, columns: Sequence[str]) -> pd.DataFrame:
-    for name in columns:
-        if name not in table.column_names:
-            raise unknown_column(name, table.column_names, FRAME)
-    frame: pd.DataFrame = table.select(list(dict.fromkeys(columns))).to_pandas(ignore_metadata=True)
-    return frame
-
-
-def _pivoted(frame: pd.DataFrame, keys: list[str], values: list[str], model: str, score: str) -> pd.DataFrame:
-    """Return a wide frame: a row for each item with its label and weight, a column for each model."""
-    for name in (*keys, model):
-        if frame[name].isna().any():
-            raise InvalidInputError("a name is missing", f"{FRAME}, column {name!r}")
-    frame[model] = frame[model].astype(str)
-    if both := [name for name in frame[model].unique() if name in {*keys, *values}]:
-        raise AlignmentError("a model is named like a column", None, few(map(repr, both)), remedy="rename it")
-    if (twice := frame.duplicated([*keys, model])).any():
-        received, allowed = _first_of(frame, twice, [*keys, model]), "one row for each model and item"
-        raise AlignmentError("a model scores an item twice", FRAME, received, allowed, "keep one of the rows")
-    items = frame.drop_duplicates([*keys, *values])
-    if (differing := items.duplicated(keys)).any():
-        what = f"models differ in the {' or '.join(map(repr, values))} of an item"
-        received = _first_of(items, differing, [*keys, *values])
-        allowed = "one value for each item, the same with every model"
-        raise AlignmentError(what, FRAME, received, allowed)
-    items = items[[*keys, *values]].set_index(keys)
-    # A pivot sorts models and items; both come out in the order in which the frame names them first.
-    scores = frame.pivot(index=keys, columns=model, values=score)[frame[model].unique()]
-    return pd.concat([items, scores.reindex(items.index)], axis=1).reset_index()
-
-
-def _first_of(frame: pd.DataFrame, mask: pd.Series[bool], columns: Sequence[str]) -> str:
-    row = frame.loc[mask, list(columns)].iloc[0]
-    return f"{int(mask.sum()):,} rows, first: " + ", ".join(f"{name} {row[name]!r}" for name in columns)

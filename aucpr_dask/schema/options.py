@@ -469,6 +469,12 @@ class TableOptions(Options):
 
     label: str = option("label", "The column of labels: 1 positive, 0 negative.", check=checks.text)
     positive: object = option(None, "The label that means positive, if labels are not 1 and 0.")
+    model: str | None = option(
+        None,
+        "The column of models, if each has its own row for each item, whose name is needed.",
+        check=checks.text,
+    )
+    score: str = option("score", "The column of scores of such a table.", check=checks.text)
     models: tuple[str, ...] | None = option(None, "A column of scores, or a pattern.", check=columns)
     exclude: tuple[str, ...] = option((), "A column that is not a model, or a pattern.", check=columns)
     negate: bool | tuple[str, ...] = option(
@@ -491,7 +497,8 @@ class TableOptions(Options):
         """The columns that are not models."""
         of_items = (self.weight, self.cluster, self.fold, *self.by)
         named = (self.label, self.item, self.query, self.dataset, self.repeat, *of_items)
-        return list(dict.fromkeys(name for name in named if name is not None))
+        of_models = (self.model, self.score) if self.model is not None else ()
+        return list(dict.fromkeys(name for name in (*named, *of_models) if name is not None))
 
 
 @dataclass(frozen=True, kw_only=True)

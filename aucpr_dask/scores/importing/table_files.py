@@ -83,7 +83,7 @@ class TextTable:
                 error = found
             if some:
                 of_columns = dict(zip(self.columns, zip(*some, strict=True), strict=True))
-                yield TextBatch(self, first, len(some), {name: _coded(of_columns[name]) for name in columns}, {})
+                yield TextBatch(self, first, len(some), {name: coded(of_columns[name]) for name in columns}, {})
             elif error is None:
                 return
             first += len(some)
@@ -101,6 +101,11 @@ class TextTable:
                     remedy = f"leave out {title}, or name the separator"
                 raise bad_line(what, self.path, number, f"{len(row)} cells", allowed, remedy)
             yield number, row
+
+    def where(self, row: int, column: str) -> str:
+        """Return the place of a cell in words."""
+        line, _ = next(islice(self.rows(), row, None))
+        return f"{self.path}, line {line}, column {column!r}"
 
     def numeric(self, columns: Sequence[str]) -> list[str]:
         """Return those of `columns` that hold numbers in the first rows."""
@@ -253,13 +258,12 @@ class TextBatch:
 
     def where(self, row: int, column: str) -> str:
         """Return the place of a cell in words."""
-        line, _ = next(islice(self.table.rows(), self.first + row, None))
-        return f"{self.table.path}, line {line}, column {column!r}"
+        return self.table.where(self.first + row, column)
 
 
 def _words(cells: Any) -> Words:
-    coded = cells.dictionary_encode()
-    return coded.indices.to_numpy(), coded.dictionary.to_pylist()
+    found = cells.dictionary_encode()
+    return found.indices.to_numpy(), found.dictionary.to_pylist()
 
 
 def _strings(cells: Any) -> np.ndarray:
@@ -267,7 +271,8 @@ def _strings(cells: Any) -> np.ndarray:
     return strings
 
 
-def _coded(cells: Sequence[str]) -> Words:
+def coded(cells: Sequence[str] | np.ndarray) -> Words:
+    """Return the strings among cells, in the order in which they occur, and their places."""
     codes, words = pd.factorize(np.array(cells, object))
     return codes, words.tolist()
 
@@ -347,6 +352,10 @@ class ArrowTable:
         for batch in self._read(list(columns), max(1, BATCH_CELLS // max(1, len(columns)))):
             yield ArrowBatch(self.path, first, batch)
             first += batch.num_rows
+
+    def where(self, row: int, column: str) -> str:
+        """Return the place of a cell in words."""
+        return f"{self.path}, row {row + 1}, column {column!r}"
 
     def numeric(self, columns: Sequence[str]) -> list[str]:
         """Return those of `columns` that hold numbers."""

@@ -1,4 +1,4 @@
-"""Wide tables to a score store: rows are items, columns are models; CSV, TSV and Parquet."""
+"""Tables to a score store: a row for each item and a column for each model, or a row for both; CSV, TSV and Parquet."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import fnmatch
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import TableOptions
 from aucpr_dask.scores import chunks, importing, validate
 from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress, Spool, Spooled, unknown_column
-from aucpr_dask.scores.importing.table_files import MISSING_CELLS, Batch, Table, Words, open_table
+from aucpr_dask.scores.importing.table_files import MISSING_CELLS, Batch, Table, Words, coded, open_table
 
 SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".parquet")
 
@@ -44,11 +45,12 @@ def import_table(
     on_progress: OnProgress | None = None,
     **options: Any,
 ) -> ImportSummary:
-    r"""Write a wide table, or several with the same columns, to a score store, as ``aucpr-dask import csv`` does.
+    r"""Write a table, or several with the same columns, to a score store, as ``aucpr-dask import csv`` does.
 
-    Rows are items and columns are models. An empty cell, ``NA`` or ``NaN`` is a missing score. A table is read once, in
-    batches; its scores go to a temporary file, so that memory holds a batch, one block of the store and a few numbers
-    per row. With pyarrow installed, text is read some ten times faster.
+    Rows are items and columns are models; with `model`, there is a row for each model and item, in any order. An empty
+    cell, ``NA`` or ``NaN`` is a missing score, and so is an absent row of a model. A table is read once, in batches;
+    its scores go to a temporary file, so that memory holds a batch, one block of the store and a few numbers per row.
+    A table with a column of models is held in memory. With pyarrow installed, text is read some ten times faster.
 
     Parameters
     ----------
@@ -90,10 +92,12 @@ def import_table(
 
 
 def scores_of_table(table: Table, options: TableOptions) -> terms.Scores:
-    """Return the score data sets of a wide table, in memory."""
+    """Return the score data sets of a table, in memory."""
     with Spool() as spool:
         template, nodes, notes = _read_tables([table], options, spool)
-        if notes and not (options.models is None and len(notes) == 1):  # which says what was taken
+        if notes and not (
+            options.models is None and options.model is None and len(notes) == 1
+        ):  # which says what was taken
             message = f"{table.path}: {'; '.join(notes)}; name the columns of scores by models=[...]"
             warnings.warn(message, errors.ColumnWarning, stacklevel=3)
 
@@ -109,6 +113,13 @@ def _read_tables(
     tables: Sequence[Table], options: TableOptions, spool: Spool, on_progress: OnProgress | None = None
 ) -> tuple[terms.Scores, dict[str, _Node], list[str]]:
     """Return a template of the store, the data sets by name, whose scores are in the spool, and notes."""
+    given = options
+    if options.model is not None and options.item is None:
+        what, received = "a tidy table needs item names, by which models are matched", f"model={options.model!r} alone"
+        remedy = "name it: item=... (--item)"
+        raise errors.InvalidInputError(what, "argument 'item'", received, "the column of item names", remedy)
+    if options.model is not None and options.query is not None:
+        options = replace(options, item=None)  # which matches models, and is not kept
     if options.item is not None and options.query is not None:
         what = "item names cannot be combined with queries, which have their own items"
         raise errors.clash(what, "leave out item", "one of them", item=options.item, query=options.query)
@@ -123,16 +134,30 @@ def _read_tables(
         what, remedy = "these names are those of variables of scores", "rename the columns, or name them by their roles"
         raise errors.InvalidInputError(what, "argument 'by'", errors.few(map(repr, taken)), "other names", remedy)
     _check_same_columns(tables)
-    models, notes = _choose_models(tables[0], options)
-    negated = _negated(models, options.negate)
+    columns = tables[0].columns
+    if absent := [name for name in given.roles if name not in columns]:
+        raise unknown_column(absent[0], columns, tables[0].path)
+    if options.model is None and options.models is None and {"model", "score"} <= {*columns} - {*given.roles}:
+        what, received = "this table has a column of models, as tidy frames do", errors.few(map(repr, columns))
+        allowed = "a tidy table with model= and item=, or a wide one with a column of scores for each model"
+        remedy = "name its columns: model='model', item=... (--model-column model --item ...); "
+        remedy += "or the columns of scores: models=[...] (--models)"
+        raise errors.InvalidInputError(what, tables[0].path, received, allowed, remedy)
     labels = _LabelReader(options.label, options.positive)
     nodes: dict[str, _Node] = defaultdict(lambda: _Node(spool))
-    scored = np.zeros(len(models), bool)
-    for table in importing.files.reported(tables, on_progress, "reading tables"):
-        for batch in table.batches([*options.roles, *models], models):
-            scores = _scores_of(batch, models, negated, options.dtype)
-            scored |= ~np.isnan(scores).all(axis=1)
-            _share_out(batch, scores, options, labels, nodes)
+    reported = importing.files.reported(tables, on_progress, "reading tables")
+    if options.model is not None:
+        models, scored = _read_tidy(tables, reported, given, labels, nodes)
+        notes = list[str]()
+    else:
+        models, notes = _choose_models(tables[0], options)
+        negated, scored = _negated(models, options.negate), np.zeros(len(models), bool)
+        for table in reported:
+            for batch in table.batches([*options.roles, *models], models):
+                scores = _scores_of(batch, models, negated, options.dtype)
+                scored |= ~np.isnan(scores).all(axis=1)
+                cells, words = _cells_of(batch, options, labels)
+                _share_out(scores, cells, words, nodes, partial(batch.where, column=str(options.dataset)))
     labels.check_found(tables[0].path)
     if not nodes:
         raise errors.FileFormatError("the table has no rows", errors.few(table.path for table in tables))
@@ -159,9 +184,6 @@ def _check_same_columns(tables: Sequence[Table]) -> None:
 def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list[str]]:
     """Return the columns that are models, and notes on those that were left out."""
     others = options.roles
-    for name in others:
-        if name not in table.columns:
-            raise unknown_column(name, table.columns, table.path)
     excluded = set(_matching(options.exclude, table.columns, table.path))
     left_out, ids = list[str](), list[str]()
     if options.models is not None:
@@ -331,16 +353,19 @@ def _same(text: str, value: str) -> bool:
 def _names(batch: Batch, column: str) -> Words:
     codes, names = batch.text(column)
     if "" in names:
-        where = batch.where(int(np.argmax(codes == names.index(""))), column)
-        raise errors.FileFormatError("the cell is empty", where, allowed="a name")
+        raise _without_name(batch.where(int(np.argmax(codes == names.index(""))), column))
     return codes, names
 
 
 def _strings(batch: Batch, column: str) -> np.ndarray:
     strings = batch.strings(column)
     if (empty := np.flatnonzero(strings == "")).size:
-        raise errors.FileFormatError("the cell is empty", batch.where(int(empty[0]), column), allowed="a name")
+        raise _without_name(batch.where(int(empty[0]), column))
     return strings
+
+
+def _without_name(where: str) -> errors.FileFormatError:
+    return errors.FileFormatError("a name is missing: the cell is empty", where, allowed="a name")
 
 
 def _numbers_or_words(words: np.ndarray) -> np.ndarray:
@@ -374,33 +399,116 @@ def _folds_of(batch: Batch, column: str) -> np.ndarray:
 # --- data sets --------------------------------------------------------------------------------------------------
 
 
-def _share_out(
-    batch: Batch, scores: np.ndarray, options: TableOptions, labels: _LabelReader, nodes: dict[str, _Node]
-) -> None:
-    """Distribute the rows of a batch among their data sets."""
+def _cells_of(
+    batch: Batch, options: TableOptions, labels: _LabelReader
+) -> tuple[dict[str, np.ndarray], dict[str, Words]]:
+    """Return the cells of a batch by role; and of queries and data sets, which are few, their words."""
     cells = {"label": labels.read(batch)}
     if options.weight is not None:
         cells["weight"] = _weights_of(batch, options.weight)
     if options.fold is not None:
         cells["fold"] = _folds_of(batch, options.fold)
-    named = [(role, getattr(options, role)) for role in ("item", "query", "repeat", "cluster")]
-    queries = list[str]()
+    named = [(role, getattr(options, role)) for role in ("item", "repeat", "cluster")]
     for role, column in (*named, *((OF_GROUP + name, name) for name in options.by)):
         if column is not None:
-            if role == "query":
-                cells[role], queries = _names(batch, column)
-            else:
-                cells[role] = _strings(batch, column)
-    if options.dataset is None:
+            cells[role] = _strings(batch, column)
+    columns = {"query": options.query, "dataset": options.dataset}
+    return cells, {role: _names(batch, column) for role, column in columns.items() if column is not None}
+
+
+def _share_out(
+    scores: np.ndarray,
+    cells: dict[str, np.ndarray],
+    words: dict[str, Words],
+    nodes: dict[str, _Node],
+    where: Callable[[int], str],
+) -> None:
+    """Distribute rows among their data sets; `where` says in words where the data set of a row is named."""
+    queries = list[str]()
+    if "query" in words:
+        cells["query"], queries = words["query"]
+    if "dataset" not in words:
         nodes[""].add(scores, cells, queries)
         return
-    codes, names = _names(batch, options.dataset)
+    codes, names = words["dataset"]
     rows_of = pd.Series(codes).groupby(codes).indices
     for code, name in enumerate(names):
         rows = rows_of[code]
         if name not in nodes:
-            terms.check_node_name(name, batch.where(rows[0], options.dataset))
+            terms.check_node_name(name, where(int(rows[0])))
         nodes[name].add(scores[:, rows], {role: values[rows] for role, values in cells.items()}, queries)
+
+
+def _read_tidy(
+    tables: Sequence[Table],
+    reported: Iterable[Table],
+    options: TableOptions,
+    labels: _LabelReader,
+    nodes: dict[str, _Node],
+) -> tuple[list[str], np.ndarray]:
+    """Read tables with a row for each model and item, in any order; return the models, and which have a score."""
+    parts, n_rows = list[pd.DataFrame](), list[int]()
+    model_column = str(options.model)
+    for table in reported:
+        n_rows.append(0)
+        for batch in table.batches([*options.roles], [options.score]):
+            cells, words = _cells_of(batch, options, labels)
+            cells |= {role: np.array(of_role, object)[codes] for role, (codes, of_role) in words.items()}
+            cells |= {"model": _strings(batch, model_column), "score": batch.numbers(options.score)}
+            parts.append(pd.DataFrame(cells))
+            n_rows[-1] += batch.n_rows
+    if not parts:
+        return [], np.zeros(0, bool)
+
+    def where(row: int, column: str = model_column) -> str:
+        place = int(np.searchsorted(np.cumsum(n_rows), row, side="right"))
+        return tables[place].where(row - sum(n_rows[:place]), column)
+
+    def cells_at(row: int, roles: Iterable[str]) -> str:
+        return ", ".join(f"{_column_of(options, role)} {frame[role].tolist()[row]!r}" for role in roles)
+
+    frame = pd.concat(parts, ignore_index=True)
+    keys = [role for role in ("dataset", "query", "repeat", "item") if role in frame]
+    model, found = pd.factorize(frame["model"])
+    item = frame.groupby(keys, sort=False).ngroup().to_numpy()
+    first = np.flatnonzero(~pd.Series(item).duplicated())
+    if (twice := np.flatnonzero(pd.Series(model * first.size + item).duplicated())).size:
+        received = f"{twice.size:,} rows, first: {cells_at(twice[0], [*keys, 'model'])}"
+        allowed, remedy = "one row for each model and item", "keep one of the rows"
+        raise errors.AlignmentError("a model scores an item twice", where(twice[0]), received, allowed, remedy)
+    of_items = {role: frame[role].to_numpy() for role in map(str, frame) if role not in ("model", "score")}
+    for role, values in of_items.items():
+        if (differing := np.flatnonzero(values != values[first][item])).size:
+            what = f"models differ in the {_column_of(options, role)!r} of an item"
+            received = f"{differing.size:,} rows, first: {cells_at(differing[0], [*keys, role])}"
+            allowed = "one value for each item, the same with every model"
+            raise errors.AlignmentError(what, where(differing[0], _column_of(options, role)), received, allowed)
+    names = [str(name) for name in found]
+    if both := [name for name in names if name in options.roles]:
+        received = errors.few(map(repr, both))
+        raise errors.AlignmentError("a model is named like a column", tables[0].path, received, remedy="rename it")
+    excluded = set(_matching(options.exclude, names, tables[0].path))
+    wanted = names if options.models is None else _matching(options.models, names, tables[0].path)
+    models = [name for name in wanted if name not in excluded]
+    if not models:
+        what, received = "no model is left", f"exclude={list(options.exclude)!r}"
+        raise errors.InvalidInputError(what, tables[0].path, received, errors.few(map(repr, names)), "exclude fewer")
+    scores = np.full((len(names), first.size), np.nan, options.dtype)
+    with np.errstate(over="ignore"):
+        scores[model, item] = frame["score"]
+    scores = scores[[names.index(name) for name in models]]
+    negated = _negated(models, options.negate)
+    scores[negated] = 0 - scores[negated]
+    cells = {role: values[first] for role, values in of_items.items()}
+    words = {role: coded(cells.pop(role)) for role in ("query", "dataset") if role in cells}
+    if "query" in words:
+        del cells["item"]
+    _share_out(scores, cells, words, nodes, lambda row: where(first[row], str(options.dataset)))
+    return models, ~np.isnan(scores).all(axis=1)
+
+
+def _column_of(options: TableOptions, role: str) -> str:
+    return role.removeprefix(OF_GROUP) if role.startswith(OF_GROUP) else str(getattr(options, role))
 
 
 class _Node:
