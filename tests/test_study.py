@@ -97,6 +97,18 @@ def test_bootstrap_bounds_are_those_of_a_plain_bootstrap() -> None:
             assert abs((replicates < bound).mean() - q) < 4 * math.sqrt(2 * q * (1 - q) / 4000)
 
 
+@pytest.mark.parametrize("label_design", ["exact", "binomial"])
+def test_more_estimators_leave_intervals_of_others_as_they_were(label_design: str) -> None:
+    cell = Cell(binormal(), 60, 0.2, 5, label_design)
+    bounds = []
+    for names in (("average_precision",), ("average_precision", "lower_trapezoid")):
+        design = _design(estimators=names, intervals=("bca",), resampled=names, label_design=label_design)
+        bounds.append(simulate_batch(cell, 0, 6, design)["bounds"])
+    alone, among = bounds
+    np.testing.assert_allclose(among[:, 0], alone[:, 0], rtol=1e-9)
+    assert np.isnan(among[:, 1]).all()
+
+
 def test_every_simulation_has_its_own_streams() -> None:
     cells = [_cell(kind, n) for kind in (binormal(), binormal(2.0), bibeta()) for n in (40, 60)]
     assert len({cell.seed for cell in cells}) == len(cells)

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from aucpr_dask.clusters.connecting import Cluster, connect
 from aucpr_dask.errors import InvalidInputError, bad_argument
 from aucpr_dask.evaluation.block_results import evidence_of, interval_bounds
-from aucpr_dask.evaluation.rankings import FACTS, evaluate_intervals, evaluate_rankings
+from aucpr_dask.evaluation.rankings import FACTS, evaluate_intervals, evaluate_rankings, items_of
 from aucpr_dask.evaluation.request import Sampling
+from aucpr_dask.evaluation.resampled_rankings import estimate_accelerations
 from aucpr_dask.evaluation.results import versions
 from aucpr_dask.progress import Progress, Tracker
 from aucpr_dask.runs.submitting import as_they_finish
@@ -310,7 +311,8 @@ def simulate_batch(cell: Cell, start: int, stop: int, design: Design) -> dict[st
     named: dict[str, Any] = {"score": score, "label": label}
     is_fixed = design.label_design == "exact"
     of_all = EvaluationOptions(estimators=design.estimators)
-    facts = FACTS if of_all.with_influence == of_all.in_one_pass else FACTS[:4]  # others have no acceleration
+    # The closed form of the acceleration is for two strata.
+    facts = FACTS if is_fixed and of_all.with_influence == of_all.in_one_pass else FACTS[:4]
     evaluated = evaluate_rankings(named, of_all, facts, is_fixed=is_fixed)
     estimate = evaluated.estimate
     bounds = np.full((*estimate.shape, len(design.intervals), 2), np.nan)
@@ -327,18 +329,23 @@ def simulate_batch(cell: Cell, start: int, stop: int, design: Design) -> dict[st
             prevalence_design="fixed" if is_fixed else "random",
         )
         options = EvaluationOptions(estimators=design.resampled, resampling=resampling)
-        of_chosen = evaluated._replace(
-            estimate=estimate[:, chosen], facts={name: values[:, chosen] for name, values in evaluated.facts.items()}
-        )
+        known = {name: values[:, chosen] for name, values in evaluated.facts.items()}
+        is_fast = np.isin(design.resampled, IN_ONE_PASS)  # of others, to leave out each item takes long
+        if "bca" in others and "acceleration" not in known:
+            known["acceleration"] = np.full((len(score), len(chosen)), np.nan)
+            if is_fast.any():
+                fast = EvaluationOptions(estimators=tuple(np.array(design.resampled, object)[is_fast]))
+                found = estimate_accelerations(*items_of(named, fast), fast, is_stratified=is_fixed)
+                known["acceleration"][:, is_fast] = found
+        of_chosen = evaluated._replace(estimate=estimate[:, chosen], facts=known)
         keys = np.array([cell.key(number) for number in range(start, stop)], dtype=np.uint64)
         named |= {"key": keys, "fold": fold_of(label, design.n_folds)}
         evidence = evidence_of(of_chosen, named, options, Sampling(is_stratified=is_fixed, n_folds=design.n_folds))
         here = np.ix_(np.arange(len(estimate)), np.array(chosen), np.flatnonzero(~is_formula))
         bounds[here] = interval_bounds(evidence, options, design.level)
         location[here] = interval_bounds(evidence, options, 0.0).mean(axis=-1)
-        if "bca" in others:  # only with an influence function the jackknife has a closed form; others are slow
-            slow = [place for place in chosen if design.estimators[place] not in IN_ONE_PASS]
-            bounds[:, slow, design.intervals.index("bca")] = np.nan
+        if "bca" in others:
+            bounds[:, np.array(chosen)[~is_fast], design.intervals.index("bca")] = np.nan
     for values in (estimate, bounds, location):
         values[(n_positive == 0) | (n_positive == cell.n_items)] = np.nan
     for place in np.flatnonzero(is_formula):
