@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import time
+from collections.abc import Set
+from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
+from itertools import repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -20,6 +24,7 @@ from docs import pages
 
 FOLDER = Path(__file__).parent
 STUDIES = sorted(path.stem for path in FOLDER.glob("[!_]*.py"))
+WITH_WORKERS = ("boyd", "further")  # which use all cores, and share their tables
 
 
 def main() -> None:
@@ -39,12 +44,12 @@ def main() -> None:
     studies = {name: import_module(f"docs.study.{name}") for name in options.studies or STUDIES}
     if options.small:
         with TemporaryDirectory() as folder:
-            for name, study in studies.items():
-                run(name, study, Path(folder), 0.01)
-                print(*tables(study, Path(folder)).values(), sep="\n\n", end="\n\n", flush=True)
+            run_all(studies.keys(), Path(folder), 0.01)
+            for study in studies.values():
+                print(*tables(study, Path(folder)).values(), sep="\n\n", end="\n\n")
         return
-    for name, study in studies.items() if options.run else ():
-        run(name, study, FOLDER, options.share)
+    if options.run:
+        run_all(studies.keys(), FOLDER, options.share)
     if options.print:
         print(json.dumps({page: text for study in studies.values() for page, text in tables(study, FOLDER).items()}))
         return
@@ -54,10 +59,18 @@ def main() -> None:
             pages.write_block(pages.HERE / page, block, text)
 
 
-def run(name: str, study: ModuleType, folder: Path, share: float) -> None:
+def run_all(studies: Set[str], folder: Path, share: float) -> None:
+    """Simulate studies: one after the other those that have workers, then the others, one on each core."""
+    for name in sorted(studies & set(WITH_WORKERS)):
+        run(name, folder, share)
+    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(run, sorted(studies - set(WITH_WORKERS)), repeat(folder), repeat(share)))
+
+
+def run(name: str, folder: Path, share: float) -> None:
     """Simulate a study, and say how long it took, in all its processes."""
     before, started = os.times(), time.monotonic()
-    study.run(folder, share)
+    import_module(f"docs.study.{name}").run(folder, share)
     used = sum(os.times()[:4]) - sum(before[:4])
     print(f"{name}: {time.monotonic() - started:.0f} s, {used:.0f} s of processor time", flush=True)
 
@@ -68,4 +81,4 @@ def tables(study: ModuleType, folder: Path) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    main()
+    import_module("docs.study.__main__").main()  # by the name under which other processes find its functions

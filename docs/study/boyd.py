@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,7 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
+from distributed import Client
 
+import aucpr_dask as ap
 from docs import pages
 
 CELL = ["scenario", "n_items", "prevalence", "estimator"]
@@ -44,24 +43,18 @@ def run(folder: Path, share: float) -> None:
     n_simulations = max(20, round(share * SIMULATIONS))
     common = {"estimators": ESTIMATORS, "intervals": INTERVALS, "n_simulations": n_simulations}
     parts = {"items": common, "prevalence": common | BY_PREVALENCE | {"intervals": INTERVALS[:2]}}
-    keep(folder, simulate(folder, "boyd", parts))
+    keep(folder, simulate(parts))
     _write_hulls(folder, max(20, n_simulations // 10))
 
 
-def simulate(folder: Path, name: str, parts: Mapping[str, Mapping[str, Any]]) -> list[xr.Dataset]:
-    """Run parts of a study, add how long they took to ``run.csv``, and return their summaries."""
-    import aucpr_dask as ap
-
-    found, lines = [], []
-    for part, options in parts.items():
-        started = time.monotonic()
-        summary = ap.simulate.study(**options)
-        found.append(summary.assign_coords(n_simulations=options["n_simulations"]))
-        facts = {"seconds": round(time.monotonic() - started), "workers": os.cpu_count()}
-        simulations = {"simulations": options["n_simulations"]}
-        lines.append({"study": name, "part": part} | simulations | facts | {"machine": platform.machine()})
-        print(lines[-1], flush=True)
-    write(folder, "run", pd.DataFrame(lines), ["study", "part"])
+def simulate(parts: Mapping[str, Mapping[str, Any]]) -> list[xr.Dataset]:
+    """Run parts of a study on the same workers, and return their summaries."""
+    found = []
+    with Client(threads_per_worker=1, dashboard_address=None) as client:
+        for part, options in parts.items():
+            summary = ap.simulate.study(**options, cluster=client)
+            found.append(summary.assign_coords(n_simulations=options["n_simulations"]))
+            print(f"{part}: {summary.attrs['seconds']:.0f} s", flush=True)
     return found
 
 
@@ -95,8 +88,6 @@ def write(folder: Path, name: str, table: pd.DataFrame, key: list[str]) -> None:
 
 def _write_hulls(folder: Path, n_simulations: int) -> None:
     """Evaluate the thresholds of the convex hull on the sample that they were chosen on, and on another one."""
-    import aucpr_dask as ap
-
     rows = []
     for name in SCENARIOS:
         scenario = getattr(ap.simulate, name)()

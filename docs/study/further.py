@@ -29,7 +29,7 @@ def run(folder: Path, share: float) -> None:
         # Dirichlet weights cost twice as much as counts, so there are fewer simulations, of one estimator.
         "bayesian": alone | {"n_simulations": max(2, n_simulations // 10), "intervals": ["bayesian"]},
     }
-    keep(folder, simulate(folder, "further", others))
+    keep(folder, simulate(others))
 
 
 def bias(folder: Path) -> str:
