@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
 
 from aucpr_dask.errors import InvalidInputError, clash
 from aucpr_dask.evaluation.api import evaluate, interval
@@ -298,7 +298,9 @@ def _by_spread(result: xr.Dataset, dim: str, level: float) -> _Mean:
         n = degrees + 1
         skewness = SKEWNESS_UNSEEN * (cubes / squares**1.5).fillna(0) * (n * degrees) ** 0.5 / (n - 2).clip(0.1)
     degrees = degrees.where(drawn >= FEWEST_UNITS)
-    quantile = xr.apply_ufunc(stdtrit, degrees, 0.5 + level / 2, dask="parallelized", output_dtypes=[np.float64])
+    quantile = xr.apply_ufunc(
+        scipy.special.stdtrit, degrees, 0.5 + level / 2, dask="parallelized", output_dtypes=[np.float64]
+    )
     longer = (skewness * (2 * quantile**2 + 1) / 6).clip(-quantile, quantile) * error  # Hall's first term, on one side
     return _Mean(mean, error, _bounds(mean, quantile * error, longer), counts)
 
@@ -314,7 +316,7 @@ def _by_errors(result: xr.Dataset, dim: str | None, method: str, level: float) -
     error = result["standard_error"]
     if dim is not None:
         error = samples.error_of_mean(error, result["estimate"].notnull(), dim)
-    bounds = _bounds(mean, ndtri(0.5 + level / 2) * error)
+    bounds = _bounds(mean, scipy.special.ndtri(0.5 + level / 2) * error)
     return _Mean(mean, error, _on_logit_scale(bounds, mean) if method == "logit" else bounds, counts)
 
 

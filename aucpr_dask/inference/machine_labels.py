@@ -24,9 +24,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from aucpr_dask.errors import AlignmentError, FewUnitsWarning, InvalidInputError, few
 from aucpr_dask.inference import pairs
@@ -120,7 +120,7 @@ def _width_ratio(reach: Floats, reach_alone: Floats) -> Floats:
 
 def _reach_of_t(level: float, degrees: Floats | float) -> Floats:
     """Return how many errors an interval reaches; NaN without degrees of freedom."""
-    return np.asarray(stdtrit(np.where(np.asarray(degrees) > 0, degrees, np.nan), 0.5 + level / 2))
+    return np.asarray(scipy.special.stdtrit(np.where(np.asarray(degrees) > 0, degrees, np.nan), 0.5 + level / 2))
 
 
 # --- two evaluations of the same models ----------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference.units import Floats, Indices, all_signs
@@ -93,7 +93,7 @@ def half_widths(difference: Floats, error: Floats, quantile: float | Floats) -> 
 def parametric_quantile(level: float, degrees: float | None = None) -> float:
     """Two-sided quantile of the normal distribution, or of Student's t."""
     tail = (1 - level) / 2
-    return -float(ndtri(tail) if degrees is None else stdtrit(degrees, tail))
+    return -float(scipy.special.ndtri(tail) if degrees is None else scipy.special.stdtrit(degrees, tail))
 
 
 def bonferroni_quantile(level: float, n_pairs: int, degrees: float | None) -> float:
@@ -110,7 +110,7 @@ def upper_tail(value: Floats, error: Floats, degrees: float | None) -> Floats:
     """P-value of ``value / error`` being this large: an error of 0 puts all probability at 0."""
     known = error > 0
     statistic = np.divide(value, error, out=np.zeros(value.shape), where=known)
-    tail = np.asarray(ndtr(-statistic) if degrees is None else stdtr(degrees, -statistic), np.float64)
+    tail = scipy.special.ndtr(-statistic) if degrees is None else scipy.special.stdtr(degrees, -statistic)
     return np.where(known, tail, np.where(value > 0, 0.0, np.where(value < 0, 1.0, 0.5)))
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import gammaincinv, ndtr, ndtri
+import scipy
 
 from aucpr_dask.inference.methods import Goal, Pairs, Student, student_pairs
 from aucpr_dask.inference.pairs import parametric_quantile, slices
@@ -56,7 +56,7 @@ def random_effects(effect: Floats, variance: Floats, *, are_estimated: bool = Fa
     with 5 to 20 data sets. Where variances are estimated, weights take the upper third of tau (0.92 to 0.96).
     """
     degrees = effect.shape[1] - 1
-    expected = 2 * gammaincinv(degrees / 2, LOWER_THIRD) if are_estimated else degrees
+    expected = 2 * scipy.special.gammaincinv(degrees / 2, LOWER_THIRD) if are_estimated else degrees
     square = _paule_mandel(effect, variance, degrees)
     weighing = _paule_mandel(effect, variance, expected) if are_estimated else square
     weight, mean, spread = _weighted(effect, variance, weighing)
@@ -98,14 +98,14 @@ def predicted(effect: Floats, variance: Floats, level: float) -> Floats:
     Mandel's tau alone is often 0 by chance: with it, intervals held 0.73 to 0.98.
     """
     square, spreads = np.zeros(len(effect)), []
-    for expected in 2 * gammaincinv((effect.shape[1] - 1) / 2, _SHARES):
+    for expected in 2 * scipy.special.gammaincinv((effect.shape[1] - 1) / 2, _SHARES):
         square = _paule_mandel(effect, variance, expected, square)
         spreads.append(np.sqrt(square + 1 / (1 / (variance + square[:, None])).sum(axis=1)))
     spread = np.stack(spreads, axis=1)
-    half: Floats = ndtri(0.5 + level / 2) * spread.min(axis=1)
+    half: Floats = scipy.special.ndtri(0.5 + level / 2) * spread.min(axis=1)
     for _ in range(_NEWTON_STEPS):  # the share beyond is convex, so steps from below never go too far
         z = half[:, None] / spread
-        excess = (_WEIGHTS * 2 * ndtr(-z)).sum(axis=1) - (1 - level)
+        excess = (_WEIGHTS * 2 * scipy.special.ndtr(-z)).sum(axis=1) - (1 - level)
         half = half + excess / (_WEIGHTS * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2) / spread).sum(axis=1)
     return half
 
@@ -126,8 +126,8 @@ def posterior(effect: Floats, variance: Floats, margin: float) -> Floats:
     weight /= weight.sum(axis=1, keepdims=True)
     shares = np.empty((len(effect), 2, 3))
     for place, spread in enumerate((np.sqrt(square), np.sqrt(square + np.exp(2 * log_tau)))):
-        better = (weight * ndtr((mean - margin) / spread)).sum(axis=1)
-        worse = (weight * ndtr((-mean - margin) / spread)).sum(axis=1)
+        better = (weight * scipy.special.ndtr((mean - margin) / spread)).sum(axis=1)
+        worse = (weight * scipy.special.ndtr((-mean - margin) / spread)).sum(axis=1)
         shares[:, place] = np.stack([better, np.maximum(1 - (better + worse), 0.0), worse], axis=-1)
     return shares
 

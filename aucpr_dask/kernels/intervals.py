@@ -12,8 +12,8 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import betaincinv, expit, logit, ndtr, ndtri, stdtrit
 
 Array = NDArray[np.float64]
 Bounds = tuple[Array, Array]
@@ -45,8 +45,9 @@ def logit_interval(area: Array, n: Array, level: float) -> Bounds:
     """Wald interval on the logit scale; the limit [0, 1] at the ends."""
     inside = (area > 0) & (area < 1)
     safe = np.where(inside, area, 0.5)
-    centre, half = logit(safe), _normal(level) / np.sqrt(n * safe * (1 - safe))
-    return np.where(inside, expit(centre - half), 0.0), np.where(inside, expit(centre + half), 1.0)
+    centre, half = scipy.special.logit(safe), _normal(level) / np.sqrt(n * safe * (1 - safe))
+    lower, upper = scipy.special.expit([centre - half, centre + half])
+    return np.where(inside, lower, 0.0), np.where(inside, upper, 1.0)
 
 
 def wilson(area: Array, n: Array, level: float) -> Bounds:
@@ -65,8 +66,8 @@ def clopper_pearson(area: Array, n: Array, level: float) -> Bounds:
     tail = (1 - level) / 2
     x = n * area
     low, high = (area > 0) & (n > 0), (area < 1) & (n > 0)
-    lower = betaincinv(np.where(low, x, 1.0), np.where(low, n - x + 1, 1.0), tail)
-    upper = betaincinv(np.where(high, x + 1, 1.0), np.where(high, n - x, 1.0), 1 - tail)
+    lower = scipy.special.betaincinv(np.where(low, x, 1.0), np.where(low, n - x + 1, 1.0), tail)
+    upper = scipy.special.betaincinv(np.where(high, x + 1, 1.0), np.where(high, n - x, 1.0), 1 - tail)
     return np.where(low, lower, 0.0), np.where(high, upper, 1.0)
 
 
@@ -131,7 +132,7 @@ def bca(estimate: Array, replicates: SortedReplicates, acceleration: Array, leve
     point = estimate[..., None]
     n_below = np.count_nonzero(replicates.values < point, axis=-1)
     n_up_to = np.count_nonzero(replicates.values <= point, axis=-1)
-    bias = ndtri((n_below + n_up_to) / (2 * np.maximum(replicates.count, 1)))
+    bias = scipy.special.ndtri((n_below + n_up_to) / (2 * np.maximum(replicates.count, 1)))
     is_corrected = np.isfinite(bias) & (n_up_to - n_below < replicates.count)
     bias = np.where(is_corrected, bias, 0.0)
 
@@ -140,10 +141,10 @@ def bca(estimate: Array, replicates: SortedReplicates, acceleration: Array, leve
         scale = 1 - acceleration * shifted
         with np.errstate(divide="ignore"):
             stretched = np.where(scale <= 0, np.copysign(np.inf, shifted), shifted / scale)
-        return np.where(is_corrected, ndtr(bias + stretched), tail)
+        return np.where(is_corrected, scipy.special.ndtr(bias + stretched), tail)
 
     tail = (1 - level) / 2
-    z = float(ndtri(tail))
+    z = float(scipy.special.ndtri(tail))
     return replicates.quantile(corrected(tail, z)), replicates.quantile(corrected(1 - tail, -z))
 
 
@@ -195,22 +196,22 @@ def cross_validation(fold_estimates: Array, level: float, student: bool) -> Boun
 def _on_logit_scale(estimate: Array, error: Array, quantile: Array) -> Bounds:
     is_inside = (estimate > 0) & (estimate < 1) & np.isfinite(quantile)
     safe = np.where(is_inside, estimate, 0.5)
-    centre, half = logit(safe), np.where(is_inside, quantile, 0.0) * error / (safe * (1 - safe))
+    centre, half = scipy.special.logit(safe), np.where(is_inside, quantile, 0.0) * error / (safe * (1 - safe))
     is_limit = (estimate <= 0) | (estimate >= 1) | np.isinf(quantile)  # whatever the error, NaN included
     undefined = np.where(np.isnan(estimate) | (np.isnan(error) & ~is_limit), np.nan, 0.0)
-    lower = np.where(is_inside, expit(centre - half), undefined)
-    upper = np.where(is_inside, expit(centre + half), undefined + 1)
+    lower = np.where(is_inside, scipy.special.expit(centre - half), undefined)
+    upper = np.where(is_inside, scipy.special.expit(centre + half), undefined + 1)
     return lower, upper
 
 
 def _normal(level: float) -> float:
-    return float(ndtri(0.5 + level / 2))
+    return float(scipy.special.ndtri(0.5 + level / 2))
 
 
 def _student(freedom: Array, level: float) -> Array:
     """Return the quantile; infinite, its limit, without degrees of freedom."""
     has_freedom = freedom > 0
-    return np.where(has_freedom, stdtrit(np.where(has_freedom, freedom, 1.0), 0.5 + level / 2), np.inf)
+    return np.where(has_freedom, scipy.special.stdtrit(np.where(has_freedom, freedom, 1.0), 0.5 + level / 2), np.inf)
 
 
 # Beta quantiles at an effective number of positives, from the influence function alone
@@ -246,14 +247,14 @@ def influence_beta(
     is_known &= np.isfinite(quantile) & ~np.isnan(effect)
     variance = _moderated(error**2, of_proportion, n) * np.where(is_known, effect * quantile**2, 1.0)
 
-    z = max(float(ndtri(1 - tail)), 1.0)
+    z = max(float(scipy.special.ndtri(1 - tail)), 1.0)
     stretched = 1 + 0.5 * (2 * z**2 + 1) / (6 * z) * np.maximum(0, -_excess_skew(area, variance, cubes))
     below = np.clip(area - UNSEEN * unseen_loss, 0, 1)
     lower_variance = variance * stretched**2 + UNSEEN * unseen_loss**2
     n_lower = _effective(np.maximum(of_proportion, below * (1 - below)), lower_variance, n)
     n_upper = _effective(of_proportion, variance, n)
-    lower = betaincinv(n_lower * area + SHAPE, n_lower * (1 - area) + 1 - SHAPE, tail)
-    upper = betaincinv(n_upper * area + 1 - SHAPE, n_upper * (1 - area) + SHAPE, 1 - tail)
+    lower = scipy.special.betaincinv(n_lower * area + SHAPE, n_lower * (1 - area) + 1 - SHAPE, tail)
+    upper = scipy.special.betaincinv(n_upper * area + 1 - SHAPE, n_upper * (1 - area) + SHAPE, 1 - tail)
     lower = np.where(is_known & (area > 0), np.minimum(lower, np.minimum(area, estimate)), 0.0)
     upper = np.where(is_known & (area < 1), np.maximum(upper, estimate), 1.0)
     return np.where(has_positives, lower, np.nan), np.where(has_positives, upper, np.nan)
