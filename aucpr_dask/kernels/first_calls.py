@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aucpr_dask.kernels.sorting import Floats
 
 FINISHING = "areas.finish_common_rows"  # the kernel that every ranking here would need
-WITHOUT_NUMBA = 1 << 20  # items, with which NumPy spends about as long as numba takes to be imported
+WITHOUT_NUMBA = 1 << 22  # items, with which NumPy spends about as long as numba takes to be imported
 MOST = 1 << 23  # items, with which NumPy spends about as long as kernels take to compile
 OF_A_ROW = 9  # numbers of a ranking, next to its estimates
 OF_A_CALL = 1 << 11  # items, as many as a short ranking costs
