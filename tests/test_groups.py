@@ -99,6 +99,26 @@ def test_a_group_is_evaluated_as_if_it_stood_alone(data: xr.Dataset, options: di
     assert_as_alone(data, "site", **options)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"missing": "drop", "prevalence": 0.1}, {"missing": "last", "estimators": ["roc_area", "haldane"]}, DRAWN],
+)
+def test_groups_of_one_size_are_evaluated_together(
+    weighted: bool, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of their clusters, some groups have few, which are left out in turn, and some have many."""
+    monkeypatch.setattr("aucpr_dask.evaluation.influences.MOST_LEFT_OUT", 8)
+    random, n_groups = np.random.default_rng(3), 6
+    of_items = {"weight": weights} if weighted else {}
+    data = scores(3, 30 * n_groups, **of_items)
+    group, names = np.repeat(np.arange(n_groups), 30), np.array(list("fadcbe"))
+    data = data.assign_coords(site=("item", names[group]), cluster=("item", random.integers(0, 3 + 4 * (group % 4))))
+    if "missing" in options:
+        data = data.assign(score=data["score"].where(random.random(data["score"].shape) > 0.1))
+    assert_as_alone(data.isel(item=random.permutation(group.size)), "site", **options)
+
+
 @pytest.mark.hypothesis
 @settings(max_examples=5)
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 60), n_labels=st.integers(1, 8), lazy=st.booleans())

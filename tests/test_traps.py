@@ -340,7 +340,9 @@ def test_other_threads_run_during_a_kernel(kind: str) -> None:
         "weighted gaps": lambda: weighted.groups_in_gaps(
             positives, weight[: positives.size], score[0], *items[2:], space[:, 0], counts[0]
         ),
-        "weighted keys": lambda: weighted.groups_in_order(keys, weight, weight, space[:, 0], counts[0]),
+        "weighted keys": lambda: weighted.groups_in_order(
+            keys[None], weight[None], weight[None], np.zeros(1, np.int64), space, n_groups, counts
+        ),
     }
     assert_other_threads_run(calls[kind])
 

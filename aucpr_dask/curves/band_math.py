@@ -81,7 +81,7 @@ def band_rankings(
     named = dict(zip(roles, arrays, strict=True))
     check_labels(named["label"], options.positive_from, "label")
     rows, items = items_of(named, options)
-    if items.cluster is not None:
+    if items.clusters is not None:
         refuse_unseen(rows, items.unseen)
     is_item = (items.positive > 0) | (items.negative > 0)
     n_missing = [np.count_nonzero(np.isnan(row) & is_item[i]) for row, i in zip(items.score, items.row, strict=True)]
@@ -107,9 +107,10 @@ def _points(items: Items, row: int, missing: str) -> Points:
 
 def _least_clusters(items: Items, row: int) -> int | None:
     """Return how many clusters hold positives, or negatives if these are fewer; None if items are drawn."""
-    if items.cluster is None:
+    clusters = items.clusters_of(row)
+    if clusters is None:
         return None
-    return min(np.unique(items.cluster[weight > 0]).size for weight in items.weights(row))
+    return min(np.unique(clusters[weight > 0]).size for weight in items.weights(row))
 
 
 def _replicate_rates(
@@ -120,7 +121,7 @@ def _replicate_rates(
     from aucpr_dask.kernels.resampling import units_of
 
     positive, negative = items.weights(panel[0])
-    units = units_of(positive, negative, items.cluster, int(items.unseen[panel[0]]))
+    units = units_of(positive, negative, items.clusters_of(panel[0]), int(items.unseen[panel[0]]))
     ladders = [Ladder.of(items.score[row], positive > 0, negative > 0, missing) for row in panel]
     out = np.empty((panel.size, n_resamples, places.grid.size))
     count = np.empty((int(units.size.sum()), LANES), np.uint8)

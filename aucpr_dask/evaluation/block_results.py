@@ -97,11 +97,14 @@ def evidence_of(
     n_positive = n_effective = evaluated.n_positive
     if is_weighted(named):
         rows, items = unfolded()
-        n_positive = n_effective = effective_positives(rows, items._replace(cluster=None), options)
+        n_positive = n_effective = effective_positives(rows, items._replace(clusters=None), options)
     facts = evaluated.facts
     if options.with_influence and not facts:  # of weights, or of clusters
-        known = facts_of_clusters if "cluster" in named else influence_facts
-        facts = known(*unfolded(), options, is_fixed=is_stratified)
+        rows, items = unfolded()
+        if items.clusters is None:
+            facts = influence_facts(rows, items, options, is_fixed=is_stratified)
+        else:
+            facts = facts_of_clusters(rows, items, items.clusters, options, is_fixed=is_stratified)
     n_effective = np.stack([n_effective] * len(options.estimators), axis=-1)
     if "roc_area" in options.estimators:  # whose classes are alike
         place = options.estimators.index("roc_area")

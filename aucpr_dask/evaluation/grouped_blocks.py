@@ -52,8 +52,7 @@ def evaluate_groups(
     n_first, n_rest = lead[0] if lead else 1, math.prod(lead[1:])
     # How many of the first leading dimension at a time: all, if they share draws, or stacks are many.
     step = max(1, STACKED // max(1, code.size * n_rest) if may_pad else n_first)
-    most = 1 if "cluster" in of_item else STACKED // max(1, min(step, n_first) * n_rest)
-    layout = _layout(code, n_folds, most, SLACK if may_pad else 0.0)
+    layout = _layout(code, n_folds, STACKED // max(1, min(step, n_first) * n_rest), SLACK if may_pad else 0.0)
     outputs: list[NDArray[Any]] = []
     shared = {role: layout.laid(array, role) for role, array in of_item.items() if not _is_cut(array, lead, 1)}
     for start in range(0, n_first or 1, step):
@@ -66,7 +65,7 @@ def evaluate_groups(
             block = {r: a[..., places].reshape(*a.shape[:-1], *stacked) for r, a in (shared | cut).items()}
             block |= whole | {role: array[..., numbers] for role, array in keyed.items()}
             if "cluster" in block:
-                block["cluster"] = pd.factorize(block["cluster"].reshape(-1), use_na_sentinel=False)[0]
+                block["cluster"] = _numbered(block["cluster"].reshape(stacked))
             if "fold" in block:
                 block["fold"] = np.stack([np.unique(row, return_inverse=True)[1] for row in block["fold"]])
                 kwargs["sampling"] = replace(kwargs["sampling"], n_folds=int(n_folds[numbers[0]]))
@@ -81,6 +80,14 @@ def evaluate_groups(
                 np.moveaxis(of_rows, len(lead), 0)[numbers] = np.moveaxis(one, len(lead), 0)
     shaped = tuple(output.reshape(*lead, *shape, *output.shape[len(lead) + 1 :]) for output in outputs)
     return shaped if len(shaped) > 1 else shaped[0]
+
+
+def _numbered(cluster: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the clusters of each row as numbers from 0, as they appear."""
+    known = pd.factorize(cluster.reshape(-1), use_na_sentinel=False)[0].reshape(cluster.shape)
+    numbers, _ = pd.factorize((known + np.arange(len(known))[:, None] * (known.max(initial=0) + 1)).reshape(-1))
+    found = numbers.reshape(cluster.shape)
+    return np.asarray(found - found.min(axis=1, initial=found.size, keepdims=True))
 
 
 def _is_cut(array: NDArray[Any], lead: tuple[int, ...], n_core: int = 0) -> bool:

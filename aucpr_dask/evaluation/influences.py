@@ -12,7 +12,7 @@ from aucpr_dask.evaluation.rankings import Rows
 from aucpr_dask.schema.options import EvaluationOptions
 
 if TYPE_CHECKING:
-    from aucpr_dask.kernels import Items, Options
+    from aucpr_dask.kernels import Clusters, Items, Options
     from aucpr_dask.kernels.first_calls import Influence
 
 Floats = NDArray[np.float64]
@@ -54,9 +54,9 @@ def influence_facts(rows: Rows, items: Items, options: EvaluationOptions, *, is_
         influence = _influences(rows, items, options, estimator, is_fixed=is_fixed)
         of_unseen = np.where(items.unseen > 0, influence.unseen, 0.0)
         squared = influence.values**2
-        squares = squared.sum(axis=1) + items.unseen * of_unseen**2
+        squares = _sums_of_rows(squared, items.clusters) + items.unseen * of_unseen**2
         squared *= influence.values  # their cubes: NumPy takes 50 times as long for a power
-        cubes = squared.sum(axis=1) + items.unseen * of_unseen**3
+        cubes = _sums_of_rows(squared, items.clusters) + items.unseen * of_unseen**3
         found = np.sqrt(squares), cubes, influence.left_out, influence.unseen_loss
         for fact, values in zip(rankings.FACTS, found, strict=False):
             of_all = facts.setdefault(fact, np.full((*rows.lead, len(options.estimators)), np.nan))
@@ -64,13 +64,17 @@ def influence_facts(rows: Rows, items: Items, options: EvaluationOptions, *, is_
     return facts
 
 
-def facts_of_clusters(rows: Rows, items: Items, options: EvaluationOptions, *, is_fixed: bool) -> dict[str, Any]:
+def facts_of_clusters(
+    rows: Rows, items: Items, clusters: Clusters, options: EvaluationOptions, *, is_fixed: bool
+) -> dict[str, Any]:
     """Compute the same where clusters are the sample, and what they change of the facts of items."""
     from aucpr_dask.kernels.intervals import design_effect
 
-    both = items._replace(cluster=None), items
+    both = items._replace(clusters=None), items
     of_items, of_clusters = (influence_facts(rows, units, options, is_fixed=is_fixed) for units in both)
-    n_clusters = np.full((), float(np.unique(np.asarray(items.cluster)).size))
+    in_order = np.sort(clusters.number, axis=1)
+    n_distinct = 1.0 + np.count_nonzero(in_order[:, 1:] != in_order[:, :-1], axis=1)
+    n_clusters = n_distinct[clusters.row].reshape(*rows.lead, 1)
     within, between = of_items["error"] ** 2, of_clusters["error"] ** 2
     ratio = np.divide(between, within, out=np.ones_like(within), where=within > 0)
     effect = np.where(np.isnan(between), np.nan, design_effect(ratio, n_clusters))
@@ -83,21 +87,53 @@ def effective_positives(rows: Rows, items: Items, options: EvaluationOptions) ->
 
     It is (sum of weights)^2 / sum of squares, over positives or clusters.
     """
-    total, squares = sums_of_weights(items, items.positive, options, items.cluster)
+    total, squares = sums_of_weights(items, items.positive, options, items.clusters)
     total, squares = total + items.unseen, squares + items.unseen
     return _ratio(total**2, squares).reshape(rows.lead)
 
 
 def sums_of_weights(
-    items: Items, weight: Floats, options: EvaluationOptions, clusters: NDArray[np.int64] | None = None
+    items: Items, weight: Floats, options: EvaluationOptions, clusters: Clusters | None = None
 ) -> tuple[Floats, Floats]:
     """Return the sum, and the sum of squares, of the weights of one class that count in each ranking."""
     row = items.row
     if options.missing == "drop" and np.isnan(items.score).any():
         weight, row = np.where(np.isnan(items.score), 0.0, weight[row]), np.arange(len(row))
-    counted = weight if clusters is None else [np.bincount(clusters, weights=one) for one in weight]
-    total, squares = np.array([(one.sum(), (one**2).sum()) for one in counted]).reshape(-1, 2).T
-    return total[row], squares[row]
+    if clusters is None:
+        return weight.sum(axis=1)[row], (weight**2).sum(axis=1)[row]
+    pairs, place = np.unique(np.stack([row, clusters.row]), axis=1, return_inverse=True)
+    of_pairs = clusters._replace(row=pairs[1])
+    weight = _sums_over_clusters(weight[pairs[0]], of_pairs)
+    total, squares = (_sums_of_rows(one, of_pairs) for one in (weight, weight**2))
+    return total[place], squares[place]
+
+
+def _n_clusters(clusters: Clusters) -> NDArray[np.int64]:
+    """Return one more than the largest number of a cluster, for each ranking."""
+    return np.asarray(clusters.number.max(axis=1, initial=-1)[clusters.row] + 1)
+
+
+def _sums_over_clusters(values: NDArray[Any], clusters: Clusters) -> Floats:
+    """Add up the values (rows, items) of each cluster."""
+    n_clusters, step = int(clusters.number.max(initial=-1)) + 1, max(1, SLAB // max(1, values.shape[1]))
+    sums = np.empty((len(values), n_clusters))
+    for start in range(0, len(values), step):
+        slab = slice(start, start + step)
+        shape = len(values[slab]), n_clusters
+        place = np.arange(shape[0])[:, None] * n_clusters + clusters.number[clusters.row[slab]]
+        added = np.bincount(place.ravel(), weights=values[slab].ravel(), minlength=shape[0] * n_clusters)
+        sums[slab] = added.reshape(shape)
+    return sums
+
+
+def _sums_of_rows(values: Floats, clusters: Clusters | None) -> Floats:
+    """Add up numbers of the items, or clusters, of each ranking: by pairs, as if there were no other ranking."""
+    if clusters is None:
+        return np.asarray(values.sum(axis=1))
+    sums, n_clusters = np.empty(len(values)), _n_clusters(clusters)
+    for n in np.unique(n_clusters):
+        sums[n_clusters == n] = values[n_clusters == n][:, :n].sum(axis=1)
+    return sums
 
 
 def _ratio(total: Floats, part: Floats) -> Floats:
@@ -109,7 +145,7 @@ def _influences(rows: Rows, items: Items, options: EvaluationOptions, estimator:
     """Return the influences of items, or of clusters."""
     from aucpr_dask.kernels.first_calls import Units, influence_rows
 
-    clusters, reading = items.cluster, rankings.reading_of(options)
+    clusters, reading = items.clusters, rankings.reading_of(options)
     total, squares = sums_of_weights(items, items.positive, options, clusters)
     of_negatives = sums_of_weights(items, items.negative, options)
     units = Units(_ratio(squares + items.unseen, total + items.unseen), _ratio(*of_negatives[::-1]))
@@ -120,15 +156,18 @@ def _influences(rows: Rows, items: Items, options: EvaluationOptions, estimator:
     rankings.refuse_unseen(rows, items.unseen)
     is_counted = ~np.isnan(items.score) | (options.missing in ("last", "unretrieved"))
     classes = ((weight > 0)[items.row] & is_counted for weight in (items.positive, items.negative))
-    influence = influence._replace(values=_sums_over_clusters(influence.values, clusters, *classes))
-    if estimator == "average_precision" and estimator in options.in_one_pass:
-        influence = _without_each_cluster(influence, items, clusters, reading)
+    influence = influence._replace(values=_of_clusters(influence.values, clusters, *classes))
+    is_few = _n_clusters(clusters) <= MOST_LEFT_OUT
+    if estimator == "average_precision" and estimator in options.in_one_pass and is_few.any():
+        of_few = {name: getattr(items, name)[is_few] for name in ("score", "row", "unseen")}
+        few = items._replace(**of_few), clusters._replace(row=clusters.row[is_few])
+        _leave_out_clusters(influence, is_few, *few, reading)
     return influence
 
 
-def _without_each_cluster(
-    influence: Influence, items: Items, clusters: NDArray[np.int64], reading: Options
-) -> Influence:
+def _leave_out_clusters(
+    influence: Influence, is_few: NDArray[np.bool_], items: Items, clusters: Clusters, reading: Options
+) -> None:
     """Leave out each cluster, if they are few: sums of influences miss much of their variance, and the bias.
 
     An area whose items share the effect of their cluster is larger than leaving out each positive shows. The centre of
@@ -136,30 +175,19 @@ def _without_each_cluster(
     """
     from aucpr_dask.kernels.influence import leave_out_clusters
 
-    if int(clusters.max(initial=-1)) >= MOST_LEFT_OUT:
-        return influence
     deviations, bias = leave_out_clusters(items, clusters, reading)
-    excess = np.maximum(bias - np.abs(influence.estimate - influence.left_out), 0)
-    values = np.where(np.isnan(influence.values), np.nan, deviations)
-    return influence._replace(values=values, left_out=influence.left_out - 2 * excess)
+    excess = np.maximum(bias - np.abs(influence.estimate - influence.left_out)[is_few], 0)
+    is_unknown = np.isnan(influence.values[is_few, :1])
+    influence.values[is_few, : deviations.shape[1]] = np.where(is_unknown, np.nan, deviations)
+    influence.left_out[is_few] -= 2 * excess
 
 
-def _sums_over_clusters(
-    values: Floats, clusters: NDArray[np.int64], positive: NDArray[np.bool_], negative: NDArray[np.bool_]
+def _of_clusters(
+    values: Floats, clusters: Clusters, positive: NDArray[np.bool_], negative: NDArray[np.bool_]
 ) -> Floats:
     """Add up each row's values within clusters, corrected for their number; NaN if a class lies in fewer than two."""
-    n_clusters, step = int(clusters.max(initial=-1)) + 1, max(1, SLAB // max(1, clusters.size))
-    sums = np.full((len(values), n_clusters), np.nan)
-    for start in range(0, len(values), step):
-        rows = slice(start, start + step)
-        shape = len(values[rows]), n_clusters
-        place = (np.arange(shape[0])[:, None] * n_clusters + clusters).ravel()
-        added = [
-            np.bincount(place, weights=one[rows].ravel(), minlength=shape[0] * n_clusters).reshape(shape)
-            for one in (positive, negative, values)
-        ]
-        holds = np.stack(added[:2]) > 0
-        is_known = (np.count_nonzero(holds, axis=2) >= 2).all(axis=0)
-        n = np.where(is_known, np.count_nonzero(holds.any(axis=0), axis=1), 2)
-        sums[rows] = np.where(is_known[:, None], added[2] * np.sqrt(n / (n - 1))[:, None], np.nan)
-    return sums
+    holds = [_sums_over_clusters(one, clusters) > 0 for one in (positive, negative)]
+    is_known = np.all([np.count_nonzero(one, axis=1) >= 2 for one in holds], axis=0)
+    n = np.where(is_known, np.count_nonzero(holds[0] | holds[1], axis=1), 2)
+    sums = _sums_over_clusters(values, clusters) * np.sqrt(n / (n - 1))[:, None]
+    return np.where(is_known[:, None], sums, np.nan)

@@ -306,11 +306,11 @@ def items_of(named: dict[str, Array], options: EvaluationOptions) -> tuple[Rows,
     if options.ties == "trec_eval":
         classes = ((positive > 0) * 2 + (negative > 0)).astype(np.int8)
         score = untied(score, *rows.distinct(named["tie_order"]), classes, row, options.missing)
-    cluster = named["cluster"].reshape(-1) if "cluster" in named else None
+    clusters = kernels.Clusters(*rows.distinct(named["cluster"])) if "cluster" in named else None
     unseen = np.zeros(row.size)  # the number of positives of each ranking that are not items
     if "n_positive" in named:
         unseen = rows.scalar(named["n_positive"]) - positive.sum(axis=1)[row]
-    return rows, kernels.Items(score, positive, negative, row, unseen, cluster)
+    return rows, kernels.Items(score, positive, negative, row, unseen, clusters)
 
 
 def refuse_unseen(rows: Rows, unseen: Floats) -> None:

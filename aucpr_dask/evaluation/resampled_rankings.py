@@ -35,7 +35,7 @@ def replicate_rankings(
     """
     from aucpr_dask import kernels
 
-    if items.cluster is not None:
+    if items.clusters is not None:
         rankings.refuse_unseen(rows, items.unseen)
     facts, is_fixed = ("error",) if with_errors else (), sampling.is_stratified
     targets = rankings.targets_of(options, facts, is_fixed=is_fixed, of=options.in_one_pass)
@@ -65,7 +65,7 @@ def estimate_accelerations(rows: Rows, items: Items, options: EvaluationOptions,
     """Compute the acceleration of every estimator from its exact jackknife: an array (..., estimator)."""
     from aucpr_dask import kernels
 
-    if items.cluster is not None:
+    if items.clusters is not None:
         rankings.refuse_unseen(rows, items.unseen)
     targets = rankings.targets_of(options)
     values = kernels.accelerations(items, rankings.reading_of(options), targets, is_stratified)

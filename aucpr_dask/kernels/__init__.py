@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from aucpr_dask.kernels.first_calls import evaluate_rows
-from aucpr_dask.kernels.options import CODES, COLUMNS, Items, Options, Targets, code_of_extra, targets_of
+from aucpr_dask.kernels.options import CODES, COLUMNS, Clusters, Items, Options, Targets, code_of_extra, targets_of
 
 if TYPE_CHECKING:
     from aucpr_dask.kernels.rankings import evaluate_all_rows
@@ -29,6 +29,7 @@ __all__ = [
     "CODES",
     "COLUMNS",
     "MOST_WEIGHTED",
+    "Clusters",
     "Items",
     "Options",
     "Targets",

@@ -234,24 +234,25 @@ def influence_rows(
     is_known = estimator in ("average_precision", "haldane") and tuple(recall_range) == (0.0, 1.0)
     leaves_out, target = estimator == "haldane", (o.CODES[estimator], *map(float, recall_range))
     is_plain = is_known and not leaves_out and all(np.isin(one, (0.0, 1.0)).all() for one in items[1:3])
-    by_numpy = is_plain and is_first(items.score.size + OF_A_CALL * n_rows, "influence.influence_row")
-    negated = (-score.astype(np.float64) for score in items.score)
-    ranked: Any = ((row, one, np.argsort(one)) for row, one in enumerate(negated))
-    if not by_numpy:
-        from aucpr_dask.kernels.influence import area_influence_row, influence_row
-        from aucpr_dask.kernels.sorting import rows_in_order
-
-        ranked = rows_in_order(items.score)
-    for row, descending, order in ranked:
-        case = Case(items.unseen[row], units.positive[row], units.negative[row], *design)
-        given = descending, order, *items.weights(row), options, case
-        if by_numpy:
+    by_numpy = is_plain and is_first(items.score.size + OF_A_CALL * n_rows, "influence.fill_influences")
+    if by_numpy:
+        for row, score in enumerate(items.score):
+            descending = -score.astype(np.float64)
+            case = Case(items.unseen[row], units.positive[row], units.negative[row], *design)
+            given = descending, np.argsort(descending), *items.weights(row), options, case
             with np.errstate(all="ignore"):
                 influence(*given, values[row], facts[row])
-        elif is_known:
-            influence_row(*given, leaves_out, values[row], facts[row])
+        return Influence(values, *facts.T)
+    from aucpr_dask.kernels.influence import fill_area_influences, fill_influences
+    from aucpr_dask.kernels.sorting import slabs_in_order
+
+    cases = np.column_stack([items.unseen, units.positive, units.negative])
+    for slab, *in_order in slabs_in_order(items.score):
+        slabs = *in_order, items.positive, items.negative, items.row[slab], options, cases[slab], design
+        if is_known:
+            fill_influences(*slabs, leaves_out, values[slab], facts[slab])
         else:
-            area_influence_row(*given, *target, values[row], facts[row])
+            fill_area_influences(*slabs, target, values[slab], facts[slab])
     return Influence(values, *facts.T)
 
 

@@ -29,34 +29,39 @@ from aucpr_dask.kernels.compiling import helper, kernel
 from aucpr_dask.kernels.facts import Gradient, centre_of, design_of, left_out_area, stretch, unseen_loss
 from aucpr_dask.kernels.first_calls import Case
 from aucpr_dask.kernels.interpolation import clipped_step
-from aucpr_dask.kernels.options import Array, Indices, Items, Options
-from aucpr_dask.kernels.signatures import F8, I8, OPTIONS_TYPE, row_of
-from aucpr_dask.kernels.sorting import Floats, rows_in_order
+from aucpr_dask.kernels.options import Array, Clusters, Items, Options
+from aucpr_dask.kernels.signatures import F8, I8, OPTIONS_TYPE, row_of, rows_of
+from aucpr_dask.kernels.sorting import Floats, slabs_in_order
 from aucpr_dask.kernels.tie_groups import TieGroups, scale_to, two_sum
 
-CASE = types.NamedTuple((F8, F8, F8, types.boolean, types.boolean), Case)
+IN_ORDER = rows_of(F8), rows_of(I8)  # negated scores, and places from the highest score
+OF_ROWS = *IN_ORDER, rows_of(F8), rows_of(F8), row_of(I8)  # with class weights, and the number of each row's
 
 
 def weighted_haldane(
     score: Floats, positive_weight: Array, negative_weight: Array, options: Options, recall_range: Array
-) -> float:
-    """Return Haldane's area of one ranking whose items have weights, between two recalls; NaN without positives."""
-    descending, out = -score.astype(np.float64), np.empty(1)
+) -> Array:
+    """Return Haldane's area of rankings whose items have weights, between two recalls; NaN without positives.
+
+    Row i of each array belongs to ranking i.
+    """
+    descending, out = -score.astype(np.float64), np.empty(len(score))
     order = np.argsort(descending, kind="stable")  # NaN last; ties are added up in one order whatever else is there
-    weighted_haldane_row(descending, order, positive_weight, negative_weight, options, *recall_range[:2], out)
-    return float(out[0])
+    weighted_haldane_rows(descending, order, positive_weight, negative_weight, options, *recall_range[:2], out)
+    return out
 
 
-def leave_out_clusters(items: Items, cluster: Indices, options: Options) -> tuple[Array, Array]:
+def leave_out_clusters(items: Items, clusters: Clusters, options: Options) -> tuple[Array, Array]:
     """Return what leaving out each cluster in turn shows of average precision: deviations (rows, clusters), and bias.
 
     With A the area and ``A_c`` that without cluster c, of C clusters that hold items, the bias is
     ``(C - 1)(mean A_c - A)``, and the squares of the deviations ``sqrt((C - 1)/C) (mean A_c - A_c)`` add up to the
     jackknife's variance (Efron & Stein 1981, doi:10.1214/aos/1176345462). Ties are in tie groups.
     """
-    areas = np.empty((len(items.score), int(cluster.max(initial=-1)) + 2))
-    for row, descending, order in rows_in_order(items.score):
-        areas_without_clusters(descending, order, *items.weights(row), cluster, options, areas[row])
+    areas = np.empty((len(items.score), int(clusters.number.max(initial=-1)) + 2))
+    for rows, descending, order in slabs_in_order(items.score):
+        of_rows = items.positive, items.negative, items.row[rows], clusters.number, clusters.row[rows]
+        fill_areas_without_clusters(descending, order, *of_rows, options, areas[rows])
     left_out, is_held = areas[:, :-1], ~np.isnan(areas[:, :-1])
     n_held = np.count_nonzero(is_held, axis=1)
     n, mean = np.maximum(n_held, 2), np.full(len(areas), np.nan)
@@ -209,9 +214,9 @@ def slopes_of_places(groups, n_groups, order, positive_weight, negative_weight, 
     return area, plain, gain, exchange, loss
 
 
-@kernel(types.void(row_of(F8), row_of(I8), row_of(F8), row_of(F8), OPTIONS_TYPE, F8, F8, F8[::1]))
-def weighted_haldane_row(descending, order, positive_weight, negative_weight, options, lowest, highest, out):
-    """Write Haldane's area between two recalls; the height of a tie group's step is the mean over its positives."""
+@helper
+def weighted_haldane_row(descending, order, positive_weight, negative_weight, options, lowest, highest):
+    """Return Haldane's area between two recalls; the height of a tie group's step is the mean over its positives."""
     sample = sample_of(descending, order, positive_weight, negative_weight, options, 0.0)
     total = sample.positives
     scale = scale_to(options.prevalence, total, sample.negatives)
@@ -230,13 +235,18 @@ def weighted_haldane_row(descending, order, positive_weight, negative_weight, op
                 height += positive_weight[i] / groups.gained[k] * (precision - first)  # exact if all are the same
         area, error = two_sum(area, error, clipped_step(before, groups.positives[k], height, low, high))
         before = groups.positives[k]
-    out[0] = min((area + error) / total, 1.0) if total > 0.0 else np.nan
+    return min((area + error) / total, 1.0) if total > 0.0 else np.nan
 
 
-_GIVEN = row_of(F8), row_of(I8), row_of(F8), row_of(F8), OPTIONS_TYPE, CASE
+@kernel(types.void(*IN_ORDER, rows_of(F8), rows_of(F8), OPTIONS_TYPE, F8, F8, F8[::1]))
+def weighted_haldane_rows(descending, order, positive_weight, negative_weight, options, lowest, highest, out):
+    """Write Haldane's area of every ranking."""
+    for row in range(len(order)):
+        given = descending[row], order[row], positive_weight[row], negative_weight[row], options
+        out[row] = weighted_haldane_row(*given, lowest, highest)
 
 
-@kernel(types.void(*_GIVEN, types.boolean, F8[::1], F8[::1]))
+@helper
 def influence_row(descending, order, positive_weight, negative_weight, options, case, leaves_out, values, facts):
     """Write the influences of items to `values`, and the other fields of `Influence` to `facts`; NaN come last."""
     is_fixed, is_corrected = case.is_fixed, case.is_corrected
@@ -297,7 +307,26 @@ def influence_row(descending, order, positive_weight, negative_weight, options, 
         end = groups.start[k]
 
 
-@kernel(types.void(*_GIVEN, I8, F8, F8, F8[::1], F8[::1]))
+@helper
+def case_of(cases, row, design):
+    """Return the `Case` of one of many rankings."""
+    return Case(cases[row, 0], cases[row, 1], cases[row, 2], design[0], design[1])
+
+
+_GIVEN = *OF_ROWS, OPTIONS_TYPE, rows_of(F8), types.UniTuple(types.boolean, 2)
+
+
+@kernel(types.void(*_GIVEN, types.boolean, F8[:, ::1], F8[:, ::1]))
+def fill_influences(
+    descending, order, positive, negative, weight_row, options, cases, design, leaves_out, values, facts
+):
+    """Do the work of `influence_row` for every ranking."""
+    for row in range(len(order)):
+        weights, case = (positive[weight_row[row]], negative[weight_row[row]]), case_of(cases, row, design)
+        influence_row(descending[row], order[row], *weights, options, case, leaves_out, values[row], facts[row])
+
+
+@helper
 def area_influence_row(
     descending, order, positive_weight, negative_weight, options, case, code, lowest, highest, values, facts
 ):
@@ -347,7 +376,17 @@ def area_influence_row(
         end = placed.start[k]
 
 
-@kernel(types.void(row_of(F8), row_of(I8), row_of(F8), row_of(F8), row_of(I8), OPTIONS_TYPE, F8[::1]))
+@kernel(types.void(*_GIVEN, types.Tuple((I8, F8, F8)), F8[:, ::1], F8[:, ::1]))
+def fill_area_influences(
+    descending, order, positive, negative, weight_row, options, cases, design, area, values, facts
+):
+    """Do the work of `area_influence_row` for every ranking."""
+    for row in range(len(order)):
+        weights, case = (positive[weight_row[row]], negative[weight_row[row]]), case_of(cases, row, design)
+        area_influence_row(descending[row], order[row], *weights, options, case, *area, values[row], facts[row])
+
+
+@helper
 def areas_without_clusters(descending, order, positive_weight, negative_weight, cluster, options, areas):
     """Write the area without each cluster, and at last that of all items; NaN of a cluster without items.
 
@@ -392,3 +431,13 @@ def areas_without_clusters(descending, order, positive_weight, negative_weight, 
             areas[c] /= sample.positives - positives[c]
         else:
             areas[c] = areas[n_clusters]
+
+
+@kernel(types.void(*OF_ROWS, rows_of(I8), row_of(I8), OPTIONS_TYPE, F8[:, ::1]))
+def fill_areas_without_clusters(
+    descending, order, positive, negative, weight_row, cluster, cluster_row, options, areas
+):
+    """Do the work of `areas_without_clusters` for every ranking."""
+    for row in range(len(order)):
+        given = descending[row], order[row], positive[weight_row[row]], negative[weight_row[row]]
+        areas_without_clusters(*given, cluster[cluster_row[row]], options, areas[row])

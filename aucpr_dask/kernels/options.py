@@ -131,6 +131,13 @@ class Options(NamedTuple):
     prevalence: float = np.nan  # NaN: that of the sample
 
 
+class Clusters(NamedTuple):
+    """Clusters of the items of rankings: those of row i of the scores are in row ``row[i]``."""
+
+    number: Indices  # (cluster rows, items): from 0
+    row: Indices  # (rows,)
+
+
 class Items(NamedTuple):
     """The items of rankings: row i of the scores has the class weights in row ``row[i]``."""
 
@@ -139,11 +146,15 @@ class Items(NamedTuple):
     negative: Array
     row: Indices  # (rows,)
     unseen: Array  # (rows,): positives that are not items, of weight 1
-    cluster: Indices | None = None  # (items,): numbers from 0; clusters are drawn in place of items
+    clusters: Clusters | None = None  # that are drawn in place of items
 
     def weights(self, ranking: int) -> tuple[Array, Array]:
         """Return the weights of a ranking's items as positives, and as negatives."""
         return self.positive[self.row[ranking]], self.negative[self.row[ranking]]
+
+    def clusters_of(self, ranking: int) -> Indices | None:
+        """Return the clusters of a ranking's items, unless these are drawn themselves."""
+        return None if self.clusters is None else np.asarray(self.clusters.number[self.clusters.row[ranking]])
 
 
 class Targets(NamedTuple):

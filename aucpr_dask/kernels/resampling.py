@@ -61,8 +61,8 @@ def replicate_rows(
     panel = _rankings_at_once(items.score.shape[1])
     for group in rows_sharing_draws(items, key):
         classes = items.weights(group[0])
-        units = units_of(*classes, items.cluster, int(items.unseen[group[0]]), is_stratified, draws_all)
-        if items.cluster is not None and units.size[0] < 2:
+        units = units_of(*classes, items.clusters_of(group[0]), int(items.unseen[group[0]]), is_stratified, draws_all)
+        if items.clusters is not None and units.size[0] < 2:
             out[group] = np.nan
             continue
         for start in range(0, group.size, panel):
@@ -145,9 +145,9 @@ def accelerations(items: Items, options: Options, targets: Targets, is_stratifie
     out = np.empty((len(items.score), targets.codes.size))
     for row, score in enumerate(items.score):
         classes = items.weights(row)
-        units = units_of(*classes, items.cluster, int(items.unseen[row]), is_stratified)
+        units = units_of(*classes, items.clusters_of(row), int(items.unseen[row]), is_stratified)
         ranking = _Ranking(score, *classes, units, options, targets)
-        out[row] = _acceleration(ranking, units, ranking.alike(units, are_units_items=items.cluster is None))
+        out[row] = _acceleration(ranking, units, ranking.alike(units, are_units_items=items.clusters is None))
     return out
 
 

@@ -56,6 +56,14 @@ def sorted_keys(keys: NDArray[Any], first_bit: int = 0) -> NDArray[Any]:
     return keys
 
 
+def sorted_rows(keys: NDArray[Any], first_bit: int = 0) -> NDArray[Any]:
+    """Sort each row as `sorted_keys` does; the result may share their memory."""
+    if keys.shape[-1] < WORTH_COUNTING or not numpy_sorts_slowly():
+        keys.sort(axis=-1)
+        return keys
+    return np.stack([sorted_keys(row, first_bit) for row in keys])
+
+
 def ascending_places(scores: NDArray[Any]) -> NDArray[np.int64]:
     """Return the places of scores from the lowest to the highest, with those of NaN anywhere."""
     if scores.size < WORTH_COUNTING or not numpy_sorts_slowly():
@@ -68,12 +76,12 @@ def ascending_places(scores: NDArray[Any]) -> NDArray[np.int64]:
     return place.view(np.int64)
 
 
-def rows_in_order(scores: Floats) -> Iterator[tuple[int, NDArray[np.float64], NDArray[np.int64]]]:
-    """Yield the number of each row, its negated scores, and their `descending_places`."""
+def slabs_in_order(scores: Floats) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.int64]]]:
+    """Yield a few rows at a time: which, their negated scores, and their `descending_places`."""
     step = max(1, SLAB // max(1, scores.shape[1]))
     for start in range(0, len(scores), step):
         slab = scores[start : start + step]
-        yield from zip(range(start, start + step), -slab.astype(np.float64), descending_places(slab), strict=False)
+        yield slice(start, start + step), -slab.astype(np.float64), descending_places(slab)
 
 
 def descending_places(scores: Floats) -> NDArray[np.int64]:
@@ -84,9 +92,7 @@ def descending_places(scores: Floats) -> NDArray[np.int64]:
     keys = ~_to_keys(scores + np.float32(0))  # which makes -0 a 0
     keys[np.isnan(scores)] = low
     packed = keys.astype(np.uint64) << width | np.arange(scores.shape[-1], dtype=np.uint64)
-    for row in packed.reshape(-1, scores.shape[-1]):
-        row[:] = sorted_keys(row, 32)
-    return (packed & low).view(np.int64)
+    return (sorted_rows(packed.reshape(-1, scores.shape[-1]), 32) & low).view(np.int64).reshape(scores.shape)
 
 
 def _to_keys(scores: NDArray[Any]) -> NDArray[Any]:
@@ -124,11 +130,7 @@ def groups_of_packed(
     keys = np.empty(score.shape, np.uint32)
     if not pack_rows(score, label, label_row, options, keys, counts):
         return False
-    if len(keys) == 1:
-        keys = sorted_keys(keys[0])[np.newaxis]
-    else:
-        keys.sort(axis=-1)
-    packed_groups(keys, space, n_groups, counts)
+    packed_groups(sorted_rows(keys), space, n_groups, counts)
     return True
 
 

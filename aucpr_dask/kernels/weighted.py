@@ -24,12 +24,26 @@ from aucpr_dask.kernels.compiling import helper, kernel
 from aucpr_dask.kernels.influence import weighted_haldane
 from aucpr_dask.kernels.interpolation import Moments, Points
 from aucpr_dask.kernels.options import Array, Indices, Options, Targets
-from aucpr_dask.kernels.signatures import F4, F8, FLOATS, I8, OF_ITEMS, OPTIONS_TYPE, TARGETS_TYPE, U8, row_of
+from aucpr_dask.kernels.rankings import CACHE_ITEMS
+from aucpr_dask.kernels.signatures import (
+    F4,
+    F8,
+    FLOATS,
+    I1,
+    I8,
+    OF_ITEMS,
+    OPTIONS_TYPE,
+    TARGETS_TYPE,
+    U8,
+    row_of,
+    rows_of,
+)
 from aucpr_dask.kernels.sorting import Floats, ascending_bits
 from aucpr_dask.kernels.tie_groups import NEGATIVE, POSITIVE
 
+OF_ROWS = rows_of(I1), row_of(I8), rows_of(F8), rows_of(F8), row_of(I8)  # classes, class weights, and their rows
 MOST_WEIGHTED = 2**30  # items in one ranking: places must fit into 30 bits
-SHORT_WEIGHTED = 4096  # items up to which a ranking is sorted whole
+SHORT_WEIGHTED = 4096  # items up to which a ranking is sorted whole, together with others
 FEW_WEIGHTED = 0.19  # share of positives up to which a long ranking sorts only them
 SCORE_BITS, CLASS_BITS = np.uint64(32), np.uint64(30)  # how many bits lie below those of the score, and the classes
 PLACE = np.uint64(2**30 - 1)
@@ -37,12 +51,19 @@ NEGATIVE_KEY, POSITIVE_KEY = np.uint64(NEGATIVE << 30), np.uint64(POSITIVE << 30
 
 
 class WeightedItems(NamedTuple):
-    """The items of one weighted ranking."""
+    """The items of weighted rankings; row i of the scores has classes and weights in rows of these numbers."""
 
     score: Floats
     classes: NDArray[np.int8]
+    class_row: Indices
     positive_weight: Array
     negative_weight: Array
+    weight_row: Indices
+
+    def one(self, row: int) -> tuple[Floats, NDArray[np.int8], Array, Array]:
+        """Return the scores, classes and weights of one ranking."""
+        weights = (weight[self.weight_row[row]] for weight in (self.positive_weight, self.negative_weight))
+        return self.score[row], self.classes[self.class_row[row]], *weights
 
 
 def evaluate_weighted_rows(
@@ -60,51 +81,61 @@ def evaluate_weighted_rows(
     Rows have up to `MOST_WEIGHTED` items. Row i of the scores has the classes ``classes[class_row[i]]`` (1 negative, 2
     positive, 3 both, 0 left out) and the class weights in row ``weight_row[i]``; items of weight 0 are left out.
     """
-    codes = targets.codes
-    out = np.full((len(score), codes.size + o.N_COLUMNS), np.nan)
-    counts, unseen = np.empty((1, COUNTS)), np.full(1, np.nan)
-    for row in range(len(score)):
-        weights = positive_weight[weight_row[row]], negative_weight[weight_row[row]]
-        items = WeightedItems(score[row], classes[class_row[row]], *weights)
-        n_positive = count_items(*items, counts[0])
+    n_rows, n_items = score.shape
+    n, is_haldane = targets.codes.size, targets.codes == o.HALDANE
+    out = np.full((n_rows, n + o.N_COLUMNS), np.nan)
+    step = CACHE_ITEMS // max(1, n_items) if n_items <= SHORT_WEIGHTED else 1
+    for start in range(0, n_rows, step):
+        slab = slice(start, start + step)
+        items = WeightedItems(score[slab], classes, class_row[slab], positive_weight, negative_weight, weight_row[slab])
+        n_positive, counts = np.empty(len(items.score), np.int64), np.empty((len(items.score), COUNTS))
+        count_items(*items, n_positive, counts)
         if targets.are_by_groups:
-            space, n_groups = _groups_of(items, n_positive, counts[0])
-            finish_rows(space[:, np.newaxis], n_groups, counts, unseen, options, codes, out[row : row + 1])
+            space, n_groups = _groups_of(items, n_positive, counts)
+            unseen = np.full(n_positive.size, np.nan)
+            finish_rows(space, n_groups, counts, unseen, options, targets.codes, out[slab])
         else:
-            space = np.empty((7, score.shape[1] + 2))
-            of_all = _sorted_keys(items), items.score.astype(np.float64), *weights, space, counts[0]
-            all_points_keys(*of_all, options, targets, out[row])
-        if o.HALDANE in codes:  # it needs the weights of single items
-            positive, negative = (np.where(items.classes & of, w, 0.0) for of, w in ((2, weights[0]), (1, weights[1])))
+            of_all = _sorted_keys(items), items.score.astype(np.float64), *items[3:], np.empty((7, n_items + 2)), counts
+            all_points_keys(*of_all, options, targets, out[slab])
+        if is_haldane.any():  # it needs the weights of single items
+            of = classes[class_row[slab]]
+            positive = np.where(of & POSITIVE, positive_weight[weight_row[slab]], 0.0)
+            negative = np.where(of & NEGATIVE, negative_weight[weight_row[slab]], 0.0)
             area = weighted_haldane(items.score, positive, negative, options, targets.recall_range)
-            out[row, : codes.size][codes == o.HALDANE] = area
-    out[:, : codes.size][:, o.COUNTS_ONLY[codes]] = np.nan  # tie groups hold only sums of weights
+            out[slab, :n][:, is_haldane] = area[:, np.newaxis]
+    out[:, :n][:, o.COUNTS_ONLY[targets.codes]] = np.nan  # tie groups hold only sums of weights
     return out
 
 
-def _groups_of(items: WeightedItems, n_positive: int, counts: Array) -> tuple[Array, Indices]:
-    """Return the tie groups of one ranking in a space, and their number."""
-    space, n_groups = np.empty((3, n_positive + 1)), np.full(1, -1)
-    if items.score.size > SHORT_WEIGHTED and n_positive <= FEW_WEIGHTED * items.score.size:
-        positive, gain = np.empty(n_positive + 1, items.score.dtype), np.empty(n_positive + 1)
-        copy_positives(*items, positive, gain)
+def _groups_of(items: WeightedItems, n_positive: Indices, counts: Array) -> tuple[Array, Indices]:
+    """Return the tie groups of rankings in a space, and their numbers."""
+    space, n_groups = np.empty((3, n_positive.size, n_positive.max() + 1)), np.full(n_positive.size, -1)
+    n_items = items.score.shape[1]
+    if n_items > SHORT_WEIGHTED and n_positive[0] <= FEW_WEIGHTED * n_items:
+        one = items.one(0)
+        positive, gain = np.empty(n_positive[0] + 1, items.score.dtype), np.empty(n_positive[0] + 1)
+        copy_positives(*one, positive, gain)
         order = np.argsort(positive[:-1])
-        n_groups[0] = groups_in_gaps(positive[order], gain[order], *items, space, counts)
+        n_groups[0] = groups_in_gaps(positive[order], gain[order], *one, space[:, 0], counts[0])
     if n_groups[0] < 0:
-        n_groups[0] = groups_in_order(_sorted_keys(items), *items[2:], space, counts)
+        groups_in_order(_sorted_keys(items), *items[3:], space, n_groups, counts)
     return space, n_groups
 
 
 def _sorted_keys(items: WeightedItems) -> NDArray[np.uint64]:
     """Return the items as sorted keys; float64 scores by those rounded to float32, and again where these tie."""
-    keys = np.empty(items.score.size, np.uint64)
+    keys = np.empty(items.score.shape, np.uint64)
     # Scores beyond float32 become infinite, tie here, and are told apart below like all that tie by rounding.
     with np.errstate(over="ignore"):
         rounded = items.score.astype(np.float32, copy=False)
     keys_of_scores(rounded, *items[1:], keys)
-    keys = sorting.sorted_keys(keys, int(CLASS_BITS))
-    if items.score.dtype == np.float64 and not refine_keys(items.score, keys):
-        keys_of_ranks(items.score, sorting.ascending_places(items.score), *items[1:], keys)
+    keys = sorting.sorted_rows(keys, int(CLASS_BITS))
+    if items.score.dtype == np.float64:
+        is_refined = np.empty(len(keys), np.bool_)
+        refine_keys(items.score, keys, is_refined)
+        for row in np.flatnonzero(~is_refined).tolist():
+            score, *of_items = items.one(row)
+            keys_of_ranks(score, sorting.ascending_places(score), *of_items, keys[row])
     return keys
 
 
@@ -188,8 +219,8 @@ def class_of_keys(keys, class_key, score, weight):
     return scores[:n], weights[:n]
 
 
-@kernel(*(types.int64(row_of(x), *OF_ITEMS, F8[::1]) for x in FLOATS))
-def count_items(score, classes, positive_weight, negative_weight, counts):
+@helper
+def count_row(score, classes, positive_weight, negative_weight, counts):
     """Return how many positives have a score and a weight, and fill all `COUNTS` but sums over items with a score."""
     n_positive = n_ranked = n_missing = 0
     for i in range(score.size):
@@ -209,8 +240,16 @@ def count_items(score, classes, positive_weight, negative_weight, counts):
     return n_positive
 
 
-@kernel(types.void(row_of(F4), *OF_ITEMS, U8[::1]))
-def keys_of_scores(score, classes, positive_weight, negative_weight, keys):
+@kernel(*(types.void(rows_of(x), *OF_ROWS, I8[::1], F8[:, ::1]) for x in FLOATS))
+def count_items(score, classes, class_row, positive_weight, negative_weight, weight_row, n_positive, counts):
+    """Do the work of `count_row` for every ranking."""
+    for row in range(len(score)):
+        weights = positive_weight[weight_row[row]], negative_weight[weight_row[row]]
+        n_positive[row] = count_row(score[row], classes[class_row[row]], *weights, counts[row])
+
+
+@helper
+def keys_of_row(score, classes, positive_weight, negative_weight, keys):
     """Fill `keys`, to be sorted. Without branches, so that it compiles to vector instructions."""
     bits = score.view(np.uint32)
     for i in range(score.size):
@@ -219,8 +258,16 @@ def keys_of_scores(score, classes, positive_weight, negative_weight, keys):
         keys[i] = key if (of != 0) & (score[i] == score[i]) else np.uint64(0)
 
 
-@kernel(types.boolean(row_of(F8), U8[::1]))
-def refine_keys(score, keys):
+@kernel(types.void(rows_of(F4), *OF_ROWS, U8[:, ::1]))
+def keys_of_scores(score, classes, class_row, positive_weight, negative_weight, weight_row, keys):
+    """Do the work of `keys_of_row` for every ranking."""
+    for row in range(len(score)):
+        weights = positive_weight[weight_row[row]], negative_weight[weight_row[row]]
+        keys_of_row(score[row], classes[class_row[row]], *weights, keys[row])
+
+
+@helper
+def refine_row(score, keys):
     """Turn sorted keys of scores rounded to float32 into those of ranks; return False if many are in another order."""
     low = (np.uint64(1) << SCORE_BITS) - np.uint64(1)
     first = start = first_kept(keys)
@@ -246,6 +293,13 @@ def refine_keys(score, keys):
     return True
 
 
+@kernel(types.void(rows_of(F8), U8[:, ::1], types.boolean[::1]))
+def refine_keys(score, keys, is_refined):
+    """Do the work of `refine_row` for every ranking."""
+    for row in range(len(score)):
+        is_refined[row] = refine_row(score[row], keys[row])
+
+
 @kernel(types.void(row_of(F8), row_of(I8), *OF_ITEMS, U8[::1]))
 def keys_of_ranks(score, ascending, classes, positive_weight, negative_weight, keys):
     """Fill `keys`, sorted, from the places of the items in ascending order of their scores."""
@@ -263,13 +317,15 @@ def keys_of_ranks(score, ascending, classes, positive_weight, negative_weight, k
     keys[:free] = 0
 
 
-@kernel(types.int64(row_of(U8), row_of(F8), row_of(F8), F8[:, ::1], F8[::1]))
-def groups_in_order(keys, positive_weight, negative_weight, space, counts):
-    """Fill the tie groups in `space` from sorted keys, and the counts of what has a score; return their number."""
-    groups = g.TieGroups(space[0], space[1], space[2])
-    n_groups, n_distinct, counts[0], counts[1] = groups_of_keys(keys, positive_weight, negative_weight, False, groups)
-    counts[6] = min(n_distinct, 3)
-    return n_groups
+@kernel(types.void(rows_of(U8), rows_of(F8), rows_of(F8), row_of(I8), F8[:, :, ::1], I8[::1], F8[:, ::1]))
+def groups_in_order(keys, positive_weight, negative_weight, weight_row, space, n_groups, counts):
+    """Fill the tie groups of every ranking in `space` from sorted keys, and the counts of what has a score."""
+    for row in range(len(keys)):
+        groups = g.TieGroups(space[0, row], space[1, row], space[2, row])
+        weights = positive_weight[weight_row[row]], negative_weight[weight_row[row]]
+        found = groups_of_keys(keys[row], *weights, False, groups)
+        n_groups[row], n_distinct, counts[row, 0], counts[row, 1] = found
+        counts[row, 6] = min(n_distinct, 3)
 
 
 @kernel(*(types.void(row_of(x), *OF_ITEMS, x[::1], F8[::1]) for x in FLOATS))
@@ -345,12 +401,8 @@ def groups_in_gaps(positive, gain, score, classes, positive_weight, negative_wei
     return n_values
 
 
-@kernel(
-    types.void(
-        *(row_of(U8), row_of(F8), row_of(F8), row_of(F8), F8[:, ::1], F8[::1]), *(OPTIONS_TYPE, TARGETS_TYPE, F8[::1])
-    )
-)
-def all_points_keys(keys, score, positive_weight, negative_weight, space, counts, options, targets, out):
+@helper
+def all_points_row(keys, score, positive_weight, negative_weight, space, counts, options, targets, out):
     """Evaluate one weighted ranking from sorted keys, in a space of 7 rows."""
     groups = g.TieGroups(space[0], space[1], space[2])
     n_points, n_distinct, counts[0], counts[1] = groups_of_keys(keys, positive_weight, negative_weight, True, groups)
@@ -363,3 +415,16 @@ def all_points_keys(keys, score, positive_weight, negative_weight, space, counts
         moments = Moments(p_mean, p_deviation, n_mean, n_deviation)
     ranking = ranking_of(counts, np.nan)
     points.finish_all(points.room_of(space), ranking, curve, n_points, moments, options, targets, out)
+
+
+@kernel(
+    types.void(
+        *(rows_of(U8), rows_of(F8), rows_of(F8), rows_of(F8), row_of(I8), F8[:, ::1], F8[:, ::1]),
+        *(OPTIONS_TYPE, TARGETS_TYPE, F8[:, ::1]),
+    )
+)
+def all_points_keys(keys, score, positive_weight, negative_weight, weight_row, space, counts, options, targets, out):
+    """Do the work of `all_points_row` for every ranking."""
+    for row in range(len(keys)):
+        weights = positive_weight[weight_row[row]], negative_weight[weight_row[row]]
+        all_points_row(keys[row], score[row], *weights, space, counts[row], options, targets, out[row])
