@@ -106,8 +106,19 @@ def test_metrics_of_ir_measures_are_values() -> None:
         for model, values in MAPPING.items()
     }
     same(ap.from_values(metrics, unit_name="topic"))
-    with pytest.raises(InvalidInputError, match="no column of models"):
-        ap.from_values(metrics["bm25"])
+    one = ap.from_values(metrics["bm25"], unit_name="topic")
+    xr.testing.assert_equal(one, ap.from_values({"run": metrics["bm25"]}))
+
+
+def test_a_tidy_table_of_one_run_needs_no_column_of_models(tmp_path: Path) -> None:
+    table = pd.DataFrame({"topic": ["1", "2"] * 2, "measure": ["AP", "AP", "P", "P"], "value": [0.1, 0.2, 0.3, 0.4]})
+    table.to_csv(tmp_path / "bm25.csv", index=False)
+    found = ap.from_values(tmp_path / "bm25.csv")
+    xr.testing.assert_identical(found, ap.from_values(table.assign(model="bm25")))
+    assert ap.from_values(table)["model"].values.tolist() == ["run"]
+    for other in (table.assign(engine="bm25"), pd.concat([table, table])):  # which may tell runs apart, or hold two
+        with pytest.raises(InvalidInputError, match="no column of models"):
+            ap.from_values(other)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, brief, few
 from aucpr_dask.evaluation.api import evaluate
-from aucpr_dask.interplay.value_tables import MODELS, TOPICS, frame_of
+from aucpr_dask.interplay.value_tables import MODELS, ONE_RUN, TOPICS, frame_of
 from aucpr_dask.interplay.values import ValuesSummary, from_values, save_values
 from aucpr_dask.schema.checks import HIGHEST_GRADE, real, require
 from aucpr_dask.schema.options import RunOptions
@@ -25,7 +25,6 @@ from aucpr_dask.scores.store import open_scores
 DOCUMENT = ("doc_id", "docno", "docid", "document", "doc", "corpus-id", "corpus_id", "pid")
 GRADE = ("relevance", "label", "grade", "rel", "judgment", "score")  # the last as BEIR calls it
 SCORE = ("score", "sim")
-ONE_RUN = "run"  # the name of a run without one
 _AS_MAPPING = "{topic: {document: number}}, for each run, or a data frame with a column of each"
 AGREEMENT = 1e-6  # of average precision by ir_measures
 

@@ -32,6 +32,7 @@ MODELS = (
 )
 VALUE = "value"
 JSON, LINES, MARKDOWN, HTML = (".json",), (".jsonl", ".ndjson"), (".md", ".markdown"), (".html", ".htm")
+ONE_RUN = "run"  # the name of a run without one
 SUFFIXES = (".txt", ".eval", ".tsv", ".csv", ".res", ".trec")
 ALL, RUN_ID, N_QUERIES = "all", "runid", "num_q"  # as trec_eval calls them
 COUNTS = ("num_", "Num")  # of documents
@@ -55,6 +56,7 @@ class Table:
     frame: pd.DataFrame
     name: str  # what errors call it
     word: str  # for a row, before its number
+    run: str = ONE_RUN  # what its one run is called, if it has no column of models
     _parsed: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -158,7 +160,8 @@ def tables_of(values: Any, separator: str | None) -> list[Table]:
         return [_of_frame(values.to_frame(values.name or VALUE))]
     listed = values if isinstance(values, list | tuple) else [values]
     if all(isinstance(one, str | PathLike) for one in listed):
-        return [_of_file(file, separator) for file in find_files(values, "file of values")]
+        files = find_files(values, "file of values")
+        return [replace(_of_file(file, separator), run=bare_name(file, SUFFIXES)) for file in files]
     if isinstance(values, Mapping):
         return [_of_mapping(values)]
     return [_of_frame(frame_of(values, "the values", REMEDY, KINDS))]

@@ -58,10 +58,11 @@ def from_values(
     :func:`aucpr_dask.aggregate`, :func:`aucpr_dask.compare`, :func:`aucpr_dask.rank`, the plots,
     :func:`aucpr_dask.report` and :func:`aucpr_dask.export` take it as they take areas. Values may lie outside 0 to 1.
 
-    A *tidy* table has a column of values, and one each of models and of queries. Any other table is *wide*: its columns
-    of values are headed by what has no column of its own: models, queries, or, if both have one, measures. A null, NaN
-    or empty cell, ``N/A`` or a dash is a missing value; so is an absent row of a tidy table. A percent sign is left
-    out where all cells of a column have one; ``True`` is 1.
+    A *tidy* table has a column of values, and one each of models and of queries; one run needs no column of models, and
+    has the name of its file, or ``"run"``. Any other table is *wide*: its columns of values are headed by what has no
+    column of its own: models, queries, or, if both have one, measures. A null, NaN or empty cell, ``N/A`` or a dash is
+    a missing value; so is an absent row of a tidy table. A percent sign is left out where all cells of a column have
+    one; ``True`` is 1.
 
     Parameters
     ----------
@@ -165,14 +166,19 @@ def _cells(table: Table, named: Mapping[str, str | None], exclude: tuple[str, ..
     repeats = [name for name in columns if name.lower() in REPEATS and name not in (*of.values(), *include)]
     free = [of[VALUE]] if VALUE in of else [name for name in columns if name not in (*of.values(), *repeats, "")]
     free = [name for name in free if not name.startswith(PANDAS_INDEX)]
-    without = [role for role in ROLES if role not in of]
+    # A row for each value, and no other column: of one run, if no query comes twice.
+    of_values = [name for role, name in of.items() if role in (terms.QUERY, terms.MEASURE)]
+    is_one_run = {*of} >= {terms.QUERY, VALUE} and not {*columns} - {*of.values(), *repeats}
+    is_one_run &= terms.MODEL not in of and not table.frame[[*of_values, *repeats]].duplicated().any()
+    without = [role for role in ROLES if role not in of and (role != terms.MODEL or not is_one_run)]
     heading = None if VALUE in of else next(iter(without), None)
     unknown = [role for role in without if role not in (heading, terms.MEASURE)]
     if unknown or not free or (heading is None and VALUE not in of):
         raise _unclear(unknown or [VALUE], columns, table, are_headed=heading is not None)
     left_out = _no_tasks(table, free, include) if heading == terms.QUERY and len(table.frame) else {}
     free = [name for name in free if name not in left_out]
-    known: dict[str, Any] = {role: table.names(of[role]) for role in ROLES if role in of}
+    known: dict[str, Any] = {terms.MODEL: table.run} if is_one_run else {}
+    known |= {role: table.names(of[role]) for role in ROLES if role in of}
     if terms.MEASURE in without and heading != terms.MEASURE:
         column = of.get(VALUE, VALUE)  # names the measure, unless it says nothing
         known[terms.MEASURE] = named[terms.MEASURE] or (VALUE if column.lower() in COLUMNS[VALUE] else column)
