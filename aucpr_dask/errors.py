@@ -46,11 +46,19 @@ class AucprError(Exception):
 
     def with_part(self, name: str, value: object) -> Self:
         """Return the same error with one more part in its message."""
-        return _restored(type(self), (f"{self}\n  {name}: {printable(str(value))}",))
+        return _restored(type(self), (f"{self}{_part(name, value)}",))
+
+    def without_part(self, name: str, value: object) -> Self:
+        """Return the same error without its last part, if it is this one."""
+        return _restored(type(self), (str(self).removesuffix(_part(name, value)),))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the message as it is; to format it again would indent its lines twice."""
         return _restored, (type(self), self.args), self.__dict__
+
+
+def _part(name: str, value: object) -> str:
+    return f"\n  {name}: {printable(str(value))}"
 
 
 def _restored(kind: type[_Error], args: tuple[Any, ...]) -> _Error:

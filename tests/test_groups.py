@@ -138,6 +138,17 @@ def test_any_groups_are_evaluated_as_if_they_stood_alone(seed: int, n: int, n_la
         xr.testing.assert_identical(result.sel(site=label, sex=kept["sex"]), kept)
 
 
+def test_errors_of_comparisons_name_the_group_and_its_data_set() -> None:
+    data = scores()
+    with pytest.raises(InvalidInputError, match=r"only one model(.|\n)*\n  group: site 'a', sex 'f'$") as raised:
+        ap.compare(data.isel(model=[0]), by=["site", "sex"])
+    assert "data set" not in str(raised.value)
+    missing = data.assign(score=data["score"].where(data["site"] != "b"))
+    tree = xr.DataTree.from_dict({"second": missing, "first": data})
+    with pytest.raises(MissingScoresError, match=r"\n  data set: 'second'\n  group: site 'b'$"):
+        ap.compare(tree, by="site")
+
+
 def test_groups_are_named_in_every_way() -> None:
     data = scores()
     expected = ap.evaluate(data, by="site")["estimate"]

@@ -36,8 +36,18 @@ class Parts:
     def tree(self, place: int, path: str) -> xr.DataTree | None:
         """Return one group as a tree, whose name is that by which it is resampled."""
         part = self.data[place]
+        return None if part is None else xr.DataTree.from_dict({self._path(place, path): part})
+
+    def named(self, error: InvalidInputError, place: int, path: str) -> InvalidInputError:
+        """Return an error that names the group, and its data set."""
+        error = error.without_part("data set", repr(self._path(place, path)))
+        error = error.with_part("data set", repr(path)) if path else error
+        of_group = (f"{dim} {name!r}" for dim, name in zip(self.indexes, self.names[place], strict=True))
+        return error.with_part("group", ", ".join(of_group))
+
+    def _path(self, place: int, path: str) -> str:
         words = (name.replace("/", "\u2215") for name in self.names[place])
-        return None if part is None else xr.DataTree.from_dict({"/".join(filter(None, [path, *words])): part})
+        return "/".join(filter(None, [path, *words]))
 
 
 def has_groups(data: Any, by: Any) -> bool:
@@ -84,22 +94,18 @@ def ask_each(
             joint = 1 - (1 - level) / max(1, sum(part is not None for part in parts.data))
             for place in range(len(parts.names)):
                 tree = parts.tree(place, path)
-                answers.append(InvalidInputError("no items") if tree is None else _asked(tree, ask, joint))
+                try:
+                    answers.append(InvalidInputError("no items") if tree is None else ask(tree, joint))
+                except InvalidInputError as error:
+                    answers.append(parts.named(error, place, path))
+                    if type(error) is not InvalidInputError:  # missing scores concern the whole question
+                        raise answers[-1] from error
         _warn_once(caught, len(answers))
         errors = [one for one in answers if isinstance(one, InvalidInputError)]
         if len(errors) == len(answers):
             raise errors[0]
         found[path] = reply(parts, answers, path)
     return found
-
-
-def _asked(tree: xr.DataTree, ask: Ask, joint: float) -> Any:
-    try:
-        return ask(tree, joint)
-    except InvalidInputError as error:
-        if type(error) is not InvalidInputError:
-            raise  # missing scores concern the whole question
-        return error
 
 
 def _warn_once(caught: Sequence[warnings.WarningMessage], n_groups: int) -> None:
