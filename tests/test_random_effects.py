@@ -225,7 +225,7 @@ def test_prediction_intervals_hold_another_effect(n_sets: int, sizes: tuple[int,
     effect = random.normal(0, np.sqrt(tau**2 + variance))
     mean = random_effects(effect, variance, are_estimated=True).mean
     holds = np.abs(mean - random.normal(0, tau, 2000)) <= predicted(effect, variance, 0.95)
-    assert 0.915 <= holds.mean() <= (0.965 if tau > 0.05 else 1)
+    assert 0.93 <= holds.mean() <= (0.97 if tau > 0.05 else 1)
 
 
 def test_the_command_compares_over_data_sets(tmp_path: Path) -> None:
