@@ -378,12 +378,12 @@ def describe_scores(scores: terms.SomeScores, options: EvaluationOptions) -> ter
 
     def described(path: str, dataset: xr.Dataset) -> xr.Dataset:
         refuse_known_missing(dataset, options, path)
-        in_chunks = item_chunk(dataset) is not None and not options.by
-        prepared = prepare_dataset(dataset, path, options, in_chunks=in_chunks)
-        if in_chunks:
-            refuse_whole_only(prepared.arrays, options)
-        form = results.form_of(prepared, dataset)
+        form = results.form_of(dataset, options)
         if form is None or form not in known:
+            in_chunks = item_chunk(dataset) is not None and not options.by
+            prepared = prepare_dataset(dataset, path, options, in_chunks=in_chunks)
+            if in_chunks:
+                refuse_whole_only(prepared.arrays, options)
             lead = {dim: size for dim, size in prepared.arrays["score"].sizes.items() if dim != terms.ITEM}
             # Without values: to make their graphs takes longer.
             empty = {

@@ -17,6 +17,7 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.request import SCHEME, PreparedDataset
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import EvaluationOptions
+from aucpr_dask.scores.chunks import item_chunk
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store
@@ -125,14 +126,17 @@ def laid_out(result: xr.Dataset, axes: Collection[str]) -> xr.Dataset:
     return result.rename({terms.METHOD: terms.OLD_METHOD}) if is_old and terms.METHOD in result.dims else result
 
 
-def form_of(prepared: PreparedDataset, source: xr.Dataset) -> tuple[Any, ...] | None:
-    """Return what a result depends on apart from its values; None if it has more labels than those of indexes."""
-    names = {name for name, one in source.coords.items() if terms.ITEM not in one.dims}
-    if prepared.groups is not None or names - source.xindexes.keys() or {"cluster", "fold"} & set(source.variables):
+def form_of(source: xr.Dataset, options: EvaluationOptions) -> tuple[str, ...] | None:
+    """Return what the description of a result depends on; None if on more than the forms and labels of rankings."""
+    names = {name for name in source.coords if terms.ITEM not in source.variables[name].dims}
+    if options.by or names - source.xindexes.keys() or {"cluster", "fold"} & set(source.variables):
         return None
-    labels = [(name, one.dtype, one.values.tolist(), one.attrs) for name, one in source.coords.items() if name in names]
-    sizes = [(dim, size) for dim, size in source["score"].sizes.items() if dim != terms.ITEM]
-    return tuple(map(repr, (prepared.options, prepared.sampling, source.attrs, labels, sizes)))
+    labels = [(name, one.values.tolist(), one.attrs) for name, one in source.variables.items() if name in names]
+    forms = [(name, one.dims, one.dtype) for name, one in source.variables.items()]
+    # Lengths of items don't matter, but there have to be as many as folds.
+    length = source.sizes[terms.ITEM] if options.resampling.uses_folds else item_chunk(source) is not None
+    sizes = [(dim, size) for dim, size in source.sizes.items() if dim != terms.ITEM]
+    return tuple(map(repr, (source.attrs, labels, forms, sizes, length)))
 
 
 def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, source: xr.Dataset) -> xr.Dataset:

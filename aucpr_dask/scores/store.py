@@ -186,11 +186,10 @@ def _described(dataset: xr.Dataset) -> xr.Dataset:
         unloaded.remove("n_missing")
         dataset = dataset.assign(n_missing=dataset["n_missing"].load())
     names = [name for name, array in dataset.data_vars.items() if name in unloaded or array.chunks is not None]
-    given = {name: dataset[name].variable for name in names}
-    empty = {name: empty_variable(one.sizes, one.dtype, {terms.ITEM: length}) for name, one in given.items()}
-    for name, variable in empty.items():
-        variable.attrs, variable.encoding = given[name].attrs, given[name].encoding
-    return dataset.assign(empty)
+    dataset = dataset.copy(deep=False)
+    for variable in map(dataset.variables.__getitem__, names):  # to assign others, xarray would look for their labels
+        variable.data = empty_variable(variable.sizes, variable.dtype, {terms.ITEM: length}).data
+    return dataset
 
 
 def _load_small(dataset: xr.Dataset) -> xr.Dataset:
