@@ -23,7 +23,7 @@ import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, InvalidInputError, OtherRunError, StoreError
 from aucpr_dask.runs.planning import plan_run
-from aucpr_dask.schema.terms import nodes_of
+from aucpr_dask.schema.terms import Nodes, nodes_of
 from aucpr_dask.scores import store as store_module
 from aucpr_dask.scores.importing.arrays import import_xarray
 from aucpr_dask.storage import stores, trees
@@ -682,3 +682,14 @@ def test_results_that_are_alike_are_laid_out_as_each_alone(tmp_path: Path, monke
     assert together.keys() == apart.keys()
     assert all(together[key].to_bytes() == apart[key].to_bytes() for key in apart)
     assert root.to_bytes() == root_apart.to_bytes()
+
+
+def test_data_sets_that_are_one_object_are_stored_like_copies_of_it(tmp_path: Path) -> None:
+    one = xr.Dataset({"score": (("model", "item"), np.ones((2, 3)))}, {"model": ["a", "b"]}, {"source": "here"})
+    lazy = one.assign(score=one["score"].chunk())
+    for node in (one, lazy):
+        paths = ("a", "b", "c/d", "c/e")
+        same, root = laid_out(Nodes(dict.fromkeys(paths, node)), "scores", str(tmp_path))
+        copies, other = laid_out(Nodes({path: node.copy() for path in paths}), "scores", str(tmp_path))
+        assert root.to_bytes() == other.to_bytes()
+        assert {k: v.to_bytes() for k, v in same.items()} == {k: v.to_bytes() for k, v in copies.items()}

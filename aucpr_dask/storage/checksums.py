@@ -231,7 +231,8 @@ class CheckedStore(WrapperStore[Store]):
         self._entries: dict[str, Any] = consolidated["metadata"]
         self._listed: dict[str, str] = consolidated.get(LISTED, {})
         self._arrays: dict[str, _Array] = {}
-        entries = {path: plain_entry(entry) for path, entry in self._entries.items()}
+        plain = {key: plain_entry(entry) for key, entry in {id(one): one for one in self._entries.values()}.items()}
+        entries = {path: plain[id(entry)] for path, entry in self._entries.items()}
         self._root = json.dumps(dict(root) | {"consolidated_metadata": consolidated | {"metadata": entries}}).encode()
 
     def without(self, paths: Collection[str]) -> CheckedStore:

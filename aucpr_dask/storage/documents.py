@@ -39,7 +39,10 @@ def explaining_damage(where: object) -> Iterator[None]:
 
 
 def root_of(content: bytes, where: object) -> dict[str, Any]:
-    """Parse the root document of a store; its attributes and consolidated metadata are mappings, if it has them."""
+    """Parse the root document of a store; its attributes and consolidated metadata are mappings, if it has them.
+
+    Equal entries of the metadata are one object: a tree of thousands of data sets has few that differ.
+    """
     if len(content) > LARGEST_DOCUMENT:
         raise damaged(where, f"a document of {len(content):,} bytes", f"up to {LARGEST_DOCUMENT:,} bytes")
     try:
@@ -50,9 +53,13 @@ def root_of(content: bytes, where: object) -> dict[str, Any]:
         raise StoreError(what, where, received, allowed, remedy) from error
     root = _mapping(document, "the root document", where)
     _mapping(root.get("attributes", {}), "attributes of the root", where)
-    for path, entry in _consolidated(root, where).items():
+    metadata, known = _consolidated(root, where), dict[str, Any]()
+    for path, entry in metadata.items():
         if not is_text(path):
             raise damaged(where, f"the name {brief(path)}", "Unicode text without control characters")
+        metadata[path] = known.setdefault(json.dumps(entry), entry)
+        if metadata[path] is not entry:
+            continue
         entry = _mapping(entry, f"the entry {brief(path)}", where)
         if _consolidated(entry, where):
             raise damaged(where, f"consolidated metadata inside the entry {brief(path)}", "those of the root only")
@@ -158,6 +165,14 @@ def check_same_array(own: Any, consolidated: Mapping[str, Any] | None, path: str
         raise damaged(f"{where}, array {brief(path)}", received, allowed)
 
 
+def distinct(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of which no other of the same name is the same object, each by its first path."""
+    firsts = dict[tuple[int, str], str]()
+    for path, entry in entries.items():
+        firsts.setdefault((id(entry), path.rpartition("/")[2]), path)
+    return {path: entries[path] for path in firsts.values()}
+
+
 # Pickle, which can run code, is not included; unknown codecs are refused.
 _LAYOUTS = ("bytes", "vlen-bytes", "vlen-utf8", "transpose", "sharding_indexed")
 _COMPRESSIONS = ("blosc", "bz2", "gzip", "lz4", "lzma", "pcodec", "zfpy", "zlib", "zstd")
@@ -168,9 +183,10 @@ PLAIN_CODECS = frozenset((*_LAYOUTS, *_COMPRESSIONS, *_CHECKSUMS, *_FILTERS))
 
 def check_plain_arrays(documents: Mapping[str, Mapping[str, Any]], where: object) -> None:
     """Raise unless the metadata documents, by path, describe arrays of numbers and text inside their store."""
-    for path, document in documents.items():
+    for path in documents:
         if any(part in ("", ".", "..") for part in path.replace("\\", "/").split("/")):
             raise FileFormatError("a path in the metadata leads out of the store", where, shortened_name(path))
+    for path, document in distinct(documents).items():
         unknown = [name for name in _codecs_of(document) if name not in PLAIN_CODECS]
         if unknown:
             what = "an array holds Python objects, which are never unpickled, or is encoded in an unknown way"

@@ -233,7 +233,7 @@ def open_checked(url: Any, kind: str | None = None) -> tuple[CheckedStore, dict[
     if not metadata:  # otherwise Zarr would read documents that nobody has checked
         raise damaged(url, "no consolidated metadata")
     check_plain_arrays(metadata, url)
-    for path, entry in metadata.items():
+    for path, entry in metadata_documents.distinct(metadata).items():
         metadata_documents.check_sizes(entry, path, url)
         metadata_documents.check_values_are_plain(entry, path, url)
     check_document(document, url)
@@ -302,7 +302,10 @@ def laid_out(template: Stored, kind: str, url: str, *, has_checksums: bool = Tru
     """Return the keys and values of a store without its Dask-backed data; and its root document."""
     documents: dict[str, Buffer] = {}
     memory = MemoryStore(documents)
-    groups = _groups_of(template)
+    all_groups = _groups_of(template)
+    # A plan describes all results of one form by one object.
+    same = {id(node): path for path, node in reversed(all_groups.items()) if path}
+    groups = {path: node for path, node in all_groups.items() if not path or same[id(node)] == path}
     _refuse_attributes(groups)
     groups[""] = groups[""].assign_attrs(_identity(kind))
     described: dict[str, xr.Variable] = {}
@@ -324,6 +327,13 @@ def laid_out(template: Stored, kind: str, url: str, *, has_checksums: bool = Tru
     for path, first in alike.items():
         if first != path:
             documents |= _documents_like(documents, path, nodes[path], first, nodes[first])
+    keys: dict[str, list[str]] = {}
+    for key in documents if len(groups) < len(all_groups) else ():
+        path = next(above for above in groups_around(key) if above in groups)
+        keys.setdefault(path, []).append(key.removeprefix(path))
+    for path, node in all_groups.items():
+        if path not in groups:
+            documents |= {path + key: documents[same[id(node)] + key] for key in keys[same[id(node)]]}
     return documents, consolidated(documents.pop(ROOT_DOCUMENT), documents)
 
 
@@ -375,8 +385,10 @@ def consolidated(root_document: Buffer, documents: Mapping[str, Buffer]) -> Buff
     # The same as Zarr's, whose time grows with the square of the number of groups.
     suffix = f"/{ROOT_DOCUMENT}"
     paths = [key.removesuffix(suffix) for key in documents if key.endswith(suffix)]
-    nodes = {path: json.loads(documents[path + suffix].to_bytes()) for path in sorted(paths, key=_depth_and_name)}
-    for node in nodes.values():
+    nodes, parsed = {}, dict[bytes, Any]()  # most documents are equal to some
+    for path in sorted(paths, key=_depth_and_name):
+        content = documents[path + suffix].to_bytes()
+        nodes[path] = node = parsed[content] if content in parsed else parsed.setdefault(content, json.loads(content))
         if node["node_type"] == "group":
             node |= {"consolidated_metadata": _inline({}), "node_type": node.pop("node_type")}
     root = json.loads(root_document.to_bytes())

@@ -40,7 +40,7 @@ class StoredTree:
     """
 
     def __init__(self, backend: CheckedStore, metadata: Mapping[str, Any]) -> None:
-        self._metadata, self._known = metadata, dict[str, ArrayV3Metadata]()
+        self._metadata, self._known = metadata, dict[int, ArrayV3Metadata]()
         self._entries: dict[str, Entries] = {}
         for place, entry in metadata.items():
             path, _, name = place.rpartition("/")
@@ -48,12 +48,12 @@ class StoredTree:
                 self._entries.setdefault(path, {})[name] = entry
         groups = (place for place, entry in metadata.items() if entry["node_type"] == "group")
         holders = {above for place in groups for above in groups_around(place)}
-        firsts = dict[str, str]()
+        firsts, known = dict[Any, str](), dict[int, str | None]()
         self._first_of: dict[str, str] = {}
         for path, of_path in self._entries.items():
             # Otherwise coordinates are inherited.
             is_alone = path not in holders and self._entries.keys().isdisjoint(groups_around(path))
-            form = _form_of(of_path, metadata[path]) if is_alone else None
+            form = _form_of(of_path, metadata[path], known) if is_alone else None
             self._first_of[path] = firsts.setdefault(form or path, path)
         self._view = backend.without([path for path, first in self._first_of.items() if path != first])
         source: Any = self._view
@@ -101,10 +101,9 @@ class StoredTree:
     def _array(self, path: str, name: str) -> zarr.Array[Any]:
         """Return an array by its entry in the metadata; making the same metadata again would take a third of a ms."""
         entry = self._entries[path][name]
-        text = json.dumps(entry)
-        if text not in self._known:
-            self._known[text] = ArrayV3Metadata.from_dict(plain_entry(dict(entry)))
-        return zarr.Array(zarr.AsyncArray(self._known[text], StorePath(self._view, f"{path}/{name}".strip("/"))))
+        if id(entry) not in self._known:  # equal entries are one object
+            self._known[id(entry)] = ArrayV3Metadata.from_dict(plain_entry(dict(entry)))
+        return zarr.Array(zarr.AsyncArray(self._known[id(entry)], StorePath(self._view, f"{path}/{name}".strip("/"))))
 
     def _like(self, path: str, model: xr.Dataset, values: Mapping[tuple[str, str], Any]) -> xr.Dataset:
         """Return a data set like the first of its form."""
@@ -138,9 +137,13 @@ def groups_around(path: str) -> list[str]:
     return ["/".join(parts[:n]) for n in reversed(range(len(parts)))]
 
 
-def _form_of(entries: Entries, group: Mapping[str, Any]) -> str | None:
+def _form_of(entries: Entries, group: Mapping[str, Any], known: dict[int, str | None]) -> Any:
     """Return what data sets have in common whose variables differ only in their values and lengths, if any do."""
-    if not all(are_plain_values(entry.get("attributes", {})) for entry in entries.values()):
+    for key, entry in {id(entry): entry for entry in entries.values()}.items():
+        if key not in known:
+            form = json.dumps(entry | {"shape": len(entry["shape"]), "chunk_grid": None})
+            known[key] = form if are_plain_values(entry.get("attributes", {})) else None
+    forms = [(name, known[id(entry)]) for name, entry in entries.items()]
+    if any(form is None for _, form in forms):
         return None
-    forms = {name: entry | {"shape": len(entry["shape"]), "chunk_grid": None} for name, entry in entries.items()}
-    return json.dumps([forms, group.get("attributes", {}).get("coordinates")])
+    return (*forms, json.dumps(group.get("attributes", {}).get("coordinates")))
