@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
 _Error = TypeVar("_Error", bound="AucprError")
@@ -117,6 +118,17 @@ class ClusterError(AucprError, RuntimeError):
 
 class OptimizedPythonError(AucprError, ImportError):
     """An interpreter that drops assertions, on which Zarr depends."""
+
+
+@contextmanager
+def naming(part: str, value: str) -> Iterator[None]:
+    """Add a part to an error, such as the name of the data set, unless it is empty."""
+    try:
+        yield
+    except InvalidInputError as error:
+        if not value:
+            raise
+        raise error.with_part(part, value) from error
 
 
 def bad_argument(

@@ -91,25 +91,6 @@ def test_any_chunking_of_models_and_queries_is_bit_identical(case: Case, missing
         xr.testing.assert_identical(found.compute(scheduler="threads"), expected)
 
 
-@few
-@given(cases(labels=ALL_LABELS, missing=True), missing_modes, unjudged_modes)
-def test_labelled_is_array_is_scalar_loop(case: Case, missing: str, unjudged: str) -> None:
-    options: dict[str, Any] = {"missing": missing, "unjudged": unjudged}
-    array = ap.estimate(case.score, case.label, NAMES, **options)
-    loop = [[ap.estimate(row, case.label, name, **options) for name in NAMES] for row in case.score]
-    scores = dataset(case)
-    labelled = ap.estimate(scores["score"], scores["label"], NAMES, **options)
-    evaluated = ap.evaluate(scores, NAMES, METHODS, **options)
-    lazy = ap.estimate(da.from_array(case.score, chunks=(1, -1)), case.label, NAMES, **options)
-    assert all(isinstance(area, float) for row in loop for area in row)
-    assert isinstance(lazy, da.Array)
-    assert (labelled.dims, list(labelled["estimator"].values)) == (("model", "estimator"), NAMES)
-    for result in (loop, labelled.values, evaluated["estimate"].values, lazy.compute(scheduler="sync")):
-        np.testing.assert_array_equal(result, array)
-    bounds = ap.interval(array, evaluated["n_positive"].values[:, None], METHODS)
-    np.testing.assert_array_equal(evaluated["interval"].values, bounds)
-
-
 @given(cases(labels=ALL_LABELS, missing=True), missing_modes, st.data())
 def test_float32_is_float64_of_the_same_values(case: Case, missing: str, data: Any) -> None:
     assume(case.score.dtype == np.float32)

@@ -89,7 +89,6 @@ def test_marginal_sets_against_the_family_of_one_model(seed):
         assert sets.marginal[model].tolist() == expected
     assert np.all(sets.marginal[:, 0] >= sets.simultaneous[:, 0])
     assert np.all(sets.marginal[:, 1] <= sets.simultaneous[:, 1])
-    assert np.all(sets.marginal_quantile <= sets.quantile)
 
 
 def test_clear_ranks_are_certain():

@@ -106,7 +106,7 @@ def _bound_all(*arrays: Any, roles: tuple[str, ...], options: EvaluationOptions,
     """Bound one ranking after another."""
     named = dict(zip(roles, arrays, strict=True))
     lead = rankings.Rows(named).lead
-    score, label = (_spread(named[name], lead, 1) for name in ("score", "label"))
+    score, label = (_spread(named[name], lead) for name in ("score", "label"))
     n_given = np.broadcast_to(np.asarray(named.get("n_positive", np.nan), dtype=np.float64), lead)
     bounds = np.empty((*lead, len(BOUNDS)))
     for index in np.ndindex(*lead):
@@ -114,9 +114,9 @@ def _bound_all(*arrays: Any, roles: tuple[str, ...], options: EvaluationOptions,
     return bounds
 
 
-def _spread(array: Any, lead: tuple[int, ...], n_own: int) -> da.Array:
+def _spread(array: Any, lead: tuple[int, ...]) -> da.Array:
     array = array if isinstance(array, da.Array) else da.from_array(np.asarray(array), chunks=-1)
-    return da.broadcast_to(array, (*lead, *array.shape[array.ndim - n_own :]))  # type: ignore[no-any-return]
+    return da.broadcast_to(array, (*lead, array.shape[-1]))  # type: ignore[no-any-return]
 
 
 def _bound(

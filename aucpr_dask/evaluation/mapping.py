@@ -208,15 +208,11 @@ def _indexed(named: dict[str, da.Array], n_lead: int) -> tuple[list[Any], tuple[
     return pairs, tuple(sorted(lead))
 
 
-def map_items(
-    function: Callable[..., Any], named: dict[str, da.Array], n_lead: int, *for_all: da.Array, **kwargs: Any
-) -> da.Array:
-    """Map a block function over chunks of items to one element each; vectors `for_all` are passed to every call."""
+def map_items(function: Callable[..., Any], named: dict[str, da.Array], n_lead: int, **kwargs: Any) -> da.Array:
+    """Map a block function over chunks of items to one element each."""
     import dask.array as da
 
     pairs, lead = _indexed(named, n_lead)
-    for number, vector in enumerate(for_all, start=n_lead + 1):
-        pairs += [vector, (number,)]
     out, adjusted = (*lead, n_lead), {n_lead: 1}
     kwargs |= {"dtype": object, "meta": np.empty((0,) * len(out), object)}
     return da.blockwise(function, out, *pairs, adjust_chunks=adjusted, concatenate=True, **kwargs)  # type: ignore[no-any-return]

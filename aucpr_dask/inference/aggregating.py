@@ -11,7 +11,7 @@ import scipy
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import InvalidInputError, clash
+from aucpr_dask.errors import InvalidInputError, clash, naming
 from aucpr_dask.evaluation.api import evaluate, interval
 from aucpr_dask.evaluation.results import laid_out, provenance
 from aucpr_dask.inference import classes, covarying, designs, machine_labels, repeats, requirements, samples, units
@@ -144,7 +144,7 @@ def aggregate(
     results = _with_units(data, question, options)
     machines: dict[str, xr.Dataset] = {}
     if auxiliary is not None:
-        with machine_labels.of_machine():
+        with naming("evaluation", "machine"):
             machines = machine_labels.machine_nodes(results, _with_units(auxiliary, question, options), over)
     if over == samples.DATASET:
         return _mean(results, samples.DATASET, question, machines.get(""))

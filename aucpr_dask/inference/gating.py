@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, bad_argument, clash, few, printable
+from aucpr_dask.errors import InvalidInputError, bad_argument, clash, few, naming, printable
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference import comparing, covarying, grouped, methods, paired_samples, pairs, requirements
 from aucpr_dask.inference.designs import CORRECTED, ITEMS, RANDOM_EFFECTS, UNITS, reading_of, unit_names
 from aucpr_dask.inference.powering import ENOUGH_UNITS, POWER, reaches
-from aucpr_dask.inference.questions import naming, parted_options, results_for, unit_dim, with_default_method
+from aucpr_dask.inference.questions import parted_options, results_for, unit_dim, with_default_method
 from aucpr_dask.inference.samples import DATASET, labels_of
 from aucpr_dask.inference.units import Floats, mean_of_units
 from aucpr_dask.schema.checks import fraction, tolerance
@@ -231,7 +231,7 @@ def gate(
         raise InvalidInputError("a gate judges one data set", "the first argument", received, allowed, remedy)
     results = results_for(map_nodes(data, lambda path, node: _models_of(path, node, given)), question, rest)
     ((path, node),) = [("", results)] if question.over == DATASET else nodes_of(results)
-    with naming(path):
+    with naming("data set", path and repr(path)):
         dim = DATASET if question.over == DATASET else unit_dim(node)
         found = _gates(paired_samples.paired_sample(node, dim, question), given, allowance, wanted_power)
     return Gates(found) if several else found[0]
@@ -275,7 +275,7 @@ def _gates_of_groups(
 def _models_of(path: str, node: xr.Dataset, given: Sequence[str | int]) -> xr.Dataset:
     """Return the named models of a data set, in the order given."""
     index = labels_of(node["estimate" if "estimate" in node else "score"], MODEL)
-    with naming(path):
+    with naming("data set", path and repr(path)):
         rows = comparing.positions(given, [str(label) for label in index], "arguments 'candidate' and 'baseline'")
     kept = node.isel({dim: rows for dim in (MODEL, covarying.OTHER_MODEL) if dim in node.dims})
     return kept.assign_coords({MODEL: index[rows]})

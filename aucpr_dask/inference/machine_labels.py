@@ -19,8 +19,7 @@ freedom of the residuals.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,7 +27,7 @@ import scipy
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import AlignmentError, FewUnitsWarning, InvalidInputError, few
+from aucpr_dask.errors import AlignmentError, FewUnitsWarning, InvalidInputError, few, naming
 from aucpr_dask.inference import pairs
 from aucpr_dask.inference.designs import POWERED, UNITS, unit_names
 from aucpr_dask.inference.methods import Goal, Pairs, Student, student_pairs
@@ -126,15 +125,6 @@ def _reach_of_t(level: float, degrees: Floats | float) -> Floats:
 # --- two evaluations of the same models ----------------------------------------------------------------------------
 
 
-@contextmanager
-def of_machine() -> Iterator[None]:
-    """Say in an error that it is about the evaluation with machine labels."""
-    try:
-        yield
-    except InvalidInputError as error:
-        raise error.with_part("evaluation", "machine") from error
-
-
 def refuse_other_samples(question: SampleOptions) -> None:
     """Raise unless units are the sample: those that people labelled."""
     if question.sample not in (None, UNITS) or question.method not in (None, POWERED):
@@ -178,7 +168,7 @@ def powered_method(
     """Return the estimates by people, the method that compares with the machine's help, and its number of units."""
     dim = str(estimates.dim)
     matched = xr.Dataset({"estimate": _matched(node["estimate"], machine["estimate"], dim)})
-    with of_machine():
+    with naming("evaluation", "machine"):
         others = read_estimates(matched, dim, question.estimator, question.incomplete)
     estimates = estimates.of_models(estimates.models.isin(others.models))
     others = others.of_models(others.models.isin(estimates.models))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.errors import InvalidInputError, naming
 from aucpr_dask.evaluation import alignment
 from aucpr_dask.evaluation.api import evaluate, evaluate_dataset
 from aucpr_dask.evaluation.request import drawn_unit
@@ -28,17 +27,6 @@ LEAST_QUERIES = 10  # of a data set, for the variance between them to be known
 OF_FAMILY = ("simultaneous_interval", "simultaneous_rank_interval")  # with groups, they hold for all together
 SWAP_OPTIONS = ("positive_from", "unjudged", "unit")
 SET_HERE = ("estimators", "intervals", "keep_replicates")  # options of an evaluation that a comparison sets
-
-
-@contextmanager
-def naming(path: str) -> Iterator[None]:
-    """Add the name of the data set, if it has one, to an error."""
-    try:
-        yield
-    except InvalidInputError as error:
-        if not path:
-            raise
-        raise error.with_part("data set", repr(path)) from error
 
 
 def unit_dim(node: xr.Dataset) -> str | None:
@@ -70,13 +58,13 @@ def answer(
     results = results_for(data, question, options, without=without)
     machines: dict[str, xr.Dataset] = {}
     if auxiliary is not None:
-        with machine_labels.of_machine():
+        with naming("evaluation", "machine"):
             machines = machine_labels.machine_nodes(results, results_for(auxiliary, question, options), question.over)
     if question.over == samples.DATASET:
         return reply(paired_sample(results, samples.DATASET, question, machines.get("")))
 
     def answer_node(path: str, node: xr.Dataset) -> xr.Dataset:
-        with naming(path):
+        with naming("data set", path and repr(path)):
             sample = paired_sample(node, unit_dim(node), question, machines.get(path))
             found = reply(sample)
             if joint is None:

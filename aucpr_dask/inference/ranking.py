@@ -147,7 +147,6 @@ class RankSets:
 
     marginal: Indices  # (M, 2): best and worst rank, a set for each model separately
     simultaneous: Indices  # (M, 2): best and worst rank, sets that hold for all models at once
-    marginal_quantile: Floats  # of the maximum statistic over the pairs with one model
     quantile: float  # of the maximum statistic over all pairs
     order: Indices  # positions of the models from the best to the worst estimate
     groups: Indices  # (G, 2): first and last place in `order` of each maximal run of indistinguishable models
@@ -187,7 +186,6 @@ def rank_sets(sample: JointReplicates, level: float = 0.95, intervals: SignFlips
     return RankSets(
         marginal=ranks_from_intervals(difference - marginal, difference + marginal),
         simultaneous=ranks_from_intervals(difference - simultaneous, difference + simultaneous),
-        marginal_quantile=of_model,
         quantile=float((of_all if intervals is None else intervals.reach(of_all))[0]),
         order=order,
         groups=indistinguishable_groups((difference > simultaneous)[np.ix_(order, order)]),
