@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -16,36 +16,16 @@ FLOAT64 = 1e-12
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to do the work of a suite.
+    """One way to do the work of a suite."""
 
-    Parameters
-    ----------
-    name : str
-        Its name in the tables.
-    call : str
-        The timed call, as a reader would write it.
-    packages : tuple of str
-        The distributions it needs; if one is missing, the contender is skipped.
-    tolerance : float or None
-        The largest difference allowed from the first contender's numbers; None if it computes other numbers.
-    numbers : callable
-        Takes the numbers out of the result, outside the timed part.
-    share : float
-        The units of work that one call does; 0 leaves this to the suite.
-    is_floor : bool
-        Whether it is only a part of the work that no contender can avoid, so that its time bounds what is possible.
-    approximates : bool
-        Whether it approximates the first contender's numbers: the difference is shown, not judged.
-    """
-
-    name: str
-    call: str
-    packages: tuple[str, ...] = ()
-    tolerance: float | None = None
-    numbers: Callable[[Any], Any] = np.asarray
-    share: float = 0
-    is_floor: bool = False
-    approximates: bool = False
+    name: str  # in the tables
+    call: str  # as a reader would write it
+    packages: tuple[str, ...] = ()  # the distributions it needs; if one is missing, it is skipped
+    tolerance: float | None = None  # the largest difference from the first contender's numbers; None of other numbers
+    numbers: Callable[[Any], Any] = np.asarray  # takes the numbers out of the result, outside the timed part
+    share: float = 0  # the units of work that one call does; 0 leaves this to the suite
+    is_floor: bool = False  # whether it is only a part of the work that no contender can avoid
+    approximates: bool = False  # the first contender's numbers: the difference is shown, not judged
 
     def missing(self) -> list[str]:
         """Return the distributions that are not installed."""
@@ -87,7 +67,10 @@ class Suite:
     title: str
     explanation: str
     params: tuple[Any, ...] = ()
+    small: Mapping[str, Any] = {}  # the sizes that `shrink` sets
+    case = "{}"  # the name of a case in the tables
     unit = "call"
+    counted = ""  # the attribute with the number of units in a call; 1 without
     clock = time.perf_counter
     number = 0  # calls per sample; 0 means as many as the clock needs
     no_memory = ""  # the reason, if peak memory is not measured
@@ -100,14 +83,16 @@ class Suite:
 
     def shrink(self) -> None:
         """Make the sizes tiny, to check that everything runs."""
+        for name, size in self.small.items():
+            setattr(self, name, size)
 
     def describe(self, param: Any) -> str:
         """Return the name of a case in the tables."""
-        return str(param)
+        return self.case.format(param, self=self)
 
     def units(self) -> int:
         """Return the units of work in one call; times are per unit."""
-        return 1
+        return getattr(self, self.counted) if self.counted else 1
 
     def other_processes(self) -> Iterable[int]:
         """Return the processes, besides this one, whose memory counts."""

@@ -18,6 +18,7 @@ SUITES: tuple[type[Suite], ...] = (
     single_ranking.Weighted,
     per_query.PerQuery,
     run_files.RunFiles,
+    run_files.Tables,
     bootstrap.Bootstrap,
     influence.Influence,
     groups.Groups,

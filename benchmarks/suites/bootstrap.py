@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,14 +17,8 @@ RESAMPLES = 1000
 THREADS = 2
 LOOPED = 10  # resamples of a loop, whose time is proportional to them
 LOOP = {"share": LOOPED / RESAMPLES}
-SIZES = {  # items, models
-    "1,000 items, 25 models": (1_000, 25),
-    "10,000 items, 400 models": (10_000, 400),
-    "100,000 items, 1 model": (100_000, 1),
-    "100,000 items, 4 models": (100_000, 4),
-    "100,000 items, 16 models": (100_000, 16),
-    "100,000 items, 100 models": (100_000, 100),
-}
+ITEMS_AND_MODELS = ((1_000, 25), (10_000, 400), (100_000, 1), (100_000, 4), (100_000, 16), (100_000, 100))
+SIZES = {f"{items:,} items, {models} model{'s' * (models > 1)}": (items, models) for items, models in ITEMS_AND_MODELS}
 SMALL = "500 items, 4 models"
 
 
@@ -40,11 +34,9 @@ class Bootstrap(Suite):
         "do not stratify. The floor draws for all models on two threads, and evaluates nothing."
     )
     params = tuple(SIZES)
+    small: Mapping[str, Any] = {"params": (SMALL,)}
     unit = "model"
-
-    def shrink(self) -> None:
-        """Take four models of 500 items."""
-        self.params = (SMALL,)
+    counted = "n_models"
 
     def setup(self, size: str) -> None:
         """Draw the models."""
@@ -55,29 +47,19 @@ class Bootstrap(Suite):
         use_threads(THREADS)
         self.threads = ThreadPoolExecutor(THREADS)
         if installed("torchmetrics"):
-            self._prepare_torchmetrics()
+            import torch
+            from torchmetrics.classification import BinaryAveragePrecision
+            from torchmetrics.wrappers import BootStrapper
 
-    def _prepare_torchmetrics(self) -> None:
-        import torch
-        from torchmetrics.classification import BinaryAveragePrecision
-        from torchmetrics.wrappers import BootStrapper
-
-        self.tensors = torch.from_numpy(self.score), torch.from_numpy(self.label)
-        self.bootstrapper = BootStrapper(
-            BinaryAveragePrecision(thresholds=None, validate_args=False),
-            num_bootstraps=LOOPED,
-            quantile=torch.tensor([0.025, 0.975]),
-            sampling_strategy="multinomial",
-        )
+            self.tensors = torch.from_numpy(self.score), torch.from_numpy(self.label)
+            one = BinaryAveragePrecision(thresholds=None, validate_args=False)
+            how = {"quantile": torch.tensor([0.025, 0.975]), "sampling_strategy": "multinomial"}
+            self.bootstrapper = BootStrapper(one, LOOPED, **how)
 
     def teardown(self, size: str) -> None:
         """Stop the threads."""
         self.threads.shutdown()
         use_threads()
-
-    def units(self) -> int:
-        """Count the models of a call."""
-        return self.n_models
 
     @contender(
         "aucpr_dask",
@@ -108,10 +90,7 @@ class Bootstrap(Suite):
         return Parallel(THREADS)(call(self.label[drawn], self.score[drawn]) for drawn in self._drawn(RESAMPLES // 10))
 
     @contender(
-        "scikit-learn, weights",
-        "average_precision_score(..., sample_weight=counts), ...",
-        "scikit-learn",
-        **LOOP,
+        "scikit-learn, weights", "average_precision_score(..., sample_weight=counts), ...", "scikit-learn", **LOOP
     )
     def time_weights(self, size: str) -> Any:
         from sklearn.metrics import average_precision_score

@@ -34,15 +34,12 @@ class ColdStart(Suite):
     no_memory = "each call is a process that has ended"
     params = (1_000, 100_000, 1_000_000)
     unit = "process"
+    case = "{:,} items"
 
     @staticmethod
     def clock() -> float:  # type: ignore[override]
         """Return the processor time of the processes that have ended."""
         return sum(os.times()[2:4])
-
-    def describe(self, n_items: int) -> str:
-        """Return the number of items."""
-        return f"{n_items:,} items"
 
     @contender("aucpr_dask", "metrics.average_precision_score(label, score)", "aucpr-dask")
     def time_score(self, n_items: int) -> Any:

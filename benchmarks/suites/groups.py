@@ -26,18 +26,8 @@ class Groups(_Runs):
     params = (100, 1000, 10_000)
     unit = "group"
     n_models, n_items = 50, 300
-
-    def shrink(self) -> None:
-        """Take three models in 12 groups of 40 items."""
-        self.params, self.n_models, self.n_items = (12,), 3, 40
-
-    def describe(self, n_groups: int) -> str:
-        """Return the number of groups."""
-        return f"{n_groups:,} groups"
-
-    def units(self) -> int:
-        """Count the groups."""
-        return self.n_groups
+    small: Mapping[str, Any] = {"params": (12,), "n_models": 3, "n_items": 40}
+    case, counted = "{:,} groups", "n_groups"
 
     def setup(self, n_groups: int) -> None:
         """Draw the scores, and the group of each item."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import aucpr_dask as ap
@@ -18,10 +19,7 @@ class Influence(Suite):
     params = ("1 % positive",)
     n_models = 1000
     n_items = 100_000
-
-    def shrink(self) -> None:
-        """Take four models of 500 items."""
-        self.n_models, self.n_items = 4, 500
+    small: Mapping[str, Any] = {"n_models": 4, "n_items": 500}
 
     def setup(self, case: str) -> None:
         """Draw the models."""

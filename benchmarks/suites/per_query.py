@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,21 +23,12 @@ class PerQuery(Suite):
     )
     params = ("all runs",)
     unit = "run"
+    counted = "n_runs"
     n_runs = 20
     n_topics = 250
     n_documents = 1000
-
-    def shrink(self) -> None:
-        """Take two runs of twelve short topics."""
-        self.n_runs, self.n_topics, self.n_documents = 2, 12, 80
-
-    def units(self) -> int:
-        """Count the runs of a call."""
-        return self.n_runs
-
-    def describe(self, case: str) -> str:
-        """Return the size of one run."""
-        return f"{self.n_topics} topics of {self.n_documents} documents"
+    small: Mapping[str, Any] = {"n_runs": 2, "n_topics": 12, "n_documents": 80}
+    case = "{self.n_topics} topics of {self.n_documents} documents"
 
     def setup(self, case: str) -> None:
         """Draw one set of judgments and the runs."""

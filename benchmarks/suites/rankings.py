@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -46,10 +47,7 @@ class OneRanking(Suite):
 
     params = (0.001, 0.01, 0.1, 0.5)
     n_items = 1_000_000
-
-    def shrink(self) -> None:
-        """Take 5000 items."""
-        self.n_items = 5_000
+    small: Mapping[str, Any] = {"n_items": 5_000}
 
     def describe(self, prevalence: float) -> str:
         """Return the prevalence in per cent."""

@@ -26,15 +26,9 @@ class _Runs(Suite):
     number = 1
     params: tuple[Any, ...] = (1000, 4000)
     n_items = 100_000
+    small: Mapping[str, Any] = {"params": (4,), "n_items": 500}
+    case = "{} models"
     options: Mapping[str, Any] = {}
-
-    def shrink(self) -> None:
-        """Take four models of 500 items."""
-        self.params, self.n_items = (4,), 500
-
-    def describe(self, n_models: int) -> str:
-        """Return the number of models."""
-        return f"{n_models} models"
 
     def setup(self, case: Any) -> None:
         """Make a folder for the stores."""
@@ -104,10 +98,7 @@ class StoreToStore(_Runs):
     options: Mapping[str, Any] = {"intervals": ("logit", "influence_logit")}
 
     @contender(
-        "ap.run",
-        "ap.run(scores_url, result_url, intervals=INTERVALS, cluster=client)",
-        "aucpr-dask",
-        numbers=estimates,
+        "ap.run", "ap.run(scores_url, result_url, intervals=INTERVALS, cluster=client)", "aucpr-dask", numbers=estimates
     )
     def time_run(self, n_models: int) -> Any:
         return self.run(n_models, 2)
@@ -132,10 +123,9 @@ class Workers(_Runs):
     name = "scaling-workers"
     title = "Workers: models by {n_items:,} float32 items, 1 % positive, store to store"
     explanation = (
-        "The same store and the same call, on running clusters of one and of two single-threaded worker processes; "
-        "the numbers must be bit-for-bit identical. Two workers at twice the speed would be 0.5 x. No worker shortens "
-        "the fixed cost of a run, which weighs less the more models there are. The floors are what the machine "
-        "allows: reading and the bare kernels alone, without a plan, labels or results."
+        "The same store and call, on running clusters of one and of two single-threaded worker processes, to the same "
+        "bits. Two workers at twice the speed would be 0.5 x, but a run also has a fixed cost. The floors are what the "
+        "machine allows: reading and the bare kernels alone, without a plan, labels or results."
     )
 
     @contender("one worker process", "ap.run(..., cluster=client_of_1)", "aucpr-dask", numbers=estimates)
@@ -180,14 +170,8 @@ class Models(_Runs):
     explanation = "Each line is another store; the first is the smallest."
     params = ("1 % positive",)
     sizes: tuple[int, ...] = (8, 32, 128, 512, 2048)
-
-    def shrink(self) -> None:
-        """Take 500 items of two, four and eight models."""
-        self.n_items, self.sizes = 500, (2, 4, 8)
-
-    def describe(self, case: str) -> str:
-        """Return the case."""
-        return case
+    small: Mapping[str, Any] = {"n_items": 500, "sizes": (2, 4, 8)}
+    case = "{}"
 
     def contenders(self) -> Iterator[tuple[Contender, Any]]:
         """Yield one run per size."""

@@ -78,10 +78,7 @@ class Weighted(OneRanking):
         return ap.estimate(self.score, self.label, weight=self.weight)
 
     @contender(
-        "scikit-learn",
-        "average_precision_score(label, score, sample_weight=weight)",
-        "scikit-learn",
-        tolerance=FLOAT64,
+        "scikit-learn", "average_precision_score(label, score, sample_weight=weight)", "scikit-learn", tolerance=FLOAT64
     )
     def time_scikit_learn(self, prevalence: float) -> Any:
         from sklearn.metrics import average_precision_score
