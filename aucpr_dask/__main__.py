@@ -10,7 +10,6 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import wrapt
 
 from aucpr_dask.cli import main
@@ -29,7 +28,6 @@ class _DaskArrays(type):
 
 def _lighten() -> None:
     """Keep xarray from importing Dask, which takes as long as xarray, only to ask whether an array is of Dask."""
-    np.f2py = None  # type: ignore[assignment]  # SciPy imports all that NumPy has, and this is a third of it
 
     @wrapt.when_imported("xarray.namedarray.pycompat")
     def ask_without_dask(pycompat: Any) -> None:

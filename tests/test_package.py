@@ -20,6 +20,7 @@ from aucpr_dask.cli import main
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.progress import Progress
 from aucpr_dask.view import plots
+from aucpr_dask.view.report import Audit
 
 PACKAGE = Path(ap.__file__).parent
 
@@ -61,12 +62,23 @@ def test_every_method_of_the_accessor_is_found() -> None:
         assert all(getattr(accessor, name) is not None for name in names)
 
 
+TWO = xr.Dataset(
+    {"estimate": (("model", "query"), [[0.1, 0.3, 0.2, 0.4], [0.2, 0.2, 0.6, 0.5]])},
+    {"model": ["a", "b"], "query": list("wxyz")},
+)
+TABLE = {"a": {"s": 0.1, "t": 0.3}, "b": {"s": 0.2, "t": 0.1}}
 SMALL = {"scenarios": "binormal", "n_items": 40, "estimators": "average_precision", "intervals": "logit"}
 
 
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewUnitsWarning")
 @pytest.mark.parametrize(
     ("function", "old", "new", "value", "others"),
     [
+        (ap.aggregate, "machine", "auxiliary", TWO, {"data": TWO}),
+        (ap.compare, "machine", "auxiliary", TWO, {"data": TWO}),
+        (ap.audit, "values", "data", TWO, {"n_resamples": 20}),
+        (ap.audit, "unit", "unit_name", "topic", {"data": TWO, "n_resamples": 20}),
+        (ap.from_values, "unit", "unit_name", "topic", {"table": TABLE, "measure": "m"}),
         (ap.simulate.study, "folds", "n_folds", 2, SMALL | {"n_simulations": 2}),
         (ap.simulate.study, "n_positive", "label_design", "binomial", SMALL | {"n_simulations": 2}),
         (ap.simulate.binormal().sample, "n_positive", "label_design", "binomial", {"n_items": 9, "prevalence": 0.5}),
@@ -79,6 +91,7 @@ def test_old_names_of_parameters_work_with_a_warning(
     expected = function(**others, **{new: value})
     with pytest.warns(DeprecationWarning, match=f"{old}= of {function.__name__} is called {new}= now"):
         found = function(**others, **{old: value})
+    found, expected = (made.findings if isinstance(made, Audit) else made for made in (found, expected))
     xr.testing.assert_equal(found, expected)
     with pytest.raises(InvalidInputError, match=f"{old} and {new} together|{old}' and '{new}' together"):
         function(**others, **{old: value, new: value})

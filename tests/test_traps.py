@@ -69,7 +69,7 @@ def test_commands_on_a_small_store_are_light(small_stores: Path) -> None:
         words = [f"{small_stores / word}.zarr" if word in ("scores", "result") else word for word in command.split()]
         code += f"sys.argv = ['aucpr-dask', *{words}]\n"
         code += "try:\n    run()\nexcept SystemExit as end:\n    assert end.code in (0, 3), (sys.argv, end.code)\n"
-        heavy = {"distributed", "matplotlib", "numba", "numpy.f2py"} | ({"dask"} if words[0] != "evaluate" else set())
+        heavy = {"distributed", "matplotlib", "numba"} | ({"dask"} if words[0] != "evaluate" else set())
         heavy |= {"scipy.special"} if words[0] in ("verify", "info", "show") else set()
         code += f"assert not (early := {heavy} & set(sys.modules)), (sys.argv, early)\n"
     python(code)

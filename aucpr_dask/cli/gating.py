@@ -135,6 +135,7 @@ def _models(
 @cli.command(
     "aucpr-dask audit leaderboard.csv --output audit.html",
     short_help="Audit a leaderboard: a table of models and tasks.",
+    context_settings=cli.old_flags(unit="unit-name"),
 )
 @click.argument("table")
 @click.option("--output", "page", type=click.Path(path_type=Path), metavar="FILE", help="Also write the page FILE.")

@@ -18,7 +18,7 @@ from aucpr_dask.inference import classes, covarying, designs, machine_labels, re
 from aucpr_dask.inference.classes import N_CLASSES
 from aucpr_dask.schema import checks, intervals, terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
-from aucpr_dask.schema.options import AVERAGES, AggregationOptions, EvaluationOptions
+from aucpr_dask.schema.options import AVERAGES, AggregationOptions, EvaluationOptions, renamed
 
 FEWEST_UNITS = 3  # of two, Student's interval is 9 times as wide as they are apart, and so mostly outside 0 to 1
 SKEWNESS_UNSEEN = 1.5  # times the skewness that a few clusters show, which is too small
@@ -31,6 +31,7 @@ COUNTS = {terms.QUERY: "n_queries", samples.DATASET: "n_datasets"}
 COUNTS_BY_MACHINE = {terms.QUERY: "n_machine_queries", samples.DATASET: "n_machine_datasets"}
 
 
+@renamed(machine="auxiliary")
 def aggregate(
     data: terms.Scores,
     *,

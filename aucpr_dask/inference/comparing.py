@@ -17,7 +17,7 @@ from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference import covarying, grids, grouped, methods, paired_samples, pairs, samples
 from aucpr_dask.inference.questions import answer, with_default_method
 from aucpr_dask.schema import checks, terms
-from aucpr_dask.schema.options import ComparisonOptions
+from aucpr_dask.schema.options import ComparisonOptions, renamed
 
 BASELINE = "baseline"
 Baseline = str | int | Sequence[str | int]
@@ -25,6 +25,7 @@ KIND = terms.COMPARISON
 LAZY_FROM, LAZY_CHUNK = 500, 250  # models: from how many on the pairs are a chunked array, and in which chunks
 
 
+@renamed(machine="auxiliary")
 @takes_arrays
 def compare(
     data: terms.Scores,

@@ -40,6 +40,7 @@ COLUMNS = {
 """The names by which columns are found that are not named."""
 
 
+@options.renamed(unit="unit_name")
 def from_values(
     table: Any,
     *,
