@@ -12,7 +12,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 from zarr.abc.store import Store
-from zarr.codecs import BloscCodec
 
 from aucpr_dask import errors
 from aucpr_dask.schema import checks, terms
@@ -28,7 +27,7 @@ REPEATED = "repeated_items"  # the attribute of a store: of each data set that h
 SAVE_AGAIN = "save the scores again to add them"
 MOST_LOADED = 64 * 2**20  # bytes of counts to hold in memory; larger counts are read chunk by chunk
 # Twice as fast to read as Zarr's default, zstd, and smaller where nearly all scores are distinct.
-COMPRESSORS = (BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle"),)
+COMPRESSORS = ({"name": "blosc", "configuration": {"cname": "lz4", "clevel": 5, "shuffle": "bitshuffle"}},)
 
 
 def open_scores(url: str | Path | Store, *, chunks: Any = "auto") -> terms.Scores:

@@ -24,7 +24,6 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 from zarr.abc.store import ByteRequest, Store
-from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from zarr.core.chunk_key_encodings import ChunkKeyEncoding, parse_chunk_key_encoding
 from zarr.core.dtype import get_data_type_from_json
@@ -48,11 +47,6 @@ _CHECKSUM = np.dtype("<u4")
 _OWN_FIELD = re.compile(rb'"crc32c_of_document": "([0-9a-f]{8})"')
 _CHUNK_KEY = re.compile(r"(.*?)/?c((?:[/.]\d+)*)", re.DOTALL)
 _ASIDE = 2**18  # bytes of a chunk that are unpacked in another thread, as Zarr does
-
-
-def with_checksum(compressors: Any = "auto") -> tuple[Any, ...]:
-    """Return compressors, Zarr's default if none are given, followed by the codec of the checksum."""
-    return (*((ZstdCodec(),) if isinstance(compressors, str) else compressors), Crc32cCodec())
 
 
 def has_checksum(document: Mapping[str, Any]) -> bool:

@@ -23,20 +23,24 @@ import numpy as np
 import xarray as xr
 import zarr
 from numpy.typing import NDArray
+from xarray.backends.zarr import FillValueCoder, encode_zarr_variable
 from zarr.abc.store import Store
-from zarr.api.asynchronous import create_array as create_async_array
 from zarr.api.asynchronous import open_array as open_async_array
+from zarr.codecs import BytesCodec, Crc32cCodec, VLenUTF8Codec, ZstdCodec
 from zarr.core.buffer import Buffer, default_buffer_prototype
+from zarr.core.chunk_grids import normalize_chunks
 from zarr.core.common import concurrent_map
+from zarr.core.dtype import parse_dtype
 from zarr.core.metadata.v3 import ArrayV3Metadata
 from zarr.core.sync import sync
-from zarr.storage import MemoryStore, StorePath
+from zarr.storage import StorePath
 
 from aucpr_dask import errors
+from aucpr_dask.schema.checks import is_dask
 from aucpr_dask.schema.terms import DEFAULT_DIMS, OTHER_NAMES, Nodes, Stored, as_tree, nodes_of
 from aucpr_dask.storage import backends
 from aucpr_dask.storage import documents as metadata_documents
-from aucpr_dask.storage.checksums import CheckedStore, check_document, have_checksums, with_checksum, with_list
+from aucpr_dask.storage.checksums import CheckedStore, check_document, have_checksums, with_list
 from aucpr_dask.storage.claims import CLEARING, LAYING_OUT, Claim, State, as_buffer
 from aucpr_dask.storage.decoding import can_encode, encoded
 from aucpr_dask.storage.documents import check_plain_arrays, damaged, explaining_damage
@@ -46,7 +50,6 @@ from aucpr_dask.storage.urls import StoreName, concealed, is_remote, public
 
 ROOT_DOCUMENT = "zarr.json"
 FORMAT_VERSION = 1
-_KEPT_ENCODING = ("chunks", "chunk_key_encoding", "dtype", "units", "calendar", "_FillValue")
 SMALL_CHUNK, WAITING_CHUNKS = 2**16, 256  # bytes of chunks that wait to be written together, and how many do
 CHUNK_BYTES = 32 * 2**20  # large enough that reading and ranking a chunk outweighs the fixed cost of a task
 
@@ -240,13 +243,11 @@ def open_checked(url: Any, kind: str | None = None) -> tuple[CheckedStore, dict[
     return CheckedStore(backends.open_backend(url, read_only=True), root, document), metadata
 
 
-def create_store(
-    url: str | Path, template: Stored, kind: str, *, overwrite: bool = False, has_checksums: bool = True
-) -> PendingStore:
+def create_store(url: str | Path, template: Stored, kind: str, *, overwrite: bool = False) -> PendingStore:
     """Write everything in `template`, in the chunks of its encoding, but Dask-backed data and the root document."""
     # What the same call has begun and not finished is replaced.
     url = concealed(url)
-    documents, root_document = laid_out(template, kind, url, has_checksums=has_checksums)
+    documents, root_document = laid_out(template, kind, url)
     identity = hashlib.sha256()
     for content in (*(documents[key] for key in sorted(documents)), root_document):
         identity.update(content.to_bytes())
@@ -298,42 +299,21 @@ def write_documents(backend: Store, documents: Mapping[str, Buffer]) -> None:
     backends.persist(backend, documents)
 
 
-def laid_out(template: Stored, kind: str, url: str, *, has_checksums: bool = True) -> tuple[dict[str, Buffer], Buffer]:
+def laid_out(template: Stored, kind: str, url: str) -> tuple[dict[str, Buffer], Buffer]:
     """Return the keys and values of a store without its Dask-backed data; and its root document."""
-    documents: dict[str, Buffer] = {}
-    memory = MemoryStore(documents)
-    all_groups = _groups_of(template)
-    # A plan describes all results of one form by one object.
-    same = {id(node): path for path, node in reversed(all_groups.items()) if path}
-    groups = {path: node for path, node in all_groups.items() if not path or same[id(node)] == path}
-    _refuse_attributes(groups)
+    groups = _groups_of(template)
     groups[""] = groups[""].assign_attrs(_identity(kind))
-    described: dict[str, xr.Variable] = {}
-    nodes, firsts, alike = {}, dict[str, str](), {}
-    for path, node in groups.items():
-        nodes[path], taken = _taken_out(_with_plain_attributes(node))
-        described |= {f"{path}/{name}".strip("/"): variable for name, variable in taken.items()}
-        alike[path] = firsts.setdefault(_form_of(nodes[path]) or path, path) if path else ""
-    tree = xr.DataTree.from_dict({path or "/": node for path, node in nodes.items() if alike[path] == path})
-    encoding = _encoding_with_checksums(tree) if has_checksums else None
-    with zarr.config.set({"array.write_empty_chunks": has_checksums}), metadata_documents.text_of_fixed_width():
-        try:
-            tree.to_zarr(memory, compute=False, consolidated=False, zarr_format=3, encoding=encoding)
-        except UnicodeEncodeError as error:
-            raise errors.InvalidInputError(
-                "a name is not Unicode", url, repr(error.object), None, "rename it"
-            ) from error
-        sync(_describe_all(documents, described, has_folders=not is_remote(url), has_checksums=has_checksums))
-    for path, first in alike.items():
-        if first != path:
-            documents |= _documents_like(documents, path, nodes[path], first, nodes[first])
-    keys: dict[str, list[str]] = {}
-    for key in documents if len(groups) < len(all_groups) else ():
-        path = next(above for above in groups_around(key) if above in groups)
-        keys.setdefault(path, []).append(key.removeprefix(path))
-    for path, node in all_groups.items():
-        if path not in groups:
-            documents |= {path + key: documents[same[id(node)] + key] for key in keys[same[id(node)]]}
+    # A plan describes all results of one form by one object.
+    _refuse_attributes(dict({id(node): (path, node) for path, node in groups.items()}.values()))
+    documents, known = dict[str, Buffer](), dict[int, dict[str, Buffer]]()
+    try:
+        for path, node in groups.items():
+            if id(node) not in known:
+                known[id(node)] = _documents_of(_with_plain_attributes(node), has_folders=not is_remote(url))
+            documents |= {f"{path}/{key}".lstrip("/"): content for key, content in known[id(node)].items()}
+    except UnicodeEncodeError as error:
+        what = "a name is not Unicode"
+        raise errors.InvalidInputError(what, url, repr(error.object), None, "rename it") from error
     return documents, consolidated(documents.pop(ROOT_DOCUMENT), documents)
 
 
@@ -346,38 +326,79 @@ def _groups_of(template: Stored) -> dict[str, xr.Dataset]:
     return {node.path.strip("/"): node.to_dataset(inherit=False) for node in as_tree(nodes).subtree}
 
 
-def _form_of(dataset: xr.Dataset) -> str | None:
-    """Return what the documents of small variables depend on, but lengths; None if values matter, too."""
-    forms = []
-    for name, one in dataset.variables.items():
-        is_plain = one.dtype.kind in "iufU" or (
-            one.dtype == object and all(type(text) is str for text in one.values.flat)
-        )
-        if not is_plain or one.chunks is not None or not 0 < one.nbytes <= SMALL_CHUNK or one.encoding:
-            return None
-        attrs = {key: _plain(value) for key, value in one.attrs.items()}
-        forms.append([name, name in dataset.coords, one.dims, one.dtype.str, attrs])
-    return json.dumps([forms, sorted(map(str, dataset.attrs.keys() & {"coordinates"}))])
-
-
-def _documents_like(
-    documents: Mapping[str, Buffer], path: str, dataset: xr.Dataset, first: str, model: xr.Dataset
-) -> dict[str, Buffer]:
-    """Return the documents and chunks of a node like another one, to which xarray would take 20 ms."""
-    group = json.loads(documents[f"{first}/{ROOT_DOCUMENT}"].to_bytes())
-    added = {name: value for name, value in group["attributes"].items() if name not in model.attrs}
-    group["attributes"] = {name: _plain(value) for name, value in dataset.attrs.items()} | added
-    found = {f"{path}/{ROOT_DOCUMENT}": as_buffer(json.dumps(group, indent=2).encode())}
-    for name, variable in dataset.variables.items():
-        document = documents[f"{first}/{name}/{ROOT_DOCUMENT}"].to_bytes()
-        if variable.shape != model[name].shape:
-            entry = json.loads(document)
-            entry["shape"] = entry["chunk_grid"]["configuration"]["chunk_shape"] = variable.shape
-            document = json.dumps(entry, indent=2).encode()
-        found[f"{path}/{name}/{ROOT_DOCUMENT}"] = as_buffer(document)
-        if chunk := whole_chunk(document, (slice(None),) * variable.ndim, variable.values):
-            found[f"{path}/{name}/{chunk[0]}"] = as_buffer(chunk[1])
+def _documents_of(dataset: xr.Dataset, *, has_folders: bool) -> dict[str, Buffer]:
+    """Return the documents of a group and its arrays, and the chunks of those in memory."""
+    # The same bytes as xarray's and Zarr's, which take a millisecond for each array.
+    # Numbers whose chunks follow later are as they are, without attributes of the CF conventions.
+    numbers = {
+        str(name): dataset.variables[name]
+        for name in dataset.data_vars
+        if is_dask(dataset.variables[name].data) and dataset.variables[name].dtype.kind in "iuf"
+    }
+    others, attrs = xr.conventions.encode_dataset_coordinates(dataset.drop_vars(list(numbers)))
+    variables = {str(name): encode_zarr_variable(one, name=name) for name, one in others.items()} | numbers
+    plain = {str(key): _plain(one) for key, one in attrs.items()}
+    entry = {"attributes": plain, "zarr_format": 3, "node_type": "group"}
+    found = {ROOT_DOCUMENT: as_buffer(json.dumps(entry, indent=2).encode())}
+    for name, variable in variables.items():
+        is_later = is_dask(variable.data)
+        known = variable.encoding.get("chunks") or (one[0] for one in (variable.data.chunks if is_later else ()))
+        itemsize = 1 if variable.dtype.kind in "OT" else variable.dtype.itemsize  # as Zarr guesses that of text
+        chunks = tuple(known) or normalize_chunks(True, variable.shape, itemsize)
+        document = _document_of(variable, chunks, has_folders=has_folders)
+        found[f"{name}/{ROOT_DOCUMENT}"] = as_buffer(document)
+        counts = [-(-size // n) for size, n in zip(variable.shape, chunks, strict=True)]
+        for index in () if is_later else np.ndindex(*counts):
+            region = tuple(slice(i * n, (i + 1) * n) for i, n in zip(index, chunks, strict=True))
+            chunk = whole_chunk(document, region, variable.values[(*region, ...)])
+            assert chunk is not None  # by its codecs, which are ours
+            found[f"{name}/{chunk[0]}"] = as_buffer(chunk[1])
     return found
+
+
+def _document_of(variable: xr.Variable, chunks: tuple[int, ...], *, has_folders: bool) -> bytes:
+    """Return the metadata document of an array."""
+    attrs, encoding = dict(variable.attrs), variable.encoding
+    if "_FillValue" in attrs:
+        attrs["_FillValue"] = FillValueCoder.encode(attrs["_FillValue"], variable.dtype)
+    # Chunk names matter only in folders; Icechunk supports only the default ones.
+    naming = encoding.get("chunk_key_encoding", {}) if has_folders else {}
+    return _written_form(
+        variable.shape,
+        np.dtype("O") if variable.dtype.kind == "T" else variable.dtype,
+        chunks,
+        naming.get("separator", "/"),
+        json.dumps(encoding.get("compressors", (ZstdCodec().to_dict(),))),
+        tuple(map(str, variable.dims)),
+        json.dumps({str(name): _plain(value) for name, value in attrs.items()}),
+    )
+
+
+@lru_cache(maxsize=1024)  # of many data sets alike
+def _written_form(
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    chunks: tuple[int, ...],
+    separator: str,
+    compressors: str,
+    dims: tuple[str, ...],
+    attributes: str,
+) -> bytes:
+    """Return the metadata document of an array with checksums, whose absent numbers are read as NaN, or else as 0."""
+    with metadata_documents.text_of_fixed_width():
+        is_text = dtype.kind == "O"
+        data_type: Any = parse_dtype(str if is_text else dtype, zarr_format=3)
+        metadata = ArrayV3Metadata(
+            shape=shape,
+            data_type=data_type,
+            chunk_grid={"name": "regular", "configuration": {"chunk_shape": chunks}},
+            chunk_key_encoding={"name": "default", "separator": separator},
+            fill_value=np.nan if dtype.kind == "f" else data_type.default_scalar(),
+            codecs=[VLenUTF8Codec() if is_text else BytesCodec(), *json.loads(compressors), Crc32cCodec()],
+            attributes=json.loads(attributes),
+            dimension_names=dims or None,
+        )
+        return metadata.to_buffer_dict(default_buffer_prototype())[ROOT_DOCUMENT].to_bytes()
 
 
 def consolidated(root_document: Buffer, documents: Mapping[str, Buffer]) -> Buffer:
@@ -418,56 +439,6 @@ def _with_plain_attributes(dataset: xr.Dataset) -> xr.Dataset:
     for name, variable in dataset.variables.items():
         variable.attrs = {key: value for key, value in variable.attrs.items() if key not in changing[name]}
     return dataset
-
-
-def _taken_out(dataset: xr.Dataset) -> tuple[xr.Dataset, dict[str, xr.Variable]]:
-    """Take out the Dask-backed numbers; to write their metadata, xarray would build a graph of all chunks."""
-    taken = {
-        str(name): dataset.variables[name]
-        for name, array in dataset.data_vars.items()
-        if array.chunks is not None and array.dtype.kind in "iuf"
-    }
-    return dataset.drop_vars(list(taken)), taken
-
-
-def _encoding_with_checksums(tree: xr.DataTree) -> dict[str, dict[str, Any]]:
-    """Return the encoding of the variables of a tree, by node and name, with checksums."""
-    return {
-        node.path: {
-            str(name): {key: value for key, value in variable.encoding.items() if key in _KEPT_ENCODING}
-            | {"compressors": with_checksum(variable.encoding.get("compressors", "auto"))}
-            for name, variable in node.to_dataset(inherit=False).variables.items()
-        }
-        for node in tree.subtree
-    }
-
-
-async def _describe_all(
-    documents: dict[str, Buffer], variables: dict[str, xr.Variable], *, has_folders: bool, has_checksums: bool
-) -> None:
-    """Write the metadata of arrays whose chunks follow later; those of equal arrays are made once."""
-    # Absent numbers are read as NaN. Chunk names matter only in folders; Icechunk supports only the default ones.
-    paths: dict[str, list[str]] = {}
-    distinct = []
-    for path, variable in variables.items():
-        compressors = variable.encoding.get("compressors", "auto")
-        array = {
-            "shape": variable.shape,
-            "dtype": variable.dtype,
-            "chunks": variable.encoding.get("chunks") or tuple(lengths[0] for lengths in variable.chunks or ()),
-            "compressors": with_checksum(compressors) if has_checksums else compressors,
-            "chunk_key_encoding": variable.encoding.get("chunk_key_encoding") if has_folders else None,
-            "fill_value": np.nan if variable.dtype.kind == "f" else 0,
-            "dimension_names": [str(dim) for dim in variable.dims],
-            "attributes": {str(name): _plain(value) for name, value in variable.attrs.items()},
-        }
-        alike = paths.setdefault(repr(array), [])
-        if not alike:
-            distinct.append(create_async_array(store=MemoryStore(documents), name=path, zarr_format=3, **array))
-        alike.append(path)
-    await asyncio.gather(*distinct)
-    for first, *others in paths.values():
-        documents |= {f"{path}/{ROOT_DOCUMENT}": documents[f"{first}/{ROOT_DOCUMENT}"] for path in others}
 
 
 def _refuse_attributes(groups: Mapping[str, xr.Dataset]) -> None:
