@@ -1,5 +1,6 @@
 """Stores: what goes in comes out, what is not finished does not open, what is in the way stays."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from click.testing import CliRunner
 from conftest import pooled, queried
 from distributed import Client
 from zarr.codecs import Crc32cCodec, ZstdCodec
+from zarr.core.sync import sync
 from zarr.storage import MemoryStore
 
 import aucpr_dask as ap
@@ -28,6 +30,7 @@ from aucpr_dask.scores import store as store_module
 from aucpr_dask.scores.importing.arrays import import_xarray
 from aucpr_dask.storage import stores, trees
 from aucpr_dask.storage.backends import FolderStore
+from aucpr_dask.storage.checksums import plain_entry
 from aucpr_dask.storage.stores import FORMAT_VERSION, laid_out
 
 ODD_NAMES = ["", "é", "e\u0301", "日本語", "a/b", "nul\x01", "  ", "😀", "ﬁ", 'quote"', "back\\slash", "long" * 100]
@@ -705,3 +708,19 @@ def test_stores_are_laid_out_as_xarray_and_zarr_write_them():
         if key == "score/zarr.json":  # numbers whose chunks follow have no coordinates named in their attributes
             ours, theirs = ({**json.loads(one), "attributes": {}} for one in (ours, theirs))
         assert ours == theirs, key
+
+
+@pytest.mark.parametrize("name", ["score", "model", "n_missing"])
+def test_what_lies_in_one_chunk_is_read_as_zarr_reads_it(tmp_path: Path, name: str):
+    ap.save_scores(queried(5, 4, 30), tmp_path / "s.zarr", models_per_chunk=2)
+    store, metadata = stores.open_checked(tmp_path / "s.zarr")
+    array = stores.described_array(store, name, plain_entry(metadata[name]))
+    length, found = array.chunks[0], {}
+    for start, stop in itertools.combinations(range(6), 2):
+        found[start, stop] = sync(trees.within_chunk(array, {"model": slice(start, stop)}))
+        if start // length == (stop - 1) // length:
+            np.testing.assert_array_equal(found[start, stop], array[start:stop])
+            assert found[start, stop].dtype == array.dtype
+        else:
+            assert found[start, stop] is None
+    assert len(found) > sum(one is None for one in found.values())

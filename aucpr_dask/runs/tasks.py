@@ -158,12 +158,14 @@ def _evaluated(task: Task, assignment: Assignment, dataset: xr.Dataset | None) -
         dataset = _source_node(assignment.source, task.path, _state_of(assignment))
     whole: dict[str, xr.Variable] = {}
     is_listed = _is_listed(assignment.source, assignment.run_id)
+    source = _source(assignment.source, _state_of(assignment))
     for part in task.parts():
         if not is_listed:  # otherwise the checksum of each chunk tells that it is the one that is meant
-            unread = _source(assignment.source, _state_of(assignment)).unread([task.path])
-            check_rankings(unread[task.path], part.in_source, assignment.source)
-        groups = _groups(dataset, task.path, assignment)
-        result = evaluate_part(dataset.isel(part.in_source), task.path, assignment.options, groups)
+            check_rankings(source.unread([task.path])[task.path], part.in_source, assignment.source)
+        groups, chosen = _groups(dataset, task.path, assignment), dataset.isel(part.in_source)
+        if (score := source.scores(task.path, part.in_source)) is not None:
+            chosen["score"].variable.data = score
+        result = evaluate_part(chosen, task.path, assignment.options, groups)
         if part == task:
             return result
         place = task.place_of(part)

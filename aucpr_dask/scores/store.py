@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 from zarr.abc.store import Store
+from zarr.core.sync import sync
 
 from aucpr_dask import errors
 from aucpr_dask.schema import checks, terms
@@ -19,7 +20,8 @@ from aucpr_dask.scores.chunks import Region, empty_variable, item_chunk, ranking
 from aucpr_dask.scores.copies import COPIES, copies_among, warn
 from aucpr_dask.scores.validate import validate_scores, validated_nodes, validated_scores
 from aucpr_dask.storage import backends, stores, urls
-from aucpr_dask.storage.checksums import has_list
+from aucpr_dask.storage.checksums import has_list, plain_entry
+from aucpr_dask.storage.trees import within_chunk
 
 KIND = terms.SCORES
 FACTS = {"n_missing": "int64", "digest": "uint64"}  # about every ranking, written last
@@ -148,7 +150,8 @@ class SourceNodes:
     """
 
     def __init__(self, url: str) -> None:
-        self._stored = stores.open_each(url, KIND)
+        self._store, self._metadata = stores.open_checked(urls.concealed(url), KIND)
+        self._stored = stores.open_each(self._store, self._metadata)
 
     def unread(self, paths: Collection[str], *, reads: Collection[str] = ()) -> dict[str, xr.Dataset]:
         """Return data sets as they are stored; small variables of these names are in memory."""
@@ -167,6 +170,14 @@ class SourceNodes:
                 # Their numbers are names, by which they are resampled.
                 found[path] = dataset.assign_coords({terms.QUERY: np.arange(dataset.sizes[terms.QUERY])})
         return found
+
+    def scores(self, path: str, where: Mapping[str, Any]) -> Any:
+        """Return the scores of some rankings, if they are in one chunk; None if not."""
+        place = f"{path}/score".strip("/")
+        if not all(isinstance(one, slice) for one in where.values()):
+            return None
+        array = stores.described_array(self._store, place, plain_entry(self._metadata[place]))
+        return sync(within_chunk(array, where))
 
 
 def described(unread: terms.Stored) -> terms.Stored:

@@ -565,11 +565,9 @@ def open_store(
     return store
 
 
-def open_each(url: Any, kind: str) -> StoredTree | xr.Dataset:
-    """Open a finished store as :func:`open_store` does, but the data sets of a tree only when they are asked for."""
-    url = concealed(url)
-    backend, metadata = open_checked(url, kind)
-    with explaining_damage(url):
+def open_each(backend: CheckedStore, metadata: Mapping[str, Any]) -> StoredTree | xr.Dataset:
+    """Open a store of :func:`open_checked` as :func:`open_store` does, the data sets of a tree when they are needed."""
+    with explaining_damage(backend):
         if _is_tree(metadata):
             return StoredTree(backend, metadata)
         source: Any = backend
