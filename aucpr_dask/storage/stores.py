@@ -11,6 +11,7 @@ import asyncio
 import errno
 import hashlib
 import json
+import math
 import unicodedata
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -28,12 +29,11 @@ from zarr.abc.store import Store
 from zarr.api.asynchronous import open_array as open_async_array
 from zarr.codecs import BytesCodec, Crc32cCodec, VLenUTF8Codec, ZstdCodec
 from zarr.core.buffer import Buffer, default_buffer_prototype
-from zarr.core.chunk_grids import normalize_chunks
 from zarr.core.common import concurrent_map
 from zarr.core.dtype import parse_dtype
 from zarr.core.metadata.v3 import ArrayV3Metadata
 from zarr.core.sync import sync
-from zarr.storage import StorePath
+from zarr.storage import MemoryStore, StorePath
 
 from aucpr_dask import errors
 from aucpr_dask.schema.checks import is_dask
@@ -51,6 +51,7 @@ from aucpr_dask.storage.urls import StoreName, concealed, is_remote, public
 ROOT_DOCUMENT = "zarr.json"
 FORMAT_VERSION = 1
 SMALL_CHUNK, WAITING_CHUNKS = 2**16, 256  # bytes of chunks that wait to be written together, and how many do
+WHOLE_CHUNK = 2**17  # bytes of an array that Zarr does not cut
 CHUNK_BYTES = 32 * 2**20  # large enough that reading and ranking a chunk outweighs the fixed cost of a task
 
 
@@ -343,8 +344,7 @@ def _documents_of(dataset: xr.Dataset, *, has_folders: bool) -> dict[str, Buffer
     for name, variable in variables.items():
         is_later = is_dask(variable.data)
         known = variable.encoding.get("chunks") or (one[0] for one in (variable.data.chunks if is_later else ()))
-        itemsize = 1 if variable.dtype.kind in "OT" else variable.dtype.itemsize  # as Zarr guesses that of text
-        chunks = tuple(known) or normalize_chunks(True, variable.shape, itemsize)
+        chunks = tuple(known) or _usual_chunks(variable.shape, variable.dtype)
         document = _document_of(variable, chunks, has_folders=has_folders)
         found[f"{name}/{ROOT_DOCUMENT}"] = as_buffer(document)
         counts = [-(-size // n) for size, n in zip(variable.shape, chunks, strict=True)]
@@ -354,6 +354,17 @@ def _documents_of(dataset: xr.Dataset, *, has_folders: bool) -> dict[str, Buffer
             assert chunk is not None  # by its codecs, which are ours
             found[f"{name}/{chunk[0]}"] = as_buffer(chunk[1])
     return found
+
+
+@lru_cache(maxsize=1024)  # of many data sets alike
+def _usual_chunks(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """Return the chunks in which Zarr writes an array."""
+    itemsize = 1 if dtype.hasobject else dtype.itemsize  # as Zarr takes it for text of any length
+    whole = tuple(max(1, size) for size in shape)
+    if math.prod(whole) * itemsize <= WHOLE_CHUNK:
+        return whole
+    array = zarr.create_array(MemoryStore(), shape=shape, dtype=np.dtype(f"S{itemsize}"), zarr_format=2)
+    return array.chunks
 
 
 def _document_of(variable: xr.Variable, chunks: tuple[int, ...], *, has_folders: bool) -> bytes:
