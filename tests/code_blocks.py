@@ -88,8 +88,8 @@ def prepare(folder: Path) -> dict[str, Any]:
     """Write the files that pages use to `folder`, and return the names that their Python code finds.
 
     Five models on a pool of 40 items for each of 8 queries: ``scores.zarr``; the same as TREC runs and judgments in
-    ``runs/*.gz`` and ``qrels.txt``; one query as a table, ``predictions.csv``. ``docs`` and ``cluster`` are those of
-    the repository.
+    ``runs/*.gz`` and ``qrels.txt``; one query as a table, ``predictions.csv``, and with a row for each model and
+    item, ``tidy.csv``. ``docs`` and ``cluster`` are those of the repository.
     """
     random = np.random.default_rng(0)
     label = (random.random((8, 40)) < 0.3).astype("int8")
@@ -106,7 +106,10 @@ def prepare(folder: Path) -> dict[str, Any]:
     )
     _write_trec(folder, scores)
     table = pd.DataFrame(score[:, 0].T, columns=MODELS)
-    table.assign(y=label[0]).to_csv(folder / "predictions.csv", index=False)
+    table = table.assign(y=label[0])
+    table.to_csv(folder / "predictions.csv", index=False)
+    tidy = table.reset_index(names="id").melt(["id", "y"], var_name="model", value_name="score")
+    tidy.to_csv(folder / "tidy.csv", index=False)
     ap.save_scores(scores, folder / "scores.zarr")
     for name in ("docs", "cluster"):
         (folder / name).symlink_to(ROOT / name)
