@@ -265,13 +265,7 @@ def rate_bands(
             band[inner, 0] = np.minimum(resampled[:, 0], exact[0])
             band[inner, 1] = np.maximum(resampled[:, 1], exact[1])
     for band in (pointwise, simultaneous):
-        # Rates near the ends are bounded by the nearest inner ones, because they increase along the grid.
-        first, last = (np.flatnonzero(inner)[[0, -1]]) if inner.any() else (len(band), -1)
-        band[:first, 0] = 0.0
-        band[last + 1 :, 1] = 1.0
-        if inner.any():
-            band[:first, 1] = band[first, 1]
-            band[last + 1 :, 0] = band[last, 0]
+        _extend(band, inner)
     # Rates increase along the grid, so a simultaneous band can be narrowed to increase as well.
     lower, upper = np.maximum.accumulate(simultaneous[:, 0]), np.minimum.accumulate(simultaneous[::-1, 1])[::-1]
     simultaneous[:, 0] = np.minimum(lower, pointwise[:, 0])
@@ -298,3 +292,13 @@ def _exact_bounds(rates: Floats, size: float, tail: float) -> tuple[Floats, Floa
         lower = np.where(hits > 0, betaincinv(hits, size - hits + 1, tail), 0.0)
         upper = np.where(hits < size, betaincinv(hits + 1, size - hits, 1 - tail), 1.0)
     return lower, upper
+
+
+def _extend(band: Floats, inner: NDArray[np.bool_]) -> None:
+    """Bound rates near the ends by the nearest inner ones, because rates increase along the grid."""
+    first, last = (np.flatnonzero(inner)[[0, -1]]) if inner.any() else (len(band), -1)
+    band[:first, 0] = 0.0
+    band[last + 1 :, 1] = 1.0
+    if inner.any():
+        band[:first, 1] = band[first, 1]
+        band[last + 1 :, 0] = band[last, 0]

@@ -186,7 +186,7 @@ def _lazy(array: Any) -> da.Array:
 
 
 def are_gathered(n_rankings: int, n_items: int, itemsize: int) -> bool:
-    """Return whether so many rankings are so small, with all their items, that items in several chunks are gathered."""
+    """Return whether rankings whose items lie in several chunks are gathered: two passes pay only for larger ones."""
     return n_rankings * n_items * itemsize < WORTH_TWO_PASSES
 
 

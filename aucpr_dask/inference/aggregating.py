@@ -242,11 +242,7 @@ def _mean(
     methods = METHODS if machine is None else designs.WITH_MACHINE
     sampling = designs.settle(dim, question.sample, method, methods=methods)
     if machine is not None and dim is not None:
-        found = machine_labels.summarize_with_machine(result, machine, dim, question.level, question.incomplete)
-        counts = {COUNTS[dim]: found["n_people"], COUNTS_BY_MACHINE[dim]: found["n_machine"]}
-        counts |= {name: found[name] for name in ("tuning", "width_ratio")}
-        reach = found["reach"].where(found["n_people"] >= FEWEST_UNITS)
-        mean = _Mean(found["mean"], found["error"], _bounds(found["mean"], reach), counts)
+        mean = _powered(result, machine, dim, question)
     elif sampling.method == "bootstrap":
         mean = _by_resamples(result, dim, sampling, question)
     elif sampling.method == "t":
@@ -304,6 +300,15 @@ def _by_spread(result: xr.Dataset, dim: str, level: float) -> _Mean:
     )
     longer = (skewness * (2 * quantile**2 + 1) / 6).clip(-quantile, quantile) * error  # Hall's first term, on one side
     return _Mean(mean, error, _bounds(mean, quantile * error, longer), counts)
+
+
+def _powered(result: xr.Dataset, machine: xr.Dataset, dim: str, question: AggregationOptions) -> _Mean:
+    """Return the mean with Student's t and the help of machine labels."""
+    found = machine_labels.summarize_with_machine(result, machine, dim, question.level, question.incomplete)
+    counts = {COUNTS[dim]: found["n_people"], COUNTS_BY_MACHINE[dim]: found["n_machine"]}
+    counts |= {name: found[name] for name in ("tuning", "width_ratio")}
+    reach = found["reach"].where(found["n_people"] >= FEWEST_UNITS)
+    return _Mean(found["mean"], found["error"], _bounds(found["mean"], reach), counts)
 
 
 def _by_errors(result: xr.Dataset, dim: str | None, method: str, level: float) -> _Mean:

@@ -288,16 +288,7 @@ def _with_label_of_each_class(path: str, dataset: xr.Dataset) -> xr.Dataset:
     if not _may_have_classes_as_labels(dataset):
         return dataset
     if terms.CLASS not in dataset["score"].dims:
-        selected, label = dataset[terms.CLASS], dataset["label"]
-        if selected.ndim == 0 and label.dtype.kind in "OTU":
-            return dataset.assign(label=(label.variable == selected.item()).astype(np.int8))
-        if selected.ndim == 0 and selected.dtype.kind in "iub" and selected.item() in (0, 1):
-            what = "labels 0 and 1 may be classes here, or say whether items belong to the selected class"
-            received = f"labels over the items, and the selected class {selected.item()!r}"
-            allowed = "labels of the selected class, without a coordinate 'class'"
-            remedy = ".drop_vars('class') if 1 says that an item belongs to it; or select from the result instead"
-            raise InvalidInputError(what, where_of(path, "label"), received, allowed, remedy)
-        return dataset
+        return _with_label_of_selected_class(path, dataset)
     classes = dataset.get_index(terms.CLASS)
     check_unique(classes, terms.CLASS, where_of(path))
     labels = xr.apply_ufunc(
@@ -310,6 +301,20 @@ def _with_label_of_each_class(path: str, dataset: xr.Dataset) -> xr.Dataset:
         dask_gufunc_kwargs={"output_sizes": {terms.CLASS: len(classes)}},
     )
     return dataset.assign(label=labels.transpose(terms.CLASS, terms.ITEM))
+
+
+def _with_label_of_selected_class(path: str, dataset: xr.Dataset) -> xr.Dataset:
+    """Return scores of one class, selected from several; its labels may have been of each class, or of the items."""
+    selected, label = dataset[terms.CLASS], dataset["label"]
+    if selected.ndim == 0 and label.dtype.kind in "OTU":
+        return dataset.assign(label=(label.variable == selected.item()).astype(np.int8))
+    if selected.ndim == 0 and selected.dtype.kind in "iub" and selected.item() in (0, 1):
+        what = "labels 0 and 1 may be classes here, or say whether items belong to the selected class"
+        received = f"labels over the items, and the selected class {selected.item()!r}"
+        allowed = "labels of the selected class, without a coordinate 'class'"
+        remedy = ".drop_vars('class') if 1 says that an item belongs to it; or select from the result instead"
+        raise InvalidInputError(what, where_of(path, "label"), received, allowed, remedy)
+    return dataset
 
 
 def one_against_rest(label: NDArray[Any], *, classes: pd.Index, where: str) -> NDArray[np.int8]:

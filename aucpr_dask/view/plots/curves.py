@@ -293,25 +293,29 @@ def _draw_others(ax: Axes, subject: _Subject, kind: str, others: str) -> None:
     curves = curve(**subject.of(), kind=kind, grid=grid)
     values = np.asarray(curves.compute().transpose(MODEL, ...).values, dtype=np.float64)
     if others == "density":
-        # Each spot is shaded by the share of models whose curve passes through it.
-        n_rows = 50  # more would show the grid of precisions that few positives allow
-        row = np.clip((np.nan_to_num(values) * n_rows).astype(int), 0, n_rows - 1)
-        counts = np.zeros((n_rows, grid.size))
-        column = np.broadcast_to(np.arange(grid.size), row.shape)
-        np.add.at(counts, (row[~np.isnan(values)], column[~np.isnan(values)]), 1)
-        share = counts / len(values)
-        step = grid[1] - grid[0]
-        extent = (-step / 2, 1 + step / 2, 0.0, 1.0)
-        look: Any = {"cmap": "Greys", "norm": PowerNorm(0.5, 0, 1), "interpolation": "bilinear", "zorder": 0.4}
-        image = ax.imshow(share, extent=extent, origin="lower", aspect="auto", **look)
-        shares = PercentFormatter(1.0, 0, " %")
-        style.put_colours(ax, image, "models through here", fraction=0.05, pad=0.1, format=shares)
+        _draw_density(ax, grid, values)
         return
     reached = ~np.isnan(values).all(axis=0)
     for (low, high, label), shade in zip(QUANTILES, (0.88, 0.74), strict=True):
         bounds = np.full((2, grid.size), np.nan)
         bounds[:, reached] = np.nanquantile(values[:, reached], [low, high], axis=0)
         ax.fill_between(grid, *bounds, color=str(shade), linewidth=0, zorder=0.8, label=label)
+
+
+def _draw_density(ax: Axes, grid: Floats, values: Floats) -> None:
+    """Shade each spot by the share of models whose curve passes through it."""
+    n_rows = 50  # more would show the grid of precisions that few positives allow
+    row = np.clip((np.nan_to_num(values) * n_rows).astype(int), 0, n_rows - 1)
+    counts = np.zeros((n_rows, grid.size))
+    column = np.broadcast_to(np.arange(grid.size), row.shape)
+    np.add.at(counts, (row[~np.isnan(values)], column[~np.isnan(values)]), 1)
+    share = counts / len(values)
+    step = grid[1] - grid[0]
+    extent = (-step / 2, 1 + step / 2, 0.0, 1.0)
+    look: Any = {"cmap": "Greys", "norm": PowerNorm(0.5, 0, 1), "interpolation": "bilinear", "zorder": 0.4}
+    image = ax.imshow(share, extent=extent, origin="lower", aspect="auto", **look)
+    shares = PercentFormatter(1.0, 0, " %")
+    style.put_colours(ax, image, "models through here", fraction=0.05, pad=0.1, format=shares)
 
 
 def _draw_bands(

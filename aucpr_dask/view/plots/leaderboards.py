@@ -515,11 +515,7 @@ def replicates(
     ax.fill_between([], [], facecolor=style.PALE, edgecolor=style.GREY, label=f"{samples.shape[1]:,} replicates")
     for row, sample in enumerate(samples):
         if edges is not None:
-            counts, _ = np.histogram(sample[np.isfinite(sample)], edges)
-            if counts.any():
-                look: Any = {"facecolor": style.PALE, "edgecolor": style.GREY, "linewidth": 0.5}
-                height = row - HEIGHT_OF_RIDGE * counts / counts.max()
-                ax.stairs(height, edges, baseline=row, fill=True, **look)
+            _draw_ridge(ax, row, sample[np.isfinite(sample)], edges)
     if drawn.interval is not None:
         rows.draw_intervals(drawn.interval, color=style.BLUE, linewidth=1.6, label="interval")
     rows.draw_dots(drawn.estimate, "estimate")
@@ -527,3 +523,11 @@ def replicates(
     ax.set_xlabel(drawn.label, wrap=True)
     style.put_legend(ax)
     return ax
+
+
+def _draw_ridge(ax: Axes, row: int, sample: np.ndarray[Any, Any], edges: np.ndarray[Any, Any]) -> None:
+    """Draw a histogram on top of a row."""
+    counts, _ = np.histogram(sample, edges)
+    if counts.any():
+        height = row - HEIGHT_OF_RIDGE * counts / counts.max()
+        ax.stairs(height, edges, baseline=row, fill=True, facecolor=style.PALE, edgecolor=style.GREY, linewidth=0.5)
