@@ -15,7 +15,6 @@ import pytest
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-nbformat = pytest.importorskip("nbformat")
 pytestmark = pytest.mark.needs("nbclient", "jupytext", "ipykernel")
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
@@ -33,6 +32,14 @@ def build() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def read(path: Path) -> NotebookNode:
+    import nbformat  # takes seconds, which a run that leaves this file out need not wait for
+
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    return notebook
 
 
 def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
@@ -74,7 +81,7 @@ def test_every_source_has_a_notebook_that_the_readme_lists(build: ModuleType) ->
 @notebooks
 def test_notebook_is_its_source(path: Path, build: ModuleType) -> None:
     source = build.read_source(build.SOURCES / f"{path.stem}.py")
-    committed = nbformat.read(path, as_version=4)
+    committed = read(path)
     assert [(cell.cell_type, cell.source) for cell in committed.cells] == [
         (cell.cell_type, cell.source) for cell in source.cells
     ], f"rebuild it: python notebooks/build.py {path.stem}"
@@ -82,8 +89,7 @@ def test_notebook_is_its_source(path: Path, build: ModuleType) -> None:
 
 @notebooks
 def test_notebook_was_executed_from_top_to_bottom(path: Path) -> None:
-    notebook = nbformat.read(path, as_version=4)
-    nbformat.validate(notebook)
+    notebook = read(path)
     counts = [cell.execution_count for cell in code_cells(notebook)]
     assert counts == list(range(1, len(counts) + 1))
     assert outputs_of(notebook)
@@ -92,14 +98,14 @@ def test_notebook_was_executed_from_top_to_bottom(path: Path) -> None:
 
 @notebooks
 def test_drawings_are_visible(path: Path) -> None:
-    for cell in code_cells(nbformat.read(path, as_version=4)):
+    for cell in code_cells(read(path)):
         if re.search(r"^(?!\s).*(\.plot\.\w+\(|plots\.\w+\(|plt\.subplots\(|= draw\w*\()", cell.source, re.MULTILINE):
             assert any("image/png" in output.get("data", {}) for output in cell.outputs), cell.source
 
 
 @notebooks
 def test_notebook_holds_nothing_of_the_machine_it_ran_on(path: Path) -> None:
-    text = texts_of(nbformat.read(path, as_version=4))
+    text = texts_of(read(path))
     assert re.findall(r"(?<![\w.:/<!-])/(?:home|root|tmp|usr|work|var|opt|Users|mnt)\b\S*", text) == []
     assert re.findall(r"\bat 0x[0-9a-f]{6,}", text) == []
     assert re.findall(r"(?:localhost|127\.0\.0\.1):\d+", text) == []
@@ -108,7 +114,7 @@ def test_notebook_holds_nothing_of_the_machine_it_ran_on(path: Path) -> None:
 @notebooks
 def test_notebook_is_small(path: Path) -> None:
     assert path.stat().st_size < LARGEST
-    pictures = pictures_of(nbformat.read(path, as_version=4))
+    pictures = pictures_of(read(path))
     assert all(len(base64.b64decode(picture)) <= LARGEST_PICTURE for picture in pictures)
 
 
@@ -116,6 +122,7 @@ def test_notebook_is_small(path: Path) -> None:
     ("code", "complaint"), [("1 / 0", "ZeroDivisionError"), ("import warnings\nwarnings.warn('beware')", "beware")]
 )
 def test_errors_and_warnings_are_found(code: str, complaint: str, build: ModuleType) -> None:
+    import nbformat
     from nbclient.exceptions import CellExecutionError
 
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
@@ -129,4 +136,4 @@ def test_notebook_runs(path: Path, build: ModuleType) -> None:
     notebook = build.read_source(build.SOURCES / f"{path.stem}.py")
     build.execute(notebook, "small", timeout=120)
     assert complaints_of(notebook) == []
-    assert len(pictures_of(notebook)) == len(pictures_of(nbformat.read(path, as_version=4)))
+    assert len(pictures_of(notebook)) == len(pictures_of(read(path)))
