@@ -34,7 +34,7 @@ import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.clusters import agreement, descriptions, workers
 from aucpr_dask.clusters.descriptions import KINDS, Description, read
-from aucpr_dask.clusters.local import start_processes
+from aucpr_dask.clusters.starting import start_processes
 from aucpr_dask.errors import ClusterError, InvalidInputError
 
 FOLDER = Path(__file__).parents[1] / "cluster"

@@ -18,7 +18,7 @@ from numba.core.codegen import CPUCodeLibrary
 from numba.core.dispatcher import Dispatcher
 
 import aucpr_dask as ap
-from aucpr_dask.clusters.compiling_ahead import compiling_ahead
+from aucpr_dask.cli.evaluation import compiling_ahead
 from aucpr_dask.errors import CacheWarning
 from aucpr_dask.kernels import compiling
 from aucpr_dask.storage import code_cache

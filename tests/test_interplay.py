@@ -26,13 +26,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import aucpr_dask as ap
+from aucpr_dask import progress as showing
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, ClassifierWarning, InvalidInputError, RunError, StoreError
 from aucpr_dask.interplay import trec_files
 from aucpr_dask.interplay.exporting import cell
 from aucpr_dask.interplay.scikit import RESPONSES, area
 from aucpr_dask.interplay.trec_files import distinct, file_name
-from aucpr_dask.progress import showing
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.terms import nodes_of

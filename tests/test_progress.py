@@ -16,9 +16,8 @@ from distributed import Client, LocalCluster
 from rich.console import Console
 
 import aucpr_dask as ap
-from aucpr_dask.progress import Progress, Tracker
-from aucpr_dask.progress import showing as view
-from aucpr_dask.progress.showing import RunWatcher, reporting, watching
+from aucpr_dask import progress as view
+from aucpr_dask.progress import Progress, RunWatcher, Tracker, reporting, watching
 from aucpr_dask.storage import stores
 
 LINK = "http://127.0.0.1:8787/status"
@@ -144,7 +143,7 @@ def test_a_notebook_without_ipython_output_is_not_asked_for_any() -> None:
 ALL_TO_WATCH = """
 import time
 from aucpr_dask.progress import Progress
-from aucpr_dask.progress import showing as progress
+from aucpr_dask import progress
 progress.SECONDS_BETWEEN_LINES = 0.25
 with progress.watching(True, None) as watcher:
     watcher.started("http://127.0.0.1:8787/status")

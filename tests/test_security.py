@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AucprError, FileFormatError, InvalidInputError
-from aucpr_dask.progress.showing import console_for
+from aucpr_dask.progress import console_for
 from aucpr_dask.schema.terms import nodes_of
 from aucpr_dask.scores.importing import files
 from aucpr_dask.scores.importing.arrays import import_arrays, import_xarray

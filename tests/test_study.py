@@ -15,7 +15,7 @@ import xarray as xr
 from distributed import Client, LocalCluster
 
 import aucpr_dask as ap
-from aucpr_dask.clusters import local
+from aucpr_dask.clusters import starting
 from aucpr_dask.errors import AucprError, ClusterError, InvalidInputError
 from aucpr_dask.simulate import studies as module
 from aucpr_dask.simulate.scenarios import bibeta, binormal
@@ -367,7 +367,7 @@ def test_workers_that_do_not_start_raise_the_package_error(monkeypatch: pytest.M
     def fail(**options: Any) -> None:
         raise error
 
-    monkeypatch.setattr(local, "LocalProcesses", fail)
+    monkeypatch.setattr(starting, "LocalProcesses", fail)
     with pytest.raises(ClusterError, match=re.escape(str(error))) as caught, ap.connect(2):
         pass
     assert isinstance(caught.value, AucprError)

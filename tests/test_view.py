@@ -17,7 +17,7 @@ from rich.cells import cell_len
 from rich.console import Console, Group
 
 from aucpr_dask import evaluate
-from aucpr_dask.progress.showing import console_for, reporting
+from aucpr_dask.progress import console_for, reporting
 from aucpr_dask.schema.terms import FLAG_BITS
 from aucpr_dask.view.rankings import Document, rank_models, ranking_sheet, rankings_view
 from aucpr_dask.view.stores import result_view, scores_view, summarize_flags

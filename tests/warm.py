@@ -5,7 +5,7 @@ import xarray as xr
 from conftest import queried
 
 import aucpr_dask as ap
-import aucpr_dask.progress.showing
+import aucpr_dask.progress
 import aucpr_dask.runs.run
 
 xr.backends.list_engines()

@@ -1,6 +1,6 @@
 """The command line: parses arguments, calls the package and shows the answer."""
 
-from aucpr_dask.cli import comparison, evaluation, gating, importing, inspection
+from aucpr_dask.cli import comparison, evaluation, importing, inspection
 from aucpr_dask.cli.common import main
 
 # In the order of the help.
@@ -16,9 +16,9 @@ for command in (
     comparison.compare,
     comparison.rank,
     comparison.power,
-    comparison.table,
-    gating.audit,
-    gating.gate,
+    inspection.table,
+    inspection.audit,
+    comparison.gate,
     inspection.export,
     inspection.report,
 ):

@@ -42,7 +42,7 @@ from aucpr_dask.storage.urls import concealed
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from aucpr_dask.progress.showing import Report
+    from aucpr_dask.progress import Report
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
@@ -179,7 +179,7 @@ class Output:
     """The output of a command: tables for people, or one JSON document on stdout for programs."""
 
     def __init__(self, *, as_json: bool) -> None:
-        from aucpr_dask.progress.showing import console_for
+        from aucpr_dask.progress import console_for
 
         for stream in (sys.stdout, sys.stderr):
             # A name that the terminal cannot encode must not end a long run with an error.
@@ -227,7 +227,7 @@ class Output:
 
     def progress(self, *, after: float = 0.0) -> AbstractContextManager[Report]:
         """Return a context that shows progress on stderr."""
-        from aucpr_dask.progress.showing import reporting
+        from aucpr_dask.progress import reporting
 
         return reporting(self.notes, after=after)
 

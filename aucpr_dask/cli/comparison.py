@@ -1,8 +1,10 @@
-"""``aucpr-dask aggregate``, ``compare`` and ``rank``."""
+"""``aucpr-dask aggregate``, ``compare``, ``rank``, ``power`` and ``gate``: means, and questions about them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,10 +13,12 @@ import aucpr_dask as ap
 from aucpr_dask.cli import common as cli
 from aucpr_dask.errors import InvalidInputError, few
 from aucpr_dask.schema import terms
-from aucpr_dask.schema.options import AggregationOptions, ComparisonOptions, EvaluationOptions
+from aucpr_dask.schema.options import AggregationOptions, ComparisonOptions, TableOptions
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from aucpr_dask.inference.gating import Gates
 
 
 @cli.command(
@@ -170,83 +174,7 @@ def power(output: cli.Output, store: str, data_sets: tuple[str, ...], **options:
     _ask(output, "power", ap.power, store, data_sets, **options)
 
 
-@cli.command(
-    "aucpr-dask table runs/*.gz --qrels qrels.txt --measures 'AP nDCG@10'",
-    short_help="Make the table of a paper, with letters of significance.",
-)
-@click.argument("sources", nargs=-1, required=True, metavar="STORE|RUNS...")
-@click.option("--qrels", metavar="FILE", help="The judgments of TREC runs.")
-@click.option("--measures", metavar="NAMES", help="What to compute of runs by ir_measures, such as 'AP nDCG@10 RR'.")
-@click.option(
-    "--estimator",
-    "estimators",
-    multiple=True,
-    metavar="NAME",
-    help="Of runs, without ir_measures (repeat): 'precision_at(10)'.  [default: average_precision]",
-)
-@cli.option_of(EvaluationOptions, "positive_from")
-@cli.data_sets_option
-@cli.method_option("sign_flip bootstrap_t bootstrap t wilcoxon influence", "As in compare.")
-@cli.options_of(ComparisonOptions, "adjust", "level", "n_resamples", "seed", "incomplete")
-@click.option("--intervals", is_flag=True, help="Show the interval of each mean.")
-@click.option("--output", "path", metavar="FILE", help="Also write the table: FILE.tex or FILE.md.")
-@click.option("--label", default="tab:results", show_default=True, help="Of a LaTeX table.")
-@cli.overwrite_option
-@cli.output_option
-def table(
-    output: cli.Output,
-    sources: tuple[str, ...],
-    qrels: str | None,
-    measures: str | None,
-    estimators: tuple[str, ...],
-    positive_from: int | None,
-    data_sets: tuple[str, ...],
-    path: str | None,
-    label: str,
-    overwrite: bool,
-    **options: Any,
-) -> None:
-    """Show the mean of each model by each measure, with letters for the models that are significantly worse.
-
-    Of the result store STORE; or of TREC RUNS, one model each, and their judgments.
-    """
-    import tempfile
-
-    from rich.text import Text
-
-    is_of_runs = measures is not None or bool(estimators) or positive_from is not None
-    if qrels is None and (is_of_runs or len(sources) > 1):
-        raise click.UsageError("Runs need their judgments: --qrels FILE.")
-    if measures is not None and (estimators or positive_from is not None):
-        raise click.UsageError("--measures says all: 'AP(rel=2) P(rel=2)@10', without --estimator and --positive-from.")
-    with tempfile.TemporaryDirectory(prefix="aucpr-dask-") as folder:
-        if qrels is None:
-            data = cli.open_any(sources[0], data_sets)
-        else:
-            from aucpr_dask.interplay.retrieval import import_measures
-            from aucpr_dask.scores.importing.trec import import_trec
-
-            scores, values = f"{folder}/scores.zarr", f"{folder}/values.zarr"
-            import_trec(list(sources), qrels, scores)
-            if measures is not None:
-                import_measures(list(sources), qrels, scores, values, measures)
-                data = ap.open_result(values)
-            else:
-                of_runs = dict[str, Any](convention="trec_eval", positive_from=positive_from, intervals=())
-                data = ap.evaluate(ap.open_scores(scores), list(estimators) or "average_precision", **of_runs)
-        nodes = list(terms.nodes_of(data))
-        if len(nodes) != 1:
-            raise click.UsageError(f"A table is of one data set, and there are {len(nodes)}: --data-set NAME.")
-        made = ap.letters(nodes[0][1].load(), **cli.given(options))
-    if path is not None:
-        made.save(path, label=label, overwrite=overwrite)
-    written = f"; written to {path}" if path else ""
-    output.show(*made.sheet().as_text(output.width), Text(""), made.caption, f"{output.seconds:.1f} s{written}")
-    rows = [
-        {"letter": letter, "model": model, "means": dict(made.means.iloc[i]), "worse": dict(made.worse.iloc[i])}
-        for i, (letter, model) in enumerate(made.names.items())
-    ]
-    output.data({"source": list(sources), "caption": made.caption, "models": rows, "output": path})
+# --- one question to a store ------------------------------------------------------------------------------------------
 
 
 def _ask(
@@ -303,3 +231,120 @@ def _ask_each(
     if not answers:
         raise next(iter(errors.values()))
     return xr.DataTree.from_dict(answers), {path: str(error) for path, error in errors.items()}
+
+
+# --- gate -------------------------------------------------------------------------------------------------------------
+
+_table_options = cli.with_options(
+    click.option("--label", default="label", show_default=True, metavar="COLUMN", help="Of a table: its labels."),
+    click.option("--positive", metavar="VALUE", help="The label that means positive, if labels are not 1 and 0."),
+    click.option("--item", metavar="COLUMN", help="Of a table: the names of the items, by which several are matched."),
+    click.option("--query", metavar="COLUMN", help="Of one table: the queries, which are ranked separately."),
+    click.option(
+        "--score", default="score", show_default=True, metavar="COLUMN", help="Of several tables: the scores."
+    ),
+)
+
+
+@cli.command(
+    "aucpr-dask gate new.csv main.csv --item id --margin 0.01",
+    short_help="Exit with 0 only if a candidate is not worse than a baseline.",
+)
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option("--candidate", "candidates", multiple=True, metavar="NAME", help="Judge this model (repeat).")
+@click.option("--baseline", metavar="NAME", help="The model that it would replace.")
+@click.option(
+    "--margin", type=float, default=0.0, show_default=True, help="How much worse a candidate may be and still pass."
+)
+@cli.options_of(ComparisonOptions, "level", "estimator", "over", "sample")
+@cli.method_option(
+    "sign_flip bootstrap_t bootstrap t random_effects influence rank_swap",
+    "Of units: sign_flip (default), bootstrap_t, bootstrap, t or random_effects (default over data sets whose "
+    "variances are known); of items: influence (default, where the estimator or an option has influences), "
+    "bootstrap or rank_swap.",
+)
+@cli.options_of(ComparisonOptions, "n_resamples", "seed", "incomplete")
+@cli.by_option
+@cli.data_sets_option
+@_table_options
+@cli.with_options(*cli.reading_options(), *cli.design_options())
+@click.option("--markdown", is_flag=True, help="Print a table in Markdown, for the summary of a job.")
+@cli.output_option
+def gate(
+    output: cli.Output,
+    sources: tuple[str, ...],
+    candidates: tuple[str, ...],
+    baseline: str | None,
+    data_sets: tuple[str, ...],
+    markdown: bool,
+    **options: Any,
+) -> None:
+    """Judge whether candidates are better, or not worse by more than a margin, than a baseline.
+
+    SOURCE is a store of results or of scores, or a table (CSV, TSV, Parquet) with a column of scores for each model.
+    Or give a table for each model, matched by --item: the last is the baseline, and models are named after their
+    files.
+
+    Exit codes: 0 all candidates passed, 1 some are worse, 2 the input is wrong, 3 there are too few data to tell.
+    """
+    from aucpr_dask.inference.gating import WORSE, Gates
+
+    of_table = {name: options.pop(name) for name in ("label", "positive", "item", "query", "score")}
+    of_table["by"] = options["by"] or ()
+    data, candidates, baseline = _models(sources, candidates, baseline, data_sets, of_table)
+    gates = ap.gate(data, candidates, baseline, **cli.given(options))
+    if not isinstance(gates, Gates):
+        raise TypeError("a list of candidates has a list of gates")
+    output.show(*([_markdown(gates)] if markdown else str(gates).splitlines()), fold=False)
+    output.data({"sources": sources, "passed": gates.passed, "verdict": gates.verdict, "gates": list(gates)})
+    if not gates.passed:
+        click.get_current_context().exit(cli.FAILED if gates.verdict == WORSE else cli.CANNOT_TELL)
+
+
+def _markdown(gates: Gates) -> str:
+    """Return a table with a row for each candidate, as summaries of jobs show it; no text in it is read as markup."""
+    from aucpr_dask.view.tables import markdown_rows
+
+    first = gates[0]
+    level = f"{terms.percent(first.level)} interval"
+    header = ["candidate", "verdict", terms.in_words(first.measure), first.baseline, "difference", level, "detectable"]
+    rows = []
+    for gate in gates:
+        name = ": ".join(filter(None, [gate.group, gate.candidate]))
+        row = [name, gate.verdict, *map("{:.4f}".format, gate.estimates)]
+        row += [f"{gate.difference:+.4f}", "{:+.4f} to {:+.4f}".format(*gate.interval), f"{gate.detectable:.2g}"]
+        rows.append(row)
+
+    def escaped(text: str) -> str:
+        return re.sub(r"([\\`*_{}\[\]<>|#~])", r"\\\1", " ".join(text.split()))
+
+    head, *lines = ([escaped(cell) for cell in row] for row in (header, *rows))
+    passed = next((gate.caveat for gate in gates if gate.passed and gate.caveat), "")
+    notes = f"Margin {first.margin:g}. Design: {first.design}." + f" A pass {passed}." * bool(passed)
+    return "\n".join([*markdown_rows([head, ["---", *["---:"] * (len(head) - 1)], *lines]), "", escaped(notes)])
+
+
+def _models(
+    sources: tuple[str, ...],
+    candidates: tuple[str, ...],
+    baseline: str | None,
+    data_sets: tuple[str, ...],
+    of_table: dict[str, Any],
+) -> tuple[terms.Scores, tuple[str, ...], str]:
+    """Return the data, and the names of the candidates and of the baseline."""
+    from aucpr_dask.scores.importing.tables import scores_of_files
+
+    if len(sources) == 1 and not (candidates and baseline):
+        where, remedy = "options '--candidate' and '--baseline'", "add --candidate NAME and --baseline NAME"
+        raise InvalidInputError("name the models to compare", where, f"{sources[0]} alone", "names of models", remedy)
+    if len(sources) == 1 and not Path(sources[0]).is_file():
+        return cli.open_any(sources[0], data_sets), candidates, str(baseline)
+    score = of_table.pop("score")
+    models = [*candidates, str(baseline)] if len(sources) == 1 else score
+    data = scores_of_files(sources, TableOptions.among({"models": models} | of_table))
+    if len(sources) > 1:
+        ((_, node),) = terms.nodes_of(data)
+        names = [str(name) for name in node["model"].values]
+        baseline = baseline or names[-1]
+        candidates = candidates or tuple(name for name in names if name != baseline)
+    return data, candidates, str(baseline)

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import aucpr_dask as ap
 from aucpr_dask.cli import common as cli
-from aucpr_dask.clusters.compiling_ahead import compiling_ahead
 from aucpr_dask.errors import bad_argument
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
 from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions
+from aucpr_dask.storage.code_cache import path_of
 
 if TYPE_CHECKING:
-    from aucpr_dask.progress.showing import Report
+    from aucpr_dask.progress import Report
     from aucpr_dask.view.rankings import Document
 
 TOP_OF_TABLES = 3
 MOST_WORKERS = 2  # more would take longer to start than to do the work; one core is for this process
+
+# What the demo needs, in the order in which its workers do: if they came first, they would compile it themselves, and
+# numba takes a second of every process that compiles.
+FIRST = ("classes.split_rows_float32_int8", "classes.groups_in_order_float32_float32", "areas.finish_common_rows")
+COMPILE = "import gc, sys; gc.disable(); from aucpr_dask.kernels.compiling import prepare; prepare(sys.argv[1:])"
 
 
 def _expand(estimators: tuple[str, ...], source: str) -> str | list[str]:
@@ -267,3 +275,18 @@ def demo(output: cli.Output, out: Path, overwrite: bool) -> None:
         output.show(f"{output.seconds:.1f} s; open it: {_opening(evaluated, str(result))}", fold=False)
         output.suggest("compare", source, "--over", "dataset", "--data-set", "*_*", "--baseline", best)
     output.data({"source": source, "result": result, "seconds": output.seconds, "rankings": rankings})
+
+
+@contextmanager
+def compiling_ahead(kernels: tuple[str, ...] = FIRST) -> Iterator[None]:
+    """Compile kernels meanwhile, unless they have been compiled before; workers wait for them."""
+    missing = [kernel for kernel in kernels if not path_of(kernel).exists()]
+    if not missing:
+        yield
+        return
+    command = [sys.executable, "-P", "-c", COMPILE, *missing]
+    with subprocess.Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL) as process:
+        try:
+            yield
+        finally:
+            process.terminate()

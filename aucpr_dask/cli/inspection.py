@@ -1,4 +1,4 @@
-"""``aucpr-dask info``, ``verify``, ``export`` and ``report``: the contents of a store, and damage to it."""
+"""``aucpr-dask info`` and ``verify``; and what writes files and pages: ``export``, ``table``, ``audit``, ``report``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import aucpr_dask as ap
 from aucpr_dask.cli import common as cli
 from aucpr_dask.errors import StoreError, few
 from aucpr_dask.schema import terms
-from aucpr_dask.schema.options import EvaluationOptions, ReportOptions
+from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions, ReportOptions
 
 if TYPE_CHECKING:
-    from aucpr_dask.progress.showing import Report
+    from aucpr_dask.progress import Report
 
 SILENT_SECONDS = 2.0
 
@@ -139,6 +139,129 @@ def export(output: cli.Output, store: str, path: str, data_sets: tuple[str, ...]
     ap.export(cli.open_any(store, data_sets), path, tidy=not wide, **options)
     output.show(f"{path}: {output.seconds:.1f} s", fold=False)
     output.data({"store": store, "path": path, "seconds": output.seconds})
+
+
+@cli.command(
+    "aucpr-dask table runs/*.gz --qrels qrels.txt --measures 'AP nDCG@10'",
+    short_help="Make the table of a paper, with letters of significance.",
+)
+@click.argument("sources", nargs=-1, required=True, metavar="STORE|RUNS...")
+@click.option("--qrels", metavar="FILE", help="The judgments of TREC runs.")
+@click.option("--measures", metavar="NAMES", help="What to compute of runs by ir_measures, such as 'AP nDCG@10 RR'.")
+@click.option(
+    "--estimator",
+    "estimators",
+    multiple=True,
+    metavar="NAME",
+    help="Of runs, without ir_measures (repeat): 'precision_at(10)'.  [default: average_precision]",
+)
+@cli.option_of(EvaluationOptions, "positive_from")
+@cli.data_sets_option
+@cli.method_option("sign_flip bootstrap_t bootstrap t wilcoxon influence", "As in compare.")
+@cli.options_of(ComparisonOptions, "adjust", "level", "n_resamples", "seed", "incomplete")
+@click.option("--intervals", is_flag=True, help="Show the interval of each mean.")
+@click.option("--output", "path", metavar="FILE", help="Also write the table: FILE.tex or FILE.md.")
+@click.option("--label", default="tab:results", show_default=True, help="Of a LaTeX table.")
+@cli.overwrite_option
+@cli.output_option
+def table(
+    output: cli.Output,
+    sources: tuple[str, ...],
+    qrels: str | None,
+    measures: str | None,
+    estimators: tuple[str, ...],
+    positive_from: int | None,
+    data_sets: tuple[str, ...],
+    path: str | None,
+    label: str,
+    overwrite: bool,
+    **options: Any,
+) -> None:
+    """Show the mean of each model by each measure, with letters for the models that are significantly worse.
+
+    Of the result store STORE; or of TREC RUNS, one model each, and their judgments.
+    """
+    import tempfile
+
+    from rich.text import Text
+
+    is_of_runs = measures is not None or bool(estimators) or positive_from is not None
+    if qrels is None and (is_of_runs or len(sources) > 1):
+        raise click.UsageError("Runs need their judgments: --qrels FILE.")
+    if measures is not None and (estimators or positive_from is not None):
+        raise click.UsageError("--measures says all: 'AP(rel=2) P(rel=2)@10', without --estimator and --positive-from.")
+    with tempfile.TemporaryDirectory(prefix="aucpr-dask-") as folder:
+        if qrels is None:
+            data = cli.open_any(sources[0], data_sets)
+        else:
+            from aucpr_dask.interplay.retrieval import import_measures
+            from aucpr_dask.scores.importing.trec import import_trec
+
+            scores, values = f"{folder}/scores.zarr", f"{folder}/values.zarr"
+            import_trec(list(sources), qrels, scores)
+            if measures is not None:
+                import_measures(list(sources), qrels, scores, values, measures)
+                data = ap.open_result(values)
+            else:
+                of_runs = dict[str, Any](convention="trec_eval", positive_from=positive_from, intervals=())
+                data = ap.evaluate(ap.open_scores(scores), list(estimators) or "average_precision", **of_runs)
+        nodes = list(terms.nodes_of(data))
+        if len(nodes) != 1:
+            raise click.UsageError(f"A table is of one data set, and there are {len(nodes)}: --data-set NAME.")
+        made = ap.letters(nodes[0][1].load(), **cli.given(options))
+    if path is not None:
+        made.save(path, label=label, overwrite=overwrite)
+    written = f"; written to {path}" if path else ""
+    output.show(*made.sheet().as_text(output.width), Text(""), made.caption, f"{output.seconds:.1f} s{written}")
+    rows = [
+        {"letter": letter, "model": model, "means": dict(made.means.iloc[i]), "worse": dict(made.worse.iloc[i])}
+        for i, (letter, model) in enumerate(made.names.items())
+    ]
+    output.data({"source": list(sources), "caption": made.caption, "models": rows, "output": path})
+
+
+@cli.command(
+    "aucpr-dask audit leaderboard.csv --output audit.html",
+    short_help="Audit a leaderboard: a table of models and tasks.",
+    context_settings=cli.old_flags(unit="unit-name"),
+)
+@click.argument("table")
+@click.option("--output", "page", type=click.Path(path_type=Path), metavar="FILE", help="Also write the page FILE.")
+@cli.columns_of_values
+@click.option("--unit-name", metavar="NOUN", help="What one column of the table is.  [default: task, or as stored]")
+@cli.data_sets_option
+@cli.option_of(ComparisonOptions, "estimator")
+@cli.option_of(ComparisonOptions, "over", type=cli.Choice(["query", "dataset"]))
+@cli.method_option("sign_flip bootstrap_t bootstrap", "By default sign_flip, as compare and rank.")
+@cli.options_of(ComparisonOptions, "level", "n_resamples", "seed")
+@cli.option_of(
+    ComparisonOptions,
+    "incomplete",
+    default=None,
+    help="What to leave out where cells are empty; by default whichever keeps more of the table.",
+)
+@click.option("--title", default="Leaderboard audit", show_default=True, help="Heading of the page.")
+@click.option("--top", type=click.IntRange(min=1), default=15, show_default=True, help="Models to show.")
+@cli.overwrite_option
+@cli.output_option
+def audit(
+    output: cli.Output, table: str, page: Path | None, data_sets: tuple[str, ...], top: int, **options: Any
+) -> None:
+    """Say which places of the leaderboard TABLE are more than chance, and which tasks decide them.
+
+    TABLE is a file (CSV, TSV, Parquet, JSON, Markdown or HTML) with a column of models and a column for each task, or a
+    store of results. Means, ranks, sizes and text are not taken as tasks. Empty cells are never filled in.
+    """
+    from aucpr_dask.view.report.auditing import audit_view
+
+    values = table if Path(table).is_file() else cli.open_any(table, data_sets)
+    made = ap.audit(values, page, **options)
+    output.show(audit_view(made, output.width, top=top))
+    output.show(f"{output.seconds:.1f} s" + ("" if page is None else f"; written to {page}"), fold=False)
+    names = ("estimate", "rank", "simultaneous_rank_interval", "p_adjusted_from_next", "new_unit_rank_interval")
+    models = {str(name): made.findings[name].values for name in ("model", *names)}
+    found = {"verdict": dict(made.verdict), "facts": made.findings.attrs, "models": models}
+    output.data({"table": table, "page": page and str(page)} | found | {"seconds": output.seconds})
 
 
 @cli.command(

@@ -19,7 +19,7 @@ from dask.system import CPU_COUNT
 from dask.utils import parse_timedelta
 from distributed.security import Security
 
-from aucpr_dask.clusters import jobs, local
+from aucpr_dask.clusters import starting
 from aucpr_dask.errors import ClusterError, InvalidInputError
 
 SUFFIXES = (".yaml", ".yml")
@@ -107,7 +107,7 @@ class Description:
         kind = kind_of(self.kind)
         build, arguments = self.class_of_kind(), self.arguments()
         if self.kind == "local":
-            return self._scaled(local.start_processes(**arguments), None)
+            return self._scaled(starting.start_processes(**arguments), None)
         try:
             n_workers = None if kind.takes_number else arguments.pop("n_workers", None)
             return self._scaled(build(**arguments), n_workers)
@@ -119,7 +119,9 @@ class Description:
         """Return a cluster once it is asked for its workers; jobs of a batch system that end are replaced."""
         try:
             if kind_of(self.kind).is_batch_system:
-                jobs.submit(cluster, **{"minimum": n_workers or 0, "maximum": n_workers or 0, **(self.adapt or {})})
+                starting.submit_jobs(
+                    cluster, **{"minimum": n_workers or 0, "maximum": n_workers or 0, **(self.adapt or {})}
+                )
             elif self.adapt is not None:
                 cluster.adapt(**self.adapt)
             elif n_workers is not None:

@@ -18,7 +18,7 @@ import xarray as xr
 from aucpr_dask import errors
 from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError, bad_argument, few
 from aucpr_dask.evaluation.api import estimate
-from aucpr_dask.progress.showing import reporting_if
+from aucpr_dask.progress import reporting_if
 from aucpr_dask.schema import checks, estimators
 from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, REPEAT, Scores, check_node_name
 from aucpr_dask.scores import chunks, store, validate

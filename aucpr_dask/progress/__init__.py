@@ -1,17 +1,30 @@
-"""Track how far a run is, how fast it goes, and how long it will take."""
+"""The progress of a run: how far and how fast it is, shown by bars in a terminal or a notebook, or by lines in a log.
+
+The console of all that people see is here, too.
+"""
 
 from __future__ import annotations
 
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from html import escape
+from typing import Any, Protocol
 
-from aucpr_dask.errors import renaming
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from aucpr_dask.errors import printable, renaming
 
 LEAST_WINDOW = 10.0  # seconds over which speed is measured
 SHARE_OF_WINDOW = 0.2  # of the time since the start, if that is longer: tasks of many workers finish in waves
+SECONDS_BETWEEN_LINES = 3.0
+SECONDS_BETWEEN_UPDATES = 0.2  # of a notebook's cell
+SILENT_SECONDS = 2.0  # shorter work shows no progress unless requested
+WIDEST = 200
 
 
 @dataclass(frozen=True)
@@ -87,3 +100,270 @@ class Tracker:
 
     def _mark(self) -> tuple[float, int, int]:
         return time.monotonic(), self._rankings_done, self._cost_left
+
+
+# --- showing it -------------------------------------------------------------------------------------------------------
+
+
+def console_for(*, stderr: bool = False, text_only: bool = False) -> Console:
+    """Return a console that prints names literally; if `text_only`, without styles and notebook output."""
+    plain: Any = {"color_system": None, "force_jupyter": False} if text_only else {}
+    console = _Console(stderr=stderr, markup=False, emoji=False, highlight=False, **plain)
+    if console.width > WIDEST:
+        console.width = WIDEST
+    return console
+
+
+class _Console(Console):
+    """A console on which no text can move the cursor, change colours or reverse the line."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable():
+                yield segment
+            else:
+                lines = map(printable, segment.text.split("\n"))
+                yield Segment("\n".join(lines), segment.style)
+
+
+class Report(Protocol):
+    """A callback that shows progress."""
+
+    def __call__(self, what: str, done: int, total: int, detail: str = "") -> None:
+        """Show that `done` of `total` steps of the work called `what` are done; 0 of 0 if that is unknown."""
+
+    def note(self, text: str) -> None:
+        """Show a line that stays."""
+
+
+@contextmanager
+def reporting(console: Console, *, after: float = 0.0) -> Iterator[Report]:
+    """Yield a callback that shows progress on `console`.
+
+    In a terminal, each kind of work has a bar, which disappears at the end; in a notebook, the bars stay below the
+    cell. Otherwise a line is printed every few seconds. Work that ends within `after` seconds shows nothing.
+    """
+    display: _Bars | _Cell | _Lines
+    if console.is_jupyter:
+        display = _Cell(after)
+    else:
+        display = _Bars(console, after) if _can_move(console) else _Lines(console, after)
+    try:
+        yield display
+    except BaseException:
+        display.close(finished=False)
+        raise
+    display.close(finished=True)
+
+
+@contextmanager
+def watching(progress: bool | Report | None, on_progress: Callable[[Progress], None] | None) -> Iterator[RunWatcher]:
+    """Yield a progress callback for a run, as :func:`reporting_if` or a given one, which also calls `on_progress`."""
+    if callable(progress):
+        yield RunWatcher(progress, on_progress)
+    else:
+        with reporting_if(False if progress is None and on_progress is not None else progress) as report:
+            yield RunWatcher(report, on_progress)
+
+
+@contextmanager
+def reporting_if(progress: bool | None) -> Iterator[Report | None]:
+    """Yield a callback that shows progress on stderr if `progress` is true, or is None and somebody can watch."""
+    console = console_for(stderr=True)
+    if progress or (progress is None and (console.is_jupyter or _can_move(console))):
+        with reporting(console, after=0.0 if progress else SILENT_SECONDS) as report:
+            yield report
+    else:
+        yield None
+
+
+class RunWatcher:
+    """Progress callback of a run: shows the progress, names the dashboard once, and calls another callback."""
+
+    def __init__(self, report: Report | None, on_progress: Callable[[Progress], None] | None = None) -> None:
+        self._report, self._on_progress = report, on_progress
+        self._named: str | None = None
+        if report is not None:
+            report("evaluating", 0, 0, "starting")
+
+    def note(self, text: str) -> None:
+        """Show a line that stays."""
+        if self._report is not None:
+            self._report.note(text)
+
+    def started(self, dashboard: str | None) -> None:
+        """Show the address of Dask's dashboard."""
+        if dashboard and dashboard != self._named:
+            self._named = dashboard
+            self.note(f"dashboard: {dashboard}")
+
+    def __call__(self, progress: Progress) -> None:
+        """Show progress, and pass it on."""
+        if self._report is not None:
+            self.started(progress.dashboard)
+            self._report("evaluating", progress.tasks_done, progress.tasks_total, in_words(progress))
+        if self._on_progress is not None:
+            self._on_progress(progress)
+
+
+def in_words(progress: Progress) -> str:
+    """Describe the speed of a run, the time left, and the number of failures."""
+    speed = progress.rankings_per_second
+    parts = [f"{speed:,.0f} rankings/s" if speed >= 10 else f"{speed:.2g} rankings/s"] if speed > 0 else []
+    if progress.seconds_left is not None and progress.tasks_done < progress.tasks_total:
+        parts.append(f"{duration(progress.seconds_left)} left")
+    if progress.tasks_failed:
+        parts.append(f"{progress.tasks_failed:,} failed")
+    return ", ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """Format a time as one number with its unit."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 36 * 3600 else f"{seconds / 86400:.1f} d"
+
+
+def _can_move(console: Console) -> bool:
+    """Return whether lines on a console can be overwritten."""
+    return console.is_terminal and not console.is_dumb_terminal
+
+
+class _Notes:
+    """Lines that stay on a console, and wait until progress is shown."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._notes: list[str] = []
+        self._is_silent = True
+
+    def note(self, text: str) -> None:
+        self._notes.append(text)
+        if not self._is_silent:
+            self._say_notes()
+
+    def _say_notes(self) -> None:
+        self._is_silent = False
+        for text in self._notes:
+            self._console.print(text, soft_wrap=True)
+        self._notes.clear()
+
+
+class _Bars(_Notes):
+    """Moving bars, made when the first report arrives."""
+
+    def __init__(self, console: Console, after: float) -> None:
+        super().__init__(console)
+        self._visible_from = time.monotonic() + after
+        self._progress: Any = None
+        self._tasks: dict[str, Any] = {}
+
+    def __call__(self, what: str, done: int, total: int, detail: str = "") -> None:
+        if self._progress is None:
+            if time.monotonic() < self._visible_from:
+                return
+            self._progress = self._start()
+        self._say_notes()
+        state = {"completed": done, "total": total or None, "detail": detail}
+        if what not in self._tasks:
+            self._tasks[what] = self._progress.add_task(what, **state)
+        self._progress.update(self._tasks[what], **state)
+
+    def _start(self) -> Any:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.table import Column
+
+        narrow = {"no_wrap": True, "overflow": "ellipsis"}
+        progress = Progress(
+            TextColumn("{task.description}", markup=False, table_column=Column(max_width=30, **narrow)),  # type: ignore[arg-type]
+            BarColumn(bar_width=16),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[detail]}", markup=False, table_column=Column(**narrow)),  # type: ignore[arg-type]
+            TimeElapsedColumn(),
+            console=self._console,
+            transient=True,
+        )
+        progress.start()
+        return progress
+
+    def close(self, *, finished: bool) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+
+class _Cell:
+    """Bars below the cell of a notebook: one output that is updated."""
+
+    def __init__(self, after: float) -> None:
+        self._next = time.monotonic() + after
+        self._work: dict[str, tuple[int, int, str]] = {}
+        self._notes: list[str] = []
+        self._handle: Any = None
+
+    def __call__(self, what: str, done: int, total: int, detail: str = "") -> None:
+        self._work[what] = done, total, detail
+        self._show_now_and_then()
+
+    def note(self, text: str) -> None:
+        self._notes.append(text)
+        self._show_now_and_then()
+
+    def _show_now_and_then(self) -> None:
+        if time.monotonic() >= self._next:
+            self._show()
+            self._next = time.monotonic() + SECONDS_BETWEEN_UPDATES
+
+    def _show(self) -> None:
+        from IPython.display import display
+
+        work = [_line(what, *state) for what, state in self._work.items()]
+        lines, bars = [*self._notes, *work], [*map(escape, self._notes)]
+        for line, (done, total, _) in zip(work, self._work.values(), strict=True):
+            shown = f'value="{done}" max="{total}"' if total else ""
+            bars.append(f"<progress {shown}></progress> {escape(line)}")
+        content = {"text/plain": "\n".join(lines), "text/html": "<br>".join(bars)}
+        if self._handle is None:
+            self._handle = display(content, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._handle.update(content, raw=True)
+
+    def close(self, *, finished: bool) -> None:
+        if self._handle is not None:
+            self._show()
+
+
+def _line(what: str, done: int, total: int, detail: str) -> str:
+    state = f"{done:,} of {total:,} ({done / total:.0%})" if total else ""
+    return f"{what}: {', '.join(filter(None, (state, detail)))}"
+
+
+class _Lines(_Notes):
+    """A line every few seconds, and a last one if there was a first."""
+
+    def __init__(self, console: Console, after: float) -> None:
+        super().__init__(console)
+        self._started = time.monotonic()
+        self._next = self._started + max(after, SECONDS_BETWEEN_LINES)
+        self._said_one = False
+        self._unsaid: str | None = None
+        self._is_silent = after > 0
+
+    def __call__(self, what: str, done: int, total: int, detail: str = "") -> None:
+        self._unsaid = _line(what, done, total, detail)
+        if time.monotonic() >= self._next:
+            self._say()
+
+    def _say(self) -> None:
+        if self._unsaid is not None:
+            self._say_notes()
+            now = time.monotonic()
+            self._console.print(f"{self._unsaid}, {now - self._started:.0f} s", soft_wrap=True)
+            self._unsaid = None
+            self._said_one = True
+            self._next = now + SECONDS_BETWEEN_LINES
+
+    def close(self, *, finished: bool) -> None:
+        if finished and self._said_one:
+            self._say()

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from zarr.abc.store import Store
 
     from aucpr_dask.clusters.connecting import Cluster
-    from aucpr_dask.progress.showing import Report, RunWatcher
+    from aucpr_dask.progress import Report, RunWatcher
 
 MAY_DIFFER = frozenset({"source", "source_digest", "blocks", "blocks_digest"})  # of a result that is extended
 TAKING_OVER = (0.0, 0.1, 0.5)  # seconds between attempts to open a result whose place another run may be taking
@@ -135,7 +135,7 @@ def run(
     >>> float(ap.open_result(f"{folder}/result.zarr")["estimate"][0])
     1.0
     """
-    from aucpr_dask.progress.showing import watching
+    from aucpr_dask.progress import watching
 
     source, target = absolute(source_url), absolute(result_url)
     if overlap(source, target):

@@ -11,7 +11,7 @@ from rich.console import Group
 from rich.text import Text
 
 from aucpr_dask.inference.designs import are_values, unit_names, with_estimators
-from aucpr_dask.progress.showing import console_for
+from aucpr_dask.progress import console_for
 from aucpr_dask.schema.terms import FOLD, ITEM, MODEL, RANKING_DIMS, Scores, map_nodes, nodes_of
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.view.comparisons import Answer, answer_of, summarize

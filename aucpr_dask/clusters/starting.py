@@ -1,11 +1,16 @@
-"""Worker processes on this machine."""
+"""Start worker processes on this machine, or as jobs of a batch system, and replace those that end.
+
+A job may end before the work: at its workers' lifetime, at its walltime, or because someone cancels it. Dask replaces
+jobs only in adaptive clusters with one process per job; here, every job is replaced.
+"""
 
 from __future__ import annotations
 
 import ast
 import signal
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -13,9 +18,10 @@ from types import FrameType
 from typing import Any
 
 import dask
+from dask.utils import parse_timedelta
 from distributed import LocalCluster, Nanny, Status
+from tornado.ioloop import PeriodicCallback
 
-from aucpr_dask.clusters.jobs import keep_looking
 from aucpr_dask.errors import ClusterError
 
 WITHOUT_WORKERS = "2 minutes"  # for which tasks wait; by then, local processes have started or never will
@@ -35,6 +41,11 @@ SELDOM = {
     "distributed.admin.system-monitor.gil.enabled": False,
     "distributed.scheduler.worker-ttl": "20 s",  # tasks of a stopped process are given to another within twice this
 }
+
+MILLISECONDS_BETWEEN_LOOKS = 500
+
+
+# --- on this machine --------------------------------------------------------------------------------------------------
 
 
 def start_processes(**options: Any) -> LocalCluster:
@@ -128,3 +139,69 @@ def _unless_configured(settings: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in settings.items()
         if dask.config.get(name) == dask.config.get(name, config=defaults)
     }
+
+
+# --- jobs of a batch system -------------------------------------------------------------------------------------------
+
+
+def submit_jobs(cluster: Any, *, minimum: int, maximum: int, **adapt: Any) -> None:
+    """Submit the first jobs of a cluster without workers, and replace jobs until the cluster is closed.
+
+    `minimum` and `maximum` are numbers of worker processes; `adapt` are more arguments of ``cluster.adapt``. A refusal
+    of the batch system raises RuntimeError with its message.
+    """
+
+    async def submitted() -> None:
+        cluster.scale(minimum)
+        await cluster
+
+    try:
+        cluster.sync(submitted)
+    except Exception:
+        _refused(cluster)
+        raise
+    cluster.adapt(minimum=minimum, maximum=maximum, **adapt)
+    keep_looking(cluster, "replace-jobs", _Absences(cluster).look)
+
+
+def keep_looking(cluster: Any, name: str, look: Callable[[], Awaitable[None]]) -> None:
+    """Call a function twice a second until the cluster is closed."""
+    looking = PeriodicCallback(look, MILLISECONDS_BETWEEN_LOOKS)
+    cluster.periodic_callbacks[name] = looking  # stopped with the others when the cluster closes
+    cluster.loop.add_callback(looking.start)
+
+
+def _refused(cluster: Any) -> set[str]:
+    """Return the names of refused jobs, and mark them as failed: otherwise Dask does not close the cluster."""
+    refused = {name: job for name, job in cluster.workers.items() if job.job_id is None}
+    for job in refused.values():
+        job.status = Status.failed
+    return set(refused)
+
+
+class _Absences:
+    """Make a cluster forget jobs whose workers have all left, and refused jobs, so that it requests new ones."""
+
+    def __init__(self, cluster: Any) -> None:
+        self._cluster = cluster
+        self._came: set[str] = set()
+        self._since: dict[str, float] = {}
+        # A worker that restarts may take this long.
+        self._patience = float(parse_timedelta(dask.config.get("distributed.deploy.lost-worker-timeout")))
+
+    async def look(self) -> None:
+        refused = _refused(self._cluster)
+        present = {str(worker["name"]) for worker in self._cluster.scheduler_info["workers"].values()}
+        for name, job in list(self._cluster.workers.items()):
+            group = self._cluster.worker_spec.get(name, {}).get("group", [""])
+            if any(f"{name}{suffix}" in present for suffix in group):
+                self._came.add(name)
+                self._since.pop(name, None)
+            elif (name in self._came or name in refused) and self._has_waited(name):
+                del self._since[name], self._cluster.workers[name]
+                self._came.discard(name)
+                await job.close()
+
+    def _has_waited(self, name: str) -> bool:
+        now = time.monotonic()
+        return now > self._since.setdefault(name, now) + self._patience
