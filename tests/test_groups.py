@@ -119,6 +119,18 @@ def test_groups_of_one_size_are_evaluated_together(
     assert_as_alone(data.isel(item=random.permutation(group.size)), "site", **options)
 
 
+@pytest.mark.parametrize("missing", ["drop", "last"])
+def test_models_take_turns_in_one_memory(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aucpr_dask.evaluation.grouped_blocks.STACKED", N)
+    monkeypatch.setattr("aucpr_dask.evaluation.grouped_blocks.SLACK", 1.0)  # which leaves more places without an item
+    data = scores(4)
+    data = data.assign(score=data["score"].where(np.random.default_rng(5).random(data["score"].shape) > 0.2))
+    listed = {"site": UniqueGrouper(labels=list("abc")), "sex": UniqueGrouper()}
+    assert_as_alone(data.isel(item=(data["site"] != "d").values), "site", "sex", missing=missing)
+    result = ap.evaluate(data, by=listed, missing=missing)
+    xr.testing.assert_identical(result, ap.evaluate(data, by=["site", "sex"], missing=missing).sel(site=list("abc")))
+
+
 @pytest.mark.hypothesis
 @settings(max_examples=5)
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 60), n_labels=st.integers(1, 8), lazy=st.booleans())

@@ -55,9 +55,10 @@ def evaluate_groups(
     layout = _layout(code, n_folds, STACKED // max(1, min(step, n_first) * n_rest), SLACK if may_pad else 0.0)
     outputs: list[NDArray[Any]] = []
     shared = {role: layout.laid(array, role) for role, array in of_item.items() if not _is_cut(array, lead, 1)}
+    cut: dict[str, NDArray[Any]] = {}
     for start in range(0, n_first or 1, step):
         rows = slice(start, start + step)
-        cut = {role: layout.laid(array[rows], role) for role, array in of_item.items() if role not in shared}
+        cut = {role: layout.laid(a[rows], role, cut.get(role)) for role, a in of_item.items() if role not in shared}
         whole = {role: (array[rows] if _is_cut(array, lead) else array)[..., None] for role, array in named.items()}
         keyed = {role: array[rows] if _is_cut(array, lead, 1) else array for role, array in of_group.items()}
         for numbers, places in layout.stacks:
@@ -98,19 +99,20 @@ def _is_cut(array: NDArray[Any], lead: tuple[int, ...], n_core: int = 0) -> bool
 class _Layout(NamedTuple):
     """Where items are put, so that those of a group are neighbours, and similar groups too."""
 
-    place: NDArray[np.int64]  # of each item; the last one of those in no group; nothing, if all are where they were
+    item: NDArray[np.int64]  # in each place; nothing, if all are where they were
+    padding: NDArray[np.int64]  # the places without an item of their own, which have another of their group
     n_places: int
     stacks: list[tuple[NDArray[np.int64], slice]]  # the numbers of groups, and their places, as many for each
 
-    def laid(self, array: NDArray[Any], role: str) -> NDArray[Any]:
-        """Return an array with the items in their places."""
-        if not self.place.size:
+    def laid(self, array: NDArray[Any], role: str, space: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return an array with the items in their places, in the memory of another if it is large enough."""
+        if not self.item.size:
             return array[..., : self.n_places]
-        found = np.full((*array.shape[:-1], self.n_places + 1), PADDING if role == "label" else 0, array.dtype)
-        rows = found.reshape(-1, self.n_places + 1), array.reshape(-1, self.place.size)
-        for to, of in zip(*rows, strict=True):  # which stay in a cache
-            to[self.place] = of
-        return found[..., :-1]
+        found = np.empty((*array.shape[:-1], self.n_places), array.dtype) if space is None else space[: len(array)]
+        np.take(array, self.item, axis=-1, out=found, mode="clip")  # any other mode takes a copy of `out`
+        if role == "label":
+            found[..., self.padding] = PADDING
+        return found
 
 
 # The arguments of the last `_layout`, and its result: all tasks of a run have the same groups.
@@ -140,11 +142,15 @@ def _layout(code: NDArray[Any], kind: NDArray[np.int64], most: int, slack: float
         start_of[alike[first:end]] = at + width * np.arange(end - first)
         stacks.append((alike[first:end], slice(at, at + width * (end - first))))
         first, at = end, at + width * (end - first)
-    within = np.arange(code.size) - (np.cumsum(counts) - counts)[of_group] - np.count_nonzero(of_group < 0)
-    place = np.empty(code.size, np.int64)
-    place[order] = np.where(of_group < 0, at, start_of[of_group] + within)
-    place = place[:0] if np.array_equal(place, np.arange(at)) else place
-    found = _Layout(place, at, stacks or [(alike, slice(0, 0))])  # nothing, so that there is a result
+    n_out = np.count_nonzero(of_group < 0)
+    within = np.arange(n_out, code.size) - (n_out + np.cumsum(counts) - counts)[of_group[n_out:]]
+    item = np.full(at, -1)
+    item[start_of[of_group[n_out:]] + within] = order[n_out:]
+    padding = np.flatnonzero(item < 0)
+    # Places are filled from the left: the nearest one there that has an item.
+    item[padding] = item[np.maximum.accumulate(np.where(item < 0, 0, np.arange(at)))[padding]]
+    item = item[:0] if np.array_equal(item, np.arange(at)) else item
+    found = _Layout(item, padding, at, stacks or [(alike, slice(0, 0))])  # nothing, so that there is a result
     _latest = (most, slack), (code, kind), found
     return found
 
