@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.evaluation.chunk_passes import finish_rankings
 from aucpr_dask.evaluation.extrapolation import half_seen, tail_draws
-from aucpr_dask.evaluation.influences import effective_positives, facts_of_clusters, influence_facts
+from aucpr_dask.evaluation.influences import effective_positives, influence_facts
 from aucpr_dask.evaluation.rankings import FEW_POSITIVES, Array, Evaluated, evaluate_rankings, is_weighted, items_of
 from aucpr_dask.evaluation.request import Sampling, is_default
 from aucpr_dask.evaluation.resampled_rankings import estimate_accelerations, evaluate_folds, replicate_rankings
@@ -100,11 +100,7 @@ def evidence_of(
         n_positive = n_effective = effective_positives(rows, items._replace(clusters=None), options)
     facts = evaluated.facts
     if options.with_influence and not facts:  # of weights, or of clusters
-        rows, items = unfolded()
-        if items.clusters is None:
-            facts = influence_facts(rows, items, options, is_fixed=is_stratified)
-        else:
-            facts = facts_of_clusters(rows, items, items.clusters, options, is_fixed=is_stratified)
+        facts = influence_facts(*unfolded(), options, is_fixed=is_stratified)
     n_effective = np.stack([n_effective] * len(options.estimators), axis=-1)
     if "roc_area" in options.estimators:  # whose classes are alike
         place = options.estimators.index("roc_area")

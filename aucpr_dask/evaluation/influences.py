@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +14,13 @@ from aucpr_dask.schema.options import EvaluationOptions
 
 if TYPE_CHECKING:
     from aucpr_dask.kernels import Clusters, Items, Options
-    from aucpr_dask.kernels.first_calls import Influence
+    from aucpr_dask.kernels.first_calls import Influence, Units
+    from aucpr_dask.kernels.sorting import InOrder
 
 Floats = NDArray[np.float64]
 
-SLAB = 1 << 16  # influences that are added up at a time
+SLAB = 1 << 18  # items that are put in order at a time
+ADDED = 1 << 16  # influences that are added up at a time, in a core's cache
 MOST_LEFT_OUT = 1000  # clusters that are left out in turn; of more, influences show as much in less time
 COLUMNS_AFTER = ("estimate", "proportion", "unseen_loss", "n_effective")  # of the influences of a ranking
 
@@ -38,48 +41,60 @@ def influence_columns(
     named = dict(zip(roles, arrays, strict=True))
     estimate = rankings.evaluate_rankings(named, options).estimate[..., 0]
     rows, items = rankings.items_of(named if clusters is None else named | {"cluster": clusters}, options)
-    influence = _influences(rows, items, options, options.estimators[0], is_fixed=is_fixed)
-    absent = np.where(items.unseen > 0, np.sqrt(items.unseen) * influence.unseen, 0.0)
-    area = np.clip((estimate.ravel() + influence.left_out) / 2, 0, 1)
-    n_effective = effective_positives(rows, items, options).ravel()
-    after = [estimate.ravel(), area * (1 - area), influence.unseen_loss, n_effective]
-    columns = np.column_stack([influence.values, absent, *after])
+    if items.clusters is not None:
+        rankings.refuse_unseen(rows, items.unseen)
+    n_effective, sample = effective_positives(rows, items, options).ravel(), Sample.of(items, options)
+    width = items.score.shape[1] if items.clusters is None else sample.width
+    columns, estimate = np.empty((len(items.score), width + 1 + len(COLUMNS_AFTER))), estimate.ravel()
+    for slab, in_order in _slabs(items, options, options.estimators[:1]):
+        part, of_slab = sample.part(slab), estimate[slab]
+        influence = _influences(part, options, options.estimators[0], in_order, is_fixed=is_fixed)
+        absent = np.where(part.items.unseen > 0, np.sqrt(part.items.unseen) * influence.unseen, 0.0)
+        area = np.clip((of_slab + influence.left_out) / 2, 0, 1)
+        after = [of_slab, area * (1 - area), influence.unseen_loss, n_effective[slab]]
+        columns[slab] = np.column_stack([influence.values, absent, *after])
     return columns.reshape(*rows.lead, columns.shape[1])
 
 
 def influence_facts(rows: Rows, items: Items, options: EvaluationOptions, *, is_fixed: bool) -> dict[str, Any]:
-    """Compute the first four `FACTS` of weighted items, or of clusters: arrays over estimators, NaN where unknown."""
-    facts: dict[str, rankings.Array] = {}
-    for estimator in options.with_influence:
-        influence = _influences(rows, items, options, estimator, is_fixed=is_fixed)
-        of_unseen = np.where(items.unseen > 0, influence.unseen, 0.0)
-        squared = influence.values**2
-        squares = _sums_of_rows(squared, items.clusters) + items.unseen * of_unseen**2
-        squared *= influence.values  # their cubes: NumPy takes 50 times as long for a power
-        cubes = _sums_of_rows(squared, items.clusters) + items.unseen * of_unseen**3
-        found = np.sqrt(squares), cubes, influence.left_out, influence.unseen_loss
-        for fact, values in zip(rankings.FACTS, found, strict=False):
-            of_all = facts.setdefault(fact, np.full((*rows.lead, len(options.estimators)), np.nan))
-            of_all[..., options.estimators.index(estimator)] = values.reshape(rows.lead)
-    return facts
+    """Compute the first four `FACTS` of weighted items, or of clusters: arrays over estimators, NaN where unknown.
 
-
-def facts_of_clusters(
-    rows: Rows, items: Items, clusters: Clusters, options: EvaluationOptions, *, is_fixed: bool
-) -> dict[str, Any]:
-    """Compute the same where clusters are the sample, and what they change of the facts of items."""
+    Where clusters are the sample, also what they change of the facts of items.
+    """
     from aucpr_dask.kernels.intervals import design_effect
 
-    both = items._replace(clusters=None), items
-    of_items, of_clusters = (influence_facts(rows, units, options, is_fixed=is_fixed) for units in both)
-    in_order = np.sort(clusters.number, axis=1)
-    n_distinct = 1.0 + np.count_nonzero(in_order[:, 1:] != in_order[:, :-1], axis=1)
-    n_clusters = n_distinct[clusters.row].reshape(*rows.lead, 1)
-    within, between = of_items["error"] ** 2, of_clusters["error"] ** 2
+    if items.clusters is not None:
+        rankings.refuse_unseen(rows, items.unseen)
+    alone, shape = Sample.of(items._replace(clusters=None), options), (len(items.score), len(options.estimators))
+    sample = alone if items.clusters is None else Sample.of(items, options)
+    facts: dict[str, Any] = {fact: np.full(shape, np.nan) for fact in (*rankings.FACTS[:4], "item_error")}
+    for slab, in_order in _slabs(items, options, options.with_influence):
+        of_items = alone.part(slab)
+        of_sample = of_items if sample is alone else sample.part(slab)
+        for estimator in options.with_influence:
+            influence = _influences(of_items, options, estimator, in_order, is_fixed=is_fixed)
+            of_unseen = np.where(of_items.items.unseen > 0, influence.unseen, 0.0)
+            squared = influence.values**2
+            squares = _sums_of_rows(squared, None) + of_items.items.unseen * of_unseen**2
+            squared *= influence.values  # their cubes: NumPy takes 50 times as long for a power
+            cubes = _sums_of_rows(squared, None) + of_items.items.unseen * of_unseen**3
+            found = {"item_error": np.sqrt(squares), "error": np.sqrt(squares), "cubes": cubes}
+            if sample is not alone:
+                influence = _influences(of_sample, options, estimator, in_order, is_fixed=is_fixed)
+                found["error"] = np.sqrt(_sums_of_rows(influence.values**2, of_sample.n_clusters))
+            found |= {"left_out": influence.left_out, "unseen_loss": influence.unseen_loss}
+            for fact, values in found.items():
+                facts[fact][slab, options.estimators.index(estimator)] = values
+    facts = {fact: values.reshape(*rows.lead, shape[1]) for fact, values in facts.items()}
+    if items.clusters is None:
+        return facts
+    numbers = np.sort(items.clusters.number, axis=1)
+    n_distinct = 1.0 + np.count_nonzero(numbers[:, 1:] != numbers[:, :-1], axis=1)
+    n_clusters = n_distinct[items.clusters.row].reshape(*rows.lead, 1)
+    within, between = facts["item_error"] ** 2, facts["error"] ** 2
     ratio = np.divide(between, within, out=np.ones_like(within), where=within > 0)
     effect = np.where(np.isnan(between), np.nan, design_effect(ratio, n_clusters))
-    changed = {"effect": effect, "n_clusters": n_clusters, "item_error": of_items["error"], "cubes": of_items["cubes"]}
-    return of_clusters | changed
+    return facts | {"effect": effect, "n_clusters": n_clusters}
 
 
 def effective_positives(rows: Rows, items: Items, options: EvaluationOptions) -> Floats:
@@ -96,16 +111,28 @@ def sums_of_weights(
     items: Items, weight: Floats, options: EvaluationOptions, clusters: Clusters | None = None
 ) -> tuple[Floats, Floats]:
     """Return the sum, and the sum of squares, of the weights of one class that count in each ranking."""
-    row = items.row
-    if options.missing == "drop" and np.isnan(items.score).any():
-        weight, row = np.where(np.isnan(items.score), 0.0, weight[row]), np.arange(len(row))
+    weight, row = _counted(items, weight, options)
     if clusters is None:
         return weight.sum(axis=1)[row], (weight**2).sum(axis=1)[row]
-    pairs, place = np.unique(np.stack([row, clusters.row]), axis=1, return_inverse=True)
+    pairs, place = _distinct_pairs(row, clusters)
+    lengths = _n_clusters(clusters)
     of_pairs = clusters._replace(row=pairs[1])
-    weight = _sums_over_clusters(weight[pairs[0]], of_pairs)
-    total, squares = (_sums_of_rows(one, of_pairs) for one in (weight, weight**2))
+    weight = _sums_over_clusters(weight[pairs[0]], of_pairs, int(lengths.max(initial=0)))
+    total, squares = (_sums_of_rows(one, _n_clusters(of_pairs)) for one in (weight, weight**2))
     return total[place], squares[place]
+
+
+def _counted(items: Items, weight: Floats, options: EvaluationOptions) -> tuple[Floats, NDArray[np.int64]]:
+    """Return weights, 0 of items that are left out, and the row of each ranking."""
+    if options.missing == "drop" and np.isnan(items.score).any():
+        return np.where(np.isnan(items.score), 0.0, weight[items.row]), np.arange(len(items.row))
+    return weight, items.row
+
+
+def _distinct_pairs(row: NDArray[np.int64], clusters: Clusters) -> tuple[Any, NDArray[np.int64]]:
+    """Return each pair of a row of weights and one of clusters once, and the number of each ranking's pair."""
+    pairs, place = np.unique(row * len(clusters.number) + clusters.row, return_inverse=True)
+    return np.divmod(pairs, len(clusters.number)), place
 
 
 def _n_clusters(clusters: Clusters) -> NDArray[np.int64]:
@@ -113,9 +140,66 @@ def _n_clusters(clusters: Clusters) -> NDArray[np.int64]:
     return np.asarray(clusters.number.max(axis=1, initial=-1)[clusters.row] + 1)
 
 
-def _sums_over_clusters(values: NDArray[Any], clusters: Clusters) -> Floats:
+class Sample(NamedTuple):
+    """Items, or clusters of items, and what their influences depend on besides."""
+
+    items: Items
+    units: Units
+    n_clusters: NDArray[np.int64] | None  # one more than the largest number, of each ranking
+    n_held: Floats | None  # clusters that hold items; NaN if a class lies in fewer than two
+    width: int  # clusters of the ranking that has most
+
+    @classmethod
+    def of(cls, items: Items, options: EvaluationOptions) -> Sample:
+        """Find what is known without sorting."""
+        from aucpr_dask.kernels.first_calls import Units
+
+        clusters = items.clusters
+        total, squares = sums_of_weights(items, items.positive, options, clusters)
+        of_negatives = sums_of_weights(items, items.negative, options)
+        units = Units(_ratio(squares + items.unseen, total + items.unseen), _ratio(*of_negatives[::-1]))
+        if clusters is None:
+            return cls(items, units, None, None, 0)
+        lengths = _n_clusters(clusters)
+        width = int(lengths.max(initial=0))
+        holds = []
+        for weight in (items.positive, items.negative):
+            counted, row = _counted(items, weight, options)
+            pairs, place = _distinct_pairs(row, clusters)
+            holds.append(_sums_over_clusters(counted[pairs[0]] > 0, clusters._replace(row=pairs[1]), width) > 0)
+        is_known = np.all([np.count_nonzero(one, axis=1) >= 2 for one in holds], axis=0)
+        n_held = np.where(is_known, np.count_nonzero(holds[0] | holds[1], axis=1), np.nan)[place]
+        return cls(items, units, lengths, n_held, width)
+
+    def part(self, rows: slice) -> Sample:
+        """Return some of the rankings."""
+        units = type(self.units)(*(one[rows] for one in self.units))
+        part = self._replace(items=self.items.part(rows), units=units)
+        if self.n_clusters is None or self.n_held is None:
+            return part
+        return part._replace(n_clusters=self.n_clusters[rows], n_held=self.n_held[rows])
+
+
+def _slabs(
+    items: Items, options: EvaluationOptions, estimators: tuple[str, ...]
+) -> Iterator[tuple[slice, InOrder | None]]:
+    """Yield some rankings at a time, and their scores in order, unless NumPy finds the influences."""
+    from aucpr_dask.kernels.first_calls import is_first_influence
+
+    by_numpy = all(is_first_influence(items, estimator, options.recall_range) for estimator in estimators)
+    step = max(1, SLAB // max(1, items.score.shape[1]))
+    for start in range(0, len(items.score), step):
+        slab, in_order = slice(start, start + step), None
+        if not by_numpy:
+            from aucpr_dask.kernels import sorting
+
+            in_order = sorting.in_order(items.score[slab])
+        yield slab, in_order
+
+
+def _sums_over_clusters(values: NDArray[Any], clusters: Clusters, n_clusters: int) -> Floats:
     """Add up the values (rows, items) of each cluster."""
-    n_clusters, step = int(clusters.number.max(initial=-1)) + 1, max(1, SLAB // max(1, values.shape[1]))
+    step = max(1, ADDED // max(1, values.shape[1]))
     sums = np.empty((len(values), n_clusters))
     for start in range(0, len(values), step):
         slab = slice(start, start + step)
@@ -126,13 +210,13 @@ def _sums_over_clusters(values: NDArray[Any], clusters: Clusters) -> Floats:
     return sums
 
 
-def _sums_of_rows(values: Floats, clusters: Clusters | None) -> Floats:
-    """Add up numbers of the items, or clusters, of each ranking: by pairs, as if there were no other ranking."""
-    if clusters is None:
+def _sums_of_rows(values: Floats, lengths: NDArray[np.int64] | None) -> Floats:
+    """Add up the first numbers of each row, or all: by pairs, as if there were no other row."""
+    if lengths is None:
         return np.asarray(values.sum(axis=1))
-    sums, n_clusters = np.empty(len(values)), _n_clusters(clusters)
-    for n in np.unique(n_clusters):
-        sums[n_clusters == n] = values[n_clusters == n][:, :n].sum(axis=1)
+    sums = np.empty(len(values))
+    for n in np.unique(lengths):
+        sums[lengths == n] = values[lengths == n][:, :n].sum(axis=1)
     return sums
 
 
@@ -141,53 +225,40 @@ def _ratio(total: Floats, part: Floats) -> Floats:
     return np.divide(total, part, out=np.zeros_like(total), where=part > 0)
 
 
-def _influences(rows: Rows, items: Items, options: EvaluationOptions, estimator: str, *, is_fixed: bool) -> Influence:
-    """Return the influences of items, or of clusters."""
-    from aucpr_dask.kernels.first_calls import Units, influence_rows
+def _influences(
+    sample: Sample, options: EvaluationOptions, estimator: str, in_order: InOrder | None, *, is_fixed: bool
+) -> Influence:
+    """Return the influences of items, or of clusters, corrected for their number."""
+    from aucpr_dask.kernels.first_calls import influence_rows
 
-    clusters, reading = items.clusters, rankings.reading_of(options)
-    total, squares = sums_of_weights(items, items.positive, options, clusters)
-    of_negatives = sums_of_weights(items, items.negative, options)
-    units = Units(_ratio(squares + items.unseen, total + items.unseen), _ratio(*of_negatives[::-1]))
-    design: dict[str, Any] = {"units": units, "prevalence_is_fixed": is_fixed, "is_corrected": clusters is None}
-    influence = influence_rows(items, reading, estimator, options.recall_range, **design)
-    if clusters is None:
+    items, clusters, reading = sample.items, sample.items.clusters, rankings.reading_of(options)
+    design: dict[str, Any] = {"units": sample.units, "prevalence_is_fixed": is_fixed, "is_corrected": clusters is None}
+    influence = influence_rows(items, reading, estimator, options.recall_range, in_order=in_order, **design)
+    if clusters is None or sample.n_clusters is None or sample.n_held is None:
         return influence
-    rankings.refuse_unseen(rows, items.unseen)
-    is_counted = ~np.isnan(items.score) | (options.missing in ("last", "unretrieved"))
-    classes = ((weight > 0)[items.row] & is_counted for weight in (items.positive, items.negative))
-    influence = influence._replace(values=_of_clusters(influence.values, clusters, *classes))
-    is_few = _n_clusters(clusters) <= MOST_LEFT_OUT
+    n, values = sample.n_held, _sums_over_clusters(influence.values, clusters, sample.width)
+    influence = influence._replace(values=values * np.sqrt(n / (n - 1))[:, None])
+    is_few = sample.n_clusters <= MOST_LEFT_OUT
     if estimator == "average_precision" and estimator in options.in_one_pass and is_few.any():
-        of_few = {name: getattr(items, name)[is_few] for name in ("score", "row", "unseen")}
-        few = items._replace(**of_few), clusters._replace(row=clusters.row[is_few])
-        _leave_out_clusters(influence, is_few, *few, reading)
+        few = slice(None) if is_few.all() else is_few
+        _leave_out_clusters(influence, few, sample, clusters, reading, in_order)
     return influence
 
 
 def _leave_out_clusters(
-    influence: Influence, is_few: NDArray[np.bool_], items: Items, clusters: Clusters, reading: Options
+    influence: Influence, few: Any, sample: Sample, clusters: Clusters, reading: Options, in_order: InOrder | None
 ) -> None:
     """Leave out each cluster, if they are few: sums of influences miss much of their variance, and the bias.
 
     An area whose items share the effect of their cluster is larger than leaving out each positive shows. The centre of
     intervals, half way between the area and `left_out`, moves by the rest.
     """
+    from aucpr_dask.kernels import sorting
     from aucpr_dask.kernels.influence import leave_out_clusters
 
-    deviations, bias = leave_out_clusters(items, clusters, reading)
-    excess = np.maximum(bias - np.abs(influence.estimate - influence.left_out)[is_few], 0)
-    is_unknown = np.isnan(influence.values[is_few, :1])
-    influence.values[is_few, : deviations.shape[1]] = np.where(is_unknown, np.nan, deviations)
-    influence.left_out[is_few] -= 2 * excess
-
-
-def _of_clusters(
-    values: Floats, clusters: Clusters, positive: NDArray[np.bool_], negative: NDArray[np.bool_]
-) -> Floats:
-    """Add up each row's values within clusters, corrected for their number; NaN if a class lies in fewer than two."""
-    holds = [_sums_over_clusters(one, clusters) > 0 for one in (positive, negative)]
-    is_known = np.all([np.count_nonzero(one, axis=1) >= 2 for one in holds], axis=0)
-    n = np.where(is_known, np.count_nonzero(holds[0] | holds[1], axis=1), 2)
-    sums = _sums_over_clusters(values, clusters) * np.sqrt(n / (n - 1))[:, None]
-    return np.where(is_known[:, None], sums, np.nan)
+    items, clusters = sample.items.part(few), clusters._replace(row=clusters.row[few])
+    descending, order = in_order or sorting.in_order(sample.items.score)
+    deviations, bias = leave_out_clusters(items, clusters, sample.width, reading, (descending[few], order[few]))
+    excess = np.maximum(bias - np.abs(influence.estimate - influence.left_out)[few], 0)
+    influence.values[few] = np.where(np.isnan(influence.values[few, :1]), np.nan, deviations)
+    influence.left_out[few] -= 2 * excess

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from aucpr_dask.kernels import options as o
 
 if TYPE_CHECKING:
-    from aucpr_dask.kernels.sorting import Floats
+    from aucpr_dask.kernels.sorting import Floats, InOrder
 
 FINISHING = "areas.finish_common_rows"  # the kernel that every ranking here would need
 WITHOUT_NUMBA = 1 << 22  # items, with which NumPy spends about as long as numba takes to be imported
@@ -219,23 +219,21 @@ def influence_rows(
     units: Units | None = None,
     prevalence_is_fixed: bool = False,
     is_corrected: bool = False,
+    in_order: InOrder | None = None,
 ) -> Influence:
     """Compute the influence of every item on an area of each ranking, or on a part of it, ties in tie groups.
 
     An item that is left out, or has no weight, has influence 0. `units` are 1 unless given, and matter to the last two
     fields only. With `prevalence_is_fixed`, so are the total weights of the classes. With `is_corrected`, products of
     two rows add up to a covariance, and all is NaN if a class has fewer than two items. All is NaN without positives.
+    `in_order` holds the scores as `sorting.in_order` returns them, if they are known.
     """
     n_rows = len(items.score)
     values, facts = np.empty(items.score.shape), np.empty((n_rows, 4))
     units = Units(np.ones(n_rows), np.ones(n_rows)) if units is None else units
     design = prevalence_is_fixed or not np.isnan(options.prevalence), is_corrected
-    # Of these two, the derivatives are known in closed form; Haldane's area leaves out each positive itself.
-    is_known = estimator in ("average_precision", "haldane") and tuple(recall_range) == (0.0, 1.0)
     leaves_out, target = estimator == "haldane", (o.CODES[estimator], *map(float, recall_range))
-    is_plain = is_known and not leaves_out and all(np.isin(one, (0.0, 1.0)).all() for one in items[1:3])
-    by_numpy = is_plain and is_first(items.score.size + OF_A_CALL * n_rows, "influence.fill_influences")
-    if by_numpy:
+    if in_order is None and is_first_influence(items, estimator, recall_range):
         for row, score in enumerate(items.score):
             descending = -score.astype(np.float64)
             case = Case(items.unseen[row], units.positive[row], units.negative[row], *design)
@@ -243,17 +241,28 @@ def influence_rows(
             with np.errstate(all="ignore"):
                 influence(*given, values[row], facts[row])
         return Influence(values, *facts.T)
+    from aucpr_dask.kernels import sorting
     from aucpr_dask.kernels.influence import fill_area_influences, fill_influences
-    from aucpr_dask.kernels.sorting import slabs_in_order
 
-    cases = np.column_stack([items.unseen, units.positive, units.negative])
-    for slab, *in_order in slabs_in_order(items.score):
-        slabs = *in_order, items.positive, items.negative, items.row[slab], options, cases[slab], design
-        if is_known:
-            fill_influences(*slabs, leaves_out, values[slab], facts[slab])
-        else:
-            fill_area_influences(*slabs, target, values[slab], facts[slab])
+    rows = *(in_order or sorting.in_order(items.score)), items.positive, items.negative, items.row
+    cases = np.column_stack([items.unseen, *units])
+    if _is_known(estimator, recall_range):
+        fill_influences(*rows, options, cases, design, leaves_out, values, facts)
+    else:
+        fill_area_influences(*rows, options, cases, design, target, values, facts)
     return Influence(values, *facts.T)
+
+
+def _is_known(estimator: str, recall_range: tuple[float, float]) -> bool:
+    """Whether the derivatives of an area are known in closed form."""
+    return estimator in ("average_precision", "haldane") and tuple(recall_range) == (0.0, 1.0)
+
+
+def is_first_influence(items: o.Items, estimator: str, recall_range: tuple[float, float]) -> bool:
+    """Return whether NumPy should find these influences, and count the work; Haldane's leave out each positive."""
+    is_plain = _is_known(estimator, recall_range) and estimator != "haldane"
+    is_plain = is_plain and all(np.isin(one, (0.0, 1.0)).all() for one in items[1:3])
+    return is_plain and is_first(items.score.size + OF_A_CALL * len(items.score), "influence.fill_influences")
 
 
 def influence(

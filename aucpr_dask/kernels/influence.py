@@ -31,7 +31,7 @@ from aucpr_dask.kernels.first_calls import Case
 from aucpr_dask.kernels.interpolation import clipped_step
 from aucpr_dask.kernels.options import Array, Clusters, Items, Options
 from aucpr_dask.kernels.signatures import F8, I8, OPTIONS_TYPE, row_of, rows_of
-from aucpr_dask.kernels.sorting import Floats, slabs_in_order
+from aucpr_dask.kernels.sorting import Floats, InOrder
 from aucpr_dask.kernels.tie_groups import TieGroups, scale_to, two_sum
 
 IN_ORDER = rows_of(F8), rows_of(I8)  # negated scores, and places from the highest score
@@ -51,17 +51,18 @@ def weighted_haldane(
     return out
 
 
-def leave_out_clusters(items: Items, clusters: Clusters, options: Options) -> tuple[Array, Array]:
+def leave_out_clusters(
+    items: Items, clusters: Clusters, n_clusters: int, options: Options, in_order: InOrder
+) -> tuple[Array, Array]:
     """Return what leaving out each cluster in turn shows of average precision: deviations (rows, clusters), and bias.
 
     With A the area and ``A_c`` that without cluster c, of C clusters that hold items, the bias is
     ``(C - 1)(mean A_c - A)``, and the squares of the deviations ``sqrt((C - 1)/C) (mean A_c - A_c)`` add up to the
     jackknife's variance (Efron & Stein 1981, doi:10.1214/aos/1176345462). Ties are in tie groups.
     """
-    areas = np.empty((len(items.score), int(clusters.number.max(initial=-1)) + 2))
-    for rows, descending, order in slabs_in_order(items.score):
-        of_rows = items.positive, items.negative, items.row[rows], clusters.number, clusters.row[rows]
-        fill_areas_without_clusters(descending, order, *of_rows, options, areas[rows])
+    areas = np.empty((len(items.score), n_clusters + 1))
+    of_rows = items.positive, items.negative, items.row, *clusters
+    fill_areas_without_clusters(*in_order, *of_rows, options, areas)
     left_out, is_held = areas[:, :-1], ~np.isnan(areas[:, :-1])
     n_held = np.count_nonzero(is_held, axis=1)
     n, mean = np.maximum(n_held, 2), np.full(len(areas), np.nan)
@@ -415,10 +416,11 @@ def areas_without_clusters(descending, order, positive_weight, negative_weight, 
             if place >= groups.start[k]:
                 gained[cluster[i]] += positive_weight[i]
         all_true, all_false = groups.positives[k], groups.above[k] + groups.passed[k]
-        for c in range(n_clusters):
+        all_gained = groups.gained[k]
+        for c in range(n_clusters):  # without branches, so that it compiles to vector instructions
             found = all_true - true[c]
-            if groups.gained[k] > gained[c]:
-                areas[c] += (groups.gained[k] - gained[c]) * (found / (found + scale[c] * (all_false - false[c])))
+            area = (all_gained - gained[c]) * (found / (found + scale[c] * (all_false - false[c])))
+            areas[c] += area if all_gained > gained[c] else 0.0
         areas[n_clusters] += groups.gained[k] * (all_true / (all_true + whole * all_false))
         for place in range(groups.start[k], groups.end[k]):
             gained[cluster[order[place]]] = 0.0

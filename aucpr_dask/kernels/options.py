@@ -148,6 +148,11 @@ class Items(NamedTuple):
     unseen: Array  # (rows,): positives that are not items, of weight 1
     clusters: Clusters | None = None  # that are drawn in place of items
 
+    def part(self, rows: slice | NDArray[np.bool_]) -> Items:
+        """Return some of the rankings."""
+        clusters = None if self.clusters is None else self.clusters._replace(row=self.clusters.row[rows])
+        return self._replace(score=self.score[rows], row=self.row[rows], unseen=self.unseen[rows], clusters=clusters)
+
     def weights(self, ranking: int) -> tuple[Array, Array]:
         """Return the weights of a ranking's items as positives, and as negatives."""
         return self.positive[self.row[ranking]], self.negative[self.row[ranking]]

@@ -7,7 +7,6 @@ of a vector of 512 bits (https://github.com/numpy/x86-simd-sort/issues/6), and p
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import llvmlite.binding
@@ -22,9 +21,9 @@ from aucpr_dask.kernels.signatures import F4, F8, I1, I8, OPTIONS_TYPE, U4, U8, 
 from aucpr_dask.kernels.tie_groups import SEGMENT, TieGroups
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
+InOrder = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 WORTH_COUNTING = 4096  # keys
-SLAB = 1 << 16  # scores that are put in order at a time
 DIGIT = 12  # bits, at most
 SIGN, ALL_BITS = np.uint32(2**31), np.uint32(2**32 - 1)
 
@@ -76,12 +75,9 @@ def ascending_places(scores: NDArray[Any]) -> NDArray[np.int64]:
     return place.view(np.int64)
 
 
-def slabs_in_order(scores: Floats) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.int64]]]:
-    """Yield a few rows at a time: which, their negated scores, and their `descending_places`."""
-    step = max(1, SLAB // max(1, scores.shape[1]))
-    for start in range(0, len(scores), step):
-        slab = scores[start : start + step]
-        yield slice(start, start + step), -slab.astype(np.float64), descending_places(slab)
+def in_order(scores: Floats) -> InOrder:
+    """Return negated scores, and their `descending_places`."""
+    return -scores.astype(np.float64), descending_places(scores)
 
 
 def descending_places(scores: Floats) -> NDArray[np.int64]:
