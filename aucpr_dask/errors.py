@@ -254,6 +254,12 @@ def nearest(value: object, names: Iterable[str]) -> str | None:
     return plain[close[0]] if close else None
 
 
+def closest(name: str, names: Iterable[str]) -> str:
+    """Return the names most similar to `name`, or the first few if none is similar."""
+    listed = list(names)
+    return few(difflib.get_close_matches(name, listed, n=3, cutoff=0.5) or listed)
+
+
 def did_you_mean(value: object, names: Iterable[str], otherwise: str) -> str:
     """Return a remedy that names what was probably meant."""
     near = nearest(value, names)

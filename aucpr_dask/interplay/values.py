@@ -20,7 +20,7 @@ from aucpr_dask.inference.designs import estimators_of
 from aucpr_dask.interplay.value_columns import asks_for_direction, is_no_value, no_values_by_number
 from aucpr_dask.interplay.value_tables import MODELS, REPEATS, TOPICS, VALUE, Table, tables_of, usual
 from aucpr_dask.schema import checks, options, terms
-from aucpr_dask.scores.importing.files import count, unknown_column
+from aucpr_dask.scores.importing.files import unknown_column
 from aucpr_dask.scores.importing.tables import PANDAS_INDEX
 from aucpr_dask.storage.stores import create_store
 
@@ -325,9 +325,9 @@ class ValuesSummary(terms.Sentences):
 
     def __str__(self) -> str:
         units = terms.plural(self.unit)
-        said = f"{count(self.models, 'model')}, {count(self.units, self.unit, units)}, {', '.join(self.measures)}"
+        said = ", ".join([terms.count(self.models, "model"), terms.count(self.units, self.unit), *self.measures])
         taken = [f"  models: {few(self.model_names, 8)}", f"  {units}: {few(self.unit_names, 8)}"]
-        missing = [f"{count(self.missing, 'value')} missing"] if self.missing else []
+        missing = [f"{terms.count(self.missing, 'value')} missing"] if self.missing else []
         return "\n".join([said, *taken, *(f"  note: {note}" for note in [*missing, *self.notes])])
 
 

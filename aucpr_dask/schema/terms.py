@@ -210,6 +210,15 @@ def plural(noun: str) -> str:
     return f"{noun}es" if noun.endswith(("s", "x", "z", "ch", "sh")) else f"{noun}s"
 
 
+def count(number: int, one: str, many: str | None = None) -> str:
+    """Return a count with its noun.
+
+    >>> count(1, "query"), count(1200, "query")
+    ('1 query', '1,200 queries')
+    """
+    return f"{number:,} {one if number == 1 else many or plural(one)}"
+
+
 def percent(share: float, form: str = "g") -> str:
     """Return a share, a level or a power as a percentage, its number in this format.
 

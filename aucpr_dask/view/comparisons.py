@@ -18,8 +18,7 @@ from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference.comparing import BASELINE
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.designs import direction, measured, noun, unit_names
-from aucpr_dask.schema.terms import MEASURE, MODEL, Scores, in_words, nodes_of, p_value_in_words, percent
-from aucpr_dask.scores.importing.files import count
+from aucpr_dask.schema.terms import MEASURE, MODEL, Scores, count, in_words, nodes_of, p_value_in_words, percent
 from aucpr_dask.view.rankings import Document
 from aucpr_dask.view.tables import LONGEST_TITLE, WIDEST_NAME, Column, Sheet, bounds, number, shorten, titled
 

@@ -21,8 +21,7 @@ from aucpr_dask.inference.designs import direction, estimators_of, measured, rea
 from aucpr_dask.inference.questions import unit_dim
 from aucpr_dask.interplay.exporting import named_file, refuse_existing, written_whole
 from aucpr_dask.schema.checks import truth
-from aucpr_dask.schema.terms import BOUND, BOUNDS, ESTIMATOR, METHOD, MODEL, QUERY, in_words, percent
-from aucpr_dask.scores.importing.files import count
+from aucpr_dask.schema.terms import BOUND, BOUNDS, ESTIMATOR, METHOD, MODEL, QUERY, count, in_words, percent
 from aucpr_dask.view.rankings import with_interval_of
 from aucpr_dask.view.reprs import WIDTH, plain_text
 from aucpr_dask.view.tables import Column, Sheet, markdown_rows

@@ -22,7 +22,6 @@ from aucpr_dask.inference.repeats import mean_of_repeats
 from aucpr_dask.inference.samples import REPLICATE
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.estimators import ESTIMATORS
-from aucpr_dask.scores.importing.files import count
 from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, more, number, shorten
 
 MOST_DATA_SETS = 8
@@ -176,13 +175,13 @@ def about(ranking: Document) -> str:
     attrs = _attrs_of(ranking)
     parts = [measured(attrs, ranking["estimator"])]
     if ranking["n_queries"] is not None:
-        size = count(ranking["n_queries"], *unit_names(terms.QUERY, attrs))
+        size = terms.count(ranking["n_queries"], *unit_names(terms.QUERY, attrs))
         has_machine = "width_ratio" in ranking["models"] and ranking["models"]["width_ratio"].notnull().any()
         parts.append(f"mean of {size}{' labelled by people and of machine labels' if has_machine else ''}")
     if ranking["n_repeats"] is not None:
-        parts.append(count(ranking["n_repeats"], "repeat"))
+        parts.append(terms.count(ranking["n_repeats"], "repeat"))
     if ranking["n_classes"] is not None:
-        parts.append(f"{AVERAGES[ranking['average']]} of {count(ranking['n_classes'], 'class', 'classes')}")
+        parts.append(f"{AVERAGES[ranking['average']]} of {terms.count(ranking['n_classes'], 'class')}")
     if ranking["interval"] is not None:
         parts.append(f"{ranking['interval'].replace('_', ' ')} interval")
     parts += ranking.get("reading", [])
@@ -202,7 +201,8 @@ def ranking_sheet(rankings: Sequence[Document], top: int | None = None) -> Sheet
         sizes = sorted({len(ranking["models"]) for ranking in rankings})
         of = " to ".join(f"{size:,}" for size in dict.fromkeys((sizes[0], sizes[-1])))
         by = first.get("by")
-        title = (f"{count(len(rankings), 'group' if by else 'data set')}, best {top or ''} of {of} models", title[1])
+        parts = terms.count(len(rankings), "group" if by else "data set")
+        title = (f"{parts}, best {top or ''} of {of} models", title[1])
         names = [one["data_set"] if i == 0 else "" for one in rankings for i in range(len(one["models"][:top]))]
         columns.insert(0, Column(by or "data set", names, name=True))
     if len({n for ranking in rankings for n in ranking["models"]["n_queries"]}) > 1:

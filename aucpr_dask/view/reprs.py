@@ -12,8 +12,7 @@ from rich.text import Text
 
 from aucpr_dask.inference.designs import are_values, unit_names, with_estimators
 from aucpr_dask.progress import console_for
-from aucpr_dask.schema.terms import FOLD, ITEM, MODEL, RANKING_DIMS, Scores, map_nodes, nodes_of
-from aucpr_dask.scores.importing.files import count
+from aucpr_dask.schema.terms import FOLD, ITEM, MODEL, RANKING_DIMS, Scores, count, map_nodes, nodes_of
 from aucpr_dask.view.comparisons import Answer, answer_of, summarize
 from aucpr_dask.view.rankings import MOST_DATA_SETS, Document, rank_models, rankings_in_html, rankings_view
 from aucpr_dask.view.stores import flags_in_words

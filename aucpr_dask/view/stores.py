@@ -16,7 +16,6 @@ from rich.text import Text
 
 from aucpr_dask.inference.designs import are_values
 from aucpr_dask.schema import terms
-from aucpr_dask.scores.importing.files import count
 from aucpr_dask.view.rankings import MOST_DATA_SETS, Document, labels_as_text, rank_models, rankings_view
 from aucpr_dask.view.tables import Column, attributes_view, fitted_table, more, shorten, titled, whole
 
@@ -241,7 +240,7 @@ def answers_view(answers: list[Document], url: str) -> Group:
 
 
 def _headline(kind: str, summary: Document) -> Text:
-    counts = f"{count(len(summary['data_sets']), 'data set')}, {count(summary['n_rankings'], 'ranking')}"
+    counts = f"{terms.count(len(summary['data_sets']), 'data set')}, {terms.count(summary['n_rankings'], 'ranking')}"
     return Text(f"{kind} {summary['url']}", style="bold").append(f"\n{counts}", style="not bold")
 
 
@@ -304,7 +303,7 @@ def _warnings(flags: pd.DataFrame, width: int) -> list[RenderableType]:
         places = "; ".join(shorten(place, min(WIDEST_PLACE, width - 2)) for place in flag["places"])
         hidden = f"; and {flag['more_places']:,} more" if flag["more_places"] else ""
         parts += [
-            title.append(f": {flag['count']:,} of {count(flag['of'], 'ranking')}", style="default"),
+            title.append(f": {flag['count']:,} of {terms.count(flag['of'], 'ranking')}", style="default"),
             Padding(Text(flag["description"], style="dim"), (0, 0, 0, 2), expand=False),
             Padding(Text(places + hidden), (0, 0, 0, 2), expand=False),
         ]

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from aucpr_dask.errors import printable
-from aucpr_dask.scores.importing.files import count
+from aucpr_dask.schema.terms import count
 
 LEAST_NAME, WIDEST_NAME = 10, 30
 LEAST_BAR, WIDEST_BAR = 10, 24

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few, lacks
+from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, closest, few, lacks
 from aucpr_dask.schema import terms
 from aucpr_dask.scores.appending import place_for
 from aucpr_dask.scores.chunks import Region, empty_variable
@@ -432,7 +432,7 @@ def _check_renamed(rename: Mapping[str, str], groups: Mapping[str, xr.Dataset], 
     known = {str(name) for dataset in groups.values() for name in (*dataset.variables, *dataset.dims)}
     for name in rename:
         if name not in known:
-            what, allowed = "there is no variable or dimension of this name", files.closest(name, sorted(known))
+            what, allowed = "there is no variable or dimension of this name", closest(name, sorted(known))
             raise InvalidInputError(what, path, repr(name), allowed)
 
 

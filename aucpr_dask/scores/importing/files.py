@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import difflib
 import glob
 import gzip
 import io
@@ -12,7 +11,7 @@ import os
 import stat
 import tempfile
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -39,7 +38,6 @@ _MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bz2", b"\x28\xb5\
 LONGEST_LINE = 2**26  # characters
 MOST_OF_XZ = 2**30  # bytes of memory: xz's own settings need up to 65 MiB
 BLOCK = 2**13  # characters read at a time, as many as TextIOWrapper decodes at once
-MOST_SUGGESTIONS = 3
 
 # --- what an import says ----------------------------------------------------------------------------------------
 
@@ -59,9 +57,8 @@ class ImportSummary(terms.Sentences):
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        counts = [count(self.models, "model"), count(self.items, "item"), count(self.datasets, "data set")]
-        if self.queries:
-            counts.insert(1, count(self.queries, "query", "queries"))
+        sizes = {"model": self.models, "query": self.queries, "item": self.items, "data set": self.datasets}
+        counts = [terms.count(size, noun) for noun, size in sizes.items() if size or noun != "query"]
         return "\n  note: ".join([", ".join(counts), *map(errors.printable, self.notes)])
 
 
@@ -80,17 +77,6 @@ def count_items(dataset: xr.Dataset) -> int:
     return int(np.prod([dataset.sizes[dim] for dim in (terms.QUERY, terms.ITEM) if dim in dataset["score"].dims]))
 
 
-def count(number: int, one: str, many: str | None = None) -> str:
-    """Return a count with its noun."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-def closest(name: str, names: Iterable[str]) -> str:
-    """Return the names most similar to `name`, or the first few if none is similar."""
-    listed = list(names)
-    return errors.few(difflib.get_close_matches(name, listed, n=MOST_SUGGESTIONS, cutoff=0.5) or listed)
-
-
 def unknown_column(name: str, columns: Sequence[str], where: object) -> errors.InvalidInputError:
     """Return the error for a column that a table does not have."""
     otherwise = "check the name, or the separator" if len(columns) == 1 else "give one of these names"
@@ -98,7 +84,7 @@ def unknown_column(name: str, columns: Sequence[str], where: object) -> errors.I
     is_list = len(parts) > 1 and {*parts} <= {*columns}
     remedy = "repeat the option for each name" if is_list else errors.did_you_mean(str(name), columns, otherwise)
     return errors.InvalidInputError(
-        "there is no such column", where, errors.brief(name), closest(str(name), columns), remedy
+        "there is no such column", where, errors.brief(name), errors.closest(str(name), columns), remedy
     )
 
 

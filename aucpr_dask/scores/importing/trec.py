@@ -18,11 +18,22 @@ import xarray as xr
 from aucpr_dask.errors import AlignmentError, FileFormatError, few
 from aucpr_dask.schema.checks import HIGHEST_GRADE
 from aucpr_dask.schema.options import RunOptions
-from aucpr_dask.schema.terms import GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED, Scores, check_names, check_node_name
+from aucpr_dask.schema.terms import (
+    GRADE,
+    ITEM,
+    MODEL,
+    PADDING,
+    QUERY,
+    UNJUDGED,
+    Scores,
+    check_names,
+    check_node_name,
+    count,
+)
 from aucpr_dask.scores.appending import FILL, place_for
 from aucpr_dask.scores.chunks import Region, empty_variable
 from aucpr_dask.scores.importing import files
-from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress, Spool, Spooled, bad_line, count
+from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress, Spool, Spooled, bad_line
 
 RUN_SUFFIXES = (".txt", ".run", ".res", ".trec", ".tsv", ".jsonl", ".json")
 

@@ -12,8 +12,7 @@ from aucpr_dask.inference.auditing import EXPECTED, TOP
 from aucpr_dask.inference.designs import measured, unit_names
 from aucpr_dask.inference.families import LEAST_UNITS
 from aucpr_dask.inference.powering import POWER, missed_in_words, power_in_words
-from aucpr_dask.schema.terms import MODEL, QUERY, in_words, rounded_percent
-from aucpr_dask.scores.importing.files import count
+from aucpr_dask.schema.terms import MODEL, QUERY, count, in_words, rounded_percent
 
 MOST_DECISIVE = 5
 

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask._version import __version__
-from aucpr_dask.errors import InvalidInputError, brief, printable
+from aucpr_dask.errors import InvalidInputError, brief, closest, printable
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference.aggregating import COUNTS
 from aucpr_dask.inference.designs import are_values, direction, unit_names
@@ -19,7 +19,6 @@ from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS
 from aucpr_dask.schema.options import ReportOptions, renamed
-from aucpr_dask.scores.importing.files import closest, count
 from aucpr_dask.view.report import pages, words
 from aucpr_dask.view.report.by_groups import evaluated_by, groups_shown, scores_of_groups
 from aucpr_dask.view.report.subjects import Subject, comparisons, curves_of, matched, shown_labels, subjects_of
@@ -326,9 +325,9 @@ def _lead(subjects: list[Subject], part: str) -> str:
     alone = [subject for subject in subjects if subject.dim != DATASET]
     n_models = len({name for subject in alone for name in subject.models})
     n_queries = sum(subject.node.sizes.get(terms.QUERY, 0) for subject in alone)
-    parts = [count(n_models, "model"), count(len(alone), part)]
+    parts = [terms.count(n_models, "model"), terms.count(len(alone), part)]
     if n_queries:
-        parts.append(count(n_queries, *_unit_names(subjects)))
+        parts.append(terms.count(n_queries, *_unit_names(subjects)))
     names = dict.fromkeys(name for subject in alone for name in subject.measured)
     return f"{', '.join(parts)}; {', '.join(names)}"
 
