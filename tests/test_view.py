@@ -14,7 +14,7 @@ from conftest import Clock
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from rich.console import Console, Group
+from rich.console import Console
 
 from aucpr_dask import evaluate
 from aucpr_dask.progress import console_for, reporting
@@ -24,10 +24,6 @@ from aucpr_dask.view.stores import result_view, scores_view, summarize_flags
 from aucpr_dask.view.tables import Column, distinct, fitted_table, interval_bar, plain, shorten
 
 NASTY = ["[bold red]x[/]", "模型" * 40, "a\x1b[31mred", "line\nbreak", "tab\there", ":smile:", "", "e\u0301" * 60]
-
-
-def ranking_view(rankings: list[Document], width: int, top: int | None = None) -> Group:
-    return Group(*ranking_sheet(rankings, top).as_text(width, has_bars=True))
 
 
 def render(view: object, width: int = 80) -> list[str]:
@@ -65,9 +61,9 @@ def test_no_line_is_wider_than_the_terminal(width: int, uneven: bool) -> None:
     missing = pd.DataFrame([{"data_set": "d" * 100, "model": "m" * 100, "n_missing": 1_000_000, "share": 0.1234}] * 9)
     shared = {"url": "u" * 30, "n_rankings": 10**7, "data_sets": sizes_of(*NASTY, "s" * 90, "t"), "flags": flags}
     views = [
-        rankings_view([one] * 20, width),
-        scores_view(shared | {"missing": missing, "grades_up_to": 3, "positive_from": 1}, width),
-        result_view(shared | {"attrs": {"options": "x" * 500}, "rankings": [one]}, width, top=3),
+        rankings_view([one] * 20),
+        scores_view(shared | {"missing": missing, "grades_up_to": 3, "positive_from": 1}),
+        result_view(shared | {"attrs": {"options": "x" * 500}, "rankings": [one]}),
     ]
     for view in views:
         lines = render(view, width)
@@ -76,21 +72,21 @@ def test_no_line_is_wider_than_the_terminal(width: int, uneven: bool) -> None:
 
 
 def test_every_model_has_one_line_with_its_numbers() -> None:
-    lines = render(ranking_view([ranking(["best", "[bold]second[/bold]"])], 80))
+    lines = render(ranking_sheet([ranking(["best", "[bold]second[/bold]"])]))
     assert lines[0].startswith("reviews  average precision, mean of 14 queries, t interval")
     assert lines[1].split()[:5] == ["model", "area", "95", "%", "interval"]
     assert lines[2].split()[:5] == ["1", "best", "0.9000", "[0.800,", "0.950]"]
     assert "[bold]second[/bold]" in lines[3]
     assert "queries" not in lines[1]
-    assert "queries" in render(ranking_view([ranking(["a", "b"], uneven=True)], 80))[1]
+    assert "queries" in render(ranking_sheet([ranking(["a", "b"], uneven=True)]))[1]
 
 
 def test_hidden_rows_are_counted() -> None:
-    lines = render(ranking_view([ranking([f"m{i}" for i in range(10)])], 80, top=3))
+    lines = render(ranking_sheet([ranking([f"m{i}" for i in range(10)])], 3))
     assert lines[-1] == "and 7 more models"
     assert sum(line.split()[0].isdigit() for line in lines[2:-1]) == 3
-    assert "and 12 more data sets" in render(rankings_view([ranking(["a"])] * 20, 80))[-1]
-    assert "and 92 more data sets" in render(rankings_view([ranking(["a"])] * 8, 80, n_data_sets=100))[-1]
+    assert "and 12 more data sets" in render(rankings_view([ranking(["a"])] * 20))[-1]
+    assert "and 92 more data sets" in render(rankings_view([ranking(["a"])] * 8, n_data_sets=100))[-1]
 
 
 def test_no_more_data_sets_are_ranked_than_are_shown() -> None:
@@ -104,7 +100,7 @@ def test_no_more_data_sets_are_ranked_than_are_shown() -> None:
 def test_undefined_areas_come_without_rank_and_bar() -> None:
     nothing = ranking(["broken"])
     nothing["models"][["rank", "estimate", "lower", "upper"]] = [None, math.nan, math.nan, math.nan]
-    lines = render(ranking_view([nothing], 80))
+    lines = render(ranking_sheet([nothing]))
     assert lines[2].split() == ["-", "broken", "-", "-"]
 
 

@@ -191,16 +191,6 @@ class Output:
         self._started = time.monotonic()
 
     @property
-    def width(self) -> int:
-        """Cells available for a table."""
-        return self._out.width
-
-    @property
-    def ascii_only(self) -> bool:
-        """Whether the terminal cannot show lines and dots."""
-        return not self._out.encoding.lower().startswith("utf")
-
-    @property
     def seconds(self) -> float:
         """Seconds since the command started."""
         return time.monotonic() - self._started
@@ -216,7 +206,7 @@ class Output:
         command = " ".join(["next: aucpr-dask", *(shlex.quote(str(argument)) for argument in arguments)])
         whole = re.sub(" (?!--)", "\0", command)
         look: Any = {"subsequent_indent": "  ", "break_on_hyphens": False, "break_long_words": False}
-        self.show(" \\\n".join(textwrap.wrap(whole, self.width - 2, **look)).replace("\0", " "), fold=False)
+        self.show(" \\\n".join(textwrap.wrap(whole, self._out.width - 2, **look)).replace("\0", " "), fold=False)
 
     def data(self, document: dict[str, Any]) -> None:
         """With ``--json``, print strict JSON, undefined numbers as null; otherwise do nothing."""

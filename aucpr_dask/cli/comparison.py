@@ -63,7 +63,7 @@ def aggregate(
     rankings = (rank_models if is_micro else rank_means)(means, estimator)
     designs = dict.fromkeys(str(node.attrs["design"]) for _, node in terms.nodes_of(means))
     saved = widths(ratio for ranking in rankings for ratio in ranking["models"]["width_ratio"])
-    output.show(rankings_view(rankings, output.width, top=top, ascii_only=output.ascii_only), *saved, *designs)
+    output.show(rankings_view(rankings, top=top), *saved, *designs)
     output.data({"store": store, "designs": list(designs), "rankings": [best(ranking, top) for ranking in rankings]})
 
 
@@ -199,7 +199,7 @@ def _ask(
         answer = ap.open_comparison(target)
     documents = summarize(answer)
     for place, one in enumerate(documents):
-        output.show(*([""] if place else []), answer_of(one, output.width, top=top).as_text(output.width))
+        output.show(*([""] if place else []), answer_of(one, top=top))
     reasons: dict[str, list[str]] = {}
     for path, message in left_out.items():
         what, *parts = message.split("\n  ")

@@ -194,8 +194,7 @@ def _show_rankings(output: cli.Output, result: terms.Scores, estimator: str | No
 
     rankings = rank_models(result, estimator, most_data_sets=None if output.as_json else MOST_DATA_SETS)
     n_data_sets = sum(1 for _ in terms.nodes_of(result))
-    view = rankings_view(rankings, output.width, top=top, ascii_only=output.ascii_only, n_data_sets=n_data_sets)
-    output.show(view)
+    output.show(rankings_view(rankings, top=top, n_data_sets=n_data_sets))
     return [best(ranking, top) for ranking in rankings]
 
 
@@ -260,9 +259,7 @@ def demo(output: cli.Output, out: Path, overwrite: bool) -> None:
         from aucpr_dask.view.rankings import rank_models, ranking_sheet
 
         rankings = sorted(rank_models(evaluated), key=lambda ranking: ranking["data_set"] != CLEF)
-        look: Any = {"has_bars": True, "ascii_only": output.ascii_only}
-        of_runs, of_tables = ranking_sheet(rankings[:1]), ranking_sheet(rankings[1:], TOP_OF_TABLES)
-        output.show(*of_runs.as_text(output.width, **look), "", *of_tables.as_text(output.width, **look))
+        output.show(ranking_sheet(rankings[:1]), "", ranking_sheet(rankings[1:], TOP_OF_TABLES))
         areas = pd.concat([one["models"].set_index("model")["estimate"] for one in rankings[1:]], axis=1)
         best = areas.mean(axis=1).idxmax()
         ahead = int((areas > areas.loc[best]).any(axis=1).sum())

@@ -42,7 +42,7 @@ def info(output: cli.Output, store: str, data_sets: tuple[str, ...], positive_fr
 
     if kind == terms.RESULT:
         summary = stores.summarize_result(terms.select_data_sets(ap.open_result(store), data_sets), store)
-        output.show(stores.result_view(summary, output.width, ascii_only=output.ascii_only))
+        output.show(stores.result_view(summary))
     elif kind == terms.COMPARISON:
         answers = stores.summarize_answers(terms.select_data_sets(ap.open_comparison(store), data_sets))
         output.show(stores.answers_view(answers, store))
@@ -52,7 +52,7 @@ def info(output: cli.Output, store: str, data_sets: tuple[str, ...], positive_fr
         scores = terms.select_data_sets(cli.open_scores(store), data_sets)
         with output.progress(after=SILENT_SECONDS) as report, _reporting_tasks(report):
             summary = stores.summarize_scores(scores, store, positive_from=positive_from)
-        output.show(stores.scores_view(summary, output.width))
+        output.show(stores.scores_view(summary))
     output.data({"store": store, **summary})
 
 
@@ -183,8 +183,6 @@ def table(
     """
     import tempfile
 
-    from rich.text import Text
-
     is_of_runs = measures is not None or bool(estimators) or positive_from is not None
     if qrels is None and (is_of_runs or len(sources) > 1):
         raise click.UsageError("Runs need their judgments: --qrels FILE.")
@@ -212,7 +210,7 @@ def table(
     if path is not None:
         made.save(path, label=label, overwrite=overwrite)
     written = f"; written to {path}" if path else ""
-    output.show(*made.sheet().as_text(output.width), Text(""), made.caption, f"{output.seconds:.1f} s{written}")
+    output.show(made.sheet(), "", made.caption, f"{output.seconds:.1f} s{written}")
     rows = [
         {"letter": letter, "model": model, "means": dict(made.means.iloc[i]), "worse": dict(made.worse.iloc[i])}
         for i, (letter, model) in enumerate(made.names.items())
@@ -256,7 +254,7 @@ def audit(
 
     values = table if Path(table).is_file() else cli.open_any(table, data_sets)
     made = ap.audit(values, page, **options)
-    output.show(audit_view(made, output.width, top=top))
+    output.show(audit_view(made, top=top))
     output.show(f"{output.seconds:.1f} s" + ("" if page is None else f"; written to {page}"), fold=False)
     names = ("estimate", "rank", "simultaneous_rank_interval", "p_adjusted_from_next", "new_unit_rank_interval")
     models = {str(name): made.findings[name].values for name in ("model", *names)}

@@ -20,7 +20,7 @@ from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.designs import direction, measured, noun, unit_names
 from aucpr_dask.schema.terms import MEASURE, MODEL, Scores, count, in_words, nodes_of, p_value_in_words, percent
 from aucpr_dask.view.rankings import Document
-from aucpr_dask.view.tables import LONGEST_TITLE, WIDEST_NAME, Column, Sheet, bounds, number, shorten, titled
+from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, more, number, shorten, titled
 
 MOST_PAIRS = 20_000  # in a document; a store holds all
 TOP = 10
@@ -146,14 +146,14 @@ class Answer(NamedTuple):
     sheets: list[Sheet]
     notes: list[str]  # what was found first
 
-    def as_text(self, width: int) -> Group:
-        """Return the tables and notes for a terminal of this width."""
-        tables: list[RenderableType] = []
+    def __rich__(self) -> Group:
+        """Return the tables and notes for a terminal."""
+        sheets: list[RenderableType] = []
         for sheet in self.sheets:
-            tables += [*([Text("")] if sheet.title[0] else []), *sheet.as_text(width)]
+            sheets += [Text(""), sheet] if sheet.title[0] else [sheet]
         found, *notes = self.notes
         said = [Text(""), Text(found, style="bold"), *(Text(note, style="dim") for note in notes)]
-        return Group(titled(*self.title), *tables, *said)
+        return Group(titled(*self.title), *sheets, *said)
 
     def as_html(self) -> str:
         """Return the same for a notebook, with bars."""
@@ -161,7 +161,7 @@ class Answer(NamedTuple):
         return "".join([*tables, *(f"<p>{escape(printable(note))}</p>" for note in self.notes)])
 
 
-def answer_of(document: Document, width: int = LONGEST_TITLE, *, top: int | None = TOP) -> Answer:
+def answer_of(document: Document, *, top: int | None = TOP) -> Answer:
     """Return what people see of a document: of models with ranks, or with their differences from others."""
     facts = document["facts"]
     about = [measured(facts)] if {"estimator", MEASURE} & set(facts) else []
@@ -175,7 +175,7 @@ def answer_of(document: Document, width: int = LONGEST_TITLE, *, top: int | None
         return Answer(title, [_ranks(document, top)], _notes_of_ranks(document))
     if document["baselines"] is None:
         return Answer(title, [_neighbours(document, top)], _notes_of_comparison(document))
-    sheets = [_against(document, baseline, width, top) for baseline in document["baselines"]]
+    sheets = [_against(document, baseline, top) for baseline in document["baselines"]]
     return Answer(title, sheets, _notes_of_comparison(document))
 
 
@@ -192,10 +192,11 @@ def _neighbours(comparison: Document, top: int | None) -> Sheet:
     ]
     pairs = comparison["pairs"][: len(comparison["models"]) - 1][: len(models)]
     columns += _columns(pairs, "to next", len(models))
-    return Sheet(("", ""), columns, *_bars(pairs), len(comparison["models"]) - len(models))
+    below = more(len(comparison["models"]) - len(models), "model")
+    return Sheet(columns, ("", ""), *_bars(pairs), below)
 
 
-def _against(comparison: Document, baseline: str, width: int, top: int | None) -> Sheet:
+def _against(comparison: Document, baseline: str, top: int | None) -> Sheet:
     """Return the models with their difference from a baseline."""
     areas = dict(comparison["models"])
     pairs = comparison["pairs"][comparison["pairs"]["other"] == baseline]
@@ -205,8 +206,8 @@ def _against(comparison: Document, baseline: str, width: int, top: int | None) -
         Column(noun(comparison["facts"]), [number(areas[name]) for name in shown["model"]], right=True),
         *_columns(shown, "difference" if direction(comparison["facts"]) > 0 else "better by", len(shown)),
     ]
-    title = (f"baseline {shorten(baseline, width - 20)}", number(areas[baseline]))
-    return Sheet(title, columns, *_bars(shown), len(pairs) - len(shown))
+    title = (f"baseline {baseline}", number(areas[baseline]))
+    return Sheet(columns, title, *_bars(shown), more(len(pairs) - len(shown), "model"))
 
 
 def _detectable(models: pd.DataFrame, top: int | None) -> Sheet:
@@ -222,7 +223,7 @@ def _detectable(models: pd.DataFrame, top: int | None) -> Sheet:
     for name, (header, look) in looks.items():
         if name in shown:
             columns.append(Column(header, list(map(look, shown[name])), right=True))
-    return Sheet(("", ""), columns, n_more=len(models) - len(shown))
+    return Sheet(columns, below=more(len(models) - len(shown), "model"))
 
 
 def _bars(pairs: pd.DataFrame) -> tuple[list[tuple[float, float, float]], tuple[float, float]]:
@@ -315,7 +316,7 @@ def _mean_ranks(models: pd.DataFrame, top: int | None) -> Sheet:
     ]
     counts = ["/".join(map(str, one)) for one in shown[["wins", "ties", "losses"]].values]
     columns.append(Column("win/tie/loss", ["", *counts[1:]], right=True))
-    return Sheet(("", ""), columns, n_more=len(models) - len(shown))
+    return Sheet(columns, below=more(len(models) - len(shown), "model"))
 
 
 def _notes_of_mean_ranks(facts: Document) -> list[str]:
@@ -345,7 +346,7 @@ def _ranks(ranks: Document, top: int | None) -> Sheet:
     ends = shown["simultaneous_rank_interval"]
     bars = [(float(e[0]), float(r), float(e[1])) for r, e in zip(shown["rank"], ends, strict=True)]
     n_models = len(ranks["models"])
-    return Sheet(("", ""), columns, bars, (1.0, float(n_models)), n_models - len(shown))
+    return Sheet(columns, ("", ""), bars, (1.0, float(n_models)), more(n_models - len(shown), "model"))
 
 
 def _notes_of_ranks(ranks: Document) -> list[str]:

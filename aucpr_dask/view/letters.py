@@ -23,7 +23,7 @@ from aucpr_dask.interplay.exporting import named_file, refuse_existing, written_
 from aucpr_dask.schema.checks import truth
 from aucpr_dask.schema.terms import BOUND, BOUNDS, ESTIMATOR, METHOD, MODEL, QUERY, count, in_words, percent
 from aucpr_dask.view.rankings import with_interval_of
-from aucpr_dask.view.reprs import WIDTH, plain_text
+from aucpr_dask.view.reprs import plain_text
 from aucpr_dask.view.tables import Column, Sheet, markdown_rows
 
 _TEX = str.maketrans(
@@ -122,10 +122,10 @@ class Letters:
         heads = ["", "model", *map(str, self.means)]
         cells = zip(*rows, strict=True)
         columns = [Column(head, list(column), name=head == "model") for head, column in zip(heads, cells, strict=True)]
-        return Sheet(("", ""), columns)
+        return Sheet(columns)
 
     def __repr__(self) -> str:
-        return plain_text(Group(*self.sheet().as_text(WIDTH), Text(""), Text(self.caption)))
+        return plain_text(Group(self.sheet(), Text(""), Text(self.caption)))
 
     def _repr_html_(self) -> str:
         return self.sheet().as_html(self.caption)

@@ -214,7 +214,8 @@ def ranking_sheet(rankings: Sequence[Document], top: int | None = None) -> Sheet
         header = f"{terms.percent(first['level'])} interval" if first["level"] else "interval"
         columns.append(Column(header, [bounds((lower, upper)) for lower, _, upper in bars]))
     n_more = len(first["models"]) - len(shown) if len(rankings) == 1 else 0
-    return Sheet(title, columns, bars if first["interval"] is not None else (), _scale_of(bars), n_more)
+    drawn = bars if first["interval"] is not None else ()
+    return Sheet(columns, title, drawn, _scale_of(bars), more(n_more, "model"), has_bars=True)
 
 
 def _scale_of(bars: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
@@ -226,14 +227,7 @@ def _scale_of(bars: Sequence[tuple[float, float, float]]) -> tuple[float, float]
     return (low, high) if high > low else (low, low + 0.05)
 
 
-def rankings_view(
-    rankings: Sequence[Document],
-    width: int,
-    *,
-    top: int | None = None,
-    ascii_only: bool = False,
-    n_data_sets: int | None = None,
-) -> Group:
+def rankings_view(rankings: Sequence[Document], *, top: int | None = None, n_data_sets: int | None = None) -> Group:
     """Show the best models of the first data sets, a table for each kind, and count the others of `n_data_sets`."""
     kinds: dict[str, list[Document]] = {}
     for ranking in rankings[:MOST_DATA_SETS]:
@@ -241,8 +235,7 @@ def rankings_view(
     top = top or (TOP_OF_ONE if len(rankings) == 1 else TOP_OF_MANY)
     parts: list[RenderableType] = []
     for alike in kinds.values():
-        shown = ranking_sheet(alike, top).as_text(width, has_bars=True, ascii_only=ascii_only)
-        parts += [*([Text("")] if parts else []), *shown]
+        parts += [*([Text("")] if parts else []), ranking_sheet(alike, top)]
     return Group(*parts, *_more_parts(rankings, n_data_sets))
 
 

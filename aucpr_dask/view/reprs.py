@@ -34,9 +34,8 @@ def as_text(data: Scores) -> str:
     """Return the sizes of the data, and the table of a computed result, a comparison or ranks."""
     lines: list[Text | Group] = [Text(_headline(data))]
     if _is_ready(data):
-        lines += [Text(""), rankings_view(_rankings(data), WIDTH)]
-    answers = [answer.as_text(WIDTH) for answer in _answers(data)]
-    return plain_text(Group(*lines, *map(Text, _remarks(data)), *answers))
+        lines += [Text(""), rankings_view(_rankings(data))]
+    return plain_text(Group(*lines, *map(Text, _remarks(data)), *_answers(data)))
 
 
 def as_html(data: Scores) -> str:
@@ -85,7 +84,7 @@ def _rankings(data: Scores) -> list[Document]:
 def _answers(data: Scores) -> list[Answer]:
     """Return the tables of a complete comparison or of complete ranks; nothing for other data."""
     try:
-        return [answer_of(one, WIDTH) for one in summarize(data)] if _kind(data) in ("comparison", "ranks") else []
+        return [answer_of(one) for one in summarize(data)] if _kind(data) in ("comparison", "ranks") else []
     except Exception:  # as above
         return []
 

@@ -17,7 +17,7 @@ from rich.text import Text
 from aucpr_dask.inference.designs import are_values
 from aucpr_dask.schema import terms
 from aucpr_dask.view.rankings import MOST_DATA_SETS, Document, labels_as_text, rank_models, rankings_view
-from aucpr_dask.view.tables import Column, attributes_view, fitted_table, more, shorten, titled, whole
+from aucpr_dask.view.tables import Column, Sheet, attributes_view, more, shorten, titled, whole
 
 MOST_MISSING = 5
 NAMES_KEPT = 5
@@ -203,28 +203,28 @@ def _places(path: str, raised: np.ndarray, dataset: xr.Dataset) -> list[tuple[in
 # What people see
 
 
-def scores_view(summary: Document, width: int) -> Group:
+def scores_view(summary: Document) -> Group:
     """Show the summary of a score store."""
-    parts = [_headline("score store", summary), *_sizes(summary["data_sets"], width)]
+    parts: list[RenderableType] = [_headline("score store", summary), _sizes(summary["data_sets"])]
     if summary["grades_up_to"] > 1:
         at = f"positive here: from {summary['positive_from']} (--positive-from)"
         parts.append(Text(f"labels are graded up to {summary['grades_up_to']}; {at}"))
     if len(summary["missing"]):
-        parts += [Text(""), *_missing_scores(summary["missing"], width)]
-    return Group(*parts, Text(""), *_warnings(summary["flags"], width))
+        parts += [Text(""), _missing_scores(summary["missing"])]
+    return Group(*parts, Text(""), *_warnings(summary["flags"]))
 
 
-def result_view(summary: Document, width: int, *, top: int | None = None, ascii_only: bool = False) -> Group:
+def result_view(summary: Document) -> Group:
     """Show the summary of a result store."""
     return Group(
         _headline("result store", summary),
         attributes_view(summary["attrs"]),
         Text(""),
-        *_sizes(summary["data_sets"], width, terms.plural(str(summary["attrs"].get(terms.UNIT, terms.QUERY)))),
+        _sizes(summary["data_sets"], terms.plural(str(summary["attrs"].get(terms.UNIT, terms.QUERY)))),
         Text(""),
-        *_warnings(summary["flags"], width),
+        *_warnings(summary["flags"]),
         Text(""),
-        rankings_view(summary["rankings"], width, top=top, ascii_only=ascii_only),
+        rankings_view(summary["rankings"]),
     )
 
 
@@ -244,7 +244,7 @@ def _headline(kind: str, summary: Document) -> Text:
     return Text(f"{kind} {summary['url']}", style="bold").append(f"\n{counts}", style="not bold")
 
 
-def _sizes(data_sets: pd.DataFrame, width: int, units: str = "queries") -> list[RenderableType]:
+def _sizes(data_sets: pd.DataFrame, units: str = "queries") -> Sheet:
     """Return a table of the first data sets, without empty columns."""
     shown = data_sets[:MOST_DATA_SETS]
     rows = shown.to_dict("records")
@@ -265,7 +265,7 @@ def _sizes(data_sets: pd.DataFrame, width: int, units: str = "queries") -> list[
         columns.append(Column("positive", positive, right=True))
         columns.append(Column("prevalence", list(map(_prevalence, rows)), right=True))
     columns += column("missing", shown["n_missing"].map(lambda n: n or None))
-    return [fitted_table(columns, width), *more(len(data_sets) - len(shown), "data set")]
+    return Sheet(columns, below=more(len(data_sets) - len(shown), "data set"))
 
 
 def _prevalence(size: Mapping[Any, Any]) -> str:
@@ -282,7 +282,7 @@ def _share(share: float) -> str:
     return terms.percent(share, f".{digits}f")
 
 
-def _missing_scores(missing: pd.DataFrame, width: int) -> list[RenderableType]:
+def _missing_scores(missing: pd.DataFrame) -> Sheet:
     shown = missing[:MOST_MISSING]
     columns = [Column("missing scores of", list(shown["model"]), name=True)]
     if any(shown["data_set"]):
@@ -290,17 +290,17 @@ def _missing_scores(missing: pd.DataFrame, width: int) -> list[RenderableType]:
     columns.append(Column("missing", list(map(whole, shown["n_missing"])), right=True))
     columns.append(Column("share", ["-" if one is None else _share(one) for one in shown["share"]], right=True))
     hidden = [line.append(" with missing scores") for line in more(len(missing) - len(shown), "model")]
-    return [fitted_table(columns, width), *hidden]
+    return Sheet(columns, below=hidden)
 
 
-def _warnings(flags: pd.DataFrame, width: int) -> list[RenderableType]:
+def _warnings(flags: pd.DataFrame) -> list[RenderableType]:
     """Return each flag with its meaning, how often it was raised and the first places."""
     if not len(flags):
         return [Text("no warnings", style="green")]
     parts: list[RenderableType] = []
     for flag in flags.to_dict("records"):
         title = Text(flag["flag"].replace("_", " "), style="yellow")
-        places = "; ".join(shorten(place, min(WIDEST_PLACE, width - 2)) for place in flag["places"])
+        places = "; ".join(shorten(place, WIDEST_PLACE) for place in flag["places"])
         hidden = f"; and {flag['more_places']:,} more" if flag["more_places"] else ""
         parts += [
             title.append(f": {flag['count']:,} of {terms.count(flag['of'], 'ranking')}", style="default"),

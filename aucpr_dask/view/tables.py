@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 from rich.cells import cell_len
-from rich.console import JustifyMethod, RenderableType
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -49,23 +49,27 @@ class Column:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table with a title, and what is drawn next to it: a value with its interval for each row, on one scale."""
+    """A table that rich prints, and notebooks show: with a value in its interval for each row, on one scale."""
 
-    title: tuple[str, str]  # a name, and what is said of it
     columns: list[Column]
+    title: tuple[str, str] = ("", "")  # a name, and what is said of it
     bars: Sequence[Bar] = ()
     scale: tuple[float, float] = (0.0, 1.0)
-    n_more: int = 0  # models that it leaves out
+    below: Sequence[Text] = ()  # how many rows it leaves out
+    has_bars: bool = False  # in a terminal, too, if there is room
 
-    def as_text(self, width: int, *, has_bars: bool = False, ascii_only: bool = False) -> list[RenderableType]:
-        """Return the table as text of at most `width` cells, with bars if there is room for them."""
-        columns, room = list(self.columns), _bar_width(self.columns, width)
-        if has_bars and self.bars and room >= LEAST_BAR:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table as wide as the terminal allows."""
+        columns, width = list(self.columns), options.max_width
+        room = _bar_width(self.columns, width)
+        if self.has_bars and self.bars and room >= LEAST_BAR:
             low, high = self.scale
-            drawn = [interval_bar(*bar, self.scale, room, ascii_only=ascii_only) for bar in self.bars]
+            drawn = [interval_bar(*bar, self.scale, room, ascii_only=options.ascii_only) for bar in self.bars]
             columns.append(Column(f"{low:<{room - 4}.2f}{high:.2f}", drawn))
-        title = [titled(*self.title)] if any(self.title) else []
-        return [*title, *(fitted_table(part, width) for part in _parts(columns, width)), *more(self.n_more, "model")]
+        if any(self.title):
+            yield titled(shorten(self.title[0], width - 11), self.title[1])
+        yield from (fitted_table(part, width) for part in _parts(columns, width))
+        yield from self.below
 
     def as_html(self, of: str = "") -> str:
         """Return the table as HTML that takes the colours of the page; `of` heads its title."""
@@ -77,12 +81,13 @@ class Sheet:
             cells.append([*bars, *["<td></td>"] * (len(cells[0]) - len(bars))])
             head.append(f'<th scope="col">{self.scale[0]:.3g} to {self.scale[1]:.3g}</th>')
         rows = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*cells, strict=True))
-        caption = ", ".join(filter(None, [of, *(self.title if not of else ["  ".join(self.title).strip()])]))
+        title = [shorten(self.title[0], LONGEST_TITLE), self.title[1]]
+        caption = ", ".join(filter(None, [of, "  ".join(title).strip()] if of else title))
         return (
             '<table style="color:inherit;font:inherit;white-space:nowrap;margin-bottom:1em">'
             f'<caption style="text-align:left">{escape(caption)}</caption>'
             f"<thead><tr>{''.join(head)}</tr></thead><tbody>{rows}</tbody></table>"
-            + "".join(f"<p>{line.plain}</p>" for line in more(self.n_more, "model"))
+            + "".join(f"<p>{line.plain}</p>" for line in self.below)
         )
 
 

@@ -26,8 +26,8 @@ from aucpr_dask.schema.options import ComparisonOptions, renamed
 from aucpr_dask.schema.terms import BOUND, MODEL, QUERY, UNIT, percent
 from aucpr_dask.scores.importing.files import unknown_column
 from aucpr_dask.view.report import audit_words, pages
-from aucpr_dask.view.reprs import WIDTH, plain_text
-from aucpr_dask.view.tables import Column, Sheet
+from aucpr_dask.view.reprs import plain_text
+from aucpr_dask.view.tables import Column, Sheet, more
 
 METHODS = ("sign_flip", "bootstrap_t", "bootstrap")
 TOP = 15  # models at a prompt
@@ -72,7 +72,7 @@ class Audit:
         return pages.write_page(_render(self.findings, checks.text(title, "title")), target)
 
     def __repr__(self) -> str:
-        return plain_text(audit_view(self, WIDTH))
+        return plain_text(audit_view(self))
 
     def _repr_html_(self) -> str:
         said = "".join(f"<li><strong>{escape(heading)}.</strong> {escape(text)}</li>" for heading, text in self.verdict)
@@ -226,11 +226,11 @@ def _without(table: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
     return table.isel({QUERY: [i for i, name in enumerate(tasks) if name not in names]}) if names else table
 
 
-def audit_view(made: Audit, width: int, *, top: int | None = TOP) -> Group:
+def audit_view(made: Audit, *, top: int | None = TOP) -> Group:
     """Show the verdict, and the first models with the ranks that they may have."""
     said = [Padding(Text.assemble((f"{heading}. ", "bold"), text), (0, 0, 0, 2)) for heading, text in made.verdict]
     title = Text(f"audit: {audit_words.headline(made.findings)}", style="bold")
-    return Group(title, *said, Text(""), *models_sheet(made.findings, top).as_text(width))
+    return Group(title, *said, Text(""), models_sheet(made.findings, top))
 
 
 def models_sheet(findings: xr.Dataset, top: int | None = None) -> Sheet:
@@ -256,7 +256,7 @@ def models_sheet(findings: xr.Dataset, top: int | None = None) -> Sheet:
     ends = of["simultaneous_rank_interval"].astype(float)
     bars = [(low, float(rank), high) for (low, high), rank in zip(ends, of["rank"], strict=True)]
     n_models = findings.sizes[MODEL]
-    return Sheet(("", ""), columns, bars, (1.0, float(n_models)), n_models - shown.sizes[MODEL])
+    return Sheet(columns, ("", ""), bars, (1.0, float(n_models)), more(n_models - shown.sizes[MODEL], "model"))
 
 
 # --- the page ----------------------------------------------------------------------------------------------------
@@ -318,7 +318,7 @@ def _units_sheet(findings: xr.Dataset) -> Sheet:
     ]
     bars = [(min(share, 0.0), share, max(share, 0.0)) for share in 100 * shares]
     scale = (100 * np.nanmin(shares, initial=0.0), 100 * np.nanmax(shares, initial=0.0))
-    return Sheet(("", ""), columns, bars, scale)
+    return Sheet(columns, ("", ""), bars, scale)
 
 
 def _left_out_sheet(findings: xr.Dataset) -> Sheet:
@@ -329,4 +329,4 @@ def _left_out_sheet(findings: xr.Dataset) -> Sheet:
         Column("place", [f"{place:g}" for place in places], right=True),
     ]
     bars = [(place, place, place) for place in places]
-    return Sheet(("", ""), columns, bars, (1.0, findings.sizes[MODEL] + 1.0))
+    return Sheet(columns, ("", ""), bars, (1.0, findings.sizes[MODEL] + 1.0))
