@@ -308,7 +308,7 @@ def _markdown(gates: Gates) -> str:
     first = gates[0]
     level = f"{terms.percent(first.level)} interval"
     header = ["candidate", "verdict", terms.in_words(first.measure), first.baseline, "difference", level, "detectable"]
-    rows = []
+    rows = [header]
     for gate in gates:
         name = ": ".join(filter(None, [gate.group, gate.candidate]))
         row = [name, gate.verdict, *map("{:.4f}".format, gate.estimates)]
@@ -318,10 +318,10 @@ def _markdown(gates: Gates) -> str:
     def escaped(text: str) -> str:
         return re.sub(r"([\\`*_{}\[\]<>|#~])", r"\\\1", " ".join(text.split()))
 
-    head, *lines = ([escaped(cell) for cell in row] for row in (header, *rows))
+    table = [[escaped(cell) for cell in row] for row in rows]
     passed = next((gate.caveat for gate in gates if gate.passed and gate.caveat), "")
     notes = f"Margin {first.margin:g}. Design: {first.design}." + f" A pass {passed}." * bool(passed)
-    return "\n".join([*markdown_rows([head, ["---", *["---:"] * (len(head) - 1)], *lines]), "", escaped(notes)])
+    return "\n".join([*markdown_rows(table, "---:"), "", escaped(notes)])
 
 
 def _models(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -19,7 +20,7 @@ from aucpr_dask.inference.comparing import BASELINE
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.designs import direction, measured, noun, unit_names
 from aucpr_dask.schema.terms import MEASURE, MODEL, Scores, count, in_words, nodes_of, p_value_in_words, percent
-from aucpr_dask.view.rankings import Document
+from aucpr_dask.view.rankings import Document, labels_as_text
 from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, more, number, shorten, titled
 
 MOST_PAIRS = 20_000  # in a document; a store holds all
@@ -46,66 +47,67 @@ def summarize(answers: Scores) -> list[Document]:
 
 def _summarize_pairs(node: xr.Dataset) -> Document:
     """Return pairs of a better and a worse model: with baselines, or neighbours first and then all others."""
-    if BASELINE in node.coords and BASELINE not in node.dims:
-        of_pairs = [name for name in (*_OF_PAIRS, *_OF_SOME_PAIRS) if name in node]
-        node = node.drop_vars(BASELINE).assign({name: node[name].expand_dims(BASELINE, 1) for name in of_pairs})
-    names = [str(name) for name in node[MODEL].values]
-    estimate = node["estimate"].values
-    order = _best_first(estimate, node)
+    node, order, cells = _compared(node)
+    names, estimate = labels_as_text(node), node["estimate"].values
     is_separable = node["p_adjusted"].values <= 1 - float(node.attrs["level"])
-    others, baselines, n_neighbours, n_hidden = names, None, None, 0
+    baselines, n_neighbours, n_hidden = None, None, 0
     if BASELINE in node.dims:
-        others = baselines = [str(name) for name in node[BASELINE].values]
-        cells = [(i, j) for j, name in enumerate(others) for i in order if names[i] != name]
+        baselines = labels_as_text(node, BASELINE)
         # Two baselines are compared with each other twice.
-        n_separable = sum({frozenset((names[i], others[j])): is_separable[i, j] for i, j in cells}.values())
+        n_separable = sum({frozenset((names[i], baselines[j])): is_separable[i, j] for i, j in cells}.values())
     else:
-        cells = list(pairwise(order))
         n_separable = np.count_nonzero(np.triu(is_separable, 1))
         n_neighbours = int(sum(is_separable[pair] for pair in cells))
         if len(names) * (len(names) - 1) // 2 <= MOST_PAIRS:
             cells += [(i, j) for at, i in enumerate(order) for j in order[at + 2 :]]
         n_hidden = max(0, int(node.attrs["family_size"]) - len(cells))
+    pairs = _pairs(node, cells, (*_OF_PAIRS, *_OF_SOME_PAIRS))
+    if "decision" in node:
+        pairs["decision"] = pairs["decision"].map(dict(enumerate(node["decision"].attrs["flag_meanings"].split())))
     return {
         "n_units": _n_units(node),
         "baselines": baselines,
         "models": [(names[i], float(estimate[i])) for i in order],
         "n_separable": int(n_separable),
         "n_separable_neighbours": n_neighbours,
-        "pairs": _pairs(node, cells, names, others),
+        "pairs": pairs,
         "more_pairs": n_hidden,
     }
 
 
-def _pairs(node: xr.Dataset, cells: Sequence[tuple[int, int]], names: list[str], others: list[str]) -> pd.DataFrame:
-    """Return a row for each pair; intervals are arrays (lower, upper)."""
-    at = tuple(np.array(cells, dtype=np.intp).reshape(-1, 2).T)
-    columns = {name: list(node[name].values[at]) if name in node else None for name in (*_OF_PAIRS, *_OF_SOME_PAIRS)}
-    pairs = pd.DataFrame({"model": np.array(names, object)[at[0]], "other": np.array(others, object)[at[1]]} | columns)
-    if "decision" in node:
-        pairs["decision"] = pairs["decision"].map(dict(enumerate(node["decision"].attrs["flag_meanings"].split())))
-    return pairs
-
-
 def _summarize_power(node: xr.Dataset) -> Document:
     """Return what can be shown of each model and its next, or of each and the baselines."""
-    names, estimate = [str(name) for name in node[MODEL].values], node["estimate"].values
-    order = _best_first(estimate, node)
-    others = [str(name) for name in np.atleast_1d(node[BASELINE if BASELINE in node.coords else OTHER_MODEL].values)]
-    cells = [(i, j) for j, name in enumerate(others) for i in order if names[i] != name]
-    if BASELINE not in node.coords:
-        cells = list(pairwise(order))
-    columns = {"model": [names[i] for i, _ in cells], "other": [others[j] for _, j in cells]}
-    columns["estimate"] = [float(estimate[i]) for i, _ in cells]
-    for name in (name for name in _OF_POWER if name in node):
-        columns[name] = [float(np.reshape(node[name].values, (len(names), -1))[cell]) for cell in cells]
-    return {"models": pd.DataFrame(columns)}
+    node, _, cells = _compared(node)
+    models = _pairs(node, cells, [name for name in _OF_POWER if name in node])
+    models.insert(2, "estimate", node["estimate"].values[[i for i, _ in cells]])
+    return {"models": models}
+
+
+def _compared(node: xr.Dataset) -> tuple[xr.Dataset, NDArray[np.intp], list[tuple[int, int]]]:
+    """Return a node whose baselines, if any, are a dimension; its models, best first; and the places of its pairs."""
+    if BASELINE in node.coords and BASELINE not in node.dims:
+        of_pairs = [name for name in (*_OF_PAIRS, *_OF_SOME_PAIRS, *_OF_POWER) if name in node]
+        node = node.drop_vars(BASELINE).assign({name: node[name].expand_dims(BASELINE, 1) for name in of_pairs})
+    order = _best_first(node["estimate"].values, node)
+    if BASELINE not in node.dims:
+        return node, order, list(pairwise(order))
+    names, baselines = labels_as_text(node), labels_as_text(node, BASELINE)
+    return node, order, [(i, j) for j, name in enumerate(baselines) for i in order if names[i] != name]
+
+
+def _pairs(node: xr.Dataset, cells: Sequence[tuple[int, int]], variables: Sequence[str]) -> pd.DataFrame:
+    """Return a row for each pair; intervals are arrays (lower, upper)."""
+    of_models, of_others = np.array(cells, dtype=np.intp).reshape(-1, 2).T
+    others = labels_as_text(node, BASELINE if BASELINE in node.dims else OTHER_MODEL)
+    columns = {name: list(node[name].values[of_models, of_others]) if name in node else None for name in variables}
+    names = np.array(labels_as_text(node), object)[of_models], np.array(others, object)[of_others]
+    return pd.DataFrame(dict(zip(("model", "other"), names, strict=True)) | columns)
 
 
 def _summarize_ranks(node: xr.Dataset) -> Document:
     columns = {name: list(node[name].transpose(MODEL, ...).values) for name in _OF_RANKS}
     columns["groups"] = list(zip(node["first_group"].values, node["last_group"].values, strict=True))
-    models = pd.DataFrame({"model": [str(name) for name in node[MODEL].values]} | columns)
+    models = pd.DataFrame({"model": labels_as_text(node)} | columns)
     models = models.iloc[_best_first(node["estimate"].values, node)]
     return {"n_units": _n_units(node), "models": models}
 
@@ -117,7 +119,7 @@ def _summarize_mean_ranks(node: xr.Dataset) -> Document:
     names = ("mean_rank", "first_group", "last_group")
     columns = {name: node[name].values for name in names}
     columns |= {name: of_first[name].values for name in ("p_adjusted", "mean_difference", "wins", "ties", "losses")}
-    models = pd.DataFrame({"model": [str(name) for name in node[MODEL].values]} | columns)
+    models = pd.DataFrame({"model": labels_as_text(node)} | columns)
     tests = {name: float(node[name]) for name in ("statistic", "p_value", "critical_distance")}
     return {"facts": dict(node.attrs) | tests, "models": models}
 
@@ -131,7 +133,7 @@ _OF_KINDS: dict[str, Callable[[xr.Dataset], Document]] = {
 }
 
 
-def _best_first(estimate: np.ndarray[Any, Any], node: xr.Dataset) -> np.ndarray[Any, Any]:
+def _best_first(estimate: NDArray[np.float64], node: xr.Dataset) -> NDArray[np.intp]:
     return np.argsort(-direction(node.attrs) * estimate, kind="stable")
 
 
@@ -167,16 +169,15 @@ def answer_of(document: Document, *, top: int | None = TOP) -> Answer:
     about = [measured(facts)] if {"estimator", MEASURE} & set(facts) else []
     about += [in_words(str(facts["method"]))] if "method" in facts else []
     title = (shorten(document["data_set"], WIDEST_NAME) or "all models", ", ".join(about))
-    if "mean_rank" in document.get("models", ()):
+    if "pairs" in document:
+        baselines = document["baselines"]
+        sheets = [_neighbours(document, top)] if baselines is None else [_against(document, n, top) for n in baselines]
+        return Answer(title, sheets, _notes_of_comparison(document))
+    if "mean_rank" in document["models"]:
         return Answer(title, [_mean_ranks(document["models"], top)], _notes_of_mean_ranks(facts))
-    if "detectable" in document.get("models", ()):
+    if "detectable" in document["models"]:
         return Answer(title, [_detectable(document["models"], top)], [facts["summary"], facts["design"]])
-    if "pairs" not in document:
-        return Answer(title, [_ranks(document, top)], _notes_of_ranks(document))
-    if document["baselines"] is None:
-        return Answer(title, [_neighbours(document, top)], _notes_of_comparison(document))
-    sheets = [_against(document, baseline, top) for baseline in document["baselines"]]
-    return Answer(title, sheets, _notes_of_comparison(document))
+    return Answer(title, [_ranks(document, top)], _notes_of_ranks(document))
 
 
 # Comparisons

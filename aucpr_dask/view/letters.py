@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import methodcaller
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, cast
@@ -57,8 +58,8 @@ class Letters:
     bounds: pd.DataFrame | None = None
 
     def _rows(self, cell: Callable[[str, str, str], str], name: Callable[[str], str]) -> list[list[str]]:
-        """Return the letter, the name and the means of each model, a cell from its mean, letters and interval."""
-        rows = []
+        """Return heads, and the letter, the name and the means of each model: from a mean, letters and an interval."""
+        rows = [["", "model", *(name(printable(str(measure))) for measure in self.means)]]
         for letter, model in self.names.items():
             row = [str(letter), name(printable(str(model)))]
             for measure, worse in self.worse.loc[model].items():
@@ -70,26 +71,19 @@ class Letters:
 
     def to_latex(self, label: str = "tab:results") -> str:
         r"""Return a LaTeX table with a caption and a label, which needs the package booktabs."""
-
-        def escaped(text: str) -> str:
-            return text.translate(_TEX)
-
+        escaped = methodcaller("translate", _TEX)
         rows = self._rows(lambda mean, worse, between: f"${mean}{f'^{{{worse}}}' if worse else ''}${between}", escaped)
-        heads = ["", "Model", *(escaped(printable(str(name))) for name in self.means)]
-        head, *lines = (" & ".join(row) + r" \\" for row in [heads, *rows])
+        rows[0][1] = "Model"
+        head, *lines = (" & ".join(row) + r" \\" for row in rows)
         start = [r"\begin{table}", r"\centering", rf"\caption{{{escaped(self.caption)}}}", rf"\label{{{label}}}"]
         start += [rf"\begin{{tabular}}{{ll{'l' * self.means.shape[1]}}}", r"\toprule", head, r"\midrule"]
         return "\n".join([*start, *lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
     def to_markdown(self) -> str:
         """Return a Markdown table, with the caption below it."""
-
-        def escaped(text: str) -> str:
-            return text.translate(_MARKDOWN)
-
+        escaped = methodcaller("translate", _MARKDOWN)
         rows = self._rows(lambda *cell: cell[0] + (f" <sup>{cell[1]}</sup>" if cell[1] else "") + cell[2], escaped)
-        heads = ["", "model", *(escaped(printable(str(name))) for name in self.means)]
-        return "\n".join([*markdown_rows([heads, ["---"] * len(heads), *rows]), "", self.caption, ""])
+        return "\n".join([*markdown_rows(rows, "---"), "", self.caption, ""])
 
     def save(self, path: str | Path, *, label: str = "tab:results", overwrite: bool = False) -> Path:
         """Write the table to a file, ``.tex`` or ``.md``.
@@ -119,10 +113,7 @@ class Letters:
     def sheet(self) -> Sheet:
         """Return the table for a terminal or a notebook."""
         rows = self._rows(lambda mean, worse, between: f"{mean}{between} {worse}".rstrip(), str)
-        heads = ["", "model", *map(str, self.means)]
-        cells = zip(*rows, strict=True)
-        columns = [Column(head, list(column), name=head == "model") for head, column in zip(heads, cells, strict=True)]
-        return Sheet(columns)
+        return Sheet([Column(head, cells, name=head == "model") for head, *cells in zip(*rows, strict=True)])
 
     def __repr__(self) -> str:
         return plain_text(Group(self.sheet(), Text(""), Text(self.caption)))

@@ -7,12 +7,13 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby, takewhile
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
@@ -178,9 +179,10 @@ def _svg_bar(bar: Bar, scale: tuple[float, float]) -> str:
     )
 
 
-def markdown_rows(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return rows of cells as a table in Markdown; the second row are its rulers."""
-    return [f"| {' | '.join(row)} |" for row in rows]
+def markdown_rows(rows: Sequence[Sequence[str]], ruler: str) -> list[str]:
+    """Return rows of cells, the heads first, as a table in Markdown, with this ruler of all columns but the first."""
+    ruled = [rows[0], ["---", *[ruler] * (len(rows[0]) - 1)], *rows[1:]]
+    return [f"| {' | '.join(row)} |" for row in ruled]
 
 
 # What cells and lines say
@@ -213,16 +215,18 @@ def whole(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, of_array: Callable[[Any], Any] = lambda array: plain(array.tolist())) -> Any:
     """Convert documents, tables and NumPy numbers to strict JSON values; NaN and infinities become None."""
     if isinstance(value, pd.DataFrame):
-        return plain(value.to_dict("records"))
+        return plain(value.to_dict("records"), of_array)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return plain({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
+        return plain({field.name: getattr(value, field.name) for field in dataclasses.fields(value)}, of_array)
     if isinstance(value, dict):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(one, of_array) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [plain(one, of_array) for one in value]
+    if isinstance(value, np.ndarray):
+        return of_array(value)
     if hasattr(value, "tolist"):  # of NumPy
         return plain(value.tolist())
     if isinstance(value, float):

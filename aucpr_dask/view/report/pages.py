@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import NDArray
 
 from aucpr_dask.errors import StoreError
 from aucpr_dask.interplay.exporting import named_file, written_whole
@@ -75,29 +75,29 @@ def _policy_source(text: str) -> str:
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-class Payload:
-    """The arrays of a page, compressed, each kept once and referred to by its number; a page unpacks what it needs."""
+_TYPES = ("float64", "float32", "int32", "uint16", "uint8")  # that the script of a page knows
 
-    def __init__(self) -> None:
-        self._places: dict[bytes, int] = {}
-        self.texts: list[str] = []
 
-    def add(self, values: ArrayLike, dtype: DTypeLike = np.float64) -> dict[str, Any]:
-        """Add an array and return the reference by which the page finds it."""
-        array = np.ascontiguousarray(values, dtype=np.dtype(dtype).newbyteorder("<"))
-        raw = array.tobytes()
+def packed(document: Any) -> tuple[str, list[str]]:
+    """Return a document as JSON without characters that mean something to HTML, and its arrays, compressed, each once.
+
+    In the document, references stand for the arrays, by which a page unpacks what it needs.
+    """
+    places: dict[bytes, int] = {}
+    texts: list[str] = []
+
+    def reference(array: NDArray[Any]) -> dict[str, Any]:
+        kept = array if array.dtype.name in _TYPES else array.astype(np.float64)
+        raw = kept.astype(kept.dtype.newbyteorder("<"), copy=False).tobytes()
         key = hashlib.sha256(raw).digest()
-        if key not in self._places:
-            self._places[key] = len(self.texts)
+        if key not in places:
+            places[key] = len(texts)
             # Without a time, the same result gives the same page.
-            self.texts.append(b64encode(gzip.compress(raw, compresslevel=6, mtime=0)).decode())
-        return {"payload": self._places[key], "dtype": np.dtype(dtype).name, "shape": list(array.shape)}
+            texts.append(b64encode(gzip.compress(raw, compresslevel=6, mtime=0)).decode())
+        return {"payload": places[key], "dtype": kept.dtype.name, "shape": list(kept.shape)}
 
-
-def inert_json(document: Any) -> str:
-    """Return JSON without characters that mean something to an HTML parser."""
-    text = json.dumps(plain(document), allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    text = json.dumps(plain(document, reference), allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"), texts
 
 
 def write_page(text: str, target: Path) -> Path:

@@ -20,7 +20,6 @@ from aucpr_dask.inference.samples import DATASET, REPLICATE, Estimates, labels_o
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions, in_words_of_today
 from aucpr_dask.view.rankings import level_of, method_with_bounds, with_means_of_repeats
-from aucpr_dask.view.report.pages import Payload
 
 ALL = "All data sets"
 STEPS = 200  # of the grid of a curve
@@ -231,7 +230,7 @@ def _covariances(subject: Subject, scores: xr.Dataset, estimator: str) -> xr.Dat
 
 
 def comparisons(
-    subject: Subject, estimator: str, payload: Payload, seed: int, share: float = 1.0
+    subject: Subject, estimator: str, seed: int, share: float = 1.0
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Return the ways to compare pairs of models, the default first; or none, and the reason."""
     if samples.are_in_clusters(subject.node):
@@ -242,12 +241,12 @@ def comparisons(
             return [], "Models cannot be compared here: fewer than two have an estimate."
         found = []
         if len(estimates.units) > 1:
-            found.append(_by_units(subject, estimates, estimator, payload, seed))
+            found.append(_by_units(subject, estimates, estimator, seed))
         node = subject.by_influence(estimator)
         if node is not None:
-            found.append(_by_influence(subject, node, estimates, payload))
+            found.append(_by_influence(subject, node, estimates))
         elif REPLICATE in subject.node:
-            found.append(_by_items(subject, estimates, estimator, payload, share))
+            found.append(_by_items(subject, estimates, estimator, share))
     except InvalidInputError as error:
         return [], f"Models cannot be compared here: {str(error).splitlines()[0]}."
     if found:
@@ -258,23 +257,23 @@ def comparisons(
     return [], f"Models cannot be compared here: there is only one {unit}."
 
 
-def _by_units(subject: Subject, estimates: Estimates, estimator: str, payload: Payload, seed: int) -> dict[str, Any]:
+def _by_units(subject: Subject, estimates: Estimates, estimator: str, seed: int) -> dict[str, Any]:
     design = designs.settle(subject.dim, designs.UNITS, None)
     n_units = len(estimates.units)
     signs, complete = units.sign_flips(n_units, designs.UNIT_RESAMPLES, seed=seed, keys=units.keys_of(estimates.units))
     values = subject.node["estimate"].sel({terms.ESTIMATOR: estimator}).transpose(terms.MODEL, subject.dim)
     names = [str(label) for label in labels_of(values, str(subject.dim))]
     return _record(subject, estimates, design, len(signs), complete) | {
-        "values": payload.add(values),
-        "signs": None if complete else payload.add(np.packbits(signs > 0, axis=1, bitorder="little"), np.uint8),
+        "values": values.values,
+        "signs": None if complete else np.packbits(signs > 0, axis=1, bitorder="little"),
         "possible": 2.0 ** (1 - n_units) <= 1 - subject.level,  # with fewer units no difference can be significant
-        "adjusted": _adjusted(subject, estimates, payload, estimator=estimator, design=design, seed=seed),
+        "adjusted": _adjusted(subject, estimates, estimator=estimator, design=design, seed=seed),
         "units": [names.index(name) for name in estimates.units],
         "seed": seed,
     }
 
 
-def _by_items(subject: Subject, estimates: Estimates, estimator: str, payload: Payload, share: float) -> dict[str, Any]:
+def _by_items(subject: Subject, estimates: Estimates, estimator: str, share: float) -> dict[str, Any]:
     design = designs.settle(subject.dim, designs.ITEMS, None)
     n_resamples = subject.node.sizes[terms.RESAMPLE]
     n_models = len(estimates.models)
@@ -288,15 +287,15 @@ def _by_items(subject: Subject, estimates: Estimates, estimator: str, payload: P
     return record | {
         "design": record["design"] + designs.why_bootstrap(estimator, has_scores=subject.scores is not None),
         "n_without": n_models - len(places),
-        "estimate": payload.add(kept.mean),
-        "values": payload.add(replicates),
+        "estimate": kept.mean,
+        "values": replicates,
         "possible": True,
-        "adjusted": _adjusted(subject, kept, payload, estimator=estimator, design=design),
+        "adjusted": _adjusted(subject, kept, estimator=estimator, design=design),
         "seed": subject.node.attrs.get("seed"),
     }
 
 
-def _by_influence(subject: Subject, node: xr.Dataset, estimates: Estimates, payload: Payload) -> dict[str, Any]:
+def _by_influence(subject: Subject, node: xr.Dataset, estimates: Estimates) -> dict[str, Any]:
     design = designs.settle(subject.dim, designs.ITEMS, "influence")
     compared = _by_scores(node, subject.level, sample=designs.ITEMS)
     kept = replace(estimates, models=labels_of(compared["estimate"], terms.MODEL))
@@ -305,13 +304,13 @@ def _by_influence(subject: Subject, node: xr.Dataset, estimates: Estimates, payl
     record = _record(subject, kept, design, 0) | {
         "design": compared.attrs["design"],
         "n_without": n_models - len(kept.models),
-        "estimate": payload.add(compared["estimate"].values),
-        "lower": payload.add(compared["interval"].sel({terms.BOUND: terms.BOUNDS[0]}).values),
+        "estimate": compared["estimate"].values,
+        "lower": compared["interval"].sel({terms.BOUND: terms.BOUNDS[0]}).values,
         "possible": True,
         "seed": compared.attrs["seed"],
     }
     columns = {"errors": "standard_error", "p_values": "p_value"} | ({"adjusted": "p_adjusted"} if is_whole else {})
-    return record | {name: payload.add(compared[column].values) for name, column in columns.items()}
+    return record | {name: compared[column].values for name, column in columns.items()}
 
 
 def _places(subject: Subject, estimates: Estimates) -> NDArray[np.intp]:
@@ -342,19 +341,20 @@ def _record(
 
 
 def _adjusted(
-    subject: Subject, estimates: Estimates, payload: Payload, *, design: designs.Sampling, **options: Any
-) -> dict[str, Any] | None:
+    subject: Subject, estimates: Estimates, *, design: designs.Sampling, **options: Any
+) -> NDArray[np.float64] | None:
     """Return the p-values adjusted for all pairs, if there are not too many."""
     if len(estimates.models) > MOST_ADJUSTED:
         return None
     options |= {"sample": design.sample, "method": design.method}
-    return payload.add(subject.compared(_places(subject, estimates), **options)["p_adjusted"].values)
+    adjusted: NDArray[np.float64] = subject.compared(_places(subject, estimates), **options)["p_adjusted"].values
+    return adjusted
 
 
 # Curves
 
 
-def curves_of(subject: Subject, payload: Payload, top: int) -> dict[str, Any] | None:
+def curves_of(subject: Subject, top: int) -> dict[str, Any] | None:
     """Return the curves of the best models of one data set, of each of its queries; None for means over data sets."""
     node = subject.scores
     if node is None or top < 1:
@@ -378,7 +378,7 @@ def curves_of(subject: Subject, payload: Payload, top: int) -> dict[str, Any] | 
     return {
         "models": best,
         "steps": STEPS,
-        "kinds": {kind: payload.add(np.stack(values), np.float32) for kind, values in parts.items()},
+        "kinds": {kind: np.stack(values) for kind, values in parts.items()},
         "prevalence": _prevalence(subject, attrs),
         "ties": in_words_of_today(attrs).get("ties", "group"),
     }

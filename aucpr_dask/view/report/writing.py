@@ -122,16 +122,16 @@ def _render(
     if options.baseline is not None and options.baseline not in models:
         received, allowed = brief(options.baseline), closest(options.baseline, models)
         raise InvalidInputError("no data set has this baseline", "option 'baseline'", received, allowed)
-    payload = pages.Payload()
     names: list[list[str]] = []
     intervals = words.interval_terms(subjects)
     firsts = list(dict.fromkeys(subject.measured[0] for subject in subjects))
     share = 1 / sum(len(subject.estimators) for subject in subjects)
     sections = [
-        _data(place, subject, payload, names, options, share) | {"curves": curves_of(subject, payload, options.top)}
+        _data(place, subject, names, options, share) | {"curves": curves_of(subject, options.top)}
         for place, subject in enumerate(subjects)
     ]
     flags = [{"name": flag.name, "bit": flag.bit} for flag in terms.FLAGS]
+    data, payload = pages.packed({"flags": flags, "sections": sections, "names": names})
     return pages.rendered(
         "page.html",
         style=pages.asset("report.css") + pages.vendored("uplot.css"),
@@ -153,18 +153,16 @@ def _render(
         has_positives=any("n_positive" in subject.node for subject in subjects),
         provenance=[*words.provenance(result.attrs, subjects), ("report", f"aucpr-dask {__version__}")],
         library=pages.UPLOT,
-        data=pages.inert_json({"flags": flags, "sections": sections, "names": names}),
-        payload=payload.texts,
+        data=data,
+        payload=payload,
     )
 
 
 # --- data for the script of the page ------------------------------------------------------------------------------
 
 
-def _data(
-    place: int, subject: Subject, payload: pages.Payload, names: list[list[str]], options: ReportOptions, share: float
-) -> dict[str, Any]:
-    """Return the data of a section: references to the payload, and names of models once for all that share them."""
+def _data(place: int, subject: Subject, names: list[list[str]], options: ReportOptions, share: float) -> dict[str, Any]:
+    """Return the data of a section: arrays, and names of models once for all that share them."""
     models = subject.models
     if models not in names:
         names.append(models)
@@ -179,29 +177,27 @@ def _data(
         "n_units": len(subject.units),
         "intervals": words.interval_names(subject),
         "method": None if subject.method is None else printable(terms.in_words(subject.method)),
-        "flags": payload.add(subject.table("flags"), np.uint16) if "flags" in subject.node else None,
-        "estimators": [_estimator(subject, i, payload, options, share) for i in range(len(subject.estimators))],
+        "flags": subject.table("flags").astype(np.uint16) if "flags" in subject.node else None,
+        "estimators": [_estimator(subject, i, options, share) for i in range(len(subject.estimators))],
     }
 
 
-def _estimator(
-    subject: Subject, i: int, payload: pages.Payload, options: ReportOptions, share: float
-) -> dict[str, Any]:
+def _estimator(subject: Subject, i: int, options: ReportOptions, share: float) -> dict[str, Any]:
     name, title = subject.estimators[i], subject.measured[i]
     means = subject.means.isel({terms.ESTIMATOR: i})
-    mean = _numbers(means, (terms.MODEL,), payload, np.float64)
+    mean = _numbers(means, (terms.MODEL,), np.float64)
     single = None
     if subject.dim is None:
-        mean["others"] = _others(subject, i, payload, np.float64)
+        mean["others"] = _others(subject, i, np.float64)
     else:
         counts = means[COUNTS[subject.dim]].transpose(terms.MODEL).values
         if np.unique(counts).size > 1:
-            mean["count"] = payload.add(counts, np.int32)
+            mean["count"] = counts.astype(np.int32)
         node = subject.node.isel({terms.ESTIMATOR: i}).isel({terms.METHOD: 0}, missing_dims="ignore")
         # Single precision is enough for the bounds of single rankings, which are most of a page.
-        single = _numbers(node, (terms.MODEL, subject.dim), payload, np.float32)
-        single["others"] = _others(subject, i, payload, np.float32)
-    pairs, why = comparisons(subject, name, payload, options.seed, share)
+        single = _numbers(node, (terms.MODEL, subject.dim), np.float32)
+        single["others"] = _others(subject, i, np.float32)
+    pairs, why = comparisons(subject, name, options.seed, share)
     return {
         "name": printable(name),
         "words": title,
@@ -214,27 +210,27 @@ def _estimator(
     }
 
 
-def _numbers(node: xr.Dataset, dims: tuple[str, ...], payload: pages.Payload, dtype: Any) -> dict[str, Any]:
+def _numbers(node: xr.Dataset, dims: tuple[str, ...], dtype: Any) -> dict[str, Any]:
     """Return the estimates of a table, and its bounds in the given precision, if it has any."""
-    found = {"estimate": payload.add(node["estimate"].transpose(*dims).values)}
+    found = {"estimate": node["estimate"].transpose(*dims).values}
     if "interval" in node:
-        found |= _bounds(node["interval"].transpose(*dims, terms.BOUND).values, payload, dtype)
+        found |= _bounds(node["interval"].transpose(*dims, terms.BOUND).values, dtype)
     return found
 
 
-def _others(subject: Subject, i: int, payload: pages.Payload, dtype: Any) -> list[dict[str, Any]]:
+def _others(subject: Subject, i: int, dtype: Any) -> list[dict[str, Any]]:
     """Return the bounds of the other intervals that an estimator has."""
     found = []
     for name, interval in subject.others.items():
         bounds = interval.isel({terms.ESTIMATOR: i}).transpose(terms.MODEL, ..., terms.BOUND).values
         if np.isfinite(bounds).any():
             one = {"name": printable(terms.in_words(name)), "header": words.interval_name(subject, name)}
-            found.append(one | _bounds(bounds, payload, dtype))
+            found.append(one | _bounds(bounds, dtype))
     return found
 
 
-def _bounds(values: np.ndarray[Any, Any], payload: pages.Payload, dtype: Any) -> dict[str, Any]:
-    return {"lower": payload.add(values[..., 0], dtype), "upper": payload.add(values[..., 1], dtype)}
+def _bounds(values: np.ndarray[Any, Any], dtype: Any) -> dict[str, Any]:
+    return {"lower": values[..., 0].astype(dtype), "upper": values[..., 1].astype(dtype)}
 
 
 # --- text for the template ----------------------------------------------------------------------------------------
