@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from subprocess import DEVNULL
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -282,7 +281,8 @@ def compiling_ahead(kernels: tuple[str, ...] = FIRST) -> Iterator[None]:
         yield
         return
     command = [sys.executable, "-P", "-c", COMPILE, *missing]
-    with subprocess.Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL) as process:
+    quiet: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    with subprocess.Popen(command, **quiet) as process:
         try:
             yield
         finally:

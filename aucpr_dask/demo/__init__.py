@@ -12,8 +12,7 @@ import xarray as xr
 
 from aucpr_dask.errors import StoreError
 from aucpr_dask.schema.terms import Scores, nodes_of
-from aucpr_dask.scores.importing.arrays import import_arrays
-from aucpr_dask.scores.importing.trec import import_trec
+from aucpr_dask.scores.importing import arrays, trec
 from aucpr_dask.scores.store import open_scores, open_unread, save_scores, stored_digests
 
 CLEF = "clef-tar"
@@ -41,8 +40,8 @@ def write_scores(
     with data_folder() as data, tempfile.TemporaryDirectory() as scratch:
         clef = data / "clef-tar-2017-mini"
         runs, tables = Path(scratch) / "runs.zarr", Path(scratch) / "tables.zarr"
-        import_trec(clef / "runs", clef / "qrels.txt.xz", runs, dataset=CLEF, on_progress=on_progress)
-        import_arrays(
+        trec.import_trec(clef / "runs", clef / "qrels.txt.xz", runs, dataset=CLEF, on_progress=on_progress)
+        arrays.import_arrays(
             sorted((data / "adbench").glob("*.npz")),
             tables,
             score="scores",

@@ -16,8 +16,7 @@ from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError, Sto
 from aucpr_dask.schema.terms import ITEM, MODEL, PADDING, Scores, nodes_of
 from aucpr_dask.scores.chunks import DERIVED
 from aucpr_dask.scores.store import open_scores, save_scores
-from aucpr_dask.storage.stores import read_root_document, refuse_finished
-from aucpr_dask.storage.urls import concealed, is_remote, public
+from aucpr_dask.storage import stores, urls
 
 FILL = {"score": np.nan, "label": PADDING, "tie_order": -1}  # behind the end of a shorter ranking
 PATIENCE = 600.0  # seconds that a call waits for another that adds to the same store
@@ -31,14 +30,14 @@ def place_for(url: str | Path, *, overwrite: bool, append: bool) -> Iterator[str
         what = "a store is either replaced or appended to"
         received = "overwrite=True and append=True (--overwrite --append)"
         raise InvalidInputError(what, None, received, "one of the two")
-    place = Path(url).resolve() if append and not is_remote(url) else None
+    place = Path(url).resolve() if append and not urls.is_remote(url) else None
     if place is not None and not place.name:
         raise StoreError("the root folder cannot be a store", place, remedy="name a folder to write")
     if append and place is None and _is_finished(url):
         remedy = "import all files again, to another place"
-        raise StoreError("only a store on this machine can be appended to", public(url), remedy=remedy)
+        raise StoreError("only a store on this machine can be appended to", urls.public(url), remedy=remedy)
     if place is None or not (_is_finished(place) or _workplace_of(place).exists()):
-        refuse_finished(url, overwrite=overwrite)
+        stores.refuse_finished(url, overwrite=overwrite)
         yield url
         return
     with _workplace(place) as folder:
@@ -54,13 +53,13 @@ def place_for(url: str | Path, *, overwrite: bool, append: bool) -> Iterator[str
             place.rename(before)
             whole.rename(place)
         else:
-            refuse_finished(url, overwrite=False)
+            stores.refuse_finished(url, overwrite=False)
             yield url
 
 
 def _is_finished(url: str | Path) -> bool:
     try:
-        read_root_document(concealed(url))
+        stores.read_root_document(urls.concealed(url))
     except StoreError:
         return False
     return True

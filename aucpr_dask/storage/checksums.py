@@ -30,8 +30,7 @@ from zarr.core.dtype import get_data_type_from_json
 from zarr.storage import WrapperStore
 
 from aucpr_dask.errors import StoreError
-from aucpr_dask.storage.backends import last_bytes
-from aucpr_dask.storage.claims import GROWING, STATE, has_word
+from aucpr_dask.storage import backends, claims
 from aucpr_dask.storage.decoding import UndecodableError, can_decode, decoded
 from aucpr_dask.storage.documents import damaged, root_of
 
@@ -138,7 +137,7 @@ def _listed(
     places = [tuple(map(int, index)) for index in np.argwhere(~is_known)]
     naming = _chunk_naming(json.dumps(entry["chunk_key_encoding"]))
     keys = [f"{path}/{naming.encode_chunk_key(place)}" for place in places]
-    for place, key, ending in zip(places, keys, last_bytes(backend, keys, N_BYTES), strict=True):
+    for place, key, ending in zip(places, keys, backends.last_bytes(backend, keys, N_BYTES), strict=True):
         if ending is None:
             raise _broken("a chunk is missing", place_of(backend, key))
         if written.get(key, ending)[-N_BYTES:] != ending:
@@ -308,7 +307,7 @@ class CheckedStore(WrapperStore[Store]):
     async def _has_grown(self, path: str, place: tuple[int, ...], checksum: int) -> bool:
         """Whether a chunk at the end of an array has grown since the result was opened, or may be growing."""
         # Only such a chunk of a finished store changes; of the part that the store shows, nothing changes.
-        if has_word(await self._store.get(STATE, default_buffer_prototype()), GROWING):
+        if claims.has_word(await self._store.get(claims.STATE, default_buffer_prototype()), claims.GROWING):
             return True
         document = await self._store.get(_DOCUMENT, default_buffer_prototype())
         now = (None if document is None else root_of(document.to_bytes(), self._store)["consolidated_metadata"]) or {}

@@ -22,8 +22,7 @@ from zarr.core.sync import sync
 from zarr.storage import StorePath
 
 from aucpr_dask.schema.terms import Nodes, nodes_of
-from aucpr_dask.storage.checksums import CheckedStore, plain_entry
-from aucpr_dask.storage.documents import are_plain_values, explaining_damage
+from aucpr_dask.storage import checksums, documents
 
 SMALL = 2**16  # bytes of a variable
 Entries = dict[str, Any]  # the metadata of the arrays of a data set, by name
@@ -39,7 +38,7 @@ class StoredTree:
         The entries of all groups and arrays below the root, by path.
     """
 
-    def __init__(self, backend: CheckedStore, metadata: Mapping[str, Any]) -> None:
+    def __init__(self, backend: checksums.CheckedStore, metadata: Mapping[str, Any]) -> None:
         self._metadata, self._known = metadata, dict[int, ArrayV3Metadata]()
         self._entries: dict[str, Entries] = {}
         for place, entry in metadata.items():
@@ -72,7 +71,7 @@ class StoredTree:
             if name in models[path].indexes
             or (name in reads and first.dtype.itemsize * self._size(path, name) <= SMALL)
         ]
-        with explaining_damage(self._view):
+        with documents.explaining_damage(self._view):
             values = dict(sync(concurrent_map(wanted, self._read, limit=64)))
             return Nodes(
                 {path: self._like(path, model, values) if path in others else model for path, model in models.items()},
@@ -92,7 +91,7 @@ class StoredTree:
         """Return an array by its entry in the metadata; making the same metadata again would take a third of a ms."""
         entry = self._entries[path][name]
         if id(entry) not in self._known:  # equal entries are one object
-            self._known[id(entry)] = ArrayV3Metadata.from_dict(plain_entry(dict(entry)))
+            self._known[id(entry)] = ArrayV3Metadata.from_dict(checksums.plain_entry(dict(entry)))
         return zarr.Array(zarr.AsyncArray(self._known[id(entry)], StorePath(self._view, f"{path}/{name}".strip("/"))))
 
     def _like(self, path: str, model: xr.Dataset, values: Mapping[tuple[str, str], Any]) -> xr.Dataset:
@@ -158,7 +157,7 @@ def _form_of(entries: Entries, group: Mapping[str, Any], known: dict[int, str | 
     for key, entry in {id(entry): entry for entry in entries.values()}.items():
         if key not in known:
             form = json.dumps(entry | {"shape": len(entry["shape"]), "chunk_grid": None})
-            known[key] = form if are_plain_values(entry.get("attributes", {})) else None
+            known[key] = form if documents.are_plain_values(entry.get("attributes", {})) else None
     forms = [(name, known[id(entry)]) for name, entry in entries.items()]
     if any(form is None for _, form in forms):
         return None

@@ -10,12 +10,7 @@ from typing import Any
 import zarr
 
 from aucpr_dask.errors import StoreError
-from aucpr_dask.storage.backends import get_value, last_bytes, open_backend
-from aucpr_dask.storage.checksums import N_BYTES, checked, has_checksum, have_checksums, place_of, plain_entry
-from aucpr_dask.storage.claims import is_growing
-from aucpr_dask.storage.documents import check_same_array, of_array
-from aucpr_dask.storage.stores import described_array, open_arrays, open_checked
-from aucpr_dask.storage.urls import concealed
+from aucpr_dask.storage import backends, checksums, claims, documents, stores, urls
 
 Region = Mapping[str, slice]
 
@@ -25,38 +20,38 @@ def damage_of(
 ) -> tuple[int, list[StoreError], bool]:
     """Return the number of chunks of a finished store, an error for each broken one, and whether all have checksums."""
     # Every chunk is decoded. Without checksums, as in stores of version 0.1, a missing one is not noticed.
-    url = concealed(url)
-    backend, found = open_backend(url, read_only=True), []
-    store, metadata = open_checked(url)
+    url = urls.concealed(url)
+    backend, found = backends.open_backend(url, read_only=True), []
+    store, metadata = stores.open_checked(url)
     arrays = {path: entry for path, entry in metadata.items() if entry["node_type"] == "array"}
-    n_chunks, grows = 0, is_growing(backend)
+    n_chunks, grows = 0, claims.is_growing(backend)
     for done, (path, entry) in enumerate(arrays.items(), start=1):
         try:
             if not grows:  # else the documents of its arrays are ahead of what it shows
-                check_same_array(open_arrays(backend, "", [path])[path].metadata, entry, path, url)
-            array = described_array(store, path, plain_entry(entry))
+                documents.check_same_array(stores.open_arrays(backend, "", [path])[path].metadata, entry, path, url)
+            array = stores.described_array(store, path, checksums.plain_entry(entry))
         except (StoreError, FileNotFoundError) as error:
-            found.append(_as_error(error, place_of(backend, f"{path}/zarr.json")))
+            found.append(_as_error(error, checksums.place_of(backend, f"{path}/zarr.json")))
             continue
         for index, key in chunks_of(array.metadata, path, {}):
             n_chunks += 1
             try:
                 array.get_block_selection(index)
             except Exception as error:  # a codec may raise anything
-                found.append(_as_error(error, place_of(backend, key)))
+                found.append(_as_error(error, checksums.place_of(backend, key)))
         if on_progress is not None:
             on_progress(done, len(arrays))
-    return n_chunks, found, have_checksums(arrays)
+    return n_chunks, found, checksums.have_checksums(arrays)
 
 
 def is_whole(array: zarr.AsyncArray[Any], region: Region) -> bool:
     """Return whether every chunk of a region of an array is there and undamaged; True if nothing can tell."""
-    if not has_checksum(of_array(array.metadata)):
+    if not checksums.has_checksum(documents.of_array(array.metadata)):
         return True
     store = array.store_path.store
     try:
         for _, key in chunks_of(array.metadata, array.path, region):
-            checked(get_value(store, key), place_of(store, key))
+            checksums.checked(backends.get_value(store, key), checksums.place_of(store, key))
     except StoreError:
         return False
     return True
@@ -69,8 +64,8 @@ def endings_of(arrays: Iterable[zarr.AsyncArray[Any]], region: Region) -> dict[s
         store, keys = array.store_path.store, [key for _, key in chunks_of(array.metadata, array.path, region)]
         written: dict[str, bytes] = getattr(store, "endings", {})
         known = [written.pop(key, None) for key in keys]
-        endings = last_bytes(store, keys, N_BYTES) if None in known else known
-        found |= {key: (ending or b"")[-N_BYTES:].hex() for key, ending in zip(keys, endings, strict=True)}
+        endings = backends.last_bytes(store, keys, checksums.N_BYTES) if None in known else known
+        found |= {key: (ending or b"")[-checksums.N_BYTES :].hex() for key, ending in zip(keys, endings, strict=True)}
     return found
 
 

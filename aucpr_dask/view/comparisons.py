@@ -21,7 +21,7 @@ from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.designs import direction, measured, noun, unit_names
 from aucpr_dask.schema.terms import MEASURE, MODEL, Scores, count, in_words, nodes_of, p_value_in_words, percent
 from aucpr_dask.view.rankings import Document, labels_as_text
-from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, more, number, shorten, titled
+from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, first, number, shorten, titled
 
 MOST_PAIRS = 20_000  # in a document; a store holds all
 TOP = 10
@@ -185,7 +185,7 @@ def answer_of(document: Document, *, top: int | None = TOP) -> Answer:
 
 def _neighbours(comparison: Document, top: int | None) -> Sheet:
     """Return each model with its difference from the next."""
-    models = comparison["models"][:top]
+    models, below = first(comparison["models"], top)
     columns = [
         Column("", [str(place) for place in range(1, len(models) + 1)], right=True),
         Column("model", [name for name, _ in models], name=True),
@@ -193,27 +193,25 @@ def _neighbours(comparison: Document, top: int | None) -> Sheet:
     ]
     pairs = comparison["pairs"][: len(comparison["models"]) - 1][: len(models)]
     columns += _columns(pairs, "to next", len(models))
-    below = more(len(comparison["models"]) - len(models), "model")
-    return Sheet(columns, ("", ""), *_bars(pairs), below)
+    return Sheet(columns, *_bars(pairs), below)
 
 
 def _against(comparison: Document, baseline: str, top: int | None) -> Sheet:
     """Return the models with their difference from a baseline."""
     areas = dict(comparison["models"])
     pairs = comparison["pairs"][comparison["pairs"]["other"] == baseline]
-    shown = pairs[:top]
+    shown, below = first(pairs, top)
     columns = [
         Column("model", list(shown["model"]), name=True),
         Column(noun(comparison["facts"]), [number(areas[name]) for name in shown["model"]], right=True),
         *_columns(shown, "difference" if direction(comparison["facts"]) > 0 else "better by", len(shown)),
     ]
-    title = (f"baseline {baseline}", number(areas[baseline]))
-    return Sheet(columns, title, *_bars(shown), more(len(pairs) - len(shown), "model"))
+    return Sheet(columns, *_bars(shown), below, title=(f"baseline {baseline}", number(areas[baseline])))
 
 
 def _detectable(models: pd.DataFrame, top: int | None) -> Sheet:
     """Return the differences that can be shown, from the next model or from a baseline."""
-    shown = models[:top]
+    shown, below = first(models, top)
     columns = [Column("model", list(shown["model"]), name=True), Column("with", list(shown["other"]), name=True)]
     looks: dict[str, tuple[str, Callable[[float], str]]] = {
         "detectable": ("detectable", "{:.2g}".format),
@@ -224,7 +222,7 @@ def _detectable(models: pd.DataFrame, top: int | None) -> Sheet:
     for name, (header, look) in looks.items():
         if name in shown:
             columns.append(Column(header, list(map(look, shown[name])), right=True))
-    return Sheet(columns, below=more(len(models) - len(shown), "model"))
+    return Sheet(columns, below=below)
 
 
 def _bars(pairs: pd.DataFrame) -> tuple[list[tuple[float, float, float]], tuple[float, float]]:
@@ -307,7 +305,7 @@ def widths(ratios: Iterable[float | None]) -> list[str]:
 
 def _mean_ranks(models: pd.DataFrame, top: int | None) -> Sheet:
     """Return the models with their mean ranks, and their differences from the first."""
-    shown = models[:top]
+    shown, below = first(models, top)
     columns = [
         Column("mean rank", [f"{rank:.2f}" for rank in shown["mean_rank"]], right=True),
         Column("model", list(shown["model"]), name=True),
@@ -317,7 +315,7 @@ def _mean_ranks(models: pd.DataFrame, top: int | None) -> Sheet:
     ]
     counts = ["/".join(map(str, one)) for one in shown[["wins", "ties", "losses"]].values]
     columns.append(Column("win/tie/loss", ["", *counts[1:]], right=True))
-    return Sheet(columns, below=more(len(models) - len(shown), "model"))
+    return Sheet(columns, below=below)
 
 
 def _notes_of_mean_ranks(facts: Document) -> list[str]:
@@ -334,7 +332,7 @@ def _notes_of_mean_ranks(facts: Document) -> list[str]:
 
 def _ranks(ranks: Document, top: int | None) -> Sheet:
     """Return the models with the ranks that they may have, best first."""
-    shown = ranks["models"][:top]
+    shown, below = first(ranks["models"], top)
     columns = [
         Column("", [f"{rank:g}" for rank in shown["rank"]], right=True),
         Column("model", list(shown["model"]), name=True),
@@ -346,8 +344,7 @@ def _ranks(ranks: Document, top: int | None) -> Sheet:
     ]
     ends = shown["simultaneous_rank_interval"]
     bars = [(float(e[0]), float(r), float(e[1])) for r, e in zip(shown["rank"], ends, strict=True)]
-    n_models = len(ranks["models"])
-    return Sheet(columns, ("", ""), bars, (1.0, float(n_models)), more(n_models - len(shown), "model"))
+    return Sheet(columns, bars, (1.0, float(len(ranks["models"]))), below)
 
 
 def _notes_of_ranks(ranks: Document) -> list[str]:

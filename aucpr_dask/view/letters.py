@@ -16,15 +16,12 @@ from rich.console import Group
 from rich.text import Text
 
 from aucpr_dask.errors import InvalidInputError, printable
-from aucpr_dask.inference.aggregating import aggregate
-from aucpr_dask.inference.comparing import compare
+from aucpr_dask.inference import aggregating, comparing, questions
 from aucpr_dask.inference.designs import direction, estimators_of, measured, reading_of, unit_names, with_estimators
-from aucpr_dask.inference.questions import unit_dim
 from aucpr_dask.interplay.exporting import named_file, refuse_existing, written_whole
 from aucpr_dask.schema.checks import truth
 from aucpr_dask.schema.terms import BOUND, BOUNDS, ESTIMATOR, METHOD, MODEL, QUERY, count, in_words, percent
-from aucpr_dask.view.rankings import with_interval_of
-from aucpr_dask.view.reprs import plain_text
+from aucpr_dask.view import rankings, reprs
 from aucpr_dask.view.tables import Column, Sheet, markdown_rows
 
 _TEX = str.maketrans(
@@ -116,7 +113,7 @@ class Letters:
         return Sheet([Column(head, cells, name=head == "model") for head, *cells in zip(*rows, strict=True)])
 
     def __repr__(self) -> str:
-        return plain_text(Group(self.sheet(), Text(""), Text(self.caption)))
+        return reprs.plain_text(Group(self.sheet(), Text(""), Text(self.caption)))
 
     def _repr_html_(self) -> str:
         return self.sheet().as_html(self.caption)
@@ -160,7 +157,7 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Any) -> Let
     if unknown := {"baseline", "equivalence", "estimator", "chunk", "auxiliary"} & {*options}:
         what = "a table compares all models by all measures"
         raise InvalidInputError(what, "options", ", ".join(sorted(unknown)), remedy="leave them out")
-    found = {name: cast(xr.Dataset, compare(data, estimator=name, **options)) for name in estimators_of(data)}
+    found = {name: cast(xr.Dataset, comparing.compare(data, estimator=name, **options)) for name in estimators_of(data)}
     (first, *_) = found.values()
     means = pd.DataFrame({measured(data.attrs, name): one["estimate"].to_series() for name, one in found.items()})
     order = np.argsort(-direction(data.attrs, next(iter(found))) * first["estimate"].values, kind="stable")
@@ -188,11 +185,11 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Any) -> Let
 def _bounds(data: xr.Dataset, names: Sequence[str], options: Mapping[str, Any]) -> tuple[pd.DataFrame, str]:
     """Return the intervals of all means, and how they are made."""
     kept = {name: options[name] for name in ("level", "incomplete") if options.get(name) is not None}
-    has_units = unit_dim(data) == QUERY
-    given = with_estimators(cast(xr.Dataset, aggregate(data, **kept)) if has_units else data)
+    has_units = questions.unit_dim(data) == QUERY
+    given = with_estimators(cast(xr.Dataset, aggregating.aggregate(data, **kept)) if has_units else data)
     bounds, methods = {}, dict[str, None]()
     for name in names:
-        one = with_interval_of(given.sel({ESTIMATOR: [name]}), name).isel({METHOD: 0}, missing_dims="ignore")
+        one = rankings.with_interval_of(given.sel({ESTIMATOR: [name]}), name).isel({METHOD: 0}, missing_dims="ignore")
         ends = one["interval"].squeeze(ESTIMATOR).transpose(MODEL, BOUND)
         methods[in_words("t" if has_units else str(one[METHOD].item()))] = None
         for place, end in enumerate(BOUNDS):
@@ -202,7 +199,7 @@ def _bounds(data: xr.Dataset, names: Sequence[str], options: Mapping[str, Any]) 
 
 def _caption(data: xr.Dataset, one: xr.Dataset, n_models: int) -> str:
     facts: Mapping[Any, Any] = one.attrs
-    dim = unit_dim(data)
+    dim = questions.unit_dim(data)
     what = "Estimates" if dim is None else f"Means over {int(one['n_units'])} {unit_names(dim, data.attrs)[1]}"
     rules = "".join(f", {rule}" for rule in reading_of(data.attrs))
     of = f"the {count(n_models * (n_models - 1) // 2, 'pair')} of each measure"

@@ -15,13 +15,9 @@ from rich.text import Text
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets
-from aucpr_dask.inference.aggregating import aggregate
-from aucpr_dask.inference.classes import mean_over_classes
+from aucpr_dask.inference import aggregating, classes, repeats, samples
 from aucpr_dask.inference.designs import are_values, direction, measured, noun, reading_of, unit_names, with_estimators
-from aucpr_dask.inference.repeats import mean_of_repeats
-from aucpr_dask.inference.samples import REPLICATE
-from aucpr_dask.schema import terms
-from aucpr_dask.schema.estimators import ESTIMATORS
+from aucpr_dask.schema import estimators, terms
 from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, more, number, shorten
 
 MOST_DATA_SETS = 8
@@ -55,7 +51,7 @@ def rank_models(
         elif is_by and not has_queries:  # there may be many
             means = with_estimators(node).isel({terms.METHOD: 0}, missing_dims="ignore")
         else:
-            means = cast("xr.Dataset", aggregate(node, level=level))
+            means = cast("xr.Dataset", aggregating.aggregate(node, level=level))
         of_interval = "t" if has_queries else means.attrs.get("method", method)
         facts = {"reading": reading_of(node.attrs), "by": node.attrs.get("by"), "n_groups": n_groups if is_by else None}
         rankings.append(_rank(path, means, estimator, of_interval, has_queries) | facts)
@@ -74,17 +70,17 @@ def with_means_of_repeats(node: xr.Dataset) -> xr.Dataset:
     """Return a result whose repeats, if it has any, are averaged; what differs between them is left out."""
     if terms.REPEAT not in node["estimate"].dims:
         return node
-    mean = cast("xr.Dataset", aggregate(node, level=level_of(node)))
-    mean = mean.assign({name: one for name, one in mean_of_repeats(node).items() if name == REPLICATE})
+    mean = cast("xr.Dataset", aggregating.aggregate(node, level=level_of(node)))
+    mean = mean.assign({name: one for name, one in repeats.mean_of_repeats(node).items() if name == samples.REPLICATE})
     same = [name for name in ("n_positive", "n_negative", "prevalence") if name in node]
     return node[same].isel({terms.REPEAT: 0}, drop=True).assign(mean.data_vars).assign_coords(mean.coords)
 
 
 def mean_of_classes(result: xr.Dataset, level: float) -> xr.Dataset:
     """Return the means over classes; with an interval, if the result has replicates."""
-    if REPLICATE not in result:
-        return mean_over_classes(result)
-    return cast("xr.Dataset", aggregate(result, over=terms.CLASS, level=level))
+    if samples.REPLICATE not in result:
+        return classes.mean_over_classes(result)
+    return cast("xr.Dataset", aggregating.aggregate(result, over=terms.CLASS, level=level))
 
 
 def level_of(node: xr.Dataset) -> float:
@@ -123,7 +119,7 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, method: str | Non
     name = names[0] if estimator is None else estimator
     if name not in names:
         what = f"this {terms.MEASURE if are_values(means) else terms.ESTIMATOR} is not in the result"
-        remedy = f"evaluate again with --estimator {name}" if name.partition("(")[0] in ESTIMATORS else None
+        remedy = f"evaluate again with --estimator {name}" if name.partition("(")[0] in estimators.ESTIMATORS else None
         raise InvalidInputError(what, path or None, repr(name), ", ".join(names), remedy)
     means = means.sel({terms.ESTIMATOR: name}).isel({terms.METHOD: 0}, missing_dims="ignore")
     estimate = np.atleast_1d(means["estimate"].values)
@@ -215,7 +211,7 @@ def ranking_sheet(rankings: Sequence[Document], top: int | None = None) -> Sheet
         columns.append(Column(header, [bounds((lower, upper)) for lower, _, upper in bars]))
     n_more = len(first["models"]) - len(shown) if len(rankings) == 1 else 0
     drawn = bars if first["interval"] is not None else ()
-    return Sheet(columns, title, drawn, _scale_of(bars), more(n_more, "model"), has_bars=True)
+    return Sheet(columns, drawn, _scale_of(bars), more(n_more, "model"), title, has_bars=True)
 
 
 def _scale_of(bars: Sequence[tuple[float, float, float]]) -> tuple[float, float]:

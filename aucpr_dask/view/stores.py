@@ -17,7 +17,7 @@ from rich.text import Text
 from aucpr_dask.inference.designs import are_values
 from aucpr_dask.schema import terms
 from aucpr_dask.view.rankings import MOST_DATA_SETS, Document, labels_as_text, rank_models, rankings_view
-from aucpr_dask.view.tables import Column, Sheet, attributes_view, more, shorten, titled, whole
+from aucpr_dask.view.tables import Column, Sheet, attributes_view, first, shorten, titled, whole
 
 MOST_MISSING = 5
 NAMES_KEPT = 5
@@ -246,7 +246,7 @@ def _headline(kind: str, summary: Document) -> Text:
 
 def _sizes(data_sets: pd.DataFrame, units: str = "queries") -> Sheet:
     """Return a table of the first data sets, without empty columns."""
-    shown = data_sets[:MOST_DATA_SETS]
+    shown, below = first(data_sets, MOST_DATA_SETS, "data set")
     rows = shown.to_dict("records")
 
     def column(header: str, sizes: pd.Series[Any]) -> list[Column]:
@@ -265,7 +265,7 @@ def _sizes(data_sets: pd.DataFrame, units: str = "queries") -> Sheet:
         columns.append(Column("positive", positive, right=True))
         columns.append(Column("prevalence", list(map(_prevalence, rows)), right=True))
     columns += column("missing", shown["n_missing"].map(lambda n: n or None))
-    return Sheet(columns, below=more(len(data_sets) - len(shown), "data set"))
+    return Sheet(columns, below=below)
 
 
 def _prevalence(size: Mapping[Any, Any]) -> str:
@@ -283,14 +283,13 @@ def _share(share: float) -> str:
 
 
 def _missing_scores(missing: pd.DataFrame) -> Sheet:
-    shown = missing[:MOST_MISSING]
+    shown, below = first(missing, MOST_MISSING)
     columns = [Column("missing scores of", list(shown["model"]), name=True)]
     if any(shown["data_set"]):
         columns.append(Column("data set", list(shown["data_set"]), name=True))
     columns.append(Column("missing", list(map(whole, shown["n_missing"])), right=True))
     columns.append(Column("share", ["-" if one is None else _share(one) for one in shown["share"]], right=True))
-    hidden = [line.append(" with missing scores") for line in more(len(missing) - len(shown), "model")]
-    return Sheet(columns, below=hidden)
+    return Sheet(columns, below=[line.append(" with missing scores") for line in below])
 
 
 def _warnings(flags: pd.DataFrame) -> list[RenderableType]:

@@ -53,10 +53,10 @@ class Sheet:
     """A table that rich prints, and notebooks show: with a value in its interval for each row, on one scale."""
 
     columns: list[Column]
-    title: tuple[str, str] = ("", "")  # a name, and what is said of it
     bars: Sequence[Bar] = ()
     scale: tuple[float, float] = (0.0, 1.0)
     below: Sequence[Text] = ()  # how many rows it leaves out
+    title: tuple[str, str] = ("", "")  # a name, and what is said of it
     has_bars: bool = False  # in a terminal, too, if there is room
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -191,6 +191,12 @@ def markdown_rows(rows: Sequence[Sequence[str]], ruler: str) -> list[str]:
 def more(number: int, noun: str) -> list[Text]:
     """Return a line that counts the rows that a table leaves out, if any."""
     return [Text(f"and {count(number, f'more {noun}')}", style="dim")] if number > 0 else []
+
+
+def first(rows: Any, top: int | None, noun: str = "model") -> tuple[Any, list[Text]]:
+    """Return the first rows of a list or of a data frame, and the line that counts the others."""
+    shown = rows[:top]
+    return shown, more(len(rows) - len(shown), noun)
 
 
 def titled(title: str, about: str) -> Text:

@@ -16,22 +16,10 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, FileFormatError, few
+from aucpr_dask.schema import terms
 from aucpr_dask.schema.checks import HIGHEST_GRADE
 from aucpr_dask.schema.options import RunOptions
-from aucpr_dask.schema.terms import (
-    GRADE,
-    ITEM,
-    MODEL,
-    PADDING,
-    QUERY,
-    UNJUDGED,
-    Scores,
-    check_names,
-    check_node_name,
-    count,
-)
-from aucpr_dask.scores.appending import FILL, place_for
-from aucpr_dask.scores.chunks import Region, empty_variable
+from aucpr_dask.scores import appending, chunks
 from aucpr_dask.scores.importing import files
 from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress, Spool, Spooled, bad_line
 
@@ -40,7 +28,7 @@ RUN_SUFFIXES = (".txt", ".run", ".res", ".trec", ".tsv", ".jsonl", ".json")
 _BLOCK_BYTES = 4 * 2**20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LONG_IDENTIFIER = 128  # bytes
-DIMS = (MODEL, QUERY, ITEM)
+DIMS = (terms.MODEL, terms.QUERY, terms.ITEM)
 _QRELS_COLUMNS = ("topic", "iteration", "document", "grade")
 _RUN_COLUMNS = ("topic", "Q0", "document", "rank", "score", "tag")
 _PLACES = ("topic", "document", "place")  # a run of MS MARCO
@@ -100,8 +88,8 @@ def import_trec(
     """
     chosen = RunOptions(**options).checked()
     if dataset is not None:
-        check_node_name(dataset, "dataset")
-    with place_for(url, overwrite=overwrite, append=append) as place, Spool() as spool:
+        terms.check_node_name(dataset, "dataset")
+    with appending.place_for(url, overwrite=overwrite, append=append) as place, Spool() as spool:
         named = named_runs(runs)
         judged = files.local_copy(qrels)
         judgments = _judgments(_read(judged, _QRELS_COLUMNS), chosen.duplicates)
@@ -112,7 +100,7 @@ def import_trec(
         _refuse_equal_tags(lists, list(named.values()))
         laid_out = _MAKE[chosen.layout](lists, judgments, spool, np.dtype(chosen.dtype))
         described = laid_out.template.assign_attrs(source=f"TREC runs judged by {judged.name}")
-        template: Scores = described if dataset is None else xr.DataTree.from_dict({dataset: described})
+        template: terms.Scores = described if dataset is None else xr.DataTree.from_dict({dataset: described})
         files.write_blocks(place, template, lambda _: laid_out.block, overwrite=overwrite, on_progress=on_progress)
     return files.summarize(template, laid_out.n_items, _notes(lists, judgments))
 
@@ -275,7 +263,7 @@ def _regular(block: bytes, first: int, names: tuple[str, ...], codes: Codes, tag
     if longest > _LONG_IDENTIFIER or np.isnan(values).any() or (number == "grade" and values.max() > HIGHEST_GRADE):
         return None
     if number == "grade":
-        values = np.where(values < UNJUDGED, 0, values).astype(np.int8)
+        values = np.where(values < terms.UNJUDGED, 0, values).astype(np.int8)
     if number == "place":
         values = -values.astype(np.float64)
     if "tag" in columns:
@@ -304,7 +292,7 @@ def _irregular(block: bytes, path: Path, first: int, names: tuple[str, ...], cod
     if number == "place":
         values = -values
     if bad is not None:  # the lines before it are good
-        what, received = "wrong number of columns", f"{count(counts[bad], 'column')}: {_shown(lines[bad])}"
+        what, received = "wrong number of columns", f"{terms.count(counts[bad], 'column')}: {_shown(lines[bad])}"
         if b"\0" in lines[bad]:
             what, received = "this is not a text file", f"a zero byte: {_shown(lines[bad])}"
         allowed = f"{len(names)} columns separated by blanks: {' '.join(names)}"
@@ -418,7 +406,7 @@ class _Judgments:
         """Return the labels of documents, unjudged if they are not listed."""
         judged = self.documents[topic]
         place = np.minimum(np.searchsorted(judged, documents), len(judged) - 1)
-        return np.where(judged[place] == documents, self.labels[topic][place], np.int8(UNJUDGED))
+        return np.where(judged[place] == documents, self.labels[topic][place], np.int8(terms.UNJUDGED))
 
 
 def _judgments(columns: Columns, duplicates: str) -> _Judgments:
@@ -434,7 +422,7 @@ def _judgments(columns: Columns, duplicates: str) -> _Judgments:
     topic, document, label = topic[~repeated], document[~repeated], grade[~repeated]
     bounds = np.searchsorted(topic, np.arange(1, len(codes)))
     topics = tuple(_decoded(code, path) for code in codes)
-    note = f"qrels: {count(differing.size, 'document')} judged differently again, first grade kept"
+    note = f"qrels: {terms.count(differing.size, 'document')} judged differently again, first grade kept"
     notes = (note,) if differing.size else ()
     return _Judgments(topics, dict(codes), tuple(np.split(document, bounds)), tuple(np.split(label, bounds)), notes)
 
@@ -455,7 +443,7 @@ def _label_of(token: bytes) -> int | None:
     if not digits.isdigit() or int(token) > HIGHEST_GRADE:
         return None
     grade = int(token)
-    return grade if grade >= UNJUDGED else 0
+    return grade if grade >= terms.UNJUDGED else 0
 
 
 def _decoded(name: bytes, path: Path) -> str:
@@ -568,7 +556,7 @@ def _plain(name: bytes) -> bytes:
 
 def _refuse_other_documents(lists: Sequence[np.ndarray], judgments: _Judgments, path: Path) -> None:
     """Raise if no document of a run is judged, but some are when written in another way."""
-    if any((judgments.labels_of(topic, one) != UNJUDGED).any() for topic, one in enumerate(lists) if len(one)):
+    if any((judgments.labels_of(topic, one) != terms.UNJUDGED).any() for topic, one in enumerate(lists) if len(one)):
         return
     for topic, one in enumerate(lists):
         judged = judgments.documents[topic].tolist()
@@ -600,7 +588,7 @@ class _Layout(NamedTuple):
     """A data set without its scores, what makes the arrays of a region of it, and the number of its items."""
 
     template: xr.Dataset
-    block: Callable[[Region], dict[str, np.ndarray]]
+    block: Callable[[chunks.Region], dict[str, np.ndarray]]
     n_items: int
 
 
@@ -609,10 +597,10 @@ def _per_run(runs: Sequence[_Run], judgments: _Judgments, spool: Spool, dtype: n
     dtypes = {"score": dtype, "label": np.dtype(np.int8), "tie_order": np.dtype(np.int32)}
     longest = max(int(run.lengths.max()) for run in runs)
 
-    def block(region: Region) -> dict[str, np.ndarray]:
+    def block(region: chunks.Region) -> dict[str, np.ndarray]:
         topics = range(len(judgments.topics))[region[1]]
         shape = (len(runs[region[0]]), len(topics), longest)
-        arrays = {name: np.full(shape, FILL[name], one) for name, one in dtypes.items()}
+        arrays = {name: np.full(shape, appending.FILL[name], one) for name, one in dtypes.items()}
         for model, run in enumerate(runs[region[0]]):
             for query, (documents, scores) in enumerate(_lists(run, topics, spool, dtype)):
                 labels = judgments.labels_of(topics[query], documents)
@@ -623,7 +611,7 @@ def _per_run(runs: Sequence[_Run], judgments: _Judgments, spool: Spool, dtype: n
         return arrays
 
     shape = (len(runs), len(judgments.topics), longest)
-    described = {name: empty_variable(dict(zip(DIMS, shape, strict=True)), one) for name, one in dtypes.items()}
+    described = {name: chunks.empty_variable(dict(zip(DIMS, shape, strict=True)), one) for name, one in dtypes.items()}
     return _Layout(_template(runs, judgments).assign(described), block, sum(int(run.bounds[-1]) for run in runs))
 
 
@@ -632,12 +620,12 @@ def _pooled(runs: Sequence[_Run], judgments: _Judgments, spool: Spool, dtype: np
     pools = _pools(runs, judgments, spool)
     lengths = [len(pool) for pool in pools]
     shape = (len(pools), max(lengths))
-    label, tie_order = np.full(shape, PADDING, np.int8), np.full(shape, FILL["tie_order"], np.int32)
+    label, tie_order = np.full(shape, terms.PADDING, np.int8), np.full(shape, appending.FILL["tie_order"], np.int32)
     for topic, pool in enumerate(pools):
         label[topic, : len(pool)] = judgments.labels_of(topic, pool)[::-1]
         tie_order[topic, : len(pool)] = np.arange(len(pool))
 
-    def block(region: Region) -> dict[str, np.ndarray]:
+    def block(region: chunks.Region) -> dict[str, np.ndarray]:
         topics = range(len(pools))[region[1]]
         score = np.full((len(runs[region[0]]), len(topics), max(lengths)), np.nan, dtype)
         for model, run in enumerate(runs[region[0]]):
@@ -646,7 +634,7 @@ def _pooled(runs: Sequence[_Run], judgments: _Judgments, spool: Spool, dtype: np
                 score[model, query, len(pool) - 1 - np.searchsorted(pool, documents)] = scores
         return {"score": score}
 
-    scores = empty_variable(dict(zip(DIMS, (len(runs), *shape), strict=True)), dtype)
+    scores = chunks.empty_variable(dict(zip(DIMS, (len(runs), *shape), strict=True)), dtype)
     described = {"score": scores, "label": (DIMS[1:], label), "tie_order": (DIMS[1:], tie_order)}
     return _Layout(_template(runs, judgments).assign(described), block, sum(lengths))
 
@@ -656,15 +644,15 @@ _MAKE = {"per-run": _per_run, "pooled": _pooled}
 
 def _template(runs: Sequence[_Run], judgments: _Judgments) -> xr.Dataset:
     """Return the names of a data set and ``n_positive``, which is along grade if there are several."""
-    names = {MODEL: [run.name for run in runs], QUERY: judgments.topics}
+    names = {terms.MODEL: [run.name for run in runs], terms.QUERY: judgments.topics}
     for dim, labels in names.items():
-        check_names(labels, f"coordinate {dim!r}")
+        terms.check_names(labels, f"coordinate {dim!r}")
     coords: dict[str, Any] = {dim: np.array(labels, object) for dim, labels in names.items()}
     grades = np.arange(1, max(1, *(int(labels.max()) for labels in judgments.labels)) + 1)
     n_positive = np.array([(labels[:, None] >= grades).sum(axis=0) for labels in judgments.labels], np.int64)
     if len(grades) == 1:
-        return xr.Dataset({"n_positive": (QUERY, n_positive[:, 0])}, coords)
-    return xr.Dataset({"n_positive": ((QUERY, GRADE), n_positive)}, coords | {GRADE: grades})
+        return xr.Dataset({"n_positive": (terms.QUERY, n_positive[:, 0])}, coords)
+    return xr.Dataset({"n_positive": ((terms.QUERY, terms.GRADE), n_positive)}, coords | {terms.GRADE: grades})
 
 
 def _pools(runs: Sequence[_Run], judgments: _Judgments, spool: Spool) -> list[np.ndarray]:

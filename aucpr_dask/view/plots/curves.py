@@ -12,14 +12,12 @@ from matplotlib.colors import PowerNorm
 from matplotlib.ticker import MultipleLocator, PercentFormatter
 from numpy.typing import NDArray
 
-from aucpr_dask.curves.api import arguments_of, curve
+from aucpr_dask.curves import api, references
 from aucpr_dask.curves.bands import curve_bands
 from aucpr_dask.curves.points import ACHIEVABLE, PRECISION_RECALL, ROC
-from aucpr_dask.curves.references import unachievable_precision
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.alignment import clusters_of
+from aucpr_dask.evaluation import alignment, request
 from aucpr_dask.evaluation.api import estimate
-from aucpr_dask.evaluation.request import drawn_unit
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import UNITS, Reading, takes
 from aucpr_dask.schema.terms import BOUND, ITEM, MODEL, REPEAT, Scores, percent
@@ -54,7 +52,7 @@ class _Subject(NamedTuple):
     def of(self, models: Sequence[int] | None = None) -> dict[str, Any]:
         """Return the arguments of `curve` for all models, lazy if the scores are, or in memory for some."""
         positive_from = self.reading.get("positive_from")
-        return arguments_of(self.node, models, path=self.path, positive_from=positive_from) | dict(self.reading)
+        return api.arguments_of(self.node, models, path=self.path, positive_from=positive_from) | dict(self.reading)
 
     def drawn(self, by: str, short: str) -> Iterator[tuple[dict[str, Any], str]]:
         """Yield the arguments of each drawn model, and its name for the legend, with its area."""
@@ -141,7 +139,7 @@ def achievable(
         dotted: Any = {"color": style.BLACK, "linestyle": ":", "linewidth": 0.9}
         ax.plot(grid, as_it_is, label=None if line else "curves as they are", **dotted)
         _draw_line(ax, grid, _values(arguments, ACHIEVABLE, grid), line, label)
-        vertices = curve(**arguments, kind=ACHIEVABLE).isel({MODEL: 0})
+        vertices = api.curve(**arguments, kind=ACHIEVABLE).isel({MODEL: 0})
         found = vertices["true_positives"] > 0
         ax.plot(vertices["recall"].where(found), vertices["precision"].where(found), ".", color=colour, markersize=3.5)
     return _finished(ax, "recall", "precision", subject, has_others=False)
@@ -182,7 +180,7 @@ def roc(
     _draw_others(ax, subject, ROC, others)
     _draw_bands(ax, subject, ROC, bands, unit=unit, level=level, n_resamples=n_resamples, seed=seed)
     for line, (arguments, label) in enumerate(subject.drawn("roc_area", "AUC")):
-        points = curve(**arguments, kind=ROC).isel({MODEL: 0})
+        points = api.curve(**arguments, kind=ROC).isel({MODEL: 0})
         _draw_line(ax, points["false_positive_rate"].values, points["recall"].values, line, label)
     return _finished(ax, "false positive rate", "recall (true positive rate)", subject)
 
@@ -243,7 +241,7 @@ def _axes(ax: Axes | None, subject: _Subject) -> Axes:
 
 def _values(arguments: dict[str, Any], kind: str, grid: Floats) -> Floats:
     """Return the precision of one model at recalls."""
-    return np.ravel(np.asarray(curve(**arguments, kind=kind, grid=grid), dtype=np.float64))
+    return np.ravel(np.asarray(api.curve(**arguments, kind=kind, grid=grid), dtype=np.float64))
 
 
 def _recalls_of(arguments: dict[str, Any]) -> Floats:
@@ -265,7 +263,7 @@ def _draw_precision_recall_ground(ax: Axes, subject: _Subject, *, iso_f: bool) -
     prevalence = _prevalence_of(subject)
     if prevalence is not None:
         recall = np.linspace(0, 1, 101)
-        least = np.asarray(unachievable_precision(recall, prevalence))
+        least = np.asarray(references.unachievable_precision(recall, prevalence))
         hatched: Any = {"facecolor": "white", "edgecolor": style.GREY, "hatch": "//////", "linewidth": 0.0}
         ax.fill_between(recall, 0, least, **hatched, zorder=0.5, label="unachievable")
         ax.axhline(prevalence, color=style.GREY, linestyle=":", linewidth=0.9, label="prevalence", zorder=1)
@@ -290,7 +288,7 @@ def _draw_others(ax: Axes, subject: _Subject, kind: str, others: str) -> None:
     if others == "none" or subject.is_chosen or subject.node.sizes[MODEL] <= len(subject.named) + 1:
         return
     grid = np.linspace(0, 1, 101)
-    curves = curve(**subject.of(), kind=kind, grid=grid)
+    curves = api.curve(**subject.of(), kind=kind, grid=grid)
     values = np.asarray(curves.compute().transpose(MODEL, ...).values, dtype=np.float64)
     if others == "density":
         _draw_density(ax, grid, values)
@@ -332,8 +330,8 @@ def _draw_bands(
     if subject.query is not None:  # the resamples depend on its name
         name = np.array([str(subject.query)], dtype=object)
         arguments["score"] = arguments["score"].expand_dims(query=name)
-    if drawn_unit(None if unit is None else choose(UNITS, unit, "unit"), subject.node) == "clusters":
-        draws["groups"] = clusters_of(subject.node, subject.path).values
+    if request.drawn_unit(None if unit is None else choose(UNITS, unit, "unit"), subject.node) == "clusters":
+        draws["groups"] = alignment.clusters_of(subject.node, subject.path).values
     of_clusters = " (clusters)" if "groups" in draws else ""
     drawn = curve_bands(**arguments, kind=kind, level=level, dataset=subject.path, **draws)
     over = "false_positive_rate" if kind == ROC else "recall"

@@ -256,7 +256,7 @@ def models_sheet(findings: xr.Dataset, top: int | None = None) -> Sheet:
     ends = of["simultaneous_rank_interval"].astype(float)
     bars = [(low, float(rank), high) for (low, high), rank in zip(ends, of["rank"], strict=True)]
     n_models = findings.sizes[MODEL]
-    return Sheet(columns, ("", ""), bars, (1.0, float(n_models)), more(n_models - shown.sizes[MODEL], "model"))
+    return Sheet(columns, bars, (1.0, float(n_models)), more(n_models - shown.sizes[MODEL], "model"))
 
 
 # --- the page ----------------------------------------------------------------------------------------------------
@@ -318,7 +318,7 @@ def _units_sheet(findings: xr.Dataset) -> Sheet:
     ]
     bars = [(min(share, 0.0), share, max(share, 0.0)) for share in 100 * shares]
     scale = (100 * np.nanmin(shares, initial=0.0), 100 * np.nanmax(shares, initial=0.0))
-    return Sheet(columns, ("", ""), bars, scale)
+    return Sheet(columns, bars, scale)
 
 
 def _left_out_sheet(findings: xr.Dataset) -> Sheet:
@@ -329,4 +329,4 @@ def _left_out_sheet(findings: xr.Dataset) -> Sheet:
         Column("place", [f"{place:g}" for place in places], right=True),
     ]
     bars = [(place, place, place) for place in places]
-    return Sheet(columns, ("", ""), bars, (1.0, findings.sizes[MODEL] + 1.0))
+    return Sheet(columns, bars, (1.0, findings.sizes[MODEL] + 1.0))

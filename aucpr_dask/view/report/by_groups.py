@@ -11,9 +11,7 @@ import xarray as xr
 from aucpr_dask.errors import FewPositivesWarning, InvalidInputError, printable
 from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.evaluation.results import group_dims
-from aucpr_dask.inference.comparing import compare
-from aucpr_dask.inference.designs import direction, estimators_of, measured
-from aucpr_dask.inference.grouped import parts_of
+from aucpr_dask.inference import comparing, designs, grouped
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import ReportOptions
 from aucpr_dask.view.rankings import level_of
@@ -43,7 +41,7 @@ def scores_of_groups(scores: terms.Scores, result: terms.Scores, by: Any) -> ter
         return scores
     nodes: dict[str, xr.Dataset] = {}
     for path, node in terms.nodes_of(scores):
-        parts = parts_of(node, group_dims(results[path]) if by is None else by, path)
+        parts = grouped.parts_of(node, group_dims(results[path]) if by is None else by, path)
         for place in range(len(parts.names)):
             tree = parts.tree(place, path)
             nodes |= {} if tree is None else terms.nodes_of(tree)
@@ -58,7 +56,7 @@ def groups_shown(
     if not any(map(group_dims, nodes)):
         return None
     first, by = nodes[0], group_dims(nodes[0])
-    names = estimators_of(first)[:1]
+    names = designs.estimators_of(first)[:1]
     shown: dict[str, Any] = {"by": " and ".join(by), "summary": [], "lines": [], "more": 0, "about": ""}
     if options.baseline is None:
         return shown | {"summary": ["Name a baseline (baseline=, --baseline) to see in which groups others lose."]}
@@ -67,7 +65,7 @@ def groups_shown(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FewPositivesWarning)
-            compared = compare(result if scores is None else scores, options.baseline, **asked)
+            compared = comparing.compare(result if scores is None else scores, options.baseline, **asked)
     except InvalidInputError as error:
         return shown | {"summary": [f"Models cannot be compared here: {str(error).splitlines()[0]}."]}
     lines = [line for path, node in terms.nodes_of(compared) for line in _lines(path, node, by, options.baseline)]
@@ -76,7 +74,7 @@ def groups_shown(
     for line, name in zip(kept, distinct([line["label"] for line in kept], NAME_WIDTH), strict=True):
         line["name"] = name
     edge = max((abs(line[end]) for line in kept for end in ("low", "high") if np.isfinite(line[end])), default=1.0)
-    about = f"Difference in {measured(first.attrs, *names)} from {printable(options.baseline)}, with"
+    about = f"Difference in {designs.measured(first.attrs, *names)} from {printable(options.baseline)}, with"
     about += f" {terms.percent(asked['level'])} intervals that hold for all groups together; the largest losses first"
     said = [printable(node.attrs["summary"]) for _, node in terms.nodes_of(compared) if "summary" in node.attrs]
     return shown | {"summary": said, "lines": kept, "more": len(lines) - len(kept), "about": about, "edge": edge or 1.0}
@@ -84,7 +82,7 @@ def groups_shown(
 
 def _lines(path: str, node: xr.Dataset, by: list[str], baseline: str) -> list[dict[str, Any]]:
     """Return a line for each model and group whose difference is known."""
-    way = direction(node.attrs)
+    way = designs.direction(node.attrs)
     node = node.assign_coords({dim: [str(value) for value in node[dim].values] for dim in by})  # bins do not stack
     flat = node.stack(place=(terms.MODEL, *by), create_index=False)
     labels = [[str(value) for value in flat[dim].values] for dim in by]

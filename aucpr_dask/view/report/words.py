@@ -10,9 +10,8 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import FewPositivesWarning, InvalidInputError, few, printable
-from aucpr_dask.inference.designs import noun, unit_names
+from aucpr_dask.inference import designs, ranking
 from aucpr_dask.inference.powering import POWER, pair_reaches
-from aucpr_dask.inference.ranking import rank
 from aucpr_dask.inference.samples import DATASET, clusters_as_units
 from aucpr_dask.schema.estimators import ESTIMATORS, EstimatorSpec, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS, IntervalSpec
@@ -173,7 +172,7 @@ def ranks_of(subject: Subject) -> xr.Dataset | None:
     if subject.dim != QUERY or not 2 <= len(subject.models) <= MOST_RANKED:
         return None
     try:
-        ranks = rank(subject.node, estimator=subject.estimators[0], level=subject.level, incomplete="drop")
+        ranks = ranking.rank(subject.node, estimator=subject.estimators[0], level=subject.level, incomplete="drop")
     except InvalidInputError:  # too few queries that all models share
         return None
     return ranks  # type: ignore[return-value]
@@ -186,7 +185,7 @@ def about(subject: Subject) -> list[str]:
         intervals = f"Intervals are {singles}: what to expect of other items." if singles else "There are no intervals."
         said = ["Each model has one ranking.", intervals]
     else:
-        singular, several = unit_names(subject.dim, subject.node.attrs)
+        singular, several = designs.unit_names(subject.dim, subject.node.attrs)
         said = [
             f"The estimate of a model is the mean over the {several} that have one; its interval is "
             f"{percent(subject.level)} Student's t: what to expect of other {several} like these. "
@@ -258,7 +257,7 @@ def _of_positives(subject: Subject) -> list[str]:
 
 
 def _of_units(subject: Subject) -> list[str]:
-    singular, several = unit_names(str(subject.dim), subject.node.attrs)
+    singular, several = designs.unit_names(str(subject.dim), subject.node.attrs)
     estimate = subject.node["estimate"]
     known = estimate.notnull().any([dim for dim in estimate.dims if dim != subject.dim]).values
     n_units, n_known = known.size, int(known.sum())
@@ -270,7 +269,7 @@ def _of_units(subject: Subject) -> list[str]:
     if n_known < FEW_UNITS:
         said.append(
             f"Few {several}: {n_known}. Student's t assumes normally distributed means, which is doubtful for so "
-            f"few {plural(noun(subject.node.attrs))}, one for each {singular}."
+            f"few {plural(designs.noun(subject.node.attrs))}, one for each {singular}."
         )
     return said
 

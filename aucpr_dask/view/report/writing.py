@@ -13,14 +13,12 @@ import xarray as xr
 from aucpr_dask._version import __version__
 from aucpr_dask.errors import InvalidInputError, brief, closest, printable
 from aucpr_dask.evaluation.results import groups_as_data_sets
-from aucpr_dask.inference.aggregating import COUNTS
+from aucpr_dask.inference import aggregating, samples
 from aucpr_dask.inference.designs import are_values, direction, unit_names
-from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS
 from aucpr_dask.schema.options import ReportOptions, renamed
-from aucpr_dask.view.report import pages, words
-from aucpr_dask.view.report.by_groups import evaluated_by, groups_shown, scores_of_groups
+from aucpr_dask.view.report import by_groups, pages, words
 from aucpr_dask.view.report.subjects import Subject, comparisons, curves_of, matched, shown_labels, subjects_of
 from aucpr_dask.view.tables import distinct
 
@@ -105,9 +103,9 @@ def report(
         remedy = "report the result they were made from"
         raise InvalidInputError(what, received="a comparison or ranks", remedy=remedy)
     options = ReportOptions.among(locals())
-    result, scores = evaluated_by(result, scores, by)
-    groups = groups_shown(result, scores, options, by)
-    scores = None if scores is None else scores_of_groups(scores, result, by)
+    result, scores = by_groups.evaluated_by(result, scores, by)
+    groups = by_groups.groups_shown(result, scores, options, by)
+    scores = None if scores is None else by_groups.scores_of_groups(scores, result, by)
     return pages.write_page(_render(groups_as_data_sets(result), scores, options, groups), target)
 
 
@@ -169,7 +167,7 @@ def _data(place: int, subject: Subject, names: list[list[str]], options: ReportO
     return {
         "id": f"data-set-{place}",
         "name": printable(subject.name),
-        "caption": "" if subject.dim == DATASET else printable(subject.name),
+        "caption": "" if subject.dim == samples.DATASET else printable(subject.name),
         "models": names.index(models),
         "kind": (terms.MEASURE if are_values(subject.node) else terms.ESTIMATOR).capitalize(),
         "unit_names": None if subject.dim is None else list(unit_names(subject.dim, subject.node.attrs)),
@@ -190,7 +188,7 @@ def _estimator(subject: Subject, i: int, options: ReportOptions, share: float) -
     if subject.dim is None:
         mean["others"] = _others(subject, i, np.float64)
     else:
-        counts = means[COUNTS[subject.dim]].transpose(terms.MODEL).values
+        counts = means[aggregating.COUNTS[subject.dim]].transpose(terms.MODEL).values
         if np.unique(counts).size > 1:
             mean["count"] = counts.astype(np.int32)
         node = subject.node.isel({terms.ESTIMATOR: i}).isel({terms.METHOD: 0}, missing_dims="ignore")
@@ -318,7 +316,7 @@ def _range(values: np.ndarray[Any, Any], form: str) -> str:
 
 
 def _lead(subjects: list[Subject], part: str) -> str:
-    alone = [subject for subject in subjects if subject.dim != DATASET]
+    alone = [subject for subject in subjects if subject.dim != samples.DATASET]
     n_models = len({name for subject in alone for name in subject.models})
     n_queries = sum(subject.node.sizes.get(terms.QUERY, 0) for subject in alone)
     parts = [terms.count(n_models, "model"), terms.count(len(alone), part)]
@@ -330,5 +328,5 @@ def _lead(subjects: list[Subject], part: str) -> str:
 
 def _unit_names(subjects: Sequence[Subject]) -> tuple[str, str]:
     """Return what one query of the page is called, and what several are."""
-    named = {unit_names(terms.QUERY, subject.node.attrs) for subject in subjects if subject.dim != DATASET}
+    named = {unit_names(terms.QUERY, subject.node.attrs) for subject in subjects if subject.dim != samples.DATASET}
     return named.pop() if len(named) == 1 else unit_names(terms.QUERY, {})
