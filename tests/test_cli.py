@@ -19,7 +19,6 @@ import pytest
 import xarray as xr
 from click.testing import CliRunner, Result
 from conftest import pooled, queried
-from distributed import LocalCluster
 from rich.cells import cell_len
 
 import aucpr_dask
@@ -106,13 +105,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (place / "runs" / f"{run.stem}.gz").write_bytes(gzip.compress(lzma.decompress(run.read_bytes()), 1))
         (place / "qrels.txt").write_bytes(lzma.decompress((clef / "qrels.txt.xz").read_bytes()))
     return place
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """The address of a cluster that several tests use."""
-    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster:
-        yield cluster.scheduler_address
 
 
 @pytest.fixture
@@ -321,7 +313,7 @@ def test_evaluate_writes_and_shows_a_result(scores: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("options", [["roc_area"], ["recall_at_precision(0.8)"], ["gain_area", "haldane", "discrete"]])
-def test_every_estimator_has_a_default_interval(options: list[str], address: str, tmp_path: Path) -> None:
+def test_every_estimator_has_a_default_interval(options: list[str], tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     label = (np.arange(80) < 30).astype(np.int8)
     save_scores(
@@ -329,7 +321,7 @@ def test_every_estimator_has_a_default_interval(options: list[str], address: str
         tmp_path / "s.zarr",
     )
     flags = [word for name in options for word in ("--estimator", name)]
-    ok("evaluate", tmp_path / "s.zarr", tmp_path / "r.zarr", *flags, "--cluster", address)
+    ok("evaluate", tmp_path / "s.zarr", tmp_path / "r.zarr", *flags)
     for name in options:
         assert "[0." in ok("show", tmp_path / "r.zarr", "--estimator", name).stdout
     found = open_result(tmp_path / "r.zarr")
@@ -347,8 +339,8 @@ def test_evaluate_json_leaves_stdout_to_the_document(scores: Path, tmp_path: Pat
     assert {model["model"] for model in document["rankings"][0]["models"]} >= {"right", "upside_down"}
 
 
-def test_missing_scores_are_an_error_that_names_them(scores: Path, address: str, tmp_path: Path) -> None:
-    done = call("evaluate", scores, tmp_path / "r.zarr", "--cluster", address)
+def test_missing_scores_are_an_error_that_names_them(scores: Path, tmp_path: Path) -> None:
+    done = call("evaluate", scores, tmp_path / "r.zarr")
     assert done.exit_code == 2
     assert done.stdout == ""
     assert done.stderr.startswith("Error: ")

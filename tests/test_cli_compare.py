@@ -2,7 +2,6 @@
 
 import json
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 import xarray as xr
 from click.testing import CliRunner, Result
 from conftest import pooled, queried
-from distributed import Client
 from rich.cells import cell_len
 
 import aucpr_dask as ap
@@ -49,26 +47,18 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which the examples run, with the stores of the demonstration."""
     place = tmp_path_factory.mktemp("demo")
     build_scores(place / "aucpr-demo" / "scores.zarr")
-    run(place / "aucpr-demo" / "scores.zarr", place / "aucpr-demo" / "result.zarr", missing="unretrieved", cluster=1)
+    run(place / "aucpr-demo" / "scores.zarr", place / "aucpr-demo" / "result.zarr", missing="unretrieved")
     return place
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
-    """One worker in this process. It isn't the default, so the commands compute without it."""
-    worker = {"n_workers": 1, "threads_per_worker": 1, "processes": False}
-    with Client(**worker, dashboard_address=":0", set_as_default=False) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def stores(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A result over queries with a short-named and a long-named model, and a score store without queries."""
     place = tmp_path_factory.mktemp("stores")
     scores = queried(12, 9, 40)
     names = [f"m{i}" for i in range(11)] + ["a name that is far too long for a table of eighty cells, by any measure"]
     ap.save_scores(scores.assign_coords(model=names), place / "scores.zarr")
-    run(place / "scores.zarr", place / "result.zarr", missing="drop", cluster=client)
+    run(place / "scores.zarr", place / "result.zarr", missing="drop")
     ap.save_scores(pooled(4, 80), place / "pooled.zarr")
     return place
 
@@ -77,12 +67,12 @@ TABLES = [f"table{i}" for i in range(6)]
 
 
 @pytest.fixture(scope="module")
-def tree(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Scores and a result of one data set with queries and six without."""
     place = tmp_path_factory.mktemp("tree")
     tables = {name: pooled(3, 30, seed) for seed, name in enumerate(TABLES)}
     ap.save_scores(xr.DataTree.from_dict({"topics": queried(3, 9, 40)} | tables), place / "scores.zarr")
-    run(place / "scores.zarr", place / "result.zarr", missing="drop", cluster=client)
+    run(place / "scores.zarr", place / "result.zarr", missing="drop")
     return place
 
 

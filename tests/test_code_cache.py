@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from collections import Counter
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from numba import types
 from numba.core.codegen import CPUCodeLibrary
@@ -433,3 +435,27 @@ def test_local_workers_leave_the_warning_to_the_client(tmp_path: Path) -> None:
         check=True,
     )
     assert done.stderr.count("compiled code is neither loaded nor kept") == 1
+
+
+def waits(flag: np.ndarray, space: np.ndarray) -> int:
+    """Return how long it took until another thread set the flag, or -1."""
+    for i in range(1_000_000_000):
+        space[0] = i  # may be the flag, for all that the compiler knows, which therefore reads it anew
+        if flag[0]:
+            return i
+    return -1
+
+
+def test_other_threads_run_during_a_kernel(home: Path) -> None:
+    """All kernels are compiled and loaded alike; one that held the interpreter's lock would silence other threads."""
+    for _ in range(2):  # the second one is loaded
+        kernel = compiling.Kernel(waits, types.int64(types.int64[::1], types.int64[::1]), "tiny.waits")
+        kernel.prepare()
+        waited = 0
+        while waited == 0:  # the flag was set before the kernel began
+            flag = np.zeros(1, np.int64)
+            thread = threading.Timer(0.02, flag.fill, [1])
+            thread.start()
+            waited = kernel(flag, np.zeros(1, np.int64))
+            thread.join()
+        assert waited > 0

@@ -1,6 +1,5 @@
 """Curves against scikit-learn, published numbers and exact fractions; dominance, confusion, errors."""
 
-import pickle
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -491,13 +490,6 @@ def test_labels_stay() -> None:
     assert ap.curve(scores["score"], scores["label"], grid=[0.5]).sel(model="m2", recall=0.5).name == "precision"
     for name in points:
         assert points[name].attrs["description"], name
-
-
-def test_functions_in_a_graph_are_pickled_by_name() -> None:
-    for function in (curve_blocks.curve_on_grid, curve_blocks.confusion_counts):
-        assert pickle.loads(pickle.dumps(function)) is function
-    lazy = ap.curve(pooled()["score"].chunk({"model": 2}), pooled()["label"], grid=np.linspace(0, 1, 101))
-    assert len(lazy.chunks[0]) == 3
 
 
 def test_opens_without_the_package(tmp_path: Any) -> None:

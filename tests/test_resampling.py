@@ -21,7 +21,6 @@ from reference_cases import data, oracle
 from scipy import stats
 from strategies import chunkings, score_values, vectors
 from test_estimators import FOLDS
-from test_traps import assert_other_threads_run
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
@@ -939,34 +938,6 @@ def test_little_space_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resampling, "MISSING_AT_ONCE", 7)
     for call, numbers in zip(calls, expected, strict=True):
         np.testing.assert_array_equal(replicates(**call), numbers)
-
-
-@pytest.mark.parametrize("kind", ["counts", "weights", "average precision", "any area", "any weighted area"])
-def test_other_threads_run_during_a_kernel(kind: str) -> None:
-    """See the test of this name among the traps."""
-    from aucpr_dask import kernels
-    from aucpr_dask.kernels import resampling
-    from aucpr_dask.kernels.draws import draw_counts, draw_weights
-
-    random = np.random.default_rng(0)
-    n_items = 150_000
-    positive = (random.random(n_items) < 0.1).astype(float)
-    units = resampling.units_of(positive, 1 - positive, None)
-    targets = kernels.targets_of([0], [np.nan], (0.0, 1.0))
-    rest = kernels.Options(), targets
-    score = random.random((1, n_items))
-    ranking = resampling._Ranking(score[0], positive, 1 - positive, units, *rest)
-    plain = resampling._PlainRankings(score, positive, 1 - positive, units)
-    count, weight = np.ones((n_items, LANES), np.uint8), np.ones((n_items, LANES))
-    drawn = np.uint64(KEY), 0, units.size, units.stratum
-    calls = {
-        "counts": lambda: draw_counts(*drawn, count),
-        "weights": lambda: draw_weights(*drawn, weight),
-        "average precision": lambda: plain.evaluate(count, units),
-        "any area": lambda: ranking.evaluate(count, units),
-        "any weighted area": lambda: ranking.evaluate(weight, units),
-    }
-    assert_other_threads_run(calls[kind])
 
 
 # What is refused

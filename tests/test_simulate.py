@@ -19,7 +19,6 @@ from strategies import chunkings
 import aucpr_dask as ap
 from aucpr_dask.errors import ChunkError, InvalidInputError
 from aucpr_dask.scores.validate import validate_scores
-from aucpr_dask.simulate import scenarios as simulate
 from aucpr_dask.simulate.scenarios import Scenario, bibeta, binormal, offset_uniform
 
 SCENARIOS = [binormal(), bibeta(), offset_uniform()]
@@ -384,13 +383,6 @@ def test_nothing_is_drawn_early(label_design: str) -> None:
 def test_automatic_chunks_hold_about_32_mib() -> None:
     assert binormal().sample(10**6, 0.01, n_simulations=10)["score"].chunks[0] == (4, 4, 2)
     assert binormal().sample(10**6, 0.01, n_simulations=10, dtype="float32")["score"].chunks[0] == (8, 2)
-
-
-@pytest.mark.parametrize("function", [simulate.draw_labels, simulate.draw_scores, simulate.precision_at])
-def test_functions_in_a_graph_are_pickled_by_name(function: Callable[..., Any]) -> None:
-    pickled = pickle.dumps(function)
-    assert pickle.loads(pickled) is function
-    assert len(pickled) < 200
 
 
 def test_the_same_sample_has_the_same_keys() -> None:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ import xarray as xr
 import zarr
 from click.testing import CliRunner
 from conftest import pooled, queried
-from distributed import Client
 from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.core.sync import sync
 from zarr.storage import MemoryStore
@@ -231,20 +230,12 @@ assert not any(name.startswith("aucpr_dask") for name in sys.modules)
 """
 
 
-@pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
-    """One worker in this process."""
-    worker = {"n_workers": 1, "threads_per_worker": 1, "processes": False}
-    with Client(**worker, dashboard_address=":0", set_as_default=False) as client:
-        yield client
-
-
-def test_a_finished_store_opens_in_plain_xarray(tmp_path: Path, forest: xr.DataTree, client: Client) -> None:
+def test_a_finished_store_opens_in_plain_xarray(tmp_path: Path, forest: xr.DataTree) -> None:
     """Scores and results, of one data set and of a tree."""
     one = forest["small"].to_dataset()
     for name, scores in (("one", one), ("tree", forest)):
         ap.save_scores(scores, tmp_path / f"{name}-score.zarr")
-        ap.run(tmp_path / f"{name}-score.zarr", tmp_path / f"{name}-estimate.zarr", cluster=client)
+        ap.run(tmp_path / f"{name}-score.zarr", tmp_path / f"{name}-estimate.zarr")
     done = subprocess.run([sys.executable, "-c", READER], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -463,13 +454,6 @@ def test_bad_scores_are_refused_before_anything_is_written(place: Path) -> None:
     with pytest.raises(InvalidInputError, match="outside their domain"):
         ap.save_scores(pooled().assign(label=("item", np.full(60, -5))), place)
     assert not place.exists()
-
-
-def test_a_result_may_not_replace_its_scores(place: Path, client: Client) -> None:
-    ap.save_scores(pooled(), place)
-    with pytest.raises(StoreError):
-        ap.run(place, place, overwrite=True, cluster=client)
-    assert_same_numbers(ap.open_scores(place), pooled())
 
 
 def test_an_error_is_quick(tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ import pickle
 import re
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -226,6 +224,8 @@ def test_numba_is_imported_by_the_kernels_only() -> None:
         "evaluation.influences.influence_columns",
         "runs.tasks.evaluate_task",
         "simulate.studies.simulate_batch",
+        *(f"simulate.scenarios.{name}" for name in ("draw_labels", "draw_scores", "precision_at")),
+        *(f"curves.points.{name}" for name in ("curve_on_grid", "confusion_counts")),
     ],
 )
 def test_functions_in_a_graph_are_pickled_by_name(name: str) -> None:
@@ -261,90 +261,6 @@ def test_no_dangerous_options() -> None:
         if path != PACKAGE / "kernels" / "compiling.py":
             assert not caching.search(source), path
             assert "njit" not in source, path
-
-
-def longest_silence(work: Any) -> tuple[float, float]:
-    """Run `work` next to a thread that notes the time; return that thread's longest pause, and the time of the call."""
-    beats = [time.perf_counter()]
-    stop = threading.Event()
-
-    def beat() -> None:
-        while not stop.wait(0.0002):
-            beats.append(time.perf_counter())
-
-    heart = threading.Thread(target=beat)
-    heart.start()
-    time.sleep(0.02)
-    started = time.perf_counter()
-    work()
-    ended = time.perf_counter()
-    stop.set()
-    heart.join()
-    beats = [started, *(beat for beat in beats if beat > started), ended]
-    return float(np.diff(beats).max()), ended - started
-
-
-def assert_other_threads_run(work: Any) -> None:
-    """Try several times: on a busy machine another process may take the processor for the whole of one call."""
-    work()
-    for _ in range(50):
-        silence, took = longest_silence(work)
-        assert took > 0.002, "too short to tell"
-        if silence < 0.7 * took:
-            return
-    pytest.fail(f"the other thread was silent for {silence:.4f} s of {took:.4f} s each time")
-
-
-@pytest.mark.parametrize(
-    "kind",
-    ["short gaps", "finish", "split", "gaps", "merge", "keys", "weighted gaps", "weighted keys"],
-)
-def test_other_threads_run_during_a_kernel(kind: str) -> None:
-    """A call that holds the interpreter's lock silences the other thread from start to end.
-
-    There are few rows because numba's generalized ufuncs release the lock for many rows only.
-    """
-    from aucpr_dask.kernels import Options, classes, weighted
-    from aucpr_dask.kernels.areas import COUNTS, finish_rows
-
-    random = np.random.default_rng(0)
-    n_rows, n_items = (
-        (64, 60_000) if kind in ("short gaps", "finish") else (1, 6_000_000 if kind == "split" else 2_000_000)
-    )
-    score = random.random((n_rows, n_items))
-    label = (random.random((1, n_items)) < (0.5 if kind in ("merge", "finish") else 0.01)).astype(np.int8)
-    out, codes, options = np.empty((n_rows, 10)), np.zeros(1, dtype=np.int64), Options()
-    given = label, np.zeros(n_rows, np.int64), options
-    space, n_groups = np.empty((3, n_rows, n_items + 1)), np.empty(n_rows, np.int64)
-    counts = np.empty((n_rows, COUNTS))
-    positive, negative = np.empty((2, n_rows, n_items + 1))
-    classes.split_rows(score, *given, positive, negative, counts)
-    positive[0, : int(counts[0, 0])].sort()
-    positives, shuffled = positive[0, : int(counts[0, 0])], negative[0, : int(counts[0, 1])].copy()
-    if kind == "merge":
-        negative[0, : int(counts[0, 1])].sort()
-    if kind == "finish":
-        classes.groups_in_gaps(score, *given, space, n_groups, counts)
-    weight, keys = np.ones(n_items), np.empty(n_items, np.uint64)
-    order = np.argsort(score[0]) if kind.endswith("keys") else np.arange(n_items)
-    items = score[0], order, label[0] + np.int8(1), weight, weight
-    if kind == "weighted keys":
-        weighted.keys_of_ranks(*items, keys)
-    calls = {
-        "short gaps": lambda: classes.groups_in_gaps(score, *given, space, n_groups, counts),
-        "finish": lambda: finish_rows(space, n_groups, counts, np.full(n_rows, np.nan), options, codes, out),
-        "split": lambda: classes.split_rows(score, *given, positive, negative, counts),
-        "gaps": lambda: classes.count_in_gaps(positives, shuffled, space[:, 0], counts[0]),
-        "merge": lambda: classes.groups_in_order(positive, negative, space, n_groups, counts),
-        "keys": lambda: weighted.keys_of_ranks(*items, keys),
-        "weighted gaps": lambda: weighted.groups_in_gaps(
-            positives, weight[: positives.size], score[0], *items[2:], space[:, 0], counts[0]
-        ),
-        "weighted keys": lambda: weighted.groups_in_order(
-            keys[None], weight[None], weight[None], np.zeros(1, np.int64), space, n_groups, counts
-        ),
-    }
-    assert_other_threads_run(calls[kind])
 
 
 @pytest.mark.parametrize("level", ["1", "2"])
