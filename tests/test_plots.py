@@ -116,7 +116,7 @@ def rows_of(ax: Axes) -> list[str]:
 def boxes_of(ax: Axes) -> dict[str, Bbox]:
     """Return where each text that can be seen lies, in pixels."""
     figure = ax.figure
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     renderer = figure.canvas.get_renderer()
     low, high = sorted(ax.get_xlim())
     bottom, top = sorted(ax.get_ylim())
