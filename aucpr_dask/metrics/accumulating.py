@@ -30,6 +30,13 @@ class AreaBounds(Sentences):
         Average precision is one of these or between them; if they are equal, it is exact.
     n_positive, n_negative : int
         The items counted.
+
+    Examples
+    --------
+    >>> import aucpr_dask as ap
+    >>> bounds = ap.Accumulator().update([0.1, 0.4, 0.8], [0, 1, 1]).compute()
+    >>> bounds.lower, bounds.upper, bounds.n_positive
+    (1.0, 1.0, 2)
     """
 
     lower: float
