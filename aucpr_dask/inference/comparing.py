@@ -138,13 +138,15 @@ def compare(
     times ``1 / R + k - 1``, as all learn from one sample (without folds, divided by R); ``training_share`` is the share
     of the latter. ``"corrected_t"`` compares areas of single folds by Nadeau and Bengio's test.
 
-    Random effects take the difference on a data set as a draw around what many more items would show there, and that
-    as a draw around the mean, with the standard deviation ``tau`` (Paule and Mandel's, which is sometimes 0 where REML
-    is not, or the other way round). ``difference`` is the mean, in which large data sets weigh more, so it is not that
-    of the mean estimates. Its interval is Hartung and Knapp's; with fewer than five data sets their factor is at least
-    1. ``prediction_interval`` is for a new data set with many items: quantiles over all that `tau` may be or, where
-    variances are given, Student's with two degrees of freedom less than data sets, too narrow where `tau` is small.
-    ``i_squared`` is the share of ``tau**2`` in the variance of a typical estimate (metafor's, not Higgins's from Q).
+    Random effects take the difference on a data set as a draw around what many more items would show there, and that as
+    a draw around the mean, with the standard deviation ``tau`` (Paule and Mandel's, which is sometimes 0 where REML is
+    not, or the other way round). ``difference`` is the mean, in which large data sets weigh more, so it is not that of
+    the mean estimates. Of given variances, its error is Hartung and Knapp's; else weights take the upper 95 % limit of
+    ``tau``, and the error is Sidik and Jonkman's robust one. With fewer than five data sets, it is at least that of a
+    mean with the weights that ``tau`` gives. ``prediction_interval`` is for a new data set with many items: quantiles
+    over all that `tau` may be or, where variances are given, Student's with two degrees of freedom less than data sets,
+    too narrow where `tau` is small. ``i_squared`` is the share of ``tau**2`` in the variance of a typical estimate
+    (metafor's, not Higgins's from Q).
 
     Variances within data sets are those by influence (scores), between queries, or of the replicates that a result
     keeps, averaged in proportion to 1 / n, n the effective positives or the queries: used one by one, they pull the
@@ -156,7 +158,7 @@ def compare(
     Romano & Wolf 2005, doi:10.1198/016214504000000539 (step-down, simultaneous). Smucker, Allan & Carterette 2007,
     doi:10.1145/1321440.1321528 (randomisation, bootstrap and t tests over queries). Schuirmann 1987,
     doi:10.1007/BF01068419 (equivalence). Hall 1992, doi:10.1007/978-1-4612-4384-7 (bootstrap-t). Hartung & Knapp
-    2001, doi:10.1002/sim.1009 (random effects).
+    2001, doi:10.1002/sim.1009, Sidik & Jonkman 2006, doi:10.1016/j.csda.2005.07.019 (random effects).
 
     Examples
     --------

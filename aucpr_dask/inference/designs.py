@@ -58,7 +58,7 @@ INTERVAL_KINDS = {
     "bootstrap": "symmetric bootstrap with a common error",
     "t": "Student t (simultaneous: Bonferroni)",
     "rank_swap": "reach of the differences under swaps (simultaneous: Bonferroni)",
-    RANDOM_EFFECTS: "Hartung-Knapp, random effects (simultaneous: Bonferroni)",
+    RANDOM_EFFECTS: "Student t, random effects (simultaneous: Bonferroni)",
     CORRECTED: "Student t, Nadeau and Bengio's variance (simultaneous: Bonferroni)",
     POWERED: "Student t, prediction-powered (simultaneous: Bonferroni)",
     "influence": "Student t, moderated variance (simultaneous: largest of Student draws)",

@@ -150,7 +150,7 @@ class PairedSample:
         if self.question.method is None and (self.sampling.sample, self.sampling.method) == (ITEMS, "bootstrap"):
             sentence += designs.why_bootstrap(self.estimator, has_scores=designs.HAS_SCORES in self.node.attrs)
         if self.sampling.method == designs.RANDOM_EFFECTS and np.nanmax(self.mean) > NEAR_ONE:
-            sentence += "; areas are near 1, where differences are skewed and intervals too narrow"
+            sentence += "; areas are near 1, where skewed differences make intervals too narrow if tau is large"
         if OF_REPEAT in self.node:
             folds = f", {self.node.attrs[N_FOLDS]} folds each" if N_FOLDS in self.node.attrs else ""
             sentence += f"; means of {self.node.sizes[REPEAT]} repeats{folds}, whose training varies, too"

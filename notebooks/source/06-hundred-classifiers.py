@@ -243,8 +243,8 @@ ax = over.aucpr.plot.differences(top=24)
 
 # %% [markdown]
 # Of 24, none is shown to beat the forest, and only the random ranking to lose, adjusted for all: six data sets say
-# little, though single trees lose 0.1 to 0.2 on average. On a new data set, the best seven would be within 0.13 of the
-# forest, either way: the interval reckons with a `tau` above 0. Where does a classifier lose?
+# little, though single trees lose 0.15 to 0.24 on average. On a new data set, the best seven would be within 0.12 of
+# the forest, either way: the interval reckons with a `tau` above 0. Where does a classifier lose?
 
 # %%
 data_sets = ap.compare(ap.to_long(tables), baseline="rf_100", by="dataset")
