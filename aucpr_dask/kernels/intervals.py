@@ -15,6 +15,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from aucpr_dask.kernels.beta import beta_quantiles
+
 Array = NDArray[np.float64]
 Bounds = tuple[Array, Array]
 
@@ -253,8 +255,8 @@ def influence_beta(
     lower_variance = variance * stretched**2 + UNSEEN * unseen_loss**2
     n_lower = _effective(np.maximum(of_proportion, below * (1 - below)), lower_variance, n)
     n_upper = _effective(of_proportion, variance, n)
-    lower = scipy.special.betaincinv(n_lower * area + SHAPE, n_lower * (1 - area) + 1 - SHAPE, tail)
-    upper = scipy.special.betaincinv(n_upper * area + 1 - SHAPE, n_upper * (1 - area) + SHAPE, 1 - tail)
+    lower = beta_quantiles(n_lower * area + SHAPE, n_lower * (1 - area) + 1 - SHAPE, tail)
+    upper = beta_quantiles(n_upper * area + 1 - SHAPE, n_upper * (1 - area) + SHAPE, 1 - tail)
     lower = np.where(is_known & (area > 0), np.minimum(lower, np.minimum(area, estimate)), 0.0)
     upper = np.where(is_known & (area < 1), np.maximum(upper, estimate), 1.0)
     return np.where(has_positives, lower, np.nan), np.where(has_positives, upper, np.nan)
