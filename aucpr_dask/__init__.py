@@ -44,8 +44,7 @@ _HOME = {
         "inference.covarying": "covariance",
         "inference.gating": "gate",
         "inference.powering": "power",
-        "inference.rank_tests": "friedman",
-        "inference.ranking": "rank",
+        "inference.ranking": "friedman rank",
         "interplay.exporting": "export",
         "interplay.frames": "from_dataframe",
         "interplay.retrieval": "evaluate_runs from_runs",
@@ -92,7 +91,7 @@ if TYPE_CHECKING:
     from aucpr_dask.inference.covarying import covariance as covariance
     from aucpr_dask.inference.gating import gate as gate
     from aucpr_dask.inference.powering import power as power
-    from aucpr_dask.inference.rank_tests import friedman as friedman
+    from aucpr_dask.inference.ranking import friedman as friedman
     from aucpr_dask.inference.ranking import rank as rank
     from aucpr_dask.interplay.exporting import export as export
     from aucpr_dask.interplay.frames import from_dataframe as from_dataframe

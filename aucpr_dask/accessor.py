@@ -85,7 +85,7 @@ class _Accessor:
     # Of results, or of scores, which are evaluated first.
     aggregate = _Public("inference.aggregating")
     compare = _Public("inference.comparing")
-    friedman = _Public("inference.rank_tests")
+    friedman = _Public("inference.ranking")
     gate = _Public("inference.gating")
     power = _Public("inference.powering")
     rank = _Public("inference.ranking")

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import aucpr_dask as ap
-from aucpr_dask.evaluation.extrapolation import half_seen, tail_draws
+from aucpr_dask.evaluation.block_results import half_seen, tail_draws
 from aucpr_dask.evaluation.rankings import items_of
 from aucpr_dask.schema.options import EvaluationOptions
 

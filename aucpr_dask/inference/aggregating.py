@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import InvalidInputError, clash, naming
 from aucpr_dask.evaluation.api import evaluate, interval
 from aucpr_dask.evaluation.results import laid_out, provenance
-from aucpr_dask.inference import classes, covarying, designs, machine_labels, repeats, requirements, samples, units
-from aucpr_dask.inference.classes import N_CLASSES
+from aucpr_dask.inference import averages, covarying, designs, machine_labels, requirements, samples, units
+from aucpr_dask.inference.averages import N_CLASSES
 from aucpr_dask.schema import checks, intervals, terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import AVERAGES, AggregationOptions, EvaluationOptions, renamed
@@ -195,7 +195,7 @@ def _with_units(data: terms.Scores, question: AggregationOptions, options: dict[
         data = evaluate(data, **(_needs(question, options) | options))
     incomplete = question.incomplete or "raise"
     if question.over == samples.DATASET:
-        stacked = samples.stack_data_sets(classes.means_over_classes(data, incomplete), incomplete)
+        stacked = samples.stack_data_sets(averages.means_over_classes(data, incomplete), incomplete)
         return samples.complete_units(stacked, samples.DATASET, incomplete)
 
     def complete(path: str, node: xr.Dataset) -> xr.Dataset:
@@ -478,13 +478,13 @@ def _over_classes(data: terms.Scores, question: AggregationOptions, options: dic
         received, allowed = "a result, which holds one estimate for each class", "scores over (model, class, item)"
         raise InvalidInputError(what, None, received, allowed, f"aggregate(scores, over='class', average={average!r})")
     if average == "micro":
-        return classes.evaluate_pairs(data, question.level, _resampling(question) | options)
+        return averages.evaluate_pairs(data, question.level, _resampling(question) | options)
     if average == "samples":
         return _mean_over_items(data, question, options)
     if is_scores:
-        means = classes.evaluate_means(data, question, options)
+        means = averages.evaluate_means(data, question, options)
     else:
-        means = classes.means_over_classes(data, question.incomplete or "raise", average)
+        means = averages.means_over_classes(data, question.incomplete or "raise", average)
 
     def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
         if "standard_error" not in node:  # those of single classes do not give it
@@ -503,11 +503,11 @@ def _over_repeats(node: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
     """Average over repeats: the variance of the mean is that of the items and, unless they alone vary, of training."""
     if question.sample == designs.UNITS:
         raise checks.folds_as_units("argument 'sample'", "sample='units', and a result with the dimension 'repeat'")
-    mean, n_folds = repeats.mean_of_repeats(node), node.attrs.get(terms.N_FOLDS)
+    mean, n_folds = averages.mean_of_repeats(node), node.attrs.get(terms.N_FOLDS)
     items = mean[samples.REPLICATE].std(terms.RESAMPLE, ddof=1) if samples.REPLICATE in mean else mean["standard_error"]
     n_repeats = node.sizes[terms.REPEAT]
     spread = mean[covarying.OF_REPEAT].var(terms.REPEAT, ddof=1) if n_repeats > 1 else 0.0 * items
-    training = (spread * repeats.inflation(n_repeats, n_folds)) ** 0.5
+    training = (spread * averages.inflation(n_repeats, n_folds)) ** 0.5
     error = items if question.sample == designs.ITEMS else (items**2 + training**2) ** 0.5
     parts = mean.assign(standard_error=error).drop_vars(samples.REPLICATE, errors="ignore")
     found = _mean(parts, None, replace(question, sample=designs.ITEMS, method=question.method or "logit"))
@@ -520,7 +520,7 @@ def _over_repeats(node: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
 def _mean_over_items(scores: terms.Scores, question: AggregationOptions, options: dict[str, Any]) -> terms.Scores:
     """Return the mean over the items of the area of the classes that each ranks: the items are the units."""
     n_classes = {path: node.sizes[terms.CLASS] for path, node in terms.nodes_of(scores)}
-    evaluated = evaluate(classes.items_as_queries(scores, options), **({"intervals": ()} | options))
+    evaluated = evaluate(averages.items_as_queries(scores, options), **({"intervals": ()} | options))
 
     def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
         mean = _mean(node, terms.QUERY, replace(question, sample=None)).rename({COUNTS[terms.QUERY]: "n_items"})
@@ -582,7 +582,7 @@ def _pooled_queries(scores: xr.Dataset) -> xr.Dataset:
     """Return the items of all queries as one query, each in the cluster of its query."""
     if terms.QUERY not in scores["score"].dims:
         return scores
-    pooled = classes.pooled_items(scores, terms.QUERY)
+    pooled = averages.pooled_items(scores, terms.QUERY)
     if "n_positive" in scores:
         total = scores["n_positive"]
         is_shared = terms.QUERY not in total.dims

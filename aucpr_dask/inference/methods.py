@@ -159,6 +159,19 @@ class Student:
         return pairs.bonferroni_quantile(self.goal.level, family.first.size, self.degrees)
 
 
+class CorrectedStudent(Student):
+    """Nadeau and Bengio's t test over areas of J folds, whose training parts overlap (doi:10.1023/A:1024068626366)."""
+
+    def __init__(self, values: Floats, n_folds: int, goal: Goal) -> None:
+        super().__init__(values, goal)
+        self.stretch = math.sqrt(1 + values.shape[1] / (n_folds - 1))  # of s / sqrt(J): the test part over the rest
+
+    def pairs(self, first: Indices, second: Indices) -> Pairs:
+        """Student's t with ``s^2 (1 / J + 1 / (k - 1))``."""
+        error = self.stretch * pairs.errors_from_units(self.values, first, second)
+        return student_pairs(first, second, self.mean[first] - self.mean[second], error, self.degrees, self.goal)
+
+
 class Wilcoxon:
     """Wilcoxon's signed-rank test over units: p-values only, because it is not about the mean difference."""
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import FewPositivesWarning, FewUnitsWarning, InvalidInputError, few
 from aucpr_dask.evaluation.results import provenance
 from aucpr_dask.inference import designs, grids, machine_labels, methods, requirements, samples
+from aucpr_dask.inference.averages import training_variance
 from aucpr_dask.inference.covarying import COMPARED_BY, OF_REPEAT, OTHER_MODEL
 from aucpr_dask.inference.designs import BOTH, ITEMS, UNITS, Sampling, are_values, estimators_of, unit_names
 from aucpr_dask.inference.random_effects import RandomEffects
-from aucpr_dask.inference.repeats import CorrectedStudent, training_variance
 from aucpr_dask.inference.samples import DIFFERENCE_VARIANCE, REPLICATE, SIZE, Estimates
 from aucpr_dask.inference.units import Floats, mean_of_units
 from aucpr_dask.schema.options import ComparisonOptions
@@ -186,7 +186,7 @@ def paired_sample(
     elif sampling.sample != UNITS:
         estimates, method = _by_items(node, estimates, sampling, question, goal)
     elif sampling.method == designs.CORRECTED:
-        method = CorrectedStudent(estimates.values, node.attrs[N_FOLDS], goal)
+        method = methods.CorrectedStudent(estimates.values, node.attrs[N_FOLDS], goal)
     elif sampling.method == designs.RANDOM_EFFECTS:
         method = _by_random_effects(node, estimates, goal)
     else:

@@ -13,7 +13,7 @@ from aucpr_dask.errors import InvalidInputError, naming
 from aucpr_dask.evaluation import alignment
 from aucpr_dask.evaluation.api import evaluate, evaluate_dataset
 from aucpr_dask.evaluation.request import drawn_unit
-from aucpr_dask.inference import classes, covarying, designs, machine_labels, repeats, requirements, samples
+from aucpr_dask.inference import averages, covarying, designs, machine_labels, requirements, samples
 from aucpr_dask.inference.methods import POSITIVE, RANK, SWAPPED
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
 from aucpr_dask.schema.checks import choose
@@ -92,13 +92,13 @@ def results_for(
     for path, node in nodes_of(results):
         requirements.refuse_different_items(path, node)
     if question.method == designs.CORRECTED:
-        return map_nodes(results, lambda path, node: repeats.areas_of_folds(node, path))
+        return map_nodes(results, lambda path, node: averages.areas_of_folds(node, path))
     are_units, has_variances = question.over == samples.DATASET, question.method == designs.RANDOM_EFFECTS
     if are_units and question.sample in (None, designs.UNITS) and not has_variances:
         # The spread of the data sets shows what items and training do.
         results = map_nodes(results, lambda path, node: _averaged(node))
-    results = map_nodes(results, lambda path, node: repeats.compared_by_replicates(path, node, question.estimator))
-    results = classes.means_over_classes(results, question.incomplete)
+    results = map_nodes(results, lambda path, node: averages.compared_by_replicates(path, node, question.estimator))
+    results = averages.means_over_classes(results, question.incomplete)
     if not are_units:
         is_spread = question.sample not in (designs.ITEMS, designs.BOTH)
         return map_nodes(results, lambda path, node: samples.clusters_as_units(node)) if is_spread else results
@@ -137,7 +137,7 @@ def with_default_method(data: Scores, question: ComparisonOptions, options: Mapp
 
 def _averaged(node: xr.Dataset) -> xr.Dataset:
     """Return the means over repeats, if there are any."""
-    return repeats.mean_of_repeats(node).drop_vars(covarying.OF_REPEAT) if REPEAT in node["estimate"].dims else node
+    return averages.mean_of_repeats(node).drop_vars(covarying.OF_REPEAT) if REPEAT in node["estimate"].dims else node
 
 
 def _with_variances(path: str, node: xr.Dataset, question: ComparisonOptions) -> xr.Dataset:
@@ -162,7 +162,7 @@ def _with_variances(path: str, node: xr.Dataset, question: ComparisonOptions) ->
     squares = covarying.squares_of_differences(found)
     if covarying.OF_REPEAT in node:
         of_repeat = samples.chosen(node[covarying.OF_REPEAT], question.estimator)
-        squares = squares + repeats.training_variance(of_repeat, node.attrs.get(N_FOLDS))
+        squares = squares + averages.training_variance(of_repeat, node.attrs.get(N_FOLDS))
     return node.assign({samples.DIFFERENCE_VARIANCE: squares, samples.SIZE: size.astype(np.float64)})
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets
-from aucpr_dask.inference import aggregating, classes, repeats, samples
+from aucpr_dask.inference import aggregating, averages, samples
 from aucpr_dask.inference.designs import are_values, direction, measured, noun, reading_of, unit_names, with_estimators
 from aucpr_dask.schema import estimators, terms
 from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, more, number, shorten
@@ -71,7 +71,7 @@ def with_means_of_repeats(node: xr.Dataset) -> xr.Dataset:
     if terms.REPEAT not in node["estimate"].dims:
         return node
     mean = cast("xr.Dataset", aggregating.aggregate(node, level=level_of(node)))
-    mean = mean.assign({name: one for name, one in repeats.mean_of_repeats(node).items() if name == samples.REPLICATE})
+    mean = mean.assign({name: one for name, one in averages.mean_of_repeats(node).items() if name == samples.REPLICATE})
     same = [name for name in ("n_positive", "n_negative", "prevalence") if name in node]
     return node[same].isel({terms.REPEAT: 0}, drop=True).assign(mean.data_vars).assign_coords(mean.coords)
 
@@ -79,7 +79,7 @@ def with_means_of_repeats(node: xr.Dataset) -> xr.Dataset:
 def mean_of_classes(result: xr.Dataset, level: float) -> xr.Dataset:
     """Return the means over classes; with an interval, if the result has replicates."""
     if samples.REPLICATE not in result:
-        return classes.mean_over_classes(result)
+        return averages.mean_over_classes(result)
     return cast("xr.Dataset", aggregating.aggregate(result, over=terms.CLASS, level=level))
 
 

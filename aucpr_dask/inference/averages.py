@@ -1,7 +1,12 @@
-"""Means over classes: the classes are fixed, the items are the sample, and all classes share their resamples.
+"""Means over classes and over repeats of a cross-validation, neither of which is a sample of its own.
 
-A class is no unit of a sample: the areas of two classes rest on the same items, so their spread says nothing about
-other items. Intervals come from replicates, or influences, that are averaged over classes before anything is squared.
+The areas of two classes rest on the same items, so their spread says nothing about other items. Intervals come from
+replicates, or influences, that are averaged over classes before anything is squared.
+
+Areas of R repeats, each pooled over out-of-fold scores of k folds, are averaged. Two parts make their variance: that of
+the items, by the influence of each item on the averaged areas, and that of training on other items like these. Of the
+latter the repeats show only what other folds of the same items change, so their variance v is inflated, to
+``v (1 / R + k - 1)``. Without folds, repeats are fits to the same items that differ in their seeds: ``v / R``.
 """
 
 from __future__ import annotations
@@ -13,12 +18,13 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, clash
 from aucpr_dask.evaluation.api import evaluate
-from aucpr_dask.inference import covarying, designs, requirements
-from aucpr_dask.inference.samples import REPLICATE, complete_units, labels_of, mean_of_known, mean_where_known
+from aucpr_dask.inference import covarying, designs, requirements, samples
+from aucpr_dask.inference.covarying import OF_REPEAT, OTHER_MODEL, covariances, squares_of_differences
+from aucpr_dask.schema import terms
 from aucpr_dask.schema.checks import One
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import AggregationOptions
-from aucpr_dask.schema.terms import CLASS, ESTIMATOR, ITEM, OF_INTERVALS, QUERY, RESAMPLE, Scores, map_nodes, nodes_of
+from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, QUERY, REPEAT, RESAMPLE, Scores, map_nodes, nodes_of
 from aucpr_dask.scores.validate import validated_scores
 
 N_CLASSES = "n_classes"
@@ -39,19 +45,19 @@ def mean_over_classes(
     if not requirements.has_classes(result):
         return result
     if incomplete is not None:
-        result = complete_units(result, CLASS, incomplete, path)
-    result = result.drop_vars(OF_INTERVALS, errors="ignore")
+        result = samples.complete_units(result, CLASS, incomplete, path)
+    result = result.drop_vars(terms.OF_INTERVALS, errors="ignore")
     estimate = result["estimate"]
     known = estimate.notnull()
     share: Any = 1.0
     if average == "weighted":
         weight = result["n_positive"].where(known)
-        share = weight / mean_of_known(weight, CLASS)
-    means = xr.Dataset({"estimate": mean_of_known(estimate * share, CLASS)})
+        share = weight / samples.mean_of_known(weight, CLASS)
+    means = xr.Dataset({"estimate": samples.mean_of_known(estimate * share, CLASS)})
     means[N_CLASSES] = known.sum(CLASS).astype("int64")
-    if REPLICATE in result:
-        means[REPLICATE] = mean_where_known(result[REPLICATE] * share, known, CLASS)
-        means["standard_error"] = means[REPLICATE].std(RESAMPLE, ddof=1, skipna=False)
+    if samples.REPLICATE in result:
+        means[samples.REPLICATE] = samples.mean_where_known(result[samples.REPLICATE] * share, known, CLASS)
+        means["standard_error"] = means[samples.REPLICATE].std(RESAMPLE, ddof=1, skipna=False)
     facts = {"over": CLASS, "average": average, N_CLASSES: result.sizes[CLASS]}
     return means.assign_attrs(result.attrs | facts)
 
@@ -70,8 +76,12 @@ def evaluate_means(scores: Scores, question: AggregationOptions, options: dict[s
     is_plain = average == "macro" and question.method != "bootstrap" and question.incomplete in (None, "raise")
     if is_plain and len(names) == 1 and names[0] in WITH_INFLUENCE and set(others) <= set(covarying.COVARIANCE_OPTIONS):
         by_influence = map_nodes(covarying.influences(scores, names[0], **others), _with_error)
-        named = map_nodes(by_influence, lambda path, node: node.assign_coords({ESTIMATOR: names[0]}))
-        return named if isinstance(names, One) else map_nodes(named, lambda path, node: node.expand_dims(ESTIMATOR, -1))
+        named = map_nodes(by_influence, lambda path, node: node.assign_coords({terms.ESTIMATOR: names[0]}))
+        return (
+            named
+            if isinstance(names, One)
+            else map_nodes(named, lambda path, node: node.expand_dims(terms.ESTIMATOR, -1))
+        )
     n_resamples = question.n_resamples or designs.ITEM_RESAMPLES
     resampled: dict[str, Any] = {"keep_replicates": True, "n_resamples": n_resamples, "intervals": ()}
     resampled["seed"] = question.seed
@@ -96,7 +106,10 @@ def evaluate_pairs(scores: Scores, level: float, options: dict[str, Any]) -> Sco
     evaluated = evaluate(pairs, level=level, **(options | {"unit": "clusters"}))
 
     def describe_node(path: str, node: xr.Dataset) -> xr.Dataset:
-        n_classes, drawn = dict(nodes_of(scores))[path].sizes[CLASS], "clusters" if is_clustered else "items"
+        n_classes, drawn = (
+            dict(nodes_of(scores))[path].sizes[CLASS],
+            "clusters" if is_clustered else "items",
+        )
         how = f"resampled: the {drawn}, {node.attrs['n_resamples']:,} times" if "resampled" in node.attrs else ""
         sample = how or f"sample: the {drawn}, nothing resampled"
         fixed = f"the models, the {n_classes} classes"
@@ -144,4 +157,61 @@ def _items_as_queries(path: str, scores: xr.Dataset) -> xr.Dataset:
         received = f"{', '.join(map(repr, odd))} over the items"
         raise InvalidInputError(what, None, received, "weights over (class, item)", "drop_vars(...) leaves them out")
     swapped = scores[names].rename({ITEM: QUERY, CLASS: ITEM}).transpose(..., QUERY, ITEM)
-    return _with_whole_items(swapped.assign_coords({QUERY: labels_of(swapped["score"], QUERY)}))
+    return _with_whole_items(swapped.assign_coords({QUERY: samples.labels_of(swapped["score"], QUERY)}))
+
+
+# --- means of repeats -------------------------------------------------------------------------------------------------
+
+
+def inflation(n_repeats: int, n_folds: int | None) -> float:
+    """Return by how much the variance between repeats is multiplied, for that of training of their mean."""
+    return 1 / n_repeats + (0 if n_folds is None else n_folds - 1)
+
+
+def training_variance(of_repeat: xr.DataArray, n_folds: int | None) -> xr.DataArray:
+    """Return the variance (model, other_model) of differences that comes from training; 0 of a single repeat."""
+    n_repeats, first = of_repeat.sizes[REPEAT], of_repeat.isel({REPEAT: 0}, drop=True)
+    spread = 0.0 * (first - first.rename({MODEL: OTHER_MODEL}))
+    if n_repeats > 1:
+        spread = squares_of_differences(covariances(of_repeat, REPEAT))
+    return spread * inflation(n_repeats, n_folds)
+
+
+def mean_of_repeats(node: xr.Dataset) -> xr.Dataset:
+    """Average a result over its repeats; keep the areas of each. Standard errors are as if they agreed on all items."""
+    kept = node[[name for name in samples.AVERAGED if name in node]]
+    known = node["estimate"].notnull().all(REPEAT)
+    means = kept.map(lambda variable: samples.mean_of_known(variable, REPEAT).where(known), keep_attrs=True)
+    others = {name: node[name] for name in ("n_positive", "n_negative") if name in node}
+    others = {name: one.isel({REPEAT: 0}, drop=True) if REPEAT in one.dims else one for name, one in others.items()}
+    return means.assign({OF_REPEAT: node["estimate"].drop_attrs(), **others}).assign_attrs(node.attrs)
+
+
+def compared_by_replicates(path: str, node: xr.Dataset, estimator: str | None) -> xr.Dataset:
+    """Return what a comparison needs of a result with repeats: the variances by the replicates of their means."""
+    from aucpr_dask.kernels.intervals import degrees_of
+
+    if REPEAT not in node["estimate"].dims:
+        return node
+    if samples.REPLICATE not in node:
+        what, remedy = "how items vary the means of repeats is not known", "pass the scores in place of the result"
+        allowed = "scores, or a result with keep_replicates=True"
+        raise InvalidInputError(what, path or None, "estimates over 'repeat' without replicates", allowed, remedy)
+    mean = mean_of_repeats(node)
+    variance = squares_of_differences(covariances(samples.chosen(mean[samples.REPLICATE], estimator), RESAMPLE))
+    n = mean["n_positive"].astype(np.float64)
+    found = {"difference_variance": variance, "outer_variance": variance, "n_effective": n}
+    found |= {"degrees": n.copy(data=degrees_of(n.values)), OF_REPEAT: samples.chosen(mean[OF_REPEAT], estimator)}
+    return mean.drop_vars(samples.REPLICATE).assign(found)
+
+
+def areas_of_folds(node: xr.Dataset, path: str = "") -> xr.Dataset:
+    """Return the areas of the folds of all repeats along one dimension, and how many folds a repeat has."""
+    estimate = node["estimate"].drop_vars([terms.FOLD, REPEAT], errors="ignore")
+    n_folds = estimate.sizes[terms.FOLD]
+    if n_folds < 2:
+        received, remedy = f"{n_folds} fold", "cross-validate with two folds or more"
+        raise InvalidInputError("one fold says nothing about training", path or None, received, None, remedy)
+    if REPEAT in estimate.dims:
+        estimate = estimate.stack({"part": (REPEAT, terms.FOLD)}, create_index=False).rename({"part": terms.FOLD})
+    return xr.Dataset({"estimate": estimate}, attrs=node.attrs | {terms.N_FOLDS: n_folds})
