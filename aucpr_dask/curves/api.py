@@ -11,11 +11,11 @@ import xarray as xr
 
 from aucpr_dask.curves import points
 from aucpr_dask.errors import InvalidInputError, brief
-from aucpr_dask.evaluation.alignment import as_array, numeric, one_dimension, plain_inputs, score_inputs
+from aucpr_dask.evaluation.alignment import as_array, elementwise, one_dimension, plain_inputs, score_inputs
 from aucpr_dask.evaluation.mapping import core_dims, map_rankings
 from aucpr_dask.evaluation.rankings import is_weighted
 from aucpr_dask.evaluation.request import ROLES, Prepared, prepare
-from aucpr_dask.schema.checks import choose, is_dask, refuse_outside
+from aucpr_dask.schema.checks import choose, refuse_outside
 from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
 from aucpr_dask.schema.terms import ITEM, ITEM_ROLES, MODEL, QUERY
 from aucpr_dask.scores.validate import check_one_chunk, check_same_labels
@@ -261,7 +261,7 @@ def to_roc(recall: Any, precision: Any, n_positive: Any, n_negative: Any) -> tup
     (0.015, 0.5)
     """
     counts = {"n_positive": n_positive, "n_negative": n_negative}
-    return _elementwise(_rate_of, recall=recall, precision=precision, **counts), recall
+    return elementwise(_rate_of, recall=recall, precision=precision, **counts), recall
 
 
 def to_precision_recall(false_positive_rate: Any, recall: Any, n_positive: Any, n_negative: Any) -> tuple[Any, Any]:
@@ -293,7 +293,7 @@ def to_precision_recall(false_positive_rate: Any, recall: Any, n_positive: Any, 
     (0.5, 0.25)
     """
     counts = {"n_positive": n_positive, "n_negative": n_negative}
-    return recall, _elementwise(_precision_of, false_positive_rate=false_positive_rate, recall=recall, **counts)
+    return recall, elementwise(_precision_of, false_positive_rate=false_positive_rate, recall=recall, **counts)
 
 
 def dominates(first: xr.Dataset, second: xr.Dataset, space: str = "precision_recall") -> str | xr.DataArray:
@@ -350,7 +350,6 @@ def dominates(first: xr.Dataset, second: xr.Dataset, space: str = "precision_rec
         first["n_positive"],
         first["n_negative"],
         input_core_dims=[["first"], ["first"], ["second"], ["second"], [], []],
-        kwargs={"space": space},
         keep_attrs=False,
     )
     verdicts = codes.copy(data=np.array(points.VERDICTS)[codes.values]).rename("dominates")
@@ -420,19 +419,6 @@ def checked_grid(values: Any, of: str) -> np.ndarray:
             what, "argument 'grid'", np.array2string(grid, threshold=8), "0 <= grid[0] < grid[1] < ... <= 1", remedy
         )
     return grid
-
-
-def _elementwise(function: Any, **arrays: Any) -> Any:
-    """Apply a function of single points; Dask arrays stay lazy."""
-    given = numeric(**arrays)
-    if any(isinstance(array, xr.DataArray) for array in given):
-        return xr.apply_ufunc(function, *given, dask="parallelized", output_dtypes=[np.float64])
-    if any(map(is_dask, given)):
-        import dask.array as da
-
-        return da.apply_gufunc(function, ",".join(["()"] * len(given)) + "->()", *given, output_dtypes=np.float64)
-    result = function(*given)
-    return float(result) if np.ndim(result) == 0 else result
 
 
 MOST = 1e300  # so that sums of counts do not overflow

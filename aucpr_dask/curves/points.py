@@ -107,8 +107,6 @@ def compare_curves(
     second_negatives: Floats,
     n_positive: Floats,
     n_negative: Floats,
-    *,
-    space: str,
 ) -> NDArray[np.int8]:
     """Return the position in `VERDICTS`: ``(first), (first), (second), (second), (), () -> ()``."""
     given = first_positives, first_negatives, second_positives, second_negatives
@@ -120,7 +118,7 @@ def compare_curves(
         end = float(ends[0][index]), float(ends[1][index])
         first = _complete(curves[0][index], curves[1][index], *end)
         second = _complete(curves[2][index], curves[3][index], *end)
-        verdicts[index] = is_above(first, second, space) + 2 * is_above(second, first, space)
+        verdicts[index] = is_above(first, second) + 2 * is_above(second, first)
     return verdicts
 
 
@@ -297,13 +295,13 @@ def _complete(found: Floats, wrong: Floats, n_positive: float, n_negative: float
     return np.append(found, n_positive), np.append(wrong, n_negative)
 
 
-def is_above(upper: Curve, lower: Curve, space: str) -> bool:
-    """Return whether a curve is nowhere below another: no vertex of one is on the wrong side of the other."""
-    if space == ROC:  # recall at the false positive rate of the vertex
-        return bool(np.all(_signs(lower, upper) <= 0) and np.all(_signs(upper, lower, at_last=False) >= 0))
-    # False positives at the recall of the vertex: the fewer, the higher is precision.
-    upper, lower = upper[::-1], lower[::-1]
-    return bool(np.all(_signs(lower, upper, at_last=False) >= 0) and np.all(_signs(upper, lower) <= 0))
+def is_above(upper: Curve, lower: Curve) -> bool:
+    """Return whether a curve is nowhere below another: no vertex of one is on the wrong side of the other.
+
+    Recalls are compared at the false positive rates of the vertices, as in ROC space: the answer is that in
+    precision-recall space, too.
+    """
+    return bool(np.all(_signs(lower, upper) <= 0) and np.all(_signs(upper, lower, at_last=False) >= 0))
 
 
 def _signs(vertices: Curve, curve: Curve, at_last: bool = True) -> Floats:

@@ -254,10 +254,7 @@ def _expected(n_positive: int, n_negative: int, total: float, *, name: str, prev
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    order = np.argsort(values, axis=-1, kind="stable")
-    ranks = np.empty(values.shape)
-    np.put_along_axis(ranks, order, np.arange(values.shape[-1], dtype=np.float64), axis=-1)
-    return ranks
+    return np.argsort(np.argsort(values, axis=-1, kind="stable"), axis=-1).astype(np.float64)
 
 
 # The expected areas of a random ranking, for the estimators that are sums over single positives

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -342,6 +343,19 @@ def numeric(**arrays: Any) -> list[Any]:
         remedy = "give arrays of one shape, or all as DataArrays"
         raise AlignmentError(what, f"arguments {where}", received, allowed, remedy)
     return [array.astype(np.float64) if isinstance(array, np.ndarray) else array for array in found.values()]
+
+
+def elementwise(function: Callable[..., Any], **arrays: Any) -> Any:
+    """Apply a function of single numbers: DataArrays yield DataArrays, lazy on Dask; others arrays, or a float."""
+    given = numeric(**arrays)
+    if any(isinstance(array, xr.DataArray) for array in given):
+        return xr.apply_ufunc(function, *given, dask="parallelized", output_dtypes=[np.float64]).rename(None)
+    if any(map(is_dask, given)):
+        import dask.array as da
+
+        return da.apply_gufunc(function, ",".join(["()"] * len(given)) + "->()", *given, output_dtypes=np.float64)
+    result = function(*given)
+    return float(result) if np.ndim(result) == 0 else result
 
 
 def _counts(total: Any) -> Any:

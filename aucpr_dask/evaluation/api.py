@@ -15,7 +15,7 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation import block_results, results
-from aucpr_dask.evaluation.alignment import chunked_alike, real_array, with_named_axes
+from aucpr_dask.evaluation.alignment import chunked_alike, numeric, with_named_axes
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.groups import Groups, groups_of_arrays, with_labels
 from aucpr_dask.evaluation.mapping import Output, map_evaluation, refuse_whole_only
@@ -194,11 +194,10 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
     """
     methods = _formula_intervals(method)
     kwargs: dict[str, Any] = {"methods": methods, "level": checks.fraction(level, "level")}
-    arrays = {"estimate": real_array(estimate, "estimate"), "n_positive": real_array(n_positive, "n_positive")}
-    is_labelled = any(isinstance(array, xr.DataArray) for array in arrays.values())
+    given = numeric(estimate=estimate, n_positive=n_positive)
+    arrays: dict[str, Any] = dict(zip(("estimate", "n_positive"), given, strict=True))
     axes: tuple[str, ...] = ()
-    if is_labelled:
-        _refuse_unlabelled(arrays)
+    if is_labelled := any(isinstance(array, xr.DataArray) for array in given):
         arrays = {name: xr.DataArray(array) for name, array in arrays.items()}
     else:
         _refuse_no_positives(arrays)
@@ -219,15 +218,6 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
         bounds = bounds.assign_coords(labels | {"level": kwargs["level"]})
     bounds = bounds.isel({terms.METHOD: 0}) if isinstance(method, str) else bounds
     return bounds if is_labelled else bounds.transpose(*axes, ...).data
-
-
-def _refuse_unlabelled(arrays: dict[str, Any]) -> None:
-    for name, array in arrays.items():
-        if not isinstance(array, xr.DataArray) and array.ndim > 0:
-            what = "has no labels, and the other array has"
-            allowed = "two DataArrays, two arrays without labels, or one number"
-            remedy = "give both labels, or pass the .values of the other"
-            raise InvalidInputError(f"{name!r} {what}", f"argument {name!r}", type(array).__name__, allowed, remedy)
 
 
 def _refuse_no_positives(arrays: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ import dataclasses
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import dask.array as da
@@ -25,7 +26,7 @@ from scipy.integrate import quad
 from scipy.special import betainc, betaincc, betaincinv, betaln, expit, logit, ndtr, ndtri
 
 from aucpr_dask.errors import ChunkError, bad_argument, clash
-from aucpr_dask.evaluation.alignment import numeric
+from aucpr_dask.evaluation.alignment import elementwise
 from aucpr_dask.schema.checks import choose, fraction, real, refuse_outside, whole_number
 from aucpr_dask.schema.options import renamed
 from aucpr_dask.schema.terms import ITEM, MODEL, SCORE_VARIABLES, check_names
@@ -191,7 +192,7 @@ class Scenario(ABC):
         >>> binormal().curve([0.25, 0.5, 1.0], 0.1).round(4)
         array([0.3714, 0.2593, 0.1   ])
         """
-        return _map(precision_at, scenario=self, recall=recall, prevalence=prevalence)
+        return elementwise(partial(precision_at, scenario=self), recall=recall, prevalence=prevalence)
 
     def roc(self, false_positive_rate: Any) -> Any:
         """Compute the recall of the true ROC curve, the highest where the curve is vertical.
@@ -211,7 +212,7 @@ class Scenario(ABC):
         >>> offset_uniform().roc([0.0, 0.25, 1.0])
         array([0.5 , 0.75, 1.  ])
         """
-        return _map(recall_at, scenario=self, false_positive_rate=false_positive_rate)
+        return elementwise(partial(recall_at, scenario=self), false_positive_rate=false_positive_rate)
 
     def area(self, prevalence: float) -> float:
         """Integrate the true precision over recall, by adaptive quadrature.
@@ -462,20 +463,6 @@ def _exact_labels(n_items: int, prevalence: float, seed: int) -> NDArray[np.int8
 
 
 MOST_ITEMS, MOST_SIMULATIONS = 10**11, 10**7  # whose labels and names are in memory
-
-
-def _map(function: Any, scenario: Scenario, **arrays: Any) -> Any:
-    """Map a function over arrays: DataArrays yield DataArrays, lazy on Dask; others yield NumPy arrays or a float."""
-    given = numeric(**arrays)
-    if any(isinstance(array, da.Array) for array in given):
-        signature = ",".join(["()"] * len(given)) + "->()"
-        return da.apply_gufunc(function, signature, *given, output_dtypes=np.float64, scenario=scenario)
-    result = xr.apply_ufunc(
-        function, *given, kwargs={"scenario": scenario}, dask="parallelized", output_dtypes=[np.float64]
-    )
-    if isinstance(result, xr.DataArray):
-        return result.rename(None)
-    return float(result) if np.ndim(result) == 0 else result
 
 
 # Checks of arguments
