@@ -12,6 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, clash, naming
+from aucpr_dask.evaluation.alignment import where_of
 from aucpr_dask.evaluation.api import evaluate, interval
 from aucpr_dask.evaluation.results import laid_out, provenance
 from aucpr_dask.inference import averages, covarying, designs, machine_labels, requirements, samples, units
@@ -352,23 +353,17 @@ def _by_resamples(
         requirements.require_replicates(result, f"sample={sampling.sample!r}")
     n_resamples = result.sizes[terms.RESAMPLE] if has_replicates else question.n_resamples or designs.UNIT_RESAMPLES
     variable = result[samples.REPLICATE if has_replicates else "estimate"]
-    quantities = xr.apply_ufunc(
+    quantities = samples.applied(
         _summarize_replicates,
         variable,
-        input_core_dims=[[*([] if dim is None else [dim]), *([terms.RESAMPLE] if has_replicates else [])]],
-        output_core_dims=[[terms.QUANTITY]],
-        kwargs={
-            "names": () if dim is None else tuple(str(label) for label in samples.labels_of(variable, dim)),
-            "draws": sampling.sample != designs.ITEMS,
-            "has_replicates": has_replicates,
-            "n_resamples": n_resamples,
-            "seed": question.seed,
-            "level": question.level,
-        },
-        dask="parallelized",
-        output_dtypes=[np.float64],
-        dask_gufunc_kwargs={"output_sizes": {terms.QUANTITY: 3}, "allow_rechunk": True},
-        keep_attrs=False,
+        over=(dim, terms.RESAMPLE),
+        sizes={terms.QUANTITY: 3},
+        names=() if dim is None else tuple(str(label) for label in samples.labels_of(variable, dim)),
+        draws=sampling.sample != designs.ITEMS,
+        has_replicates=has_replicates,
+        n_resamples=n_resamples,
+        seed=question.seed,
+        level=question.level,
     )
     bounds = quantities.isel({terms.QUANTITY: slice(1, 3)}).rename({terms.QUANTITY: terms.BOUND})
     return _Mean(mean, quantities.isel({terms.QUANTITY: 0}), bounds, counts, n_resamples)
@@ -447,8 +442,7 @@ def _as_it_is(result: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
         bounds, how = _interval_at(result, name, question.level)
         kept["interval"] = bounds.assign_coords({"level": question.level})
         kept["interval"].attrs = result["interval"].attrs | {"ci_prob": question.level}
-    n_models = result.sizes.get(terms.MODEL, 1)
-    models = f"the {n_models:,} models" if n_models != 1 else "the model"
+    models = designs.models_in_words(result.sizes.get(terms.MODEL, 1), {})
     aggregated = xr.Dataset(kept).drop_vars(terms.METHOD, errors="ignore")
     sentence = f"sample: the items of one ranking, no queries to average over; {how}; fixed: {models}"
     return aggregated.assign_attrs(_attributes(result, sentence, question, {"sample": designs.ITEMS, "method": name}))
@@ -489,9 +483,9 @@ def _over_classes(data: terms.Scores, question: AggregationOptions, options: dic
     def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
         if "standard_error" not in node:  # those of single classes do not give it
             what = "the interval of a mean over classes needs their shared resamples, which this result does not keep"
-            received, where = "a result without the variable 'replicate'", f"data set {path!r}" if path else None
+            received, allowed = "a result without the variable 'replicate'", "a result with replicates, or scores"
             remedy = "pass the scores in place of the result; or evaluate with keep_replicates=True (--keep-replicates)"
-            raise InvalidInputError(what, where, received, "a result with replicates, or scores", remedy)
+            raise InvalidInputError(what, where_of(path), received, allowed, remedy)
         facts = {"over": terms.CLASS, "average": average, N_CLASSES: node.attrs[N_CLASSES]}
         mean = _mean(node, None, replace(question, sample=designs.ITEMS, method=question.method or "logit"))
         return mean.assign({N_CLASSES: node[N_CLASSES]}).assign_attrs(facts)
@@ -567,15 +561,12 @@ def _design_of_one_ranking(n_queries: int | None, attrs: dict[Any, Any]) -> str:
     """Describe what was resampled, if anything, and what is fixed."""
     clusters = "clusters" if n_queries is None else "queries"
     sampled = f"the {clusters}, each with its items" if attrs["sampled"] == "clusters" else "the items"
-    how = f"sample: {sampled}, nothing resampled"
-    if "resampled" in attrs:
-        how = f"resampled: {sampled}, {attrs['n_resamples']:,} times"
     fixed = []
     if sampled == "the items":
         fixed += ["these queries"] if n_queries is not None else []
         fixed += ["the numbers of positives and negatives"] if attrs["prevalence_design"] == "fixed" else []
     whole = "one ranking of the items" + (f" of {n_queries:,} queries" if n_queries is not None else "")
-    return f"{whole}; {how}; fixed: {', '.join(['the models', *fixed])}"
+    return designs.describe_one_ranking(whole, sampled, fixed, attrs)
 
 
 def _pooled_queries(scores: xr.Dataset) -> xr.Dataset:

@@ -77,11 +77,9 @@ def evaluate_means(scores: Scores, question: AggregationOptions, options: dict[s
     if is_plain and len(names) == 1 and names[0] in WITH_INFLUENCE and set(others) <= set(covarying.COVARIANCE_OPTIONS):
         by_influence = map_nodes(covarying.influences(scores, names[0], **others), _with_error)
         named = map_nodes(by_influence, lambda path, node: node.assign_coords({terms.ESTIMATOR: names[0]}))
-        return (
-            named
-            if isinstance(names, One)
-            else map_nodes(named, lambda path, node: node.expand_dims(terms.ESTIMATOR, -1))
-        )
+        if isinstance(names, One):
+            return named
+        return map_nodes(named, lambda path, node: node.expand_dims(terms.ESTIMATOR, -1))
     n_resamples = question.n_resamples or designs.ITEM_RESAMPLES
     resampled: dict[str, Any] = {"keep_replicates": True, "n_resamples": n_resamples, "intervals": ()}
     resampled["seed"] = question.seed
@@ -106,14 +104,10 @@ def evaluate_pairs(scores: Scores, level: float, options: dict[str, Any]) -> Sco
     evaluated = evaluate(pairs, level=level, **(options | {"unit": "clusters"}))
 
     def describe_node(path: str, node: xr.Dataset) -> xr.Dataset:
-        n_classes, drawn = (
-            dict(nodes_of(scores))[path].sizes[CLASS],
-            "clusters" if is_clustered else "items",
-        )
-        how = f"resampled: the {drawn}, {node.attrs['n_resamples']:,} times" if "resampled" in node.attrs else ""
-        sample = how or f"sample: the {drawn}, nothing resampled"
-        fixed = f"the models, the {n_classes} classes"
-        design = f"one ranking of all pairs of an item and a class; {sample}; fixed: {fixed}"
+        n_classes = dict(nodes_of(scores))[path].sizes[CLASS]
+        drawn = "the clusters" if is_clustered else "the items"
+        whole, fixed = "one ranking of all pairs of an item and a class", [f"the {n_classes} classes"]
+        design = designs.describe_one_ranking(whole, drawn, fixed, node.attrs)
         return node.assign_attrs({"design": design, "over": CLASS, "average": "micro", N_CLASSES: n_classes})
 
     return map_nodes(evaluated, describe_node)

@@ -236,8 +236,7 @@ def _facts_of_orders(
 
 def _sizes(ascending: Array, n_last: int) -> NDArray[np.int64]:
     """Return the sizes of tie groups from the highest score; the last holds the items without a score."""
-    ends = np.flatnonzero(np.append(ascending[1:] != ascending[:-1], True)[: ascending.size]) + 1
-    sizes = np.diff(ends, prepend=0)[::-1].astype(np.int64)
+    sizes = np.unique(ascending, return_counts=True)[1][::-1].astype(np.int64)
     return np.append(sizes, n_last) if n_last else sizes
 
 

@@ -13,7 +13,7 @@ from aucpr_dask.evaluation import alignment, mapping, results
 from aucpr_dask.evaluation.influences import COLUMNS_AFTER, influence_columns
 from aucpr_dask.evaluation.rankings import Array
 from aucpr_dask.evaluation.request import Prepared, drawn_unit, prepare_labelled
-from aucpr_dask.inference.samples import mean_of_known, mean_where_known
+from aucpr_dask.inference.samples import applied, mean_of_known, mean_where_known
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
 from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, N_FOLDS, QUERY, REPEAT, Scores, folds_of_repeats, map_nodes
@@ -163,15 +163,9 @@ def standard_errors_of_differences(covariance: xr.DataArray) -> xr.DataArray:
 
 def variances_of_models(covariance: xr.DataArray) -> xr.DataArray:
     """Return the variance of each model from the covariances of all."""
-    variance: xr.DataArray = xr.apply_ufunc(
-        np.diagonal,
-        covariance.drop_vars(OTHER_MODEL, errors="ignore"),
-        input_core_dims=[[MODEL, OTHER_MODEL]],
-        output_core_dims=[[MODEL]],
-        kwargs={"axis1": -2, "axis2": -1},
-        dask="allowed",
-    )
-    return variance
+    covariance = covariance.drop_vars(OTHER_MODEL, errors="ignore")
+    sizes, axes = {MODEL: covariance.sizes[MODEL]}, {"axis1": -2, "axis2": -1}
+    return applied(np.diagonal, covariance, over=(MODEL, OTHER_MODEL), sizes=sizes, **axes)
 
 
 def squares_of_differences(covariance: xr.DataArray) -> xr.DataArray:
@@ -193,8 +187,7 @@ def _refuse_unshared_items(inputs: dict[str, xr.DataArray], path: str) -> None:
         what = "models share no items here, so their estimates have no covariance over items"
         received = f"{', '.join(own)} over the dimension 'model': each model has its own ranked list"
         allowed = "the pooled layout: one label for each item, the same for all models"
-        where = f"data set {path!r}" if path else None
-        raise InvalidInputError(what, where, received, allowed, "compare the models over queries")
+        raise InvalidInputError(what, alignment.where_of(path), received, allowed, "compare the models over queries")
 
 
 def _influences(prepared: Prepared, clusters: NDArray[np.int64] | None, *, is_fixed: bool) -> xr.Dataset:
@@ -266,17 +259,8 @@ def _covariance(node: xr.Dataset) -> xr.Dataset:
 
 def products_of_models(influence: xr.DataArray) -> xr.DataArray:
     """Return the sums of the products of the influences on two models, over ``unit``."""
-    core = [str(dim) for dim in influence.dims if dim in (_UNIT, _ITEM_UNIT)]
-    products: xr.DataArray = xr.apply_ufunc(
-        products_of_pairs,
-        influence,
-        influence.rename({MODEL: OTHER_MODEL}),
-        input_core_dims=[core, core],
-        dask="parallelized",
-        output_dtypes=[np.float64],
-        keep_attrs=False,
-    )
-    return products.transpose(..., MODEL, OTHER_MODEL)
+    both = influence, influence.rename({MODEL: OTHER_MODEL})
+    return applied(products_of_pairs, *both, over=(_UNIT, _ITEM_UNIT)).transpose(..., MODEL, OTHER_MODEL)
 
 
 def _variance_of_differences(

@@ -195,7 +195,7 @@ def describe(
 
     The replicates may be `complete`, as all choices of signs are; models with gaps lack some of the units.
     """
-    models = _models_in_words(n_models, attrs)
+    models = models_in_words(n_models, attrs)
     unit, several = unit_names(sampling.dim or "", attrs)
     of_values = terms.UNIT in attrs
     units = "" if sampling.dim is None else f"{n_units:,} {several if n_units != 1 else unit}"
@@ -231,6 +231,12 @@ def describe(
     return sentence if compared == scored else f"{sentence}; on the {compared:,} of {scored:,} items that all scored"
 
 
+def describe_one_ranking(whole: str, drawn: str, fixed: list[str], attrs: Mapping[Any, Any]) -> str:
+    """Describe one ranking of many: what of it was resampled, if anything, and what is fixed besides the models."""
+    how = f"resampled: {drawn}, {attrs['n_resamples']:,} times" if "resampled" in attrs else ""
+    return f"{whole}; {how or f'sample: {drawn}, nothing resampled'}; fixed: {', '.join(['the models', *fixed])}"
+
+
 def why_bootstrap(estimator: str | None, *, has_scores: bool) -> str:
     """Say why items are compared by the bootstrap, and not by influences, though nobody asked for it."""
     is_known = estimator in (None, *estimators.WITH_INFLUENCE) and not has_scores
@@ -238,7 +244,7 @@ def why_bootstrap(estimator: str | None, *, has_scores: bool) -> str:
     return f"; by the bootstrap, because {why}"
 
 
-def _models_in_words(n_models: int, attrs: dict[Any, Any]) -> str:
+def models_in_words(n_models: int, attrs: Mapping[Any, Any]) -> str:
     """Name the models, and the classes that their estimates are means over."""
     models = f"the {n_models:,} models" if n_models != 1 else "the model"
     if "n_classes" in attrs:

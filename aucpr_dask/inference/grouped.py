@@ -18,7 +18,7 @@ from aucpr_dask.evaluation.results import group_dims
 from aucpr_dask.inference import covarying, designs, requirements, samples
 from aucpr_dask.inference.pairs import benjamini_hochberg, holm
 from aucpr_dask.schema import checks, options
-from aucpr_dask.schema.terms import BOUND, FOLD, ITEM, MODEL, Scores, gathered, nodes_of, with_plain_names
+from aucpr_dask.schema.terms import BOUND, FOLD, GROUPS, ITEM, MODEL, Scores, gathered, nodes_of, with_plain_names
 from aucpr_dask.scores.validate import validated_scores
 
 ADJUSTED: dict[str, Callable[[Any], Any]] = {"holm": holm, "benjamini_hochberg": benjamini_hochberg, "none": np.copy}
@@ -142,27 +142,15 @@ def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr
     sizes = {name: len(index) for name, index in parts.indexes.items()}
     known = [one for one in answers if not isinstance(one, InvalidInputError)]
     models = pd.Index(dict.fromkeys(model for one in known for model in one.get_index(MODEL)))
-    first = known[0]
-    indexers = {dim: models for dim in (MODEL, covarying.OTHER_MODEL) if dim in first.dims}
-    whole = first.reindex(indexers)
-    variables: dict[str, xr.Variable] = {}
-    for name in first.data_vars:
-        template = whole[name]
-        values = np.full((len(answers), *template.shape), np.nan)
-        own = {dim: index for dim, index in indexers.items() if dim in template.dims}
-        for place, one in enumerate(answers):
-            if not isinstance(one, InvalidInputError):
-                values[place] = one[name].reindex(own)
-        laid = values.reshape(*sizes.values(), *template.shape)
-        shaped = xr.Variable((*sizes, *template.dims), laid, template.attrs)
-        if first[name].dtype.kind == "i" and not np.isnan(values).any():
-            shaped = shaped.astype(np.int64)
-        ends = [dim for dim in (BOUND,) if dim in template.dims]
-        variables[str(name)] = shaped.transpose(*(d for d in template.dims if d not in ends), *sizes, *ends)
-    coords = {name: coordinate.variable for name, coordinate in whole.coords.items()}
-    result = xr.Dataset(variables, coords, first.attrs).assign_coords(
-        xr.Coordinates({name: (name, index) for name, index in parts.indexes.items()})
-    )
+    first, unknown = known[0], known[0].where(False)
+    alike = {dim: models for dim in (MODEL, covarying.OTHER_MODEL) if dim in first.dims}
+    aligned = [(unknown if isinstance(one, InvalidInputError) else one).reindex(alike) for one in answers]
+    listed = xr.concat(aligned, GROUPS, data_vars="all", coords="minimal", compat="override", combine_attrs="override")
+    places = xr.DataArray(np.arange(len(answers)).reshape(*sizes.values()), dims=list(sizes))
+    result = listed.isel({GROUPS: places}).transpose(..., *sizes, *(dim for dim in (BOUND,) if dim in listed.dims))
+    result = result.map(lambda one: one.astype(np.int64 if one.dtype.kind == "i" else np.float64), keep_attrs=True)
+    result = result.assign_coords(xr.Coordinates({name: (name, index) for name, index in parts.indexes.items()}))
+    result = result.assign_attrs(first.attrs)
     result = with_plain_names(result).assign_attrs(by=", ".join(sizes), level=level)
     left_out = [", ".join(n) for n, one in zip(parts.names, answers, strict=True) if isinstance(one, InvalidInputError)]
     if left_out:

@@ -28,6 +28,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import AlignmentError, FewUnitsWarning, InvalidInputError, few, naming
+from aucpr_dask.evaluation.alignment import where_of
 from aucpr_dask.inference import pairs
 from aucpr_dask.inference.designs import POWERED, UNITS, unit_names
 from aucpr_dask.inference.methods import Goal, Pairs, Student, student_pairs
@@ -141,7 +142,7 @@ def machine_nodes(data: Scores, machine: Scores, over: str) -> dict[str, xr.Data
         if over not in node["estimate"].dims:
             what = "machine labels help where people labelled a part of the queries, and here there are no queries"
             remedy = "for a DataTree, over='dataset' takes the data sets as units"
-            raise InvalidInputError(what, f"data set {path!r}" if path else HERE, remedy=remedy)
+            raise InvalidInputError(what, where_of(path) or HERE, remedy=remedy)
     if lacking := [path for path in ours if path not in theirs]:
         received = few(repr(path) if path else "the one without a name" for path in lacking)
         raise _lacks("data sets", received, "data sets are matched by name: those that people labelled, or more")
@@ -158,8 +159,8 @@ def _refuse_other_options(path: str, ours: dict[str, object], theirs: dict[str, 
         different = [f"{name}={a.tolist()!r} and {b.tolist()!r}" for name, (a, b) in values.items() if np.any(a != b)]
         if different:
             what = "the evaluations with people's and with machine labels have different options"
-            where, allowed = f"data set {path!r}" if path else None, f"the same {', '.join(READ_ALIKE)}"
-            raise InvalidInputError(what, where, "; ".join(different), allowed, "evaluate both with the same options")
+            received, allowed = "; ".join(different), f"the same {', '.join(READ_ALIKE)}"
+            raise InvalidInputError(what, where_of(path), received, allowed, "evaluate both with the same options")
 
 
 def powered_method(

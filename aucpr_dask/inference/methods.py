@@ -265,9 +265,8 @@ class RankSwap:
 
     sample = None
 
-    def __init__(self, estimate: Floats, node: xr.Dataset, rows: Indices, goal: Goal, n_swaps: int, seed: int) -> None:
-        self.estimate, self.goal, self.n_swaps = estimate, goal, n_swaps
-        self.ranks = node[RANK].values[rows]
+    def __init__(self, estimate: Floats, ranks: Indices, node: xr.Dataset, goal: Goal, n_swaps: int, seed: int) -> None:
+        self.estimate, self.ranks, self.goal, self.n_swaps = estimate, ranks, goal, n_swaps
         self.label, self.unit = node[POSITIVE].values, node[SWAPPED].values
         self.degrees = None if node.attrs["sampled"] == "items" else np.unique(self.unit).size - 1
         self.key = int(units.keys_of([f"rank swaps {seed}"])[0])
@@ -279,10 +278,7 @@ class RankSwap:
         half = found[:, 1]
         error = half / pairs.parametric_quantile(self.goal.level, self.degrees)
         bounds = np.stack([difference - half, difference + half], axis=-1)
-        verdict = None
-        if self.goal.margin is not None:
-            options: dict[str, Any] = {"alpha": 1 - self.goal.level, "degrees": self.degrees}
-            verdict = pairs.parametric_equivalence(difference, error, self.goal.margin, **options)
+        verdict = _student_equivalence(difference, error, self.goal, self.degrees)
         return Pairs(first, second, difference, error, found[:, 0], bounds, equivalence=verdict)
 
     def simultaneous_quantile(self, family: Pairs) -> float:
@@ -349,7 +345,9 @@ def student_pairs(
     return Pairs(first, second, difference, error, p_value, bounds, outer, equivalence=verdict)
 
 
-def _student_equivalence(difference: Floats, error: Floats, goal: Goal, degrees: float) -> pairs.Equivalence | None:
+def _student_equivalence(
+    difference: Floats, error: Floats, goal: Goal, degrees: float | None
+) -> pairs.Equivalence | None:
     if goal.margin is None:
         return None
     return pairs.parametric_equivalence(difference, error, goal.margin, alpha=1 - goal.level, degrees=degrees)

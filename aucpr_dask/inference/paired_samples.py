@@ -180,9 +180,9 @@ def paired_sample(
     elif sampling.method == "influence":
         method = _by_influence(node, estimates, question, goal)
     elif sampling.method == "rank_swap":
-        rows = samples.labels_of(node[methods.RANK], MODEL).get_indexer(estimates.models)
         n_swaps = question.n_resamples or designs.ITEM_RESAMPLES
-        method = methods.RankSwap(estimates.mean, node, rows, goal, n_swaps, question.seed)
+        ranks = estimates.of(node[methods.RANK]).values
+        method = methods.RankSwap(estimates.mean, ranks, node, goal, n_swaps, question.seed)
     elif sampling.sample != UNITS:
         estimates, method = _by_items(node, estimates, sampling, question, goal)
     elif sampling.method == designs.CORRECTED:
@@ -233,16 +233,13 @@ def _over_units(estimates: Estimates, method: str, question: ComparisonOptions, 
 
 def _by_random_effects(node: xr.Dataset, estimates: Estimates, goal: methods.Goal) -> RandomEffects:
     """Return the method that knows the variance of each difference within each data set."""
-    variance = node[DIFFERENCE_VARIANCE].transpose(..., MODEL, OTHER_MODEL)
-    rows = samples.labels_of(variance, MODEL).get_indexer(estimates.models)
-    variance = variance.isel({MODEL: rows, OTHER_MODEL: rows, str(estimates.dim): estimates.of_units(variance)})
-    values = np.asarray(variance.values)
+    values = np.asarray(estimates.of(node[DIFFERENCE_VARIANCE]).transpose(..., MODEL, OTHER_MODEL).values)
     if (unknown := np.isnan(values).any(axis=(1, 2))).any():
         what = "the variance of a difference is not known in some data sets"
         received = few([repr(unit) for unit, one in zip(estimates.units, unknown, strict=True) if one])
         remedy = "leave these data sets out, or give method='sign_flip', which needs no variances"
         raise InvalidInputError(what, None, received, "two positives and two negatives or more in each", remedy)
-    sizes = node[SIZE].values[estimates.of_units(node[SIZE])] if SIZE in node else None
+    sizes = estimates.of(node[SIZE]).values if SIZE in node else None
     return RandomEffects(estimates.values, values, sizes, goal)
 
 
@@ -301,18 +298,9 @@ def _by_influence(
 
 def _variance_of_means(matrix: xr.DataArray, estimates: Estimates) -> Floats:
     """Return the variance (M, M) of the differences of means over fixed units, each with its own items."""
-    matrix = matrix.transpose(..., MODEL, OTHER_MODEL)
-    rows = samples.labels_of(matrix, MODEL).get_indexer(estimates.models)
-    matrix = matrix.isel({MODEL: rows, OTHER_MODEL: rows})
+    matrix = estimates.of(matrix).transpose(..., MODEL, OTHER_MODEL)
     if estimates.dim is not None:
-        matrix = xr.apply_ufunc(
-            mean_of_units,
-            matrix.isel({estimates.dim: estimates.of_units(matrix)}),
-            input_core_dims=[[estimates.dim]],
-            dask="parallelized",
-            output_dtypes=[np.float64],
-            dask_gufunc_kwargs={"allow_rechunk": True},
-        )
+        matrix = samples.applied(mean_of_units, matrix, over=[estimates.dim])
     values = np.asarray(matrix.values) / len(estimates.units)
     if np.isnan(values).any():
         what = "the influence of items on some estimates is not defined"
@@ -332,10 +320,8 @@ def _degrees_of_means(node: xr.Dataset, estimates: Estimates) -> float:
 
 def _least_of_units(variable: xr.DataArray, estimates: Estimates) -> Floats:
     """Return the least value of the models for each unit, in their order; one number without units."""
-    variable = variable.isel({MODEL: samples.labels_of(variable, MODEL).get_indexer(estimates.models)}).min(MODEL)
-    if estimates.dim is None:
-        return np.ravel(variable.values)
-    return np.asarray(variable.values)[estimates.of_units(variable)]
+    variable = estimates.of(variable)
+    return np.ravel((variable.min(MODEL) if MODEL in variable.dims else variable).values)
 
 
 def _warn_of_few_units(estimates: Estimates) -> None:

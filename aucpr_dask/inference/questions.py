@@ -267,21 +267,19 @@ def _swapped_ranks(path: str, scores: xr.Dataset, estimator: str | None, options
 def _refuse_unswappable(path: str, scores: xr.Dataset, estimator: str | None, options: Mapping[str, Any]) -> None:
     """Raise unless the data are plain rankings of the same items by all models."""
     remedy = "method='influence', the default, takes them"
-    where = f"data set {path!r}" if path else None
     if estimator not in (None, "average_precision"):
         what = "swaps of ranks are known for average precision"
         raise InvalidInputError(what, "option 'estimator'", repr(estimator), "'average_precision'", remedy)
     if unknown := sorted(set(options) - set(SWAP_OPTIONS)):
         what, received = "method='rank_swap' has no such option", ", ".join(map(repr, unknown))
-        raise InvalidInputError(what, where, received, ", ".join(SWAP_OPTIONS), remedy)
+        raise InvalidInputError(what, alignment.where_of(path), received, ", ".join(SWAP_OPTIONS), remedy)
     dims = [dim for dim in scores["score"].dims if dim not in (MODEL, ITEM)]
     weights = [name for name in ("weight", "positive_weight", "negative_weight", "n_positive") if name in scores]
     own = ["label"] if "label" in scores and MODEL in scores["label"].dims else []
     if dims or weights or own:
         received = ", ".join([*(f"the dimension {dim!r}" for dim in dims), *weights, *own])
         what = "method='rank_swap' swaps the ranks of the items of one ranking"
-        allowed = "score(model, item), label(item)"
-        raise InvalidInputError(what, where, received, allowed, remedy)
+        raise InvalidInputError(what, alignment.where_of(path), received, "score(model, item), label(item)", remedy)
 
 
 def on_common_items(scores: Scores, missing: str) -> Scores:

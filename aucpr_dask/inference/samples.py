@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import MOST_SHOWN, AlignmentError, InvalidInputError, brief, few
+from aucpr_dask.evaluation.alignment import where_of
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference.designs import IN_CLUSTERS, direction, estimator_dim, estimators_of, unit_names
 from aucpr_dask.inference.units import Floats, draw_units_and_items, mean_of_units, means_of_replicates
@@ -54,10 +55,16 @@ class Estimates:
         kept = replace(self, models=self.models[keep], values=self.values[keep], left_out=left_out)
         return replace(kept, models_left_out=(*self.models_left_out, *gone))
 
-    def of_units(self, variable: xr.DataArray) -> list[int]:
-        """Return where a variable has the units."""
-        places = {str(label): place for place, label in enumerate(labels_of(variable, str(self.dim)))}
-        return [places[unit] for unit in self.units]
+    def of(self, variable: xr.DataArray) -> xr.DataArray:
+        """Return a variable of the same models and units, in their order."""
+        at: dict[str, Any] = {}
+        if MODEL in variable.dims:
+            rows = labels_of(variable, MODEL).get_indexer(self.models)
+            at = {dim: rows for dim in (MODEL, "other_model") if dim in variable.dims}
+        if self.dim is not None and self.dim in variable.dims:
+            places = {str(label): place for place, label in enumerate(labels_of(variable, self.dim))}
+            at[self.dim] = [places[unit] for unit in self.units]
+        return variable.isel(at)
 
 
 def are_in_clusters(node: xr.Dataset) -> bool:
@@ -140,28 +147,15 @@ def _values_of_units(estimate: xr.DataArray, dim: str | None) -> tuple[Floats, t
 
 def read_replicates(result: xr.Dataset, estimates: Estimates, estimator: str | None, seed: int | None = None) -> Floats:
     """Read the items' replicates (M, R) of each model's mean over the units; with a seed, over resampled units."""
-    replicate = chosen(result[REPLICATE], estimator)
-    dims = (MODEL, RESAMPLE) if estimates.dim is None else (MODEL, estimates.dim, RESAMPLE)
-    replicate = replicate.transpose(*dims)
-    rows = labels_of(replicate, MODEL).get_indexer(estimates.models)
-    if estimates.dim is None:
-        return np.asarray(replicate.isel({MODEL: rows}).values, dtype=np.float64)
-    drawn = None if seed is None else draw_units_and_items(estimates.units, replicate.sizes[RESAMPLE], seed)
-    replicate = replicate.isel({MODEL: rows, estimates.dim: estimates.of_units(replicate)})
+    dim, replicate = estimates.dim, estimates.of(chosen(result[REPLICATE], estimator))
+    n_resamples = replicate.sizes[RESAMPLE]
+    if dim is None:
+        return np.asarray(replicate.transpose(MODEL, RESAMPLE).values, dtype=np.float64)
+    drawn = None if seed is None else draw_units_and_items(estimates.units, n_resamples, seed)
     if replicate.chunks is None and replicate.nbytes > SLAB_BYTES:
-        replicate = replicate.chunk({MODEL: max(1, SLAB_BYTES * len(rows) // replicate.nbytes)})
-    averaged = xr.apply_ufunc(
-        means_of_replicates,
-        replicate,
-        input_core_dims=[[estimates.dim, RESAMPLE]],
-        output_core_dims=[[RESAMPLE]],
-        kwargs={"drawn": drawn},
-        dask="parallelized",
-        output_dtypes=[np.float64],
-        dask_gufunc_kwargs={"allow_rechunk": True},
-        keep_attrs=False,
-    )
-    return np.asarray(averaged.values)
+        replicate = replicate.chunk({MODEL: max(1, SLAB_BYTES * replicate.sizes[MODEL] // replicate.nbytes)})
+    averaged = applied(means_of_replicates, replicate, over=(dim, RESAMPLE), sizes={RESAMPLE: n_resamples}, drawn=drawn)
+    return np.asarray(averaged.transpose(MODEL, RESAMPLE).values)
 
 
 def chosen(variable: xr.DataArray, estimator: str | None) -> xr.DataArray:
@@ -190,6 +184,28 @@ def labels_of(variable: xr.DataArray | xr.Dataset, dim: str) -> pd.Index:
 # --- means over the units that are known ------------------------------------------------------------------------------
 
 
+def applied(
+    function: Callable[..., Any],
+    *arrays: xr.DataArray,
+    over: Collection[str | None],
+    sizes: Mapping[str, int] | None = None,
+    **options: Any,
+) -> xr.DataArray:
+    """Apply a function of NumPy arrays over these dimensions, lazily on Dask; its result has those of `sizes`."""
+    result: xr.DataArray = xr.apply_ufunc(
+        function,
+        *arrays,
+        input_core_dims=[[dim for dim in over if dim in array.dims] for array in arrays],
+        output_core_dims=[list(sizes or ())],
+        kwargs=options,
+        dask="parallelized",
+        output_dtypes=[np.float64],
+        dask_gufunc_kwargs={"output_sizes": sizes or {}, "allow_rechunk": True},
+        keep_attrs=False,
+    )
+    return result
+
+
 def mean_of_known(variable: xr.DataArray, dim: str) -> xr.DataArray:
     """Return the mean over the units that are not NaN, added in the order of their names."""
     mean: xr.DataArray = summarize(variable, dim).isel({QUANTITY: 0})
@@ -212,17 +228,8 @@ def error_of_mean(standard_error: xr.DataArray, known: xr.DataArray, dim: str) -
 
 def summarize(variable: xr.DataArray, dim: str) -> xr.DataArray:
     """Return mean, standard error and number of the units that are not NaN, along ``quantity``."""
-    return xr.apply_ufunc(  # type: ignore[no-any-return]
-        _summarize,
-        variable,
-        input_core_dims=[[dim]],
-        output_core_dims=[[QUANTITY]],
-        kwargs={"names": tuple(str(label) for label in labels_of(variable, dim))},
-        dask="parallelized",
-        output_dtypes=[np.float64],
-        dask_gufunc_kwargs={"output_sizes": {QUANTITY: 3}, "allow_rechunk": True},
-        keep_attrs=False,
-    )
+    names = tuple(str(label) for label in labels_of(variable, dim))
+    return applied(_summarize, variable, over=[dim], sizes={QUANTITY: 3}, names=names)
 
 
 def _summarize(values: NDArray[Any], *, names: tuple[str, ...]) -> Floats:
@@ -248,7 +255,7 @@ def complete_units(node: xr.Dataset, dim: str, incomplete: str, path: str = "") 
     """Hide the units that some models lack, or all units of these models; or raise an error that names them."""
     known = node["estimate"].notnull()
     partly = known.any(MODEL) & ~known.all(MODEL)
-    where, names = f"data set {path!r}" if path else None, unit_names(dim, node.attrs)
+    where, names = where_of(path), unit_names(dim, node.attrs)
     if incomplete == "raise" and bool(partly.any()):
         if (axis := estimator_dim(partly)) is not None:
             worst = int(partly.any(dim).argmax(axis))

@@ -11,6 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, few
+from aucpr_dask.evaluation.alignment import where_of
 from aucpr_dask.evaluation.results import group_dims, not_a_result
 from aucpr_dask.inference.designs import are_values, with_estimators
 from aucpr_dask.schema import checks, terms
@@ -114,8 +115,8 @@ def _nodes_of_result(result: terms.Scores) -> list[tuple[str, xr.Dataset]]:
     for path, node in nodes:
         if odd := [str(dim) for dim in node["estimate"].dims if dim not in _keys_of(node)]:
             what = "only estimates by model, query, class or group, and estimator make such a table"
-            where, received = f"data set {path!r}" if path else None, f"the dimension {', '.join(map(repr, odd))}"
-            raise InvalidInputError(what, where, received, remedy="select from it first: result.sel(...)")
+            received, remedy = f"the dimension {', '.join(map(repr, odd))}", "select from it first: result.sel(...)"
+            raise InvalidInputError(what, where_of(path), received, remedy=remedy)
     new = {terms.ESTIMATOR: terms.MEASURE}
     return [(path, with_estimators(node).rename(new) if are_values(node) else node) for path, node in nodes]
 

@@ -14,6 +14,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.evaluation.alignment import where_of
 from aucpr_dask.interplay.frames import DATASET, tidy_table
 from aucpr_dask.schema import terms
 
@@ -73,8 +74,8 @@ def write_runs(scores: terms.Scores, folder: Path) -> None:
     folders = _folders(scores, folder)
     for path, node in terms.nodes_of(scores):
         if "score" not in node or "label" not in node:
-            where, received = f"data set {path!r}" if path else None, ", ".join(map(str, node.data_vars))
-            raise InvalidInputError("only scores with labels make runs and judgments", where, received)
+            what, received = "only scores with labels make runs and judgments", ", ".join(map(str, node.data_vars))
+            raise InvalidInputError(what, where_of(path), received)
         node = node if terms.QUERY in node.dims else node.expand_dims({terms.QUERY: [ONLY_QUERY]})
         _write_data_set(node, folders[path])
 
