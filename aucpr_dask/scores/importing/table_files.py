@@ -172,22 +172,21 @@ class TextTable:
 
 
 def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
-    """Yield the rest of a file in blocks of whole rows."""
-    rest = b""
-    while found := stream.read(max(CELL_BYTES * BATCH_CELLS, len(rest))):  # doubled for a long row
-        block = rest + found
-        end = block.rfind(b"\n") + 1
-        if b'"' in block:
-            codes = np.frombuffer(block, np.uint8)
-            is_inside = np.cumsum(codes == ord('"'), dtype=np.uint8) % 2
-            end = int(np.flatnonzero((codes == ord("\n")) & (is_inside == 0)).max(initial=-1)) + 1
-        rest = block[end:]
-        if end:
-            yield block[:end]
-        elif len(rest) > files.LONGEST_LINE:
-            break
-    if rest:
-        yield rest
+    """Yield the rest of a file in blocks of whole rows, or of part of a row that is too long."""
+    block = b""
+    while found := stream.read(max(CELL_BYTES * BATCH_CELLS, len(block))) + stream.readline(files.LONGEST_LINE):
+        block += found
+        is_within_quotes = b'"' in block and np.count_nonzero(_are_quotes(block)) % 2
+        if not is_within_quotes or len(block) > files.LONGEST_LINE:
+            yield block
+            block = b""
+    if block:
+        yield block
+
+
+def _are_quotes(block: bytes) -> np.ndarray:
+    are_quotes: np.ndarray = np.frombuffer(block, np.uint8) == ord('"')
+    return are_quotes
 
 
 def _is_regular(block: bytes, separator: str) -> bool:
@@ -200,10 +199,12 @@ def _is_regular(block: bytes, separator: str) -> bool:
         return False
     if b'"' not in block:
         return True
-    codes = np.frombuffer(b"\n" + block.removeprefix(BOM_UTF8) + b"\n", np.uint8)
-    quotes = np.flatnonzero(codes == ord('"'))
-    around = np.concatenate([codes[quotes[::2] - 1], codes[quotes[1::2] + 1]])
-    return quotes.size % 2 == 0 and bool(np.isin(around, [*separator.encode(), *b'\r\n"']).all())
+    block = block.removeprefix(BOM_UTF8)
+    quotes = np.flatnonzero(_are_quotes(block))
+    around = np.concatenate([quotes[::2] - 1, quotes[1::2] + 1])
+    around = around[(around >= 0) & (around < len(block))]
+    others = np.frombuffer(block, np.uint8)[around].tobytes().translate(None, separator.encode() + b'\r\n"')
+    return quotes.size % 2 == 0 and not others
 
 
 def _likely_separator(path: Path) -> str:
