@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -48,23 +48,30 @@ def item_chunk(dataset: xr.Dataset) -> int | None:
     return length if length and length < dataset.sizes[ITEM] else None
 
 
-@dataclass(frozen=True)
-class _Values:
-    """The values of a variable: model and query or class, if present, are the first axes, and items the last."""
+class _Rows:
+    """The bytes of a variable, as digests hold them; models and the dimension `unit` are the first axes, if present."""
 
-    lead: tuple[str, ...]
-    is_along_items: bool
-    array: NDArray[Any]
+    def __init__(self, name: str, variable: xr.DataArray, unit: str) -> None:
+        lead = [dim for dim in (MODEL, unit) if dim in variable.dims]
+        values = np.ascontiguousarray(_numbers(variable.transpose(*lead, ...).values))
+        steps = dict(zip(lead, values.strides, strict=False))
+        self._steps = steps.get(MODEL, 0), steps.get(unit, 0)
+        self._bytes = memoryview(values.reshape(-1).view(np.uint8))
+        self._name, self._itemsize = f"{name} {values.dtype.str}", values.itemsize
+        self._is_along_items = ITEM in variable.dims
+        self._describe(values.shape[len(lead) :] or (1,))
 
-    @classmethod
-    def of(cls, variable: xr.DataArray) -> _Values:
-        lead = tuple(dim for dim in RANKING_DIMS if dim in variable.dims)
-        return cls(lead, ITEM in variable.dims, _numbers(variable.transpose(*lead, ...).values))
+    def _describe(self, shape: tuple[int, ...]) -> None:
+        self._shape, self._size = shape, math.prod(shape) * self._itemsize
+        self._head = f"{self._name} {shape};".encode()
 
-    def at(self, index: Mapping[str, Any]) -> NDArray[Any]:
-        """Return the values of one model and query or class, or of several."""
-        values: NDArray[Any] = np.asarray(self.array[tuple(index[dim] for dim in self.lead)])
-        return values
+    def hash_into(self, digest: Any, model: int, place: int, length: int) -> None:
+        """Hash the values of one ranking, up to this number of items."""
+        if self._is_along_items and self._shape[0] != length:
+            self._describe((length,))
+        start = model * self._steps[0] + place * self._steps[1]
+        digest.update(self._head)
+        digest.update(self._bytes[start : start + self._size])
 
 
 def _numbers(values: NDArray[Any]) -> NDArray[Any]:
@@ -91,56 +98,33 @@ def ranking_digests(part: xr.Dataset) -> NDArray[np.uint64]:
     lead = [dim for dim in RANKING_DIMS if dim in part["score"].dims]
     unit = next((dim for dim in (CLASS, REPEAT) if dim in lead), QUERY)
     names = sorted({str(name) for name in part.data_vars if name not in DERIVED} | ({ITEM} & set(part.coords)))
-    lengths = _Values.of(_lengths(part))
-    is_ragged = MODEL in lengths.lead  # then nothing along the items is shared
+    lengths = _lengths(part)
+    is_ragged = MODEL in lengths.dims  # then nothing along the items is shared
     own = {name for name in names if MODEL in part[name].dims or (is_ragged and ITEM in part[name].dims)}
-    values = {name: _Values.of(part[name]) for name in names}
-    out = np.empty([part.sizes[dim] for dim in lead], dtype=np.uint64)
-    n_models = part.sizes[MODEL]
-    for place in range(part.sizes[unit]) if unit in lead else (None,):
-        length = None if is_ragged else int(lengths.at({unit: place}))
-        shared = {name: values[name] for name in names if name not in own}
-        # What the models share is hashed once, and the state copied for each.
-        digests = [_updated(hashlib.sha256(), shared, {unit: place}, length)]
-        digests += [digests[0].copy() for _ in range(n_models - 1)]
-        if is_ragged:
-            for model, digest in enumerate(digests):
-                index = {MODEL: model, unit: place}
-                _updated(digest, {name: values[name] for name in sorted(own)}, index, int(lengths.at(index)))
-        else:
-            for name in sorted(own):
-                head, rows = _by_model(name, values[name], {unit: place}, length)
-                for digest, row in zip(digests, rows, strict=True):
-                    digest.update(head)
-                    digest.update(row)
-        found = np.frombuffer(b"".join(digest.digest()[:8] for digest in digests), "<u8")
-        out[:, ... if place is None else place] = found
-    return out
+    of_all, of_each = (
+        [_Rows(name, part[name], unit) for name in names if (name in own) is is_own] for is_own in (False, True)
+    )
+    shape = part.sizes[MODEL], part.sizes[unit] if unit in lead else 1
+    all_lengths = lengths.set_dims(dict(zip((MODEL, unit), shape, strict=True))).values
+    found = bytearray()
+    for place, of_models in enumerate(all_lengths.T.tolist()):
+        shared = hashlib.sha256()  # what the models share is hashed once, and the state copied for each
+        for row in of_all:
+            row.hash_into(shared, 0, place, of_models[0])
+        for model, length in enumerate(of_models):
+            digest = shared.copy()
+            for row in of_each:
+                row.hash_into(digest, model, place, length)
+            found += digest.digest()[:8]
+    digests = np.frombuffer(found, "<u8").reshape(shape[::-1]).T
+    return digests.reshape([part.sizes[dim] for dim in lead]).astype(np.uint64)
 
 
-def _lengths(part: xr.Dataset) -> xr.DataArray:
+def _lengths(part: xr.Dataset) -> xr.Variable:
     """Return the number of places of each ranking up to the padding at its end."""
+    n_items = part.sizes[ITEM]
     if "label" not in part:
-        return xr.DataArray(part.sizes[ITEM])
-    is_there = part["label"].variable != PADDING
-    ends = xr.Variable(ITEM, np.arange(1, part.sizes[ITEM] + 1))
-    return xr.DataArray((is_there * ends).max(ITEM) if part.sizes[ITEM] else is_there.sum(ITEM))
-
-
-def _by_model(
-    name: str, variable: _Values, index: Mapping[str, int | None], length: int | None
-) -> tuple[bytes, NDArray[Any]]:
-    """Return what :func:`_updated` hashes of one variable: what comes before its values, and those by model."""
-    values = variable.at({**index, MODEL: slice(None)})
-    values = values[:, :length] if variable.is_along_items else values
-    values = np.ascontiguousarray(values if values.ndim > 1 else values[:, None])
-    return f"{name} {values.dtype.str} {values.shape[1:]};".encode(), values
-
-
-def _updated(digest: Any, variables: Mapping[str, _Values], index: Mapping[str, int | None], length: int | None) -> Any:
-    for name, variable in variables.items():
-        values = variable.at(index)
-        values = np.ascontiguousarray(values[:length] if variable.is_along_items else values)
-        digest.update(f"{name} {values.dtype.str} {values.shape};".encode())
-        digest.update(values.data)
-    return digest
+        return xr.Variable((), n_items)
+    label = part["label"].variable.transpose(..., ITEM)
+    is_there = np.insert(label.values != PADDING, 0, True, axis=-1)  # so that there is always one
+    return xr.Variable(label.dims[:-1], n_items - is_there[..., ::-1].argmax(axis=-1))
