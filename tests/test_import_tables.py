@@ -18,7 +18,7 @@ import pytest
 import aucpr_dask as ap
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError
 from aucpr_dask.schema.terms import nodes_of
-from aucpr_dask.scores.importing import table_files
+from aucpr_dask.scores.importing import files, table_files
 from aucpr_dask.scores.importing.tables import import_table
 from aucpr_dask.scores.store import open_scores
 from aucpr_dask.storage import stores
@@ -539,6 +539,7 @@ class TestStore:
     def test_memory_does_not_grow_with_the_rows(self, tmp_path, monkeypatch):
         monkeypatch.setattr(stores, "CHUNK_BYTES", 2**16)
         monkeypatch.setattr(table_files, "BATCH_CELLS", 2**12)
+        monkeypatch.setattr(files, "HELD", 2**19)
         line = "1," + ",".join(["0.123456"] * 99) + "\n"
         peaks = []
         for number in (300, 300, 3000):

@@ -37,6 +37,7 @@ _MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bz2", b"\x28\xb5\
 
 LONGEST_LINE = 2**26  # characters
 MOST_OF_XZ = 2**30  # bytes of memory: xz's own settings need up to 65 MiB
+HELD = 2**28  # bytes of arrays that stay in memory: a file takes three times as long, and is worth it for large ones
 BLOCK = 2**13  # characters read at a time, as many as TextIOWrapper decodes at once
 
 # --- what an import says ----------------------------------------------------------------------------------------
@@ -370,15 +371,15 @@ class Spooled:
     offset: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    objects: np.ndarray | None = None  # which stay in memory
+    held: np.ndarray | None = None  # in memory
 
 
 class Spool:
-    """Arrays in a temporary file, out of memory until they are written."""
+    """Arrays on their way to a store: the first few, and objects, in memory, and others in a temporary file."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by __exit__)
-        self._end = 0
+        self._end = self._held = 0
 
     def __enter__(self) -> Spool:
         return self
@@ -387,10 +388,11 @@ class Spool:
         self._file.close()
 
     def append(self, array: np.ndarray) -> Spooled:
-        """Write an array, and return its place."""
-        place = Spooled(self._end, array.shape, array.dtype, array if array.dtype.hasobject else None)
-        if place.objects is not None:
-            return place
+        """Keep an array, which must not change, and return its place."""
+        if array.dtype.hasobject or self._held + array.nbytes <= HELD:
+            self._held += array.nbytes
+            return Spooled(0, array.shape, array.dtype, array)
+        place = Spooled(self._end, array.shape, array.dtype)
         self._file.seek(self._end)
         self._file.write(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
         self._end += array.nbytes
@@ -398,8 +400,8 @@ class Spool:
 
     def read(self, place: Spooled, rows: slice = slice(None)) -> np.ndarray:
         """Return the given rows (first axis) of an array, reading no others."""
-        if place.objects is not None:
-            return place.objects[rows]
+        if place.held is not None:
+            return place.held[rows]
         start, stop, _ = rows.indices(place.shape[0])
         shape = (max(0, stop - start), *place.shape[1:])
         row_bytes = place.dtype.itemsize * int(np.prod(place.shape[1:], dtype=np.int64))

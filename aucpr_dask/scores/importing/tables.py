@@ -49,8 +49,9 @@ def import_table(
 
     Rows are items and columns are models; with `model`, there is a row for each model and item, in any order. An empty
     cell, ``NA`` or ``NaN`` is a missing score, and so is an absent row of a model. A table is read once, in batches;
-    its scores go to a temporary file, so that memory holds a batch, one block of the store and a few numbers per row.
-    A table with a column of models is held in memory. With pyarrow installed, text is read some ten times faster.
+    scores beyond the first 256 MiB go to a temporary file, so that memory holds those, a batch, one block of the store
+    and a few numbers per row. A table with a column of models is held in memory. With pyarrow installed, text is read
+    some ten times faster.
 
     Parameters
     ----------
@@ -155,7 +156,8 @@ def _read_tables(
         for table in reported:
             for batch in table.batches([*options.roles, *models], models):
                 scores = _scores_of(batch, models, negated, options.dtype)
-                scored |= ~np.isnan(scores).all(axis=1)
+                left = np.flatnonzero(~scored)
+                scored[left] = ~np.isnan(scores[left]).all(axis=1)
                 cells, words = _cells_of(batch, options, labels)
                 _share_out(scores, cells, words, nodes, partial(batch.where, column=str(options.dataset)))
     labels.check_found(tables[0].path)
@@ -573,7 +575,9 @@ class _Node:
         shape = tuple(part.stop - part.start for part in region)
         row_size = self._shape[-1]
         first, last = (rest[0].start * row_size, rest[0].stop * row_size) if len(rest) == 2 else (0, row_size)
-        block = np.full((shape[0], last - first), np.nan, self._scores[0].dtype)
+        block = np.empty((shape[0], last - first), self._scores[0].dtype)
+        if self._place.size < np.prod(self._shape):  # with padding
+            block[:] = np.nan
         start = 0
         for part in self._scores:
             place = self._place[start : start + part.shape[1]] - first
