@@ -273,8 +273,9 @@ def check_node_name(name: str, where: object) -> str:
 
 def check_names(names: Iterable[object], where: str) -> None:
     """Raise if a name contains halves of surrogate pairs, as file names in other encodings do."""
-    listed = names.tolist() if hasattr(names, "tolist") else names  # pandas takes ten times as long one by one
-    text = [name for name in listed if isinstance(name, str)]
+    # Pandas takes ten times as long one by one.
+    listed: list[Any] = names.tolist() if hasattr(names, "tolist") else list(names)
+    text = listed if {*map(type, listed)} <= {str} else [name for name in listed if isinstance(name, str)]
     try:
         "".join(text).encode()  # all at once, because there may be millions
     except UnicodeEncodeError:

@@ -56,7 +56,7 @@ class _Rows:
         values = np.ascontiguousarray(_numbers(variable.transpose(*lead, ...).values))
         steps = dict(zip(lead, values.strides, strict=False))
         self._steps = steps.get(MODEL, 0), steps.get(unit, 0)
-        self._bytes = memoryview(values.reshape(-1).view(np.uint8))
+        self._bytes = values.reshape(-1).view(np.uint8).data
         self._name, self._itemsize = f"{name} {values.dtype.str}", values.itemsize
         self._is_along_items = ITEM in variable.dims
         self._describe(values.shape[len(lead) :] or (1,))
@@ -79,7 +79,9 @@ def _numbers(values: NDArray[Any]) -> NDArray[Any]:
     if values.dtype.kind in "biuf":
         return values
     text = values if values.dtype.kind in "OUT" else values.astype(str)
-    words = np.fromiter(map(str, text.ravel().tolist()), object, text.size)
+    words = text.ravel()
+    if words.dtype != object or pd.api.types.infer_dtype(words, skipna=False) != "string":
+        words = np.fromiter(map(str, words.tolist()), object, text.size)
     hashes: NDArray[Any] = pd.util.hash_array(words, categorize=False).reshape(values.shape)
     return hashes
 

@@ -24,6 +24,7 @@ import numpy as np
 import xarray as xr
 import zarr
 from numpy.typing import NDArray
+from pandas.api.types import infer_dtype
 from xarray.backends.zarr import FillValueCoder, encode_zarr_variable
 from zarr.abc.store import Store
 from zarr.api.asynchronous import open_array as open_async_array
@@ -337,7 +338,7 @@ def _documents_of(dataset: xr.Dataset, *, has_folders: bool) -> dict[str, Buffer
         if is_dask(dataset.variables[name].data) and dataset.variables[name].dtype.kind in "iuf"
     }
     others, attrs = xr.conventions.encode_dataset_coordinates(dataset.drop_vars(list(numbers)))
-    variables = {str(name): encode_zarr_variable(one, name=name) for name, one in others.items()} | numbers
+    variables = {str(name): _encoded(one, name) for name, one in others.items()} | numbers
     plain = {str(key): _plain(one) for key, one in attrs.items()}
     entry = {"attributes": plain, "zarr_format": 3, "node_type": "group"}
     found = {ROOT_DOCUMENT: as_buffer(json.dumps(entry, indent=2).encode())}
@@ -350,9 +351,18 @@ def _documents_of(dataset: xr.Dataset, *, has_folders: bool) -> dict[str, Buffer
         counts = [-(-size // n) for size, n in zip(variable.shape, chunks, strict=True)]
         for index in () if is_later else np.ndindex(*counts):
             region = tuple(slice(i * n, (i + 1) * n) for i, n in zip(index, chunks, strict=True))
-            chunk = whole_chunk(document, region, variable.values[(*region, ...)])
+            values: Any = variable.values
+            chunk = whole_chunk(document, region, values[(*region, ...)])
             assert chunk is not None  # by its codecs, which are ours
             found[f"{name}/{chunk[0]}"] = as_buffer(chunk[1])
+    return found
+
+
+def _encoded(variable: xr.Variable, name: Any) -> xr.Variable:
+    """Return a variable as xarray stores it, which looks at text three times."""
+    if variable.dtype == object and not variable.encoding and infer_dtype(variable.values, skipna=False) == "string":
+        return variable
+    found: xr.Variable = encode_zarr_variable(variable, name=name)
     return found
 
 

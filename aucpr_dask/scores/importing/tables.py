@@ -549,7 +549,8 @@ class _Node:
             starts = np.arange(len(n_rows)) * self._shape[1] - (np.cumsum(n_rows) - n_rows)
             self._place[order] = np.arange(self.n_rows) + np.repeat(starts, n_rows)
         elif "item" in cells:
-            coords[terms.ITEM] = cells["item"]
+            # Of an index, xarray does not look for the type.
+            coords[terms.ITEM] = pd.Index(cells["item"], dtype=object, copy=False)
         of_scores = dims
         if "repeat" in cells:
             of_scores = (terms.REPEAT, terms.ITEM)
