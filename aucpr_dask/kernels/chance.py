@@ -19,8 +19,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from aucpr_dask.kernels.compiling import helper, kernel
-from aucpr_dask.kernels.signatures import F8, I8, row_of
+from aucpr_dask.kernels.compiling import F8, I8, helper, kernel, row_of
 
 Floats = NDArray[np.float64]
 

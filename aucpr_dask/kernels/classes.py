@@ -9,8 +9,7 @@ import numpy as np
 from numba import types
 
 from aucpr_dask.kernels import tie_groups
-from aucpr_dask.kernels.compiling import helper, kernel
-from aucpr_dask.kernels.signatures import F8, FLOATS, I1, I8, OPTIONS_TYPE, row_of, rows_of
+from aucpr_dask.kernels.compiling import F8, FLOATS, I1, I8, OPTIONS_TYPE, helper, kernel, row_of, rows_of
 from aucpr_dask.kernels.tie_groups import TieGroups
 
 GAPS = (1750, 701, 301, 132, 57, 23, 10, 4, 1)  # of Shellsort, by Ciura (2001), doi:10.1007/3-540-44669-9_12

@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+from numba import types
 from numba.core import serialize
 from numba.core.compiler import CompileResult
 from numba.np.numpy_support import as_dtype
 
+from aucpr_dask.kernels.options import Options, Targets
 from aucpr_dask.storage import code_cache
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -37,6 +39,26 @@ _KERNELS: dict[str, Kernel] = {}
 SILENT_SECONDS = 2.0
 COMPILING = "compiling for the first use on this machine; later calls and processes start at once"
 _seconds = 0.0  # that this process has compiled
+
+# The types of arguments.
+I1, I4, I8, U1, U4, U8 = types.int8, types.int32, types.int64, types.uint8, types.uint32, types.uint64
+F4, F8 = types.float32, types.float64
+FLOATS = (F4, F8)
+
+
+def row_of(real: Any) -> Any:
+    """Return the type of a contiguous read-only row."""
+    return types.Array(real, 1, "C", readonly=True)
+
+
+def rows_of(real: Any) -> Any:
+    """Return the type of contiguous read-only rows."""
+    return types.Array(real, 2, "C", readonly=True)
+
+
+OPTIONS_TYPE = types.NamedTuple((I8, I8, I8, I8, F8), Options)
+TARGETS_TYPE = types.NamedTuple((row_of(I8), row_of(F8), row_of(F8)), Targets)
+OF_ITEMS = row_of(I1), row_of(F8), row_of(F8)  # the classes of weighted items, and their weights in each
 
 
 def helper(function: Function) -> Function:

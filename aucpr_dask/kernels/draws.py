@@ -20,8 +20,7 @@ from numba import types
 from numba.cpython.unsafe.numbers import trailing_zeros
 from numba.extending import intrinsic
 
-from aucpr_dask.kernels.compiling import helper, kernel
-from aucpr_dask.kernels.signatures import F8, I8, U1, U8, row_of
+from aucpr_dask.kernels.compiling import F8, I8, U1, U8, helper, kernel, row_of
 
 WORDS = 1024  # random words made at a time
 LANES = 64  # consecutive resamples that are drawn and evaluated side by side

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from aucpr_dask.kernels.compiling import helper, kernel
+from aucpr_dask.kernels.compiling import F8, helper, kernel, row_of, rows_of
 from aucpr_dask.kernels.first_calls import PANEL
-from aucpr_dask.kernels.signatures import F8, row_of, rows_of
 
 TILE, STEP = 64, 4  # adjacent rows, columns per step
 REPLICATES = 512  # at a time

@@ -15,9 +15,8 @@ from numba import types
 from numpy.typing import NDArray
 
 from aucpr_dask.kernels.classes import fill_counts
-from aucpr_dask.kernels.compiling import helper, kernel
+from aucpr_dask.kernels.compiling import F4, F8, I1, I8, OPTIONS_TYPE, U4, U8, helper, kernel, row_of, rows_of
 from aucpr_dask.kernels.options import Options
-from aucpr_dask.kernels.signatures import F4, F8, I1, I8, OPTIONS_TYPE, U4, U8, row_of, rows_of
 from aucpr_dask.kernels.tie_groups import SEGMENT, TieGroups
 
 Floats = NDArray[np.float32] | NDArray[np.float64]

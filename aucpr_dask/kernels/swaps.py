@@ -11,10 +11,9 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from aucpr_dask.kernels.compiling import helper, kernel
+from aucpr_dask.kernels.compiling import F8, I8, U1, U8, helper, kernel, row_of
 from aucpr_dask.kernels.draws import HALF, fill_words
 from aucpr_dask.kernels.options import Array, Indices
-from aucpr_dask.kernels.signatures import F8, I8, U1, U8, row_of
 
 LANES = 128  # swaps side by side: the bits of one block of random numbers
 SWAPS = np.uint64(32)  # the stream of random numbers, which no stratum of resamples has

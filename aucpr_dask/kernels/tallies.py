@@ -17,11 +17,10 @@ from aucpr_dask.kernels import options as o
 from aucpr_dask.kernels import tie_groups as g
 from aucpr_dask.kernels.areas import COUNTS, finish
 from aucpr_dask.kernels.classes import split_rows
-from aucpr_dask.kernels.compiling import helper, kernel
+from aucpr_dask.kernels.compiling import F8, FLOATS, I8, OPTIONS_TYPE, TARGETS_TYPE, U4, U8, helper, kernel, row_of
 from aucpr_dask.kernels.interpolation import Moments, Points
 from aucpr_dask.kernels.options import Array, Options, Targets
 from aucpr_dask.kernels.points import Curve, finish_curve
-from aucpr_dask.kernels.signatures import F8, FLOATS, I8, OPTIONS_TYPE, TARGETS_TYPE, U4, U8, row_of
 from aucpr_dask.kernels.sorting import Floats
 
 Counts = NDArray[Any]  # whole numbers from 0, of any unsigned type

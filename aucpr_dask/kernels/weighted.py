@@ -20,12 +20,7 @@ from aucpr_dask.kernels import points, sorting
 from aucpr_dask.kernels import tie_groups as g
 from aucpr_dask.kernels.areas import COUNTS, finish_rows, ranking_of
 from aucpr_dask.kernels.classes import and_score
-from aucpr_dask.kernels.compiling import helper, kernel
-from aucpr_dask.kernels.influence import weighted_haldane
-from aucpr_dask.kernels.interpolation import Moments, Points
-from aucpr_dask.kernels.options import Array, Indices, Options, Targets
-from aucpr_dask.kernels.rankings import CACHE_ITEMS
-from aucpr_dask.kernels.signatures import (
+from aucpr_dask.kernels.compiling import (
     F4,
     F8,
     FLOATS,
@@ -35,9 +30,15 @@ from aucpr_dask.kernels.signatures import (
     OPTIONS_TYPE,
     TARGETS_TYPE,
     U8,
+    helper,
+    kernel,
     row_of,
     rows_of,
 )
+from aucpr_dask.kernels.influence import weighted_haldane
+from aucpr_dask.kernels.interpolation import Moments, Points
+from aucpr_dask.kernels.options import Array, Indices, Options, Targets
+from aucpr_dask.kernels.rankings import CACHE_ITEMS
 from aucpr_dask.kernels.sorting import Floats, ascending_bits
 from aucpr_dask.kernels.tie_groups import NEGATIVE, POSITIVE
 
