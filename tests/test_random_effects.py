@@ -222,6 +222,32 @@ def test_coverage(n_sets: int, sizes: tuple[int, ...], lift: float, tau: float) 
     assert 0.93 <= np.mean(np.abs(found.mean - new) <= half) <= (0.98 if tau else 1)
 
 
+@pytest.mark.parametrize("n_sets", [3, 5, 12])
+@pytest.mark.parametrize("tau", [0.0, 0.1, 1.0])
+def test_estimated_variances_by_hand(n_sets: int, tau: float) -> None:
+    """Weights take the upper limit of tau, a root of Q by SciPy; the error is Sidik and Jonkman's, term by term."""
+    random = np.random.default_rng(n_sets)
+    variance = random.uniform(0.001, 0.05, n_sets)
+    effect = random.normal(0.1, np.sqrt(variance + tau**2))
+
+    def fitted(square: float) -> tuple[list[float], float, float]:
+        weights = [1 / (v + square) for v in variance]
+        mean = sum(w * y for w, y in zip(weights, effect, strict=True)) / sum(weights)
+        return weights, mean, sum(w * (y - mean) ** 2 for w, y in zip(weights, effect, strict=True))
+
+    def root(expected: float) -> float:
+        is_zero = fitted(0.0)[2] <= expected
+        return 0.0 if is_zero else optimize.brentq(lambda square: fitted(square)[2] - expected, 0, 100, xtol=1e-15)
+
+    weights, mean, _ = fitted(root(stats.chi2.ppf(0.05, n_sets - 1)))
+    total = sum(weights)
+    error = sum((w / total) ** 2 * (y - mean) ** 2 / (1 - w / total) for w, y in zip(weights, effect, strict=True))
+    if n_sets < 5:
+        error = max(error, 1 / sum(fitted(root(n_sets - 1))[0]))
+    found = random_effects(effect[None], variance[None], are_estimated=True)
+    np.testing.assert_allclose([found.mean[0], found.error[0]], [mean, np.sqrt(error)], rtol=1e-7)
+
+
 @pytest.mark.parametrize("n_sets", [3, 5, 20])
 def test_prediction_without_errors_is_by_students_t(n_sets: int) -> None:
     effect = np.random.default_rng(0).normal(size=(1, n_sets))
