@@ -165,7 +165,7 @@ class RandomEffects(Student):
         self.more = ("prediction_interval", "tau", "i_squared", *(["probability"] if goal.margin is not None else []))
 
     def pairs(self, first: Indices, second: Indices) -> Pairs:
-        """Tests and intervals of random effects, and with a margin the posterior probabilities."""
+        """Return tests and intervals by random effects, and with a margin the posterior probabilities."""
         margin, n_sets = self.goal.margin, self.values.shape[1]
         mean, error, tau, i_squared, half = np.zeros((5, first.size))
         probability = np.empty((first.size, 2, 3))
