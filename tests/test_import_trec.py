@@ -16,7 +16,7 @@ import pytest
 from aucpr_dask import evaluate
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, StoreError
 from aucpr_dask.schema.options import DTYPES, LAYOUTS
-from aucpr_dask.scores.importing import trec
+from aucpr_dask.scores.importing import files, trec
 from aucpr_dask.scores.importing.trec import import_trec
 from aucpr_dask.scores.store import open_scores
 from aucpr_dask.storage import stores
@@ -382,6 +382,7 @@ class TestStore:
     def test_memory_does_not_grow_with_the_number_of_runs(self, tmp_path, monkeypatch):
         rng = np.random.default_rng(0)
         monkeypatch.setattr(stores, "CHUNK_BYTES", 2**16)
+        monkeypatch.setattr(files, "HELD", 2**19)
         (tmp_path / "qrels").write_text("1 0 0 1\n")
         for run in range(24):
             scores = rng.random(5000).tolist()
