@@ -440,7 +440,7 @@ def test_local_workers_leave_the_warning_to_the_client(tmp_path: Path) -> None:
 def waits(flag: np.ndarray, space: np.ndarray) -> int:
     """Return how long it took until another thread set the flag, or -1."""
     for i in range(1_000_000_000):
-        space[0] = i  # may be the flag, for all that the compiler knows, which therefore reads it anew
+        space[0] = i  # for all the compiler knows, this sets the flag, so it reads the flag again
         if flag[0]:
             return i
     return -1
