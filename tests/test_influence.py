@@ -12,6 +12,7 @@ from conftest import pooled, queried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_cases import oracle
+from scipy import stats
 from scipy.stats import _resampling
 from strategies import Case, cases, chunkings, weights
 
@@ -633,6 +634,41 @@ def test_few_clusters_are_left_out_in_turn(
     monkeypatch.setattr("aucpr_dask.evaluation.influences.MOST_LEFT_OUT", 2)
     expected = exact_covariance(dataset, units, is_fixed=False)
     np.testing.assert_allclose(covariance(dataset, **given)["covariance"], expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize(("correlation", "seed"), [(0.0, 16), (0.8, 1)])
+def test_the_default_interval_of_clusters_by_hand(correlation: float, seed: int) -> None:
+    """As the page on the default interval says, and never narrower than that of items."""
+    n_clusters, random = 8, np.random.default_rng(seed)
+    cluster = np.repeat(np.arange(n_clusters), [10, 20, 30, 60] * 2)
+    positive = random.random(cluster.size) < 0.4
+    shared, own = random.normal(size=n_clusters)[cluster], random.normal(size=cluster.size)
+    score = np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own + 1.5 * positive
+
+    items = {"score": (("model", "item"), score[None]), "label": ("item", positive.astype(np.int8))}
+    dataset = xr.Dataset(items | {"cluster": ("item", cluster)})
+    lower, upper = ap.evaluate(dataset)["interval"].values[0]
+    of_items = ap.evaluate(dataset, unit="items")
+    area, error, n = of_items["estimate"].item(), of_items["standard_error"].item(), positive.sum()
+
+    found = np.array([np.sum(positive & (score >= x)) for x in score[positive]])
+    above = np.array([np.sum(~positive & (score >= x)) for x in score[positive]])
+    others = (found - 1) * n / (n - 1)
+    itself = area - np.mean(np.where(others + above > 0, others / np.maximum(others + above, 1), 1.0))
+    without = [ap.estimate(score[cluster != c], positive[cluster != c]) for c in range(n_clusters)]
+    bias = (n_clusters - 1) * (np.mean(without) - area)
+    centre = area - itself / 2 - max(bias - itself, 0)
+    ratio = (n_clusters - 1) / n_clusters * np.sum((without - np.mean(without)) ** 2) / error**2
+    effect = ((n_clusters - 1) * ratio + 2) / (n_clusters + 1)
+    effect = 1 + (effect - 1) * (1 + 12 / (n_clusters - 1)) if effect > 1 else effect
+    factor = effect * (stats.t.ppf(0.975, n_clusters - 1) / stats.norm.ppf(0.975)) ** 2
+    assert (factor < 1) == (correlation == 0.0)
+    moderated = ((n - 1) * error**2 + 10 * centre * (1 - centre) / n) / (n + 9)
+    effective = min(centre * (1 - centre) / (moderated * max(factor, 1)), 5 * n)
+    expected = stats.beta.ppf(0.975, effective * centre + 2 / 3, effective * (1 - centre) + 1 / 3)
+    assert upper == pytest.approx(expected, rel=1e-10)
+    if factor < 1:  # and the jackknife shows no bias beyond that of items
+        np.testing.assert_array_equal([lower, upper], of_items["interval"].values[0])
 
 
 def test_labels_as_soft_labels() -> None:

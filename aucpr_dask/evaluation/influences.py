@@ -155,7 +155,7 @@ class Sample(NamedTuple):
         from aucpr_dask.kernels.first_calls import Units
 
         clusters = items.clusters
-        total, squares = sums_of_weights(items, items.positive, options, clusters)
+        total, squares = sums_of_weights(items, items.positive, options)
         of_negatives = sums_of_weights(items, items.negative, options)
         units = Units(_ratio(squares + items.unseen, total + items.unseen), _ratio(*of_negatives[::-1]))
         if clusters is None:

@@ -235,8 +235,9 @@ def influence_beta(
     All arrays broadcast: the estimated area, the effective number of positives, the standard error and the sum of cubes
     of the influences, the area with each positive left out of its own recall (or, if the estimate is Haldane's, the
     average precision), and what one more negative above all items would take from the area. Clusters of items multiply
-    the variance by `effect`, 1 without them, which is known with one degree of freedom less than there are clusters.
-    The interval contains the estimate; without positives it is NaN.
+    the variance by `effect`, 1 without them, which is known with one degree of freedom less than there are clusters;
+    it may be below 1, but the interval is never narrower than that of items. It contains the estimate; without
+    positives it is NaN.
     """
     tail = (1 - level) / 2
     has_positives, is_known = n > 0, (n > 1) & ~np.isnan(error) & ~np.isnan(left_out)
@@ -247,7 +248,8 @@ def influence_beta(
     quantile = _student(n_clusters - 1, likely) / _normal(likely)  # infinite with one cluster: the interval is [0, 1]
     quantile = np.where(np.isinf(n_clusters), 1.0, quantile)
     is_known &= np.isfinite(quantile) & ~np.isnan(effect)
-    variance = _moderated(error**2, of_proportion, n) * np.where(is_known, effect * quantile**2, 1.0)
+    widened = np.where(is_known, np.maximum(effect * quantile**2, 1.0), 1.0)  # never narrower than of items
+    variance = _moderated(error**2, of_proportion, n) * widened
 
     z = max(float(scipy.special.ndtri(1 - tail)), 1.0)
     stretched = 1 + 0.5 * (2 * z**2 + 1) / (6 * z) * np.maximum(0, -_excess_skew(area, variance, cubes))
@@ -308,18 +310,20 @@ def variance_of_differences(covariance: Array, proportion: Array, unseen_loss: A
 def effect_on_differences(within: Array, between: Array, n_clusters: Array) -> Array:
     """Return by how much clusters of items multiply the variances (..., M, M) of differences.
 
-    `within` and `between` are the covariances of the influences of items and of clusters. Their ratio, the design
-    effect, is known with few degrees of freedom: it is shrunk towards 1, never below, and what is above 1 is stretched.
+    `within` and `between` are the covariances of the influences of items and of clusters.
     """
     n = np.minimum(n_clusters[..., :, None], n_clusters[..., None, :])
     ratio = _ratio(*(_squared(np.diagonal(each, axis1=-2, axis2=-1), each) for each in (between, within)))
-    return design_effect(ratio, n)
+    return np.maximum(design_effect(ratio, n), 1.0)
 
 
 def design_effect(ratio: Array, n_clusters: Array) -> Array:
-    """Return by how much clusters of items multiply a variance, from the ratio of the two variances in the sample."""
-    shrunk = np.maximum(1.0, ((n_clusters - 1) * ratio + 2) / (n_clusters + 1))
-    return 1 + (shrunk - 1) * (1 + CLUSTER_WORTH / np.maximum(n_clusters - 1, 1))
+    """Return by how much clusters of items multiply a variance, from the ratio of the two variances in the sample.
+
+    It is known with few degrees of freedom: it is shrunk towards 1, and what is above 1 is stretched.
+    """
+    shrunk = ((n_clusters - 1) * ratio + 2) / (n_clusters + 1)
+    return shrunk + np.maximum(shrunk - 1, 0.0) * CLUSTER_WORTH / np.maximum(n_clusters - 1, 1)
 
 
 def _ratio(total: Array, part: Array) -> Array:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ TABLE = "defaults.csv"
 SIMULATIONS = 2000
 Floats = np.ndarray
 Row = dict[str, object]
+# Clusters of items: the positives' mean, and the prevalence
+IN_CLUSTERS = {"both classes": (1.0, 0.2), "one class": (1.0, 0.2), "both classes, unequal, N(2, 1)": (2.0, 0.5)}
 RECALLS = (np.arange(20_000) + 0.5) / 20_000
 
 
@@ -117,37 +119,46 @@ def prevalences(random: np.random.Generator, share: float) -> Iterator[Row]:
         yield evaluated("subsampled negatives", world, n, weighted, area, intervals="extrapolated")
 
 
-def in_clusters(random: np.random.Generator, number: int) -> Iterator[tuple[str, int, Floats, Floats, Floats]]:
-    """Yield two equal models' scores of items in n clusters of both classes, or 5 n of one class, n of positives."""
-    for mixed, n, correlation in product((True, False), (8, 20, 100), (0.0, 0.1, 0.5)):
+def in_clusters(
+    random: np.random.Generator, number: int, kind: str
+) -> Iterator[tuple[str, int, Floats, Floats, Floats]]:
+    """Yield two equal models' scores of items in n clusters, or in 5 n of one class, n of them positive."""
+    mu, prevalence = IN_CLUSTERS[kind]
+    mixed = kind != "one class"
+    for n, correlation in product((8, 20, 100), (0.0, 0.1, 0.5)):
         n_clusters, size = (n, max(25, 480 // n)) if mixed else (5 * n, 5)
-        cluster = np.arange(n_clusters * size) // size
-        label = random.random((number, cluster.size if mixed else n_clusters)) < 0.2
+        sizes = np.resize([1, 2, 3, 6], n_clusters) * size // 3 if "unequal" in kind else np.full(n_clusters, size)
+        cluster = np.repeat(np.arange(n_clusters), sizes)
+        label = random.random((number, cluster.size if mixed else n_clusters)) < prevalence
         label[label.sum(axis=1) < 3, :3] = True
         label = label if mixed else label[:, cluster]
         shared, own = random.normal(size=(2, number, n_clusters))[..., cluster], random.normal(size=(2, *label.shape))
-        score = np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own + label
-        yield f"{'both classes' if mixed else 'one class'}, correlation {correlation:g}", n, score, label, cluster
+        score = np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own + mu * label
+        yield f"{kind}, correlation {correlation:g}", n, score, label, cluster
 
 
 def clusters(random: np.random.Generator, share: float) -> Iterator[Row]:
     """Areas and comparisons of items in clusters."""
-    areas = {"average_precision": ap.simulate.binormal(1.0).area(0.2), "roc_area": float(ndtr(np.sqrt(0.5)))}
     number, few = max(4, round(share * SIMULATIONS / 2)), max(4, round(share * SIMULATIONS / 5))
-    for world, n, score, label, cluster in in_clusters(random, number):
-        scores = stacked(score[0], label, cluster=cluster + cluster.size * np.arange(number)[:, None])
-        for name, area in areas.items():
-            yield evaluated(f"{name} of clusters", world, n, scores, area, name)
-        pairs = [compared(score[:, i], label[i], i, cluster=cluster) for i in range(few)]
-        cell = {"question": "equal models over clusters", "world": world, "n": n}
-        yield cell | {"finds": np.mean(pairs), "simulations": few}
+    for kind, (mu, prevalence) in IN_CLUSTERS.items():
+        area = ap.simulate.binormal(mu).area(prevalence)
+        areas = {"average_precision": area, "continuous": area, "roc_area": float(ndtr(mu * np.sqrt(0.5)))}
+        for world, n, score, label, cluster in in_clusters(random, number, kind):
+            scores = stacked(score[0], label, cluster=cluster + cluster.size * np.arange(number)[:, None])
+            for name, truth in areas.items():
+                yield evaluated(f"`{name}` of clusters", world, n, scores, truth, name)
+            pairs = [compared(score[:, i], label[i], i, cluster=cluster) for i in range(few)]
+            cell = {"question": "equal models over clusters", "world": world, "n": n}
+            yield cell | {"finds": np.mean(pairs), "simulations": few}
 
 
 def bands(random: np.random.Generator, share: float) -> Iterator[Row]:
     """Bands of curves of items in clusters, at a prevalence that is known."""
     grid = np.linspace(0.05, 0.95, 19)
     curve = ap.simulate.binormal(1.0).curve(grid, 0.2)
-    for world, n, score, label, cluster in in_clusters(random, max(4, round(share * SIMULATIONS / 5))):
+    number = max(4, round(share * SIMULATIONS / 5))
+    worlds = (in_clusters(random, number, kind) for kind in ("both classes", "one class"))
+    for world, n, score, label, cluster in chain.from_iterable(worlds):
         shown = (xr.DataArray(values, dims=("query", "item")) for values in (score[0], label.astype(np.int8)))
         found = ap.curve_bands(*shown, groups=cluster, grid=grid, n_resamples=500, prevalence=0.2)
         for kind in ("pointwise", "simultaneous"):
