@@ -671,6 +671,20 @@ def test_the_default_interval_of_clusters_by_hand(correlation: float, seed: int)
         np.testing.assert_array_equal([lower, upper], of_items["interval"].values[0])
 
 
+def test_clusters_multiply_the_variance_of_a_difference_by_its_design_effect() -> None:
+    dataset = with_clusters(pooled(6, 90))
+    of_clusters, of_items = covariance(dataset), covariance(dataset, unit="items")
+    within, between = (
+        np.add.outer(np.diagonal(each), np.diagonal(each)) - 2 * each
+        for each in (of_items["covariance"].values, of_clusters["covariance"].values)
+    )
+    ratio = np.divide(between, within, out=np.ones_like(within), where=~np.eye(6, dtype=bool))
+    assert (ratio < 1).any() and (ratio > 1).any()
+    for name in ("difference_variance", "outer_variance"):
+        np.testing.assert_allclose(of_clusters[name], of_items[name] * np.maximum(ratio, 1), rtol=1e-12)
+    assert of_clusters["degrees"].values == pytest.approx(of_clusters["n_effective"].values - 1)
+
+
 def test_labels_as_soft_labels() -> None:
     dataset = pooled(4, 50)
     positive = dataset["label"].astype(float)

@@ -236,12 +236,12 @@ def _covariance(node: xr.Dataset) -> xr.Dataset:
     between = products_of_models(node["influence"])
     within = products_of_models(node["item_influence"]) if "item_influence" in node else None
     known = [between] if within is None else [within, between]
-    of_models = [node[name] for name in ("proportion", "unseen_loss", "n_positive", "n_effective")]
+    of_models = [node[name] for name in ("proportion", "unseen_loss", "n_positive")]
     variance, outer = xr.apply_ufunc(
         _variance_of_differences,
         *of_models,
         *known,
-        input_core_dims=[[MODEL]] * 4 + [[MODEL, OTHER_MODEL]] * len(known),
+        input_core_dims=[[MODEL]] * 3 + [[MODEL, OTHER_MODEL]] * len(known),
         output_core_dims=[[MODEL, OTHER_MODEL]] * 2,
         dask="parallelized",
         output_dtypes=[np.float64] * 2,
@@ -264,13 +264,13 @@ def products_of_models(influence: xr.DataArray) -> xr.DataArray:
 
 
 def _variance_of_differences(
-    proportion: Array, unseen_loss: Array, n_positive: Array, n_effective: Array, *covariances: Array
+    proportion: Array, unseen_loss: Array, n_positive: Array, *covariances: Array
 ) -> tuple[Array, Array]:
     from aucpr_dask.kernels.intervals import effect_on_differences, variance_of_differences
 
     within, between = covariances[0], covariances[-1]
     inner, outer = variance_of_differences(within, proportion, unseen_loss, n_positive)
-    effect = 1.0 if len(covariances) == 1 else effect_on_differences(within, between, n_effective)
+    effect = 1.0 if len(covariances) == 1 else effect_on_differences(within, between)
     return inner * effect, outer * effect
 
 

@@ -307,14 +307,13 @@ def variance_of_differences(covariance: Array, proportion: Array, unseen_loss: A
     return common + UNSEEN / 2 * np.maximum(towards, 0), common + UNSEEN / 2 * np.maximum(away, 0)
 
 
-def effect_on_differences(within: Array, between: Array, n_clusters: Array) -> Array:
-    """Return by how much clusters of items multiply the variances (..., M, M) of differences.
+def effect_on_differences(within: Array, between: Array) -> Array:
+    """Return by how much clusters of items multiply the variances (..., M, M) of differences: 1 or more.
 
     `within` and `between` are the covariances of the influences of items and of clusters.
     """
-    n = np.minimum(n_clusters[..., :, None], n_clusters[..., None, :])
-    ratio = _ratio(*(_squared(np.diagonal(each, axis1=-2, axis2=-1), each) for each in (between, within)))
-    return np.maximum(design_effect(ratio, n), 1.0)
+    of_clusters, of_items = (_squared(np.diagonal(each, axis1=-2, axis2=-1), each) for each in (between, within))
+    return np.maximum(_ratio(of_clusters, of_items), 1.0)
 
 
 def design_effect(ratio: Array, n_clusters: Array) -> Array:
