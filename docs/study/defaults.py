@@ -297,10 +297,15 @@ def promises(folder: Path) -> str:
     rows = []
     for question, cells in table.groupby("question", sort=False):
         low = cells.loc[cells["coverage"].idxmin()]
-        width = "" if low.isna()["width"] else f"{cells['width'].min():.2f} to {cells['width'].max():.2f}"
+        widest = cells["width"].max()
+        width = "" if low.isna()["width"] else f"{cells['width'].min():.2f} to {_shown(widest)}"
         sides = "" if low.isna()["below"] else f"{cells['below'].max():.3f}, {cells['above'].max():.3f}"
         rows.append([question, f"{low['coverage']:.3f}", f"{low['world']}; {low['n']}", width, sides])
     return pages.table(["interval of", "least coverage", "where; n", "width", "lies below, above"], rows)
+
+
+def _shown(width: float) -> str:
+    return f"{width:.2f}" if width < 100 else "over 100"  # on a scale of logarithms, with two positives
 
 
 def errors(folder: Path) -> str:

@@ -1,7 +1,7 @@
 """The coverage and width of intervals of average precision in many worlds.
 
 The stored results are of 10,000 simulations in every cell; only the numbers of negatives between positives were drawn.
-Here every item is drawn, so that cells with rare positives have fewer simulations.
+Here every item is drawn, so that cells with rare positives have fewer simulations, or none if they would be too few.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ POSITIVES = (10, 20, 50, 100, 300)
 OURS = "influence_beta"
 SHOWN = {0.9: ("logit", OURS), 0.95: ("logit", "clopper_pearson", "influence_logit_t", OURS), 0.99: ("logit", OURS)}
 MOST_ITEMS = 10_000_000  # in the simulations of one cell
+FEWEST = 0.1  # of the simulations: a lowest coverage is not looked for among cells that have fewer
 SIMULATIONS, DRAWN, DRAWN_TABLE = 2000, 20, "drawn.csv"  # worlds of each family, and where their results are kept
 FAMILIES = ("normal", "Student's t", "normal over t", "uniform band", "mixtures", "levels")
 PREVALENCES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001, 0.0001)
-TOO_LOW = 0.945 - 2 * 0.0022  # two errors of the simulation below the aim
+AIM = 0.945  # a cell is too low if its coverage is below by more than two errors of its simulation
 GRID = 400_000  # recalls at which a true area is summed
 
 
@@ -132,10 +133,9 @@ def true_area(positive: Any, negative: Any, prevalence: float) -> float:
 
 
 def sample(world: tuple[Any, Any, float], n: int, n_simulations: int, random: np.random.Generator) -> xr.Dataset:
-    """Draw the items of simulations, each a model with the same labels; fewer simulations where items are many."""
+    """Draw the items of simulations, each a model with the same labels."""
     positive, negative, prevalence = world
     sizes = n, round(n * (1 - prevalence) / prevalence)
-    n_simulations = max(2, min(n_simulations, MOST_ITEMS // sum(sizes)))
 
     def draw(scores: Any, size: int) -> Array:
         shape = n_simulations, size
@@ -145,6 +145,12 @@ def sample(world: tuple[Any, Any, float], n: int, n_simulations: int, random: np
 
     score = np.concatenate([draw(*one) for one in zip((positive, negative), sizes, strict=True)], axis=1)
     return xr.Dataset({"score": (("model", "item"), score), "label": ("item", np.repeat([1, 0], sizes))})
+
+
+def affordable(world: tuple[Any, Any, float], n: int, n_simulations: int) -> int:
+    """Return the number of simulations of a cell: fewer where items are many, and 0 if that is too few."""
+    number = min(n_simulations, int(MOST_ITEMS * world[2] / n))
+    return number if number >= FEWEST * n_simulations else 0
 
 
 def intervals(scores: xr.Dataset, level: float, methods: tuple[str, ...]) -> dict[str, Array]:
@@ -161,8 +167,10 @@ def run(folder: Path, share: float) -> None:
     for number, (name, world) in enumerate(WORLDS.items()):
         area = true_area(*world)
         for n in POSITIVES:
+            if not (n_affordable := affordable(world, n, n_simulations)):
+                continue
             random = np.random.default_rng([0, number, n])
-            scores = sample(world, n, n_simulations, random)
+            scores = sample(world, n, n_affordable, random)
             row: dict[str, Any] = {"world": name, "area": f"{area:.4f}", "n": n}
             for level, methods in SHOWN.items():
                 found = intervals(scores, level, methods)
@@ -206,14 +214,18 @@ def run_drawn(folder: Path, n_simulations: int, n_worlds: int) -> None:
         for n in POSITIVES:
             found = []
             for i, (world, area) in enumerate(zip(drawn, areas, strict=True)):
-                scores = sample(world, n, n_simulations, np.random.default_rng([number, i, n]))
+                if not (n_affordable := affordable(world, n, n_simulations)):
+                    continue
+                scores = sample(world, n, n_affordable, np.random.default_rng([number, i, n]))
                 both = intervals(scores, 0.95, ("logit", OURS))
                 width = {method: np.diff(bounds).mean() for method, bounds in both.items()}
-                found.append((*(coverage(bounds, area) for bounds in both.values()), width[OURS] / width["logit"]))
-            of_logit, of_ours, ratio = np.transpose(found)
+                covers = (coverage(bounds, area) for bounds in both.values())
+                error = np.sqrt(0.95 * 0.05 / n_affordable)
+                found.append((*covers, width[OURS] / width["logit"], area, AIM - 2 * error))
+            of_logit, of_ours, ratio, of_worlds, too_low = np.transpose(found)
             low = int(of_ours.argmin())
-            row = {"family": family, "n": n, "worlds": n_worlds, "logit": of_logit.min(), "lowest": of_ours[low]}
-            row |= {"area": areas[low], "below": (of_ours < TOO_LOW).sum(), "width": ratio.mean()}
+            row = {"family": family, "n": n, "worlds": len(found), "logit": of_logit.min(), "lowest": of_ours[low]}
+            row |= {"area": of_worlds[low], "below": (of_ours < too_low).sum(), "width": ratio.mean()}
             rows.append(row)
         print(family, flush=True)
     pd.DataFrame(rows).to_csv(folder / DRAWN_TABLE, index=False, float_format="%.4f")
