@@ -615,25 +615,33 @@ def test_soft_labels(design: str) -> None:
     assert found["covariance"].values == pytest.approx(expected, rel=1e-11 if is_fixed else 0.05)
 
 
+@pytest.mark.parametrize("estimator", ["average_precision", "roc_area"])
 @pytest.mark.parametrize("change", BY_CLUSTER)
-def test_few_clusters_are_left_out_in_turn(
-    change: Callable[[xr.Dataset], xr.Dataset], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of more clusters than are worth it, influences are added up."""
+def test_few_clusters_are_left_out_in_turn(change: Callable[[xr.Dataset], xr.Dataset], estimator: str) -> None:
     dataset = change(pooled(2, 36))
+    dataset["score"] = dataset["score"].round(1)
     units = np.unique(dataset["cluster"].values, return_inverse=True)[1]
-    given = {"missing": missing_of(dataset)}
-    found = covariance(dataset, **given)
+    missing = missing_of(dataset)
+    found = covariance(dataset, estimator, missing=missing)
     assert found.attrs["sampled"] == "clusters"
     whole, n = dataset.drop_vars("cluster"), units.max() + 1
-    areas = np.array(
-        [ap.evaluate(whole.isel(item=units != c), intervals=(), **given)["estimate"].values.ravel() for c in range(n)]
-    )
+    without = (whole.isel(item=units != c) for c in range(n))
+    areas = np.array([ap.evaluate(one, estimator, (), missing=missing)["estimate"].values.ravel() for one in without])
     deviations = areas - areas.mean(axis=0)
     np.testing.assert_allclose(found["covariance"], (n - 1) / n * deviations.T @ deviations, rtol=1e-10)
+
+
+@pytest.mark.parametrize("change", BY_CLUSTER)
+def test_influences_of_many_clusters_are_added_up(
+    change: Callable[[xr.Dataset], xr.Dataset], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of more clusters than are worth leaving out."""
+    dataset = change(pooled(2, 36))
+    units = np.unique(dataset["cluster"].values, return_inverse=True)[1]
     monkeypatch.setattr("aucpr_dask.evaluation.influences.MOST_LEFT_OUT", 2)
     expected = exact_covariance(dataset, units, is_fixed=False)
-    np.testing.assert_allclose(covariance(dataset, **given)["covariance"], expected, rtol=1e-11)
+    found = covariance(dataset, missing=missing_of(dataset))["covariance"]
+    np.testing.assert_allclose(found, expected, rtol=1e-11)
 
 
 @pytest.mark.parametrize(("correlation", "seed"), [(0.0, 16), (0.8, 1)])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.evaluation import rankings
 from aucpr_dask.evaluation.rankings import Rows
-from aucpr_dask.schema.options import EvaluationOptions
+from aucpr_dask.schema.options import ALL_RECALLS, EvaluationOptions
 
 if TYPE_CHECKING:
     from aucpr_dask.kernels import Clusters, Items, Options
@@ -21,7 +21,8 @@ Floats = NDArray[np.float64]
 
 SLAB = 1 << 18  # items that are put in order at a time
 ADDED = 1 << 16  # influences that are added up at a time, in a core's cache
-MOST_LEFT_OUT = 1000  # clusters that are left out in turn; of more, influences show as much in less time
+LEFT_OUT = ("average_precision", "roc_area")  # whose clusters are left out in turn
+MOST_LEFT_OUT = 1000  # clusters that are; of more, influences show as much in less time
 COLUMNS_AFTER = ("estimate", "proportion", "unseen_loss", "n_effective")  # of the influences of a ranking
 
 
@@ -239,14 +240,22 @@ def _influences(
     n, values = sample.n_held, _sums_over_clusters(influence.values, clusters, sample.width)
     influence = influence._replace(values=values * np.sqrt(n / (n - 1))[:, None])
     is_few = sample.n_clusters <= MOST_LEFT_OUT
-    if estimator == "average_precision" and estimator in options.in_one_pass and is_few.any():
-        few = slice(None) if is_few.all() else is_few
-        _leave_out_clusters(influence, few, sample, clusters, reading, in_order)
+    is_whole = options.recall_range == ALL_RECALLS
+    if estimator in LEFT_OUT and is_whole and is_few.any():
+        few, is_roc = slice(None) if is_few.all() else is_few, estimator == "roc_area"
+        _leave_out_clusters(influence, few, sample, clusters, reading, in_order, is_roc=is_roc)
     return influence
 
 
 def _leave_out_clusters(
-    influence: Influence, few: Any, sample: Sample, clusters: Clusters, reading: Options, in_order: InOrder | None
+    influence: Influence,
+    few: Any,
+    sample: Sample,
+    clusters: Clusters,
+    reading: Options,
+    in_order: InOrder | None,
+    *,
+    is_roc: bool,
 ) -> None:
     """Leave out each cluster, if they are few: sums of influences miss much of their variance, and the bias.
 
@@ -258,7 +267,8 @@ def _leave_out_clusters(
 
     items, clusters = sample.items.part(few), clusters._replace(row=clusters.row[few])
     descending, order = in_order or sorting.in_order(sample.items.score)
-    deviations, bias = leave_out_clusters(items, clusters, sample.width, reading, (descending[few], order[few]))
+    in_order = descending[few], order[few]
+    deviations, bias = leave_out_clusters(items, clusters, sample.width, reading, in_order, is_roc=is_roc)
     excess = np.maximum(bias - np.abs(influence.estimate - influence.left_out)[few], 0)
     influence.values[few] = np.where(np.isnan(influence.values[few, :1]), np.nan, deviations)
     influence.left_out[few] -= 2 * excess

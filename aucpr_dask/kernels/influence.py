@@ -51,9 +51,11 @@ def weighted_haldane(
 
 
 def leave_out_clusters(
-    items: Items, clusters: Clusters, n_clusters: int, options: Options, in_order: InOrder
+    items: Items, clusters: Clusters, n_clusters: int, options: Options, in_order: InOrder, *, is_roc: bool
 ) -> tuple[Array, Array]:
-    """Return what leaving out each cluster in turn shows of average precision: deviations (rows, clusters), and bias.
+    """Return what leaving out each cluster in turn shows of an area: deviations (rows, clusters), and the bias.
+
+    The area is average precision, or that under the ROC curve.
 
     With A the area and ``A_c`` that without cluster c, of C clusters that hold items, the bias is
     ``(C - 1)(mean A_c - A)``, and the squares of the deviations ``sqrt((C - 1)/C) (mean A_c - A_c)`` add up to the
@@ -61,7 +63,7 @@ def leave_out_clusters(
     """
     areas = np.empty((len(items.score), n_clusters + 1))
     of_rows = items.positive, items.negative, items.row, *clusters
-    fill_areas_without_clusters(*in_order, *of_rows, options, areas)
+    fill_areas_without_clusters(*in_order, *of_rows, options, is_roc, areas)
     left_out, is_held = areas[:, :-1], ~np.isnan(areas[:, :-1])
     n_held = np.count_nonzero(is_held, axis=1)
     n, mean = np.maximum(n_held, 2), np.full(len(areas), np.nan)
@@ -387,10 +389,10 @@ def fill_area_influences(
 
 
 @helper
-def areas_without_clusters(descending, order, positive_weight, negative_weight, cluster, options, areas):
+def areas_without_clusters(descending, order, positive_weight, negative_weight, cluster, options, is_roc, areas):
     """Write the area without each cluster, and at last that of all items; NaN of a cluster without items.
 
-    Without the only cluster that holds positives there is no area: it counts as that of all items.
+    Without the only cluster that holds a class there is no area: it counts as that of all items.
     """
     n_clusters = areas.size - 1
     sample = sample_of(descending, order, positive_weight, negative_weight, options, 0.0)
@@ -404,7 +406,8 @@ def areas_without_clusters(descending, order, positive_weight, negative_weight, 
         scale[c] = scale_to(options.prevalence, sample.positives - positives[c], sample.negatives - negatives[c])
     whole = scale_to(options.prevalence, sample.positives, sample.negatives)
     groups, n_groups = groups_of_places(descending, order, positive_weight, negative_weight, sample.n_placed, whole)
-    true, false, gained = np.zeros(n_clusters), np.zeros(n_clusters), np.zeros(n_clusters)
+    true, false = np.zeros(n_clusters), np.zeros(n_clusters)
+    gained, passed = np.zeros(n_clusters), np.zeros(n_clusters)  # in the tie group
     areas[:] = 0.0
     start = 0
     for k in range(n_groups):
@@ -414,31 +417,40 @@ def areas_without_clusters(descending, order, positive_weight, negative_weight, 
             false[cluster[i]] += negative_weight[i]
             if place >= groups.start[k]:
                 gained[cluster[i]] += positive_weight[i]
+                passed[cluster[i]] += negative_weight[i]
         all_true, all_false = groups.positives[k], groups.above[k] + groups.passed[k]
-        all_gained = groups.gained[k]
-        for c in range(n_clusters):  # without branches, so that it compiles to vector instructions
-            found = all_true - true[c]
-            area = (all_gained - gained[c]) * (found / (found + scale[c] * (all_false - false[c])))
-            areas[c] += area if all_gained > gained[c] else 0.0
-        areas[n_clusters] += groups.gained[k] * (all_true / (all_true + whole * all_false))
+        all_gained, all_passed = groups.gained[k], groups.passed[k]
+        if is_roc:
+            for c in range(n_clusters):
+                below = sample.negatives - negatives[c] - (all_false - false[c]) + 0.5 * (all_passed - passed[c])
+                areas[c] += (all_gained - gained[c]) * below
+            areas[n_clusters] += all_gained * (sample.negatives - all_false + 0.5 * all_passed)
+        else:
+            for c in range(n_clusters):  # without branches, so that it compiles to vector instructions
+                found = all_true - true[c]
+                area = (all_gained - gained[c]) * (found / (found + scale[c] * (all_false - false[c])))
+                areas[c] += area if all_gained > gained[c] else 0.0
+            areas[n_clusters] += all_gained * (all_true / (all_true + whole * all_false))
         for place in range(groups.start[k], groups.end[k]):
-            gained[cluster[order[place]]] = 0.0
+            gained[cluster[order[place]]] = passed[cluster[order[place]]] = 0.0
         start = groups.end[k]
-    areas[n_clusters] /= sample.positives
+    areas[n_clusters] /= sample.positives * (sample.negatives if is_roc else 1.0)
     for c in range(n_clusters):
+        size = sample.positives - positives[c]
+        size *= sample.negatives - negatives[c] if is_roc else 1.0
         if positives[c] == 0.0 and negatives[c] == 0.0:
             areas[c] = np.nan
-        elif sample.positives > positives[c]:
-            areas[c] /= sample.positives - positives[c]
+        elif size > 0.0:
+            areas[c] /= size
         else:
             areas[c] = areas[n_clusters]
 
 
-@kernel(types.void(*OF_ROWS, rows_of(I8), row_of(I8), OPTIONS_TYPE, F8[:, ::1]))
+@kernel(types.void(*OF_ROWS, rows_of(I8), row_of(I8), OPTIONS_TYPE, types.boolean, F8[:, ::1]))
 def fill_areas_without_clusters(
-    descending, order, positive, negative, weight_row, cluster, cluster_row, options, areas
+    descending, order, positive, negative, weight_row, cluster, cluster_row, options, is_roc, areas
 ):
     """Do the work of `areas_without_clusters` for every ranking."""
     for row in range(len(order)):
         given = descending[row], order[row], positive[weight_row[row]], negative[weight_row[row]]
-        areas_without_clusters(*given, cluster[cluster_row[row]], options, areas[row])
+        areas_without_clusters(*given, cluster[cluster_row[row]], options, is_roc, areas[row])
