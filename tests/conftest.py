@@ -3,6 +3,7 @@
 import importlib
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,6 +84,14 @@ def no_scheduler_of_a_client_that_is_gone() -> None:
             Client.current()
         except ValueError:
             dask.config.set(scheduler=None)
+
+
+@pytest.fixture(autouse=True)
+def figures_are_closed() -> Iterator[None]:
+    """Leave no figure to the next test: matplotlib warns of the twentieth."""
+    yield
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
 
 
 @pytest.fixture(scope="module")

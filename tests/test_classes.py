@@ -333,7 +333,6 @@ def test_tables_and_plots_name_classes_or_ask_for_one() -> None:
     with pytest.raises(InvalidInputError, match="classes"):
         ap.report(result, "report.html")
     assert result.aucpr.to_dataframe()["class"].tolist() == NAMES * 2
-    mpl.pyplot.close("all")
 
 
 def test_classifiers_score_every_class() -> None:

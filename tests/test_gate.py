@@ -22,6 +22,7 @@ from scipy.optimize import brentq
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, InvalidInputError
+from aucpr_dask.inference.powering import ENOUGH_POSITIVES, ENOUGH_UNITS
 
 ROOT = Path(__file__).parents[1]
 
@@ -442,7 +443,7 @@ def test_gates_err_as_rarely_as_the_pages_say_and_show_what_they_state() -> None
     assert (table[["false_pass", "false_fail"]].max(axis=1) <= 0.05 + chance).all()
     is_normal = table["world"] == "normal"
     assert (table[is_normal][["false_pass", "false_fail"]] <= 0.025).all(axis=None)
-    is_known = is_normal | (table["n"] >= 30)
+    is_known = is_normal | (table["n"] >= table["sample"].map({"queries": ENOUGH_UNITS, "items": ENOUGH_POSITIVES}))
     assert (table[is_known]["power"] - 0.8).abs().max() <= 0.02
 
 

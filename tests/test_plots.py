@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -34,12 +33,6 @@ DOCS = Path(__file__).parent.parent / "docs"
 STUDY = DOCS / "study" / "intervals.csv"
 NASTY = [r"$x_1$", "two_under_scores", "<b>bold</b>", "new\nline", "long " * 60, "_hidden", r"$\frac{", "100 % {x}"]
 N_MANY = 5000
-
-
-@pytest.fixture(autouse=True)
-def _close_figures() -> Iterator[None]:
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

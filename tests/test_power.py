@@ -151,8 +151,8 @@ def test_items_are_counted_by_their_positives() -> None:
 @pytest.mark.parametrize(
     ("n", "has_units", "words"),
     [
-        *[(29, True, "roughly 80 % power"), (30, True, "80 % power"), (49, False, "roughly 80 % power")],
-        *[(50, False, "80 % power"), (np.nan, False, "80 % power")],
+        *[(29, True, "roughly 80 % power"), (30, True, "80 % power"), (199, False, "roughly 80 % power")],
+        *[(200, False, "80 % power"), (np.nan, False, "80 % power")],
     ],
 )
 def test_the_power_of_a_small_sample_is_rough(n: float, has_units: bool, words: str) -> None:

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -57,7 +56,6 @@ def test_groups_hold_neighbours_that_are_not_told_apart() -> None:
     ax = found.aucpr.plot.critical_difference()
     assert repr(found.aucpr).startswith(f"mean ranks: {len(order)} models\nFriedman's test: p = ")
     assert [text.get_text() for text in ax.get_yticklabels()] == [CASES[1]["models"][place] for place in order]
-    plt.close("all")
 
 
 def test_too_few_models_and_other_data() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -412,7 +411,6 @@ def test_names_of_measures_are_not_made_words() -> None:
     values = ap.from_values(WIDE, measure="ndcg_cut_10")
     assert "ndcg_cut_10, mean of 54 topics" in repr(values.aucpr)
     assert values.aucpr.plot.heatmap().get_xlabel() == "54 topics, the easiest first"
-    matplotlib.pyplot.close("all")
 
 
 def test_plots_name_the_measure_and_the_topics() -> None:
@@ -422,7 +420,6 @@ def test_plots_name_the_measure_and_the_topics() -> None:
     comparison = ap.compare(VALUES, "bm25", n_resamples=200)
     assert "difference in nDCG@10 from bm25" in comparison.aucpr.plot.differences().get_xlabel()
     assert ap.aggregate(BOTH).aucpr.plot.forest(estimator="AP").get_xlabel() == "AP, 95 % interval"
-    matplotlib.pyplot.close("all")
 
 
 def test_a_report_names_the_measure_and_the_topics(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from aucpr_dask.schema.terms import MODEL, Scores, percent
 POWER = 0.8  # with which differences are to be shown, unless another is asked for
 MOST_NEEDED = 2.0**31  # units or positives; more count as infinitely many
 AS_NORMAL = 1e6  # degrees of freedom
-ENOUGH_UNITS, ENOUGH_POSITIVES = 30, 50  # from which a stated power of 80 % is within 2 points of that of simulations
+ENOUGH_UNITS, ENOUGH_POSITIVES = 30, 200  # from which a stated power of 80 % is within 2 points of that of simulations
 QUANTITIES = dict.fromkeys(("detectable", "detectable_family"), Quantity(0.0))
 QUANTITIES |= dict.fromkeys(("power", "power_family", "n_needed", "n_needed_family"), Quantity(math.nan))
 

@@ -68,20 +68,13 @@ def bands(folder: Path) -> str:
     for (n_positive, n_items, kind, ties), cell in pd.read_csv(folder / TABLE).groupby(CELL, sort=False):
         pointwise, simultaneous = (cell.set_index("band").loc[band] for band in ("pointwise", "simultaneous"))
         at = pointwise[PLACES].astype(float)
-        shares = (simultaneous["everywhere"], pointwise["everywhere"], at.mean())
-        rows.append(
-            [
-                f"{n_positive} of {n_items:,}",
-                kind.replace("_", "-"),
-                "tied" if ties else "",
-                *(f"{100 * share:.1f}" for share in shares),
-                f"{100 * at.min():.1f} at {at.idxmin()}",
-                *(f"{width:.2f}" for width in (pointwise["width"], simultaneous["width"])),
-            ]
-        )
+        name = [f"{n_positive} of {n_items:,}", kind.replace("_", "-"), "tied" if ties else ""]
+        shares = [f"{100 * one:.1f}" for one in (simultaneous["everywhere"], pointwise["everywhere"], at.mean())]
+        widths = [f"{one['width']:.2f}" for one in (pointwise, simultaneous)]
+        rows.append([*name, *shares, f"{100 * at.min():.1f} at {at.idxmin()}", *widths])
     coverages = ("simultaneous, everywhere", "pointwise, everywhere", "pointwise, mean of places", "lowest place")
-    widths = ("mean width, pointwise", "simultaneous")
-    return pages.table(("positives of items", "curve", "scores", *coverages, *widths), rows)
+    of_width = ("mean width, pointwise", "simultaneous")
+    return pages.table(("positives of items", "curve", "scores", *coverages, *of_width), rows)
 
 
 TABLES = {"plots.md": (bands,)}

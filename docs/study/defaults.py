@@ -119,9 +119,7 @@ def prevalences(random: np.random.Generator, share: float) -> Iterator[Row]:
         yield evaluated("subsampled negatives", world, n, weighted, area, intervals="extrapolated")
 
 
-def in_clusters(
-    random: np.random.Generator, number: int, kind: str
-) -> Iterator[tuple[str, int, Floats, Floats, Floats]]:
+def in_clusters(random: np.random.Generator, number: int, kind: str) -> Iterator[tuple[Any, ...]]:
     """Yield two equal models' scores of items in n clusters, or in 5 n of one class, n of them positive."""
     mu, prevalence = IN_CLUSTERS[kind]
     mixed = kind != "one class"
@@ -237,12 +235,8 @@ def machines(random: np.random.Generator, share: float) -> Iterator[Row]:
         by_people = expit(ease - 0.5)
         by_machine = np.clip(by_people + 0.08 * random.normal(size=ease.shape), 0, 1)
         hard = ease < ndtri(cuts.get(world, 0.0))
-        others = {
-            "random": by_machine,
-            "blind": random.permuted(by_people, axis=1),
-            "reversed": 1 - by_people,
-            "optimistic": by_people + 0.3,
-        }
+        others = {"random": by_machine, "blind": random.permuted(by_people, axis=1)}
+        others |= {"reversed": 1 - by_people, "optimistic": by_people + 0.3}
         people = of_queries(by_people[:, :n])
         found = ap.aggregate(people, auxiliary=of_queries(np.where(hard, others[world], by_machine)))
         truth = float(expit(ndtri(RECALLS) - 0.5).mean())
@@ -297,15 +291,11 @@ def promises(folder: Path) -> str:
     rows = []
     for question, cells in table.groupby("question", sort=False):
         low = cells.loc[cells["coverage"].idxmin()]
-        widest = cells["width"].max()
-        width = "" if low.isna()["width"] else f"{cells['width'].min():.2f} to {_shown(widest)}"
+        widest = f"{cells['width'].max():.2f}" if cells["width"].max() < 100 else "over 100"  # log(1 - area), n = 2
+        width = "" if low.isna()["width"] else f"{cells['width'].min():.2f} to {widest}"
         sides = "" if low.isna()["below"] else f"{cells['below'].max():.3f}, {cells['above'].max():.3f}"
         rows.append([question, f"{low['coverage']:.3f}", f"{low['world']}; {low['n']}", width, sides])
     return pages.table(["interval of", "least coverage", "where; n", "width", "lies below, above"], rows)
-
-
-def _shown(width: float) -> str:
-    return f"{width:.2f}" if width < 100 else "over 100"  # on a scale of logarithms, with two positives
 
 
 def errors(folder: Path) -> str:

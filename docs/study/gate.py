@@ -55,12 +55,10 @@ def _over_items(world: str, n_positive: int, n_simulations: int, n_pilot: int) -
     baseline = ITEM_WORLDS[world]
     area = _area(baseline)
 
-    def judged(scores: xr.Dataset, margin: float) -> Any:
-        return ap.gate(scores, "new", "old", margin, n_resamples=100)  # which matter to families only
-
     def gates(difference: float, n: int, margin: float) -> list[Any]:
         candidate = brentq(lambda mu: _area(mu) - area - difference, 0, 10)
-        return [judged(_draw(random, n_positive, baseline, candidate), margin) for _ in range(n)]
+        drawn = (_draw(random, n_positive, baseline, candidate) for _ in range(n))
+        return [ap.gate(scores, "new", "old", margin, n_resamples=100) for scores in drawn]  # which families need
 
     at_margin = gates(-MARGIN, n_simulations, MARGIN)
     detectable = 0.0
@@ -68,15 +66,10 @@ def _over_items(world: str, n_positive: int, n_simulations: int, n_pilot: int) -
         pilot = gates(detectable, n_pilot, 0.0)
         detectable = min(float(np.mean([gate.detectable for gate in pilot])), 0.98 - area)
     better = gates(detectable, n_simulations, 0.0)
-    return {
-        "sample": "items",
-        "world": world,
-        "n": n_positive,
-        "false_pass": np.mean([gate.passed for gate in at_margin]),
-        "false_fail": np.mean([gate.verdict == "worse" for gate in at_margin]),
-        "detectable": np.mean([gate.detectable for gate in better]),
-        "power": np.mean([gate.passed for gate in better]),
-    }
+    errors = [[gate.passed, gate.verdict == "worse"] for gate in at_margin]
+    found = dict(zip(("false_pass", "false_fail"), np.mean(errors, axis=0), strict=True))
+    found["detectable"], found["power"] = np.mean([[gate.detectable, gate.passed] for gate in better], axis=0)
+    return {"sample": "items", "world": world, "n": n_positive, **found}
 
 
 def _area(mu: float) -> float:

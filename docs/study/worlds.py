@@ -132,10 +132,13 @@ def true_area(positive: Any, negative: Any, prevalence: float) -> float:
     return float(np.mean(prevalence * recall / (prevalence * recall + (1 - prevalence) * false)))
 
 
-def sample(world: tuple[Any, Any, float], n: int, n_simulations: int, random: np.random.Generator) -> xr.Dataset:
-    """Draw the items of simulations, each a model with the same labels."""
+def sample(world: tuple[Any, Any, float], n: int, number: int, random: np.random.Generator) -> xr.Dataset | None:
+    """Draw the items of simulations, each a model with the same labels: fewer of many items, or none if too few."""
     positive, negative, prevalence = world
     sizes = n, round(n * (1 - prevalence) / prevalence)
+    n_simulations = min(number, MOST_ITEMS // sum(sizes))
+    if n_simulations < FEWEST * number:
+        return None
 
     def draw(scores: Any, size: int) -> Array:
         shape = n_simulations, size
@@ -145,12 +148,6 @@ def sample(world: tuple[Any, Any, float], n: int, n_simulations: int, random: np
 
     score = np.concatenate([draw(*one) for one in zip((positive, negative), sizes, strict=True)], axis=1)
     return xr.Dataset({"score": (("model", "item"), score), "label": ("item", np.repeat([1, 0], sizes))})
-
-
-def affordable(world: tuple[Any, Any, float], n: int, n_simulations: int) -> int:
-    """Return the number of simulations of a cell: fewer where items are many, and 0 if that is too few."""
-    number = min(n_simulations, int(MOST_ITEMS * world[2] / n))
-    return number if number >= FEWEST * n_simulations else 0
 
 
 def intervals(scores: xr.Dataset, level: float, methods: tuple[str, ...]) -> dict[str, Array]:
@@ -167,10 +164,8 @@ def run(folder: Path, share: float) -> None:
     for number, (name, world) in enumerate(WORLDS.items()):
         area = true_area(*world)
         for n in POSITIVES:
-            if not (n_affordable := affordable(world, n, n_simulations)):
+            if (scores := sample(world, n, n_simulations, np.random.default_rng([0, number, n]))) is None:
                 continue
-            random = np.random.default_rng([0, number, n])
-            scores = sample(world, n, n_affordable, random)
             row: dict[str, Any] = {"world": name, "area": f"{area:.4f}", "n": n}
             for level, methods in SHOWN.items():
                 found = intervals(scores, level, methods)
@@ -214,13 +209,12 @@ def run_drawn(folder: Path, n_simulations: int, n_worlds: int) -> None:
         for n in POSITIVES:
             found = []
             for i, (world, area) in enumerate(zip(drawn, areas, strict=True)):
-                if not (n_affordable := affordable(world, n, n_simulations)):
+                if (scores := sample(world, n, n_simulations, np.random.default_rng([number, i, n]))) is None:
                     continue
-                scores = sample(world, n, n_affordable, np.random.default_rng([number, i, n]))
                 both = intervals(scores, 0.95, ("logit", OURS))
                 width = {method: np.diff(bounds).mean() for method, bounds in both.items()}
                 covers = (coverage(bounds, area) for bounds in both.values())
-                error = np.sqrt(0.95 * 0.05 / n_affordable)
+                error = np.sqrt(0.95 * 0.05 / scores.sizes["model"])
                 found.append((*covers, width[OURS] / width["logit"], area, AIM - 2 * error))
             of_logit, of_ours, ratio, of_worlds, too_low = np.transpose(found)
             low = int(of_ours.argmin())
