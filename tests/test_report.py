@@ -237,7 +237,7 @@ def test_one_sentence_says_who_leads_and_how_many_may(tmp_path: Path) -> None:
 def test_coverage_in_words_is_that_of_the_study() -> None:
     table = pd.read_csv(Path(__file__).parents[1] / "docs" / "study" / "defaults.csv").set_index("question")["coverage"]
     assert table["average precision"].min() == pytest.approx(words.COVERAGE["positives"][0], abs=5e-4)
-    of_clusters = table["average_precision of clusters"].mean()
+    of_clusters = table["`average_precision` of clusters"].mean()
     assert of_clusters == pytest.approx(words.COVERAGE["clusters with positives"][0], abs=5e-3)
 
 
