@@ -24,6 +24,7 @@ from aucpr_dask.runs.planning import plan_run
 pytestmark = pytest.mark.filterwarnings("ignore:.*no checksums:aucpr_dask.errors.DamageWarning")
 
 LOGIT: dict[str, Any] = {"intervals": ["logit"], "prevalence_design": "fixed"}
+SAFELY: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # from Python 3.11.4 on
 BOOTSTRAP: dict[str, Any] = LOGIT | {"intervals": ["logit", "bootstrap"], "n_resamples": 20, "keep_replicates": True}
 
 
@@ -31,7 +32,7 @@ BOOTSTRAP: dict[str, Any] = LOGIT | {"intervals": ["logit", "bootstrap"], "n_res
 def old(tmp_path: Path) -> Path:
     """Unpack the stores, and let them name the folder where they are now."""
     with tarfile.open(Path(__file__).parent / "data" / "version_0.1.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
+        archive.extractall(tmp_path, **SAFELY)
     for document in [*tmp_path.rglob("*.json"), *tmp_path.glob("*/ledger/*")]:
         if document.is_file():
             document.write_bytes(document.read_bytes().replace(b"/data/", f"{tmp_path}/".encode()))
