@@ -342,7 +342,8 @@ def test_a_worker_with_other_code_does_nothing(tmp_path: Path, changed_package: 
             return
         connection = ap.connect(given)
         connection.__enter__()
-        assert start().wait(60) == 0
+        # Before Python 3.14, threads of distributed may abort a process that has ended its work (python/cpython#87135).
+        assert start().wait(60) in (0, -signal.SIGABRT)
         assert len(given.nthreads()) == 1
         with pytest.warns(UserWarning, match=r"refused: worker odd .* sources of aucpr-dask"):
             connection.__exit__(None, None, None)
