@@ -22,8 +22,8 @@ from aucpr_dask.view.report.subjects import Subject
 
 MOST_RANKED = 100  # models; more take longer than the page
 FEW_POSITIVES, FEW_UNITS = 20, 10
-COVERAGE = {"positives": (0.943, "at least"), "clusters with positives": (0.96, "on average")}
-"""Of influence_beta where 8 to 200 of them were simulated: the page on statistics has the table."""
+COVERAGE = {"positives": ("10 to 200", 0.943, "at least"), "clusters with positives": ("8 to 100", 0.96, "on average")}
+"""Of influence_beta where so many were simulated: the page on statistics has the table."""
 
 _CONVENTIONS = {
     "ties": {
@@ -182,8 +182,9 @@ def about(subject: Subject) -> list[str]:
     """Describe the estimates, the intervals and the sample of a section."""
     singles = "" if subject.method is None else f"{percent(subject.level)} {_spaced(subject.method)}"
     if subject.dim is None:
-        intervals = f"Intervals are {singles}: what to expect of other items." if singles else "There are no intervals."
-        said = ["Each model has one ranking.", intervals]
+        units = "clusters" if "n_positive_clusters" in subject.node else "items"
+        of = f"Intervals are {singles}: what to expect of other {units}." if singles else "There are no intervals."
+        said = ["Each model has one ranking.", of]
     else:
         singular, several = designs.unit_names(subject.dim, subject.node.attrs)
         said = [
@@ -242,9 +243,9 @@ def _of_positives(subject: Subject) -> list[str]:
             f"The width of an interval depends on the number of {what} far more than on that of the others."
         )
     if subject.method == "influence_beta":
-        share, how = COVERAGE[what]
+        numbers, share, how = COVERAGE[what]
         text = (
-            f"Validity: in simulations with 10 to 200 {what}, 95 % {_spaced(subject.method)} intervals of average "
+            f"Validity: in simulations with {numbers} {what}, 95 % {_spaced(subject.method)} intervals of average "
             f"precision contained the true area in {percent(share, '.1f')} of the samples {how}."
         )
         said.append(text if "average_precision" in subject.estimators else f"{text} Other areas were tried less.")
