@@ -88,7 +88,7 @@ def no_scheduler_of_a_client_that_is_gone() -> None:
 
 @pytest.fixture(autouse=True)
 def figures_are_closed() -> Iterator[None]:
-    """Leave no figure to the next test: matplotlib warns of the twentieth."""
+    """Leave no figure to the next test: matplotlib warns of more than 20."""
     yield
     if pyplot := sys.modules.get("matplotlib.pyplot"):
         pyplot.close("all")

@@ -58,7 +58,7 @@ def _over_items(world: str, n_positive: int, n_simulations: int, n_pilot: int) -
     def gates(difference: float, n: int, margin: float) -> list[Any]:
         candidate = brentq(lambda mu: _area(mu) - area - difference, 0, 10)
         drawn = (_draw(random, n_positive, baseline, candidate) for _ in range(n))
-        return [ap.gate(scores, "new", "old", margin, n_resamples=100) for scores in drawn]  # which families need
+        return [ap.gate(scores, "new", "old", margin, n_resamples=100) for scores in drawn]  # for families only
 
     at_margin = gates(-MARGIN, n_simulations, MARGIN)
     detectable = 0.0

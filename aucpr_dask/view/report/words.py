@@ -23,7 +23,7 @@ from aucpr_dask.view.report.subjects import Subject
 MOST_RANKED = 100  # models; more take longer than the page
 FEW_POSITIVES, FEW_UNITS = 20, 10
 COVERAGE = {"positives": ("10 to 200", 0.943, "at least"), "clusters with positives": ("8 to 100", 0.96, "on average")}
-"""Of influence_beta where so many were simulated: the page on statistics has the table."""
+"""How many were simulated, and how often influence_beta held the area; the page on statistics has the table."""
 
 _CONVENTIONS = {
     "ties": {
@@ -183,8 +183,8 @@ def about(subject: Subject) -> list[str]:
     singles = "" if subject.method is None else f"{percent(subject.level)} {_spaced(subject.method)}"
     if subject.dim is None:
         units = "clusters" if "n_positive_clusters" in subject.node else "items"
-        of = f"Intervals are {singles}: what to expect of other {units}." if singles else "There are no intervals."
-        said = ["Each model has one ranking.", of]
+        meaning = f"Intervals are {singles}: what to expect of other {units}." if singles else "There are no intervals."
+        said = ["Each model has one ranking.", meaning]
     else:
         singular, several = designs.unit_names(subject.dim, subject.node.attrs)
         said = [
