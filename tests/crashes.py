@@ -46,7 +46,7 @@ Call = Callable[..., None]
 IN_THE_WAY = "something at this place already"
 IS_DONE = (IN_THE_WAY, "in the store already")
 CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.truncate"}
-OPTIONS: dict[str, Any] = {"intervals": ["bootstrap"], "n_resamples": 5, "keep_replicates": True, "progress": False}
+OPTIONS: dict[str, Any] = {"interval": ["bootstrap"], "n_resamples": 5, "keep_replicates": True, "progress": False}
 RNG = np.random.default_rng(1)
 SCORES = xr.Dataset(
     {"score": (("model", "item"), RNG.normal(size=(4, 30))), "label": ("item", (RNG.random(30) < 0.3).astype("int8"))},
@@ -437,7 +437,7 @@ if __name__ == "__main__":
 
     # Loads kernels and finds xarray's plugins, which every fork then has.
     xr.backends.list_engines()
-    lazy = ap.evaluate(SCORES.chunk(), intervals=["bootstrap"], n_resamples=5, keep_replicates=True)
+    lazy = ap.evaluate(SCORES.chunk(), interval=["bootstrap"], n_resamples=5, keep_replicates=True)
     lazy.compute(scheduler="synchronous")
     for line in sys.stdin:
         print(json.dumps(answer(**json.loads(line))), flush=True)

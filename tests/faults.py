@@ -43,7 +43,7 @@ from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import plan_run
 
 CHUNK_BYTES = 1000
-OPTIONS: dict[str, Any] = {"estimators": ["average_precision", "continuous"], "intervals": ["logit", "bootstrap"]}
+OPTIONS: dict[str, Any] = {"estimator": ["average_precision", "continuous"], "interval": ["logit", "bootstrap"]}
 OPTIONS |= {"n_resamples": 100, "keep_replicates": True}
 BLOCK_SECONDS = 0.02  # about; delays are drawn up to here
 POISON = 1e30  # a score

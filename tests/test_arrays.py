@@ -36,12 +36,12 @@ TWO_COLUMNS = np.column_stack([-A, A])
     ],
 )
 def test_named_arrays_are_a_data_set(function: Any, behind: tuple[Any, ...], expected: Any) -> None:
-    found = function({"a": A, "b": B}, Y, *behind, groups=GROUPS)
+    found = function({"a": A, "b": B}, Y, *behind, clusters=GROUPS)
     xr.testing.assert_equal(found, expected())
 
 
 def test_named_arrays_are_gated_and_estimated() -> None:
-    assert ap.gate({"a": A, "b": B}, Y, "a", "b", groups=GROUPS) == ap.gate(SCORES, "a", "b")
+    assert ap.gate({"a": A, "b": B}, Y, "a", "b", clusters=GROUPS) == ap.gate(SCORES, "a", "b")
     assert ap.estimate({"a": A, "b": B}, Y) == {"a": ap.estimate(A, Y), "b": ap.estimate(B, Y)}
 
 
@@ -61,18 +61,18 @@ def test_named_arrays_are_gated_and_estimated() -> None:
     ],
 )
 def test_kinds_of_arrays(change: Any) -> None:
-    found = ap.evaluate({"a": change(A), "b": change(B)}, change(Y), intervals=[])
-    expected = ap.evaluate(SCORES.drop_vars("cluster"), intervals=[])
+    found = ap.evaluate({"a": change(A), "b": change(B)}, change(Y), interval=[])
+    expected = ap.evaluate(SCORES.drop_vars("cluster"), interval=[])
     np.testing.assert_array_equal(found["estimate"], expected["estimate"])
 
 
 def test_weights_and_queries_in_arrays() -> None:
     weight = rng.random(60)
-    found = ap.evaluate({"a": A}, Y, weight=weight, intervals=[])["estimate"]
+    found = ap.evaluate({"a": A}, Y, weight=weight, interval=[])["estimate"]
     assert found.item() == ap.estimate(A, Y, weight=weight)
-    of_queries = ap.evaluate({"a": A.reshape(5, 12)}, Y.reshape(5, 12), groups=list("vvwwx"), intervals=[])
+    of_queries = ap.evaluate({"a": A.reshape(5, 12)}, Y.reshape(5, 12), clusters=list("vvwwx"), interval=[])
     np.testing.assert_array_equal(of_queries["estimate"].squeeze(), ap.estimate(A.reshape(5, 12), Y.reshape(5, 12)))
-    labelled = ap.evaluate({"a": pd.Series(A, list(map(str, GROUPS + 100 * Y)))}, Y, intervals=[])
+    labelled = ap.evaluate({"a": pd.Series(A, list(map(str, GROUPS + 100 * Y)))}, Y, interval=[])
     assert "item" not in labelled.coords
 
 
@@ -85,12 +85,12 @@ def test_small_floats_are_read_by_what_they_hold(name: str, tmp_path: Any) -> No
     scores = xr.Dataset({"score": (("model", "item"), small[None]), "label": ("item", Y)}, coords={"model": ["a"]})
     ap.save_scores(scores, tmp_path / "s.zarr")
     for one in (scores, ap.open_scores(tmp_path / "s.zarr")):
-        assert ap.evaluate(one, intervals=[])["estimate"].values.item() == expected
+        assert ap.evaluate(one, interval=[])["estimate"].values.item() == expected
 
 
 def test_whole_numbers_in_a_data_set_are_scores() -> None:
     whole = np.rint(10 * A).astype(int)
-    found = ap.evaluate(SCORES.assign(score=(("model", "item"), [whole, whole])), intervals=[])["estimate"]
+    found = ap.evaluate(SCORES.assign(score=(("model", "item"), [whole, whole])), interval=[])["estimate"]
     assert found.values.ravel().tolist() == [ap.estimate(whole, Y)] * 2
 
 
@@ -130,7 +130,7 @@ def test_unknown_sizes_of_chunks_are_named(call: Any) -> None:
         (lambda: ap.estimate(pd.DataFrame(TWO_COLUMNS, columns=["a", "b"]), pd.Series(Y)), InvalidInputError, r"\.T"),
         (lambda: ap.evaluate({"a": TWO_COLUMNS}, Y), InvalidInputError, r"'a' has the items[\s\S]*\[:, 1\]"),
         (lambda: ap.evaluate({"a": A[1:]}, Y), InvalidInputError, "differ in shape"),
-        (lambda: ap.evaluate({"a": A}, Y, groups=GROUPS[1:]), InvalidInputError, "groups and the labels differ"),
+        (lambda: ap.evaluate({"a": A}, Y, clusters=GROUPS[1:]), InvalidInputError, "clusters and the labels differ"),
         (lambda: ap.estimate(Y, A), InvalidInputError, r"look like labels[\s\S]*swap"),
         (lambda: ap.evaluate({"a": Y}, A), InvalidInputError, r"look like labels[\s\S]*swap"),
         (lambda: ap.curve(Y, A), InvalidInputError, r"look like labels[\s\S]*swap"),
@@ -141,7 +141,7 @@ def test_unknown_sizes_of_chunks_are_named(call: Any) -> None:
         (lambda: ap.evaluate(A, Y), InvalidInputError, r'ap\.evaluate\(\{"model": scores\}, labels\)'),
         (lambda: ap.evaluate(pd.DataFrame({"a": A}), Y), InvalidInputError, "from_dataframe"),
         (lambda: ap.compare(pd.DataFrame({"a": A})), InvalidInputError, r"ap\.compare\(ap\.from_dataframe"),
-        (lambda: ap.evaluate(SCORES, groups=GROUPS), InvalidInputError, "variables 'cluster' and 'weight'"),
+        (lambda: ap.evaluate(SCORES, clusters=GROUPS), InvalidInputError, "variables 'cluster' and 'weight'"),
         (lambda: ap.evaluate({"a": pd.Series(A)}, pd.Series(Y, range(1, 61))), AlignmentError, "the same labels"),
         (lambda: ap.estimate(A, np.where(Y == 1, np.nan, 0)), InvalidInputError, r"-1 for an item that nobody judged"),
         (lambda: ap.estimate(TWO_COLUMNS, Y, dim=0), InvalidInputError, r"last axis[\s\S]*\.T"),

@@ -67,7 +67,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     score = label + rng.normal(size=(3, 60))
     data = xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)}, coords={"model": list("abc")})
     save_scores(data, folder / "scores.zarr")
-    run(folder / "scores.zarr", folder / "result.zarr", intervals=["bootstrap"], n_resamples=20, keep_replicates=True)
+    run(folder / "scores.zarr", folder / "result.zarr", interval=["bootstrap"], n_resamples=20, keep_replicates=True)
     CliRunner().invoke(main, ["compare", str(folder / "result.zarr"), "--output", str(folder / "comparison.zarr")])
     np.savez(folder / "scores.npz", score=score, label=label)
     table = pd.DataFrame({"label": label} | dict(zip("abc", score, strict=True)))

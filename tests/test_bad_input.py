@@ -54,7 +54,7 @@ FRAME = pd.DataFrame({"label": DATA["label"], "m0": DATA["score"][0], "name": DA
 
 @functools.cache
 def result() -> xr.Dataset:
-    return ap.evaluate(QUERIES, missing="drop", intervals=["bootstrap"], n_resamples=20, keep_replicates=True)
+    return ap.evaluate(QUERIES, missing="drop", interval=["bootstrap"], n_resamples=20, keep_replicates=True)
 
 
 def known(function: Callable[..., Any], **given: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
@@ -72,7 +72,7 @@ CALLS: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     ),
     "evaluate": lambda: known(ap.evaluate, scores=DATA, n_resamples=5),
     "evaluate resampled": lambda: known(
-        ap.evaluate, scores=QUERIES, missing="drop", intervals=["bootstrap"], n_resamples=5, keep_replicates=True
+        ap.evaluate, scores=QUERIES, missing="drop", interval=["bootstrap"], n_resamples=5, keep_replicates=True
     ),
     "evaluate_runs": lambda: known(
         ap.evaluate_runs, qrels={"q": {"a": 1, "b": 0}}, runs={"r": {"q": {"a": 2.0, "b": 1.0}}}
@@ -118,10 +118,10 @@ CALLS: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "from_values": lambda: known(
         ap.from_values, table={"a": {"t": 0.1, "u": 0.3}, "b": {"t": 0.2, "u": 0.1}}, measure="m"
     ),
-    "scorer": lambda: known(ap.scorer, positive=1),
-    "open_scores": lambda: known(ap.open_scores, url="nowhere"),
-    "open_result": lambda: known(ap.open_result, url="nowhere"),
-    "open_comparison": lambda: known(ap.open_comparison, url="nowhere"),
+    "scorer": lambda: known(ap.scorer, pos_label=1),
+    "open_scores": lambda: known(ap.open_scores, store="nowhere"),
+    "open_result": lambda: known(ap.open_result, store="nowhere"),
+    "open_comparison": lambda: known(ap.open_comparison, store="nowhere"),
     "Accumulator": lambda: known(ap.Accumulator),
     "Accumulator.update": lambda: known(ap.Accumulator().update, score=SCORE, label=LABEL),
     "Accumulator.merge": lambda: known(ap.Accumulator().merge, other=ap.Accumulator()),

@@ -244,24 +244,24 @@ def test_bands_hold_as_often_as_they_say(kind: str) -> None:
 @both_kinds
 def test_bands_of_groups_reckon_with_copies(scores: xr.Dataset, kind: str) -> None:
     """Ten copies of every item are no more data, if they are drawn together."""
-    alone = bands_of(scores, kind=kind, groups=np.arange(scores.sizes["item"]))
+    alone = bands_of(scores, kind=kind, clusters=np.arange(scores.sizes["item"]))
     copies = scores.isel(item=np.repeat(np.arange(scores.sizes["item"]), 10))
     groups = np.repeat(np.arange(scores.sizes["item"]), 10)
-    together, apart = bands_of(copies, kind=kind, groups=groups), bands_of(copies, kind=kind)
+    together, apart = bands_of(copies, kind=kind, clusters=groups), bands_of(copies, kind=kind)
     assert (together.attrs["resampled"], apart.attrs["resampled"][:5]) == ("clusters", "items")
     wide, same, narrow = (float(bands["pointwise_band"].diff("ci_bound").mean()) for bands in (alone, together, apart))
     assert narrow < 0.6 * same
     assert same == pytest.approx(wide, rel=0.1)
-    xr.testing.assert_equal(bands_of(copies, kind=kind, groups=[f"g{i}" for i in groups]), together)
+    xr.testing.assert_equal(bands_of(copies, kind=kind, clusters=[f"g{i}" for i in groups]), together)
 
 
 def test_groups_without_a_class_in_some_draws_have_bands(scores: xr.Dataset) -> None:
     ordered = scores.sortby("label")
     groups = np.arange(ordered.sizes["item"]) // 30  # two of eight hold positives
-    bands = bands_of(ordered, groups=groups)
+    bands = bands_of(ordered, clusters=groups)
     assert float(bands["pointwise_band"].sel(ci_bound="upper").isel(recall=10).min()) < 1
-    with pytest.raises(InvalidInputError, match="groups do not fit the items"):
-        bands_of(scores, groups=groups[:-1])
+    with pytest.raises(InvalidInputError, match="clusters do not fit the items"):
+        bands_of(scores, clusters=groups[:-1])
 
 
 def test_plots_draw_clusters_where_there_are_some(scores: xr.Dataset) -> None:

@@ -29,7 +29,7 @@ from aucpr_dask.scores.store import ScoreWriter
 from aucpr_dask.storage.checksums import checksum_of, without_list
 from aucpr_dask.storage.verifying import damage_of, endings_of
 
-OPTIONS: dict[str, Any] = {"intervals": ["bootstrap"], "n_resamples": 20, "keep_replicates": True}
+OPTIONS: dict[str, Any] = {"interval": ["bootstrap"], "n_resamples": 20, "keep_replicates": True}
 
 
 def flip(chunk: Path) -> None:

@@ -153,7 +153,7 @@ def test_every_variable_of_an_evaluation(n_chunks: int) -> None:
         holed = scores.copy(deep=True)
         holed["score"][..., 3] = np.nan
         chunked = holed.chunk(lead | {"item": -(-holed.sizes["item"] // n_chunks)})
-        how = {"intervals": INTERVALS, "missing": "last", "prevalence_design": "random"}
+        how = {"interval": INTERVALS, "missing": "last", "prevalence_design": "random"}
         result = lazily(ap.evaluate, chunked, ["average_precision", "roc_area"], **how)
         xr.testing.assert_identical(result, ap.evaluate(holed, ["average_precision", "roc_area"], **how))
 
@@ -207,11 +207,11 @@ GROUPS = CHUNKED.assign(cluster=("item", np.arange(60) // 2))
         (CHUNKED, {"estimators": "interpolated_mean"}, "interpolated_mean"),
         (CHUNKED, {"estimators": "interpolated_median"}, "interpolated_median"),
         (CHUNKED, {"estimators": ["roc_area", "binormal"]}, "received: binormal"),
-        (CHUNKED, {"intervals": "bootstrap"}, "resamples of items"),
-        (CHUNKED, {"intervals": "bayesian"}, "resamples of items"),
+        (CHUNKED, {"interval": "bootstrap"}, "resamples of items"),
+        (CHUNKED, {"interval": "bayesian"}, "resamples of items"),
         (CHUNKED, {"keep_replicates": True}, "resamples of items"),
-        (FOLDS, {"intervals": "cross_validation"}, "folds of items"),
-        (GROUPS, {"intervals": "influence", "unit": "clusters"}, "clusters of items"),
+        (FOLDS, {"interval": "cross_validation"}, "folds of items"),
+        (GROUPS, {"interval": "influence", "unit": "clusters"}, "clusters of items"),
         (CHUNKED, {"ties": "trec_eval"}, "trec_eval"),
         (CHUNKED.assign(weight=("item", np.ones(60))), {}, "weights"),
     ],
@@ -414,7 +414,7 @@ def test_a_store_keeps_chunks_of_items(make: Any, chunks: dict[str, int], small_
     missing = (holed["score"].isnull() & (holed["label"] != -2)).sum("item")
     xr.testing.assert_equal(opened["n_missing"], missing)
     xr.testing.assert_equal(opened[["score", "label"]].compute(), holed)
-    how = {"intervals": INTERVALS, "missing": "drop"}
+    how = {"interval": INTERVALS, "missing": "drop"}
     xr.testing.assert_equal(lazily(ap.evaluate, opened, **how), ap.evaluate(holed, **how))
 
 
@@ -446,11 +446,11 @@ def test_a_run_evaluates_such_a_store_chunk_after_chunk(small_chunks: None, tmp_
     scores = pooled()
     ap.save_scores(scores.chunk({"item": 17}), tmp_path / "scores.zarr")
     with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
-        result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", intervals=INTERVALS, cluster=client)
+        result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", interval=INTERVALS, cluster=client)
         with pytest.raises(ChunkError, match="resamples of items"):
-            ap.run(tmp_path / "scores.zarr", tmp_path / "other.zarr", intervals="bootstrap", cluster=client)
+            ap.run(tmp_path / "scores.zarr", tmp_path / "other.zarr", interval="bootstrap", cluster=client)
     assert not (tmp_path / "other.zarr").exists()
-    xr.testing.assert_equal(result.load(), ap.evaluate(scores, intervals=INTERVALS))
+    xr.testing.assert_equal(result.load(), ap.evaluate(scores, interval=INTERVALS))
 
 
 def test_the_example_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:

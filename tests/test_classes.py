@@ -170,8 +170,8 @@ def test_classes_models_and_chunks_in_any_order_have_the_same_numbers(data: st.D
 @given(multilabel())
 def test_a_single_class_has_the_numbers_of_a_data_set_without_classes(scores: xr.Dataset) -> None:
     intervals = ["influence_beta", "bootstrap"]
-    one = ap.evaluate(scores.isel({"class": [1]}), intervals=intervals, **RESAMPLED).isel({"class": 0})
-    plain = ap.evaluate(scores.isel({"class": 1}), intervals=intervals, prevalence_design="random", **RESAMPLED)
+    one = ap.evaluate(scores.isel({"class": [1]}), interval=intervals, **RESAMPLED).isel({"class": 0})
+    plain = ap.evaluate(scores.isel({"class": 1}), interval=intervals, prevalence_design="random", **RESAMPLED)
     xr.testing.assert_identical(one, plain)
 
 
@@ -346,7 +346,7 @@ def test_classifiers_score_every_class() -> None:
     own = classes[1::2, None] == np.unique(classes)
     expected = [average_precision_score(own, model.predict_proba(features[1::2, :2])) for model in fitted.values()]
     np.testing.assert_allclose(means, expected, rtol=0, atol=1e-12)
-    one = ap.from_sklearn(fitted, features[1::2, :2], classes[1::2], positive="virginica")
+    one = ap.from_sklearn(fitted, features[1::2, :2], classes[1::2], pos_label="virginica")
     np.testing.assert_array_equal(one["score"], scores["score"].sel({"class": "virginica"}))
 
 

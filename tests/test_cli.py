@@ -237,7 +237,7 @@ def test_table_options_reach_the_importer(tmp_path: Path) -> None:
         }
     )
     table.to_csv(tmp_path / "t.csv", index=False, sep=";")
-    words = "--label which --positive yes --data-set set --weight w --item name --exclude z --negate y --dtype float32"
+    words = "--label which --pos-label yes --dataset set --weight w --item name --exclude z --negate y --dtype float32"
     ok("import", "csv", tmp_path / "t.csv", tmp_path / "s.zarr", *words.split(), "--separator", ";")
     first = open_scores(tmp_path / "s.zarr")["a"].to_dataset()
     assert first["score"].dtype == np.float32
@@ -303,8 +303,8 @@ def test_evaluate_writes_and_shows_a_result(scores: Path, tmp_path: Path) -> Non
     assert shown[0]["estimate"] == stored
     assert document["rankings"][1]["models"][0]["estimate"] is None
     assert len(json.loads(ok("show", result, "--json", "--top", 2).stdout)["rankings"][0]["models"]) == 2
-    assert "one class" not in ok("show", result, "--data-set", "oddities").stdout
-    bad = call("show", result, "--data-set", "other")
+    assert "one class" not in ok("show", result, "--dataset", "oddities").stdout
+    bad = call("show", result, "--dataset", "other")
     assert bad.exit_code == 2
     assert "'oddities', 'one class'" in bad.stderr
     bad = call("show", result, "--estimator", "lower_trapezoid")
@@ -473,7 +473,7 @@ def test_a_full_output_is_one_line_of_error(tmp_path: Path, words: list[str]) ->
         ("--interval logitt", "logit"),
         ("--convention trec-eval", "trec_eval"),
         ("--missing unretreived", "unretrieved"),
-        ("--data-set topic", "topics"),
+        ("--dataset topic", "topics"),
     ],
 )
 def test_a_misspelt_word_is_answered_by_the_right_one(tmp_path: Path, words: str, meant: str) -> None:
@@ -490,16 +490,16 @@ def test_every_command_takes_some_of_the_data_sets(tmp_path: Path) -> None:
     tree = xr.DataTree.from_dict({"topics": queried(), "items": pooled(), "others": pooled(seed=3)})
     source, result = tmp_path / "s.zarr", tmp_path / "r.zarr"
     ap.save_scores(tree, source)
-    some = ("--data-set", "items", "--data-set", "topics")
+    some = ("--dataset", "items", "--dataset", "topics")
     assert "others" not in ok("info", source, *some).output
     assert json.loads(ok("plan", source, *some, "--json").stdout)["tasks"].startswith("2")
     ok("evaluate", source, result, *some)
     first = ap.open_result(result)
     assert isinstance(first, xr.DataTree)
     assert sorted(first.children) == ["items", "topics"]
-    ok("report", result, tmp_path / "page.html", "--data-set", "items")
+    ok("report", result, tmp_path / "page.html", "--dataset", "items")
     assert "topics" not in (tmp_path / "page.html").read_text().partition("<script")[0]
     ok("evaluate", source, result)  # adds the others
     xr.testing.assert_equal(ap.open_result(result)["others/estimate"], ap.evaluate(tree)["others/estimate"])
-    fewer = call("evaluate", source, result, "--data-set", "topics")
+    fewer = call("evaluate", source, result, "--dataset", "topics")
     assert fewer.exit_code == 2

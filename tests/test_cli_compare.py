@@ -155,7 +155,7 @@ def test_means(stores: Path, words: dict[str, Any]) -> None:
 
 def test_means_of_scores_and_over_data_sets(tree: Path, stores: Path) -> None:
     words = ("aggregate", tree / "result.zarr", "--over", "dataset", "--incomplete", "drop", "--json")
-    tables = [word for name in TABLES for word in ("--data-set", name)]
+    tables = [word for name in TABLES for word in ("--dataset", name)]
     (ranking,) = json.loads(ok(*words, *tables).stdout)["rankings"]
     assert len(ranking["models"]) == 3
     output = ok("aggregate", stores / "scores.zarr", "--how", "micro", "--missing", "drop").stdout
@@ -230,7 +230,7 @@ def test_each_data_set_has_its_own_design(tree: Path) -> None:
 
 
 def test_data_sets_as_units(tree: Path) -> None:
-    words = [word for table in TABLES for word in ("--data-set", table)]
+    words = [word for table in TABLES for word in ("--dataset", table)]
     output = ok("compare", tree / "result.zarr", *words, "--over", "dataset").stdout
     assert "6 data sets, each with its items, all 64 choices of signs" in " ".join(output.split())
 
@@ -242,7 +242,7 @@ def test_data_sets_as_units(tree: Path) -> None:
             ["--baseline", "m33"],
             "there is no such model\n  where: argument 'baseline'\n  received: 'm33'\n  allowed: 'm3'",
         ),
-        (["--data-set", "x"], "there is no such data set in this store\n  received: 'x'"),
+        (["--dataset", "x"], "there is no such data set in this store\n  received: 'x'"),
         (["--estimator", "continuous"], "this estimator is not in the result"),
         (["--sample", "items"], "needs resamples of the items"),
         (["--method", "influence"], "method='influence' needs the scores"),
@@ -266,7 +266,7 @@ def test_data_sets_that_cannot_be_compared_are_left_out_by_name(tree: Path, comm
     assert f"left out: {', '.join(TABLES)}: this needs resamples of the items, which the result does not keep" in output
     document = json.loads(ok(command, tree / "result.zarr", "--json").stdout)
     assert list(document["left_out"]) == TABLES
-    one = call(command, tree / "result.zarr", "--data-set", TABLES[0])
+    one = call(command, tree / "result.zarr", "--dataset", TABLES[0])
     assert one.exit_code == 2
     assert "which the result does not keep" in one.stderr
     assert "table0" in one.stderr
@@ -276,7 +276,7 @@ def test_each_answer_ends_with_the_next_command(tree: Path) -> None:
     result, scores = tree / "result.zarr", tree / "scores.zarr"
     assert ok("compare", result).stdout.splitlines()[-1] == f"next: aucpr-dask rank {result}"
     assert ok("rank", result).stdout.splitlines()[-1] == f"next: aucpr-dask report {result}"
-    after_scores = ok("rank", scores, "--missing", "drop", "--data-set", "topics").stdout.splitlines()[-1]
+    after_scores = ok("rank", scores, "--missing", "drop", "--dataset", "topics").stdout.splitlines()[-1]
     assert after_scores == f"next: aucpr-dask evaluate {scores} result.zarr"
 
 

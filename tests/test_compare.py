@@ -381,7 +381,7 @@ def test_the_seed_matters_and_is_kept(result: xr.Dataset) -> None:
 
 @pytest.fixture
 def kept() -> xr.Dataset:
-    return ap.evaluate(pooled(5, 120), ["average_precision", "continuous"], intervals=(), keep_replicates=True)
+    return ap.evaluate(pooled(5, 120), ["average_precision", "continuous"], interval=(), keep_replicates=True)
 
 
 @pytest.mark.smoke
@@ -487,7 +487,7 @@ def test_influence_covers_with_ten_positives() -> None:
 
 def test_items_of_fixed_queries() -> None:
     scores = queried(4, 5, 60)
-    result = ap.evaluate(scores, missing="drop", intervals=(), keep_replicates=True)
+    result = ap.evaluate(scores, missing="drop", interval=(), keep_replicates=True)
     comparison = ap.compare(result, sample="items")
     replicate = result["replicate"].transpose("model", "query", "resample").values.mean(axis=1)
     errors = (replicate[:, None] - replicate[None]).std(axis=-1, ddof=1)
@@ -507,7 +507,7 @@ def test_items_of_fixed_queries() -> None:
 
 def test_both_adds_the_variances_of_units_and_items() -> None:
     scores = queried(3, 12, 80)
-    result = ap.evaluate(scores, missing="drop", intervals=(), keep_replicates=True, n_resamples=4000)
+    result = ap.evaluate(scores, missing="drop", interval=(), keep_replicates=True, n_resamples=4000)
     error = {
         sample: ap.compare(result, sample=sample, method="bootstrap", n_resamples=4000)["standard_error"].values[0, 1]
         for sample in ("units", "items", "both")
@@ -682,7 +682,7 @@ def test_bootstrap_mean_is_plain_numpy(result: xr.Dataset) -> None:
 
 def test_means_of_fixed_queries() -> None:
     scores = queried(3, 6, 60)
-    result = ap.evaluate(scores, missing="drop", intervals="influence", keep_replicates=True)
+    result = ap.evaluate(scores, missing="drop", interval="influence", keep_replicates=True)
     normal = ap.aggregate(result, sample="items")
     error = np.sqrt((result["standard_error"].values ** 2).sum(axis=1)) / 6
     np.testing.assert_allclose(normal["standard_error"], error, rtol=1e-12)
@@ -725,10 +725,10 @@ def test_micro_is_one_ranking_of_all_items() -> None:
         micro.attrs["design"]
         == f"{of_all}sample: the queries, each with its items, nothing resampled; fixed: the models"
     )
-    clusters = scores.aucpr.aggregate(how="micro", missing="drop", intervals="bootstrap")
+    clusters = scores.aucpr.aggregate(how="micro", missing="drop", interval="bootstrap")
     how = "resampled: the queries, each with its items, 1,000 times; fixed: the models"
     assert clusters.attrs["design"] == of_all + how
-    few: dict[str, Any] = {"intervals": "bootstrap", "n_resamples": 50, "seed": 3, "prevalence_design": "fixed"}
+    few: dict[str, Any] = {"interval": "bootstrap", "n_resamples": 50, "seed": 3, "prevalence_design": "fixed"}
     items = ap.aggregate(scores, how="micro", missing="drop", unit="items", **few)
     fixed = "fixed: the models, these queries, the numbers of positives and negatives"
     assert items.attrs["design"] == f"{of_all}resampled: the items, 50 times; {fixed}"
@@ -783,7 +783,7 @@ def test_an_undefined_resample_is_not_a_mean_of_fewer_queries() -> None:
 @pytest.mark.parametrize("is_lazy", [False, True])
 def test_data_sets_without_queries_have_the_interval_of_the_level(is_lazy: bool) -> None:
     scores = pooled(4, 60).chunk({"model": 2}) if is_lazy else pooled(4, 60)
-    result = ap.evaluate(scores, intervals=["wilson", "logit"])
+    result = ap.evaluate(scores, interval=["wilson", "logit"])
     same = ap.aggregate(result)
     np.testing.assert_array_equal(same["interval"], result["interval"].isel(interval_method=0))
     np.testing.assert_array_equal(same["standard_error"], result["standard_error"])
@@ -793,10 +793,10 @@ def test_data_sets_without_queries_have_the_interval_of_the_level(is_lazy: bool)
     )
     assert (same.attrs["method"], same.attrs["level"], same.attrs["sample"]) == ("wilson", 0.95, "items")
     wider = ap.aggregate(result, level=0.99)
-    expected = ap.evaluate(scores, intervals="wilson", level=0.99)["interval"]
+    expected = ap.evaluate(scores, interval="wilson", level=0.99)["interval"]
     np.testing.assert_array_equal(wider["interval"], expected)
     assert wider["level"] == wider["interval"].attrs["ci_prob"] == wider.attrs["level"] == 0.99
-    bootstrap = ap.evaluate(scores, intervals="bootstrap", n_resamples=50)
+    bootstrap = ap.evaluate(scores, interval="bootstrap", n_resamples=50)
     assert np.isfinite(ap.aggregate(bootstrap)["interval"]).all()
     unknown = ap.aggregate(bootstrap, level=0.99)
     assert unknown["interval"].isnull().all()
@@ -839,7 +839,7 @@ def test_means_of_scores() -> None:
     kept = ap.evaluate(scores, missing="drop", keep_replicates=True, n_resamples=60, seed=2)
     again = ap.aggregate(scores, missing="drop", sample="items", method="bootstrap", n_resamples=60, seed=2)
     xr.testing.assert_identical(again, ap.aggregate(kept, sample="items", method="bootstrap"))
-    others = ap.aggregate(scores, missing="drop", sample="items", estimators=["average_precision", "continuous"])
+    others = ap.aggregate(scores, missing="drop", sample="items", estimator=["average_precision", "continuous"])
     assert np.isfinite(others["interval"]).all()
     with pytest.raises(InvalidInputError, match="these are options of an evaluation"):
         ap.aggregate(expected, missing="drop")
@@ -971,7 +971,7 @@ def test_what_cannot_draw_clusters_of_queries_says_so() -> None:
     ways: list[Callable[[], Any]] = [
         lambda: ap.compare(scores, sample="both", missing="drop"),
         lambda: ap.aggregate(scores, method="bootstrap", missing="drop"),
-        lambda: ap.aggregate(scores, how="micro", missing="drop", unit="clusters", intervals="bootstrap"),
+        lambda: ap.aggregate(scores, how="micro", missing="drop", unit="clusters", interval="bootstrap"),
         lambda: ap.compare(tree, auxiliary=tree, missing="drop"),
     ]
     for ask in ways:
@@ -1240,7 +1240,7 @@ def test_items_that_stand_twice_are_told(tmp_path: Path) -> None:
         lambda: ap.evaluate(twice, unit="items"),
         lambda: ap.compare(twice, unit="items"),
         lambda: ap.evaluate(twice.assign(cluster=("item", np.r_[:300, :60]))),
-        lambda: ap.evaluate(twice, intervals=()),
+        lambda: ap.evaluate(twice, interval=()),
     ):
         with warnings.catch_warnings():
             warnings.simplefilter("error", RepeatedItemsWarning)

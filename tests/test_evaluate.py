@@ -48,7 +48,7 @@ def test_signatures_repeat_the_options(function: Callable[..., Any]) -> None:
 
 
 def test_parameters_give_the_options_again() -> None:
-    options = EvaluationOptions.of(estimators="roc_area", intervals=["bootstrap"], seed=np.int64(3), prevalence=None)
+    options = EvaluationOptions.of(estimator="roc_area", interval=["bootstrap"], seed=np.int64(3), prevalence=None)
     parameters = options.as_parameters()
     assert parameters["estimators"] == ["roc_area"]
     assert (parameters["intervals"], parameters["seed"]) == (["bootstrap"], 3)
@@ -156,8 +156,8 @@ def test_zero_models_and_zero_items(scores: xr.Dataset) -> None:
 
 
 def test_no_interval_on_request(scores: xr.Dataset) -> None:
-    assert ap.evaluate(scores, intervals=())["interval"].shape == (5, 0, 2)
-    assert ap.evaluate(scores.chunk({"model": 2}), intervals=()).compute()["interval"].shape == (5, 0, 2)
+    assert ap.evaluate(scores, interval=())["interval"].shape == (5, 0, 2)
+    assert ap.evaluate(scores.chunk({"model": 2}), interval=()).compute()["interval"].shape == (5, 0, 2)
 
 
 # Laziness
@@ -496,7 +496,7 @@ def test_bad_intervals(arguments: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         ap.interval(*arguments)
     with pytest.raises(InvalidInputError, match=message):
-        ap.evaluate(pooled(), intervals=arguments[2], level=(*arguments, 0.95)[3])
+        ap.evaluate(pooled(), interval=arguments[2], level=(*arguments, 0.95)[3])
 
 
 def change(**changes: Any) -> xr.Dataset:
@@ -619,7 +619,7 @@ def test_aggregate_leaves_undefined_queries_out() -> None:
 
 
 def test_aggregate_without_queries_keeps_the_first_interval(forest: xr.DataTree) -> None:
-    result = ap.evaluate(forest, intervals=["wilson", "logit"])
+    result = ap.evaluate(forest, interval=["wilson", "logit"])
     means = ap.aggregate(result)
     assert isinstance(means, xr.DataTree)
     np.testing.assert_array_equal(means["small/interval"].values, result["small/interval"].values[:, 0])
@@ -631,8 +631,8 @@ def test_aggregate_without_queries_keeps_the_first_interval(forest: xr.DataTree)
 @pytest.mark.parametrize("empty", [{"query": slice(0)}, {"model": slice(0)}])
 def test_data_sets_without_rankings_are_evaluated_lazy_or_not(empty: dict[str, slice]) -> None:
     scores = queried().isel(empty)
-    result = ap.evaluate(scores.chunk(), intervals=["logit", "bootstrap"])
-    xr.testing.assert_identical(result, ap.evaluate(scores, intervals=["logit", "bootstrap"]))
+    result = ap.evaluate(scores.chunk(), interval=["logit", "bootstrap"])
+    xr.testing.assert_identical(result, ap.evaluate(scores, interval=["logit", "bootstrap"]))
     assert result["estimate"].size == 0
 
 
@@ -676,10 +676,10 @@ def test_axes_of_length_1_broadcast_as_in_numpy() -> None:
     ("options", "dims"),
     [
         ({}, ("model", "ci_bound")),
-        ({"estimators": "haldane", "intervals": "logit"}, ("model", "ci_bound")),
-        ({"intervals": ["logit"]}, ("model", "interval_method", "ci_bound")),
+        ({"estimators": "haldane", "interval": "logit"}, ("model", "ci_bound")),
+        ({"interval": ["logit"]}, ("model", "interval_method", "ci_bound")),
         ({"estimators": ["haldane"]}, ("model", "estimator", "ci_bound")),
-        ({"estimators": ["haldane"], "intervals": ["logit"]}, ("model", "estimator", "interval_method", "ci_bound")),
+        ({"estimators": ["haldane"], "interval": ["logit"]}, ("model", "estimator", "interval_method", "ci_bound")),
     ],
 )
 def test_one_name_is_a_scalar_and_a_list_is_a_dimension(

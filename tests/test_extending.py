@@ -152,7 +152,7 @@ def test_with_anything_else_everything_is_evaluated_anew(client: Client, tmp_pat
 
 @pytest.mark.slow
 def test_per_run_lists_may_get_longer(client: Client, tmp_path: Path) -> None:
-    options = OPTIONS | {"intervals": ["logit"], "keep_replicates": False}
+    options = OPTIONS | {"interval": ["logit"], "keep_replicates": False}
     places, dims = range(WHOLE.sizes["model"]), ("model", "query", "item")
     label = np.stack([np.roll(WHOLE["label"].values, place, axis=-1) for place in places])
     score = np.stack([np.roll(WHOLE["score"].transpose(*dims).values[place], place, axis=-1) for place in places])
@@ -278,12 +278,12 @@ def test_any_order_of_additions_ends_alike(client: Client, tmp_path_factory: pyt
     while True:
         part = WHOLE.isel(model=models, query=data.draw(st.permutations(range(5))))
         events: list[Any] = []
-        result = run(client, part, folder, events.append, keep_replicates=False, intervals=["bootstrap"])
+        result = run(client, part, folder, events.append, keep_replicates=False, interval=["bootstrap"])
         assert (rankings(events) if events else 0) == 5 * len(set(models) - seen)
         seen = set(models)
         if len(models) == 11:
             break
         others = sorted(set(range(11)) - seen)
         models = data.draw(st.permutations([*models, *others[: data.draw(st.integers(1, 5))]]))
-    expected = ap.evaluate(WHOLE, **OPTIONS | {"keep_replicates": False, "intervals": ["bootstrap"]})
+    expected = ap.evaluate(WHOLE, **OPTIONS | {"keep_replicates": False, "interval": ["bootstrap"]})
     assert_same_bits(result, expected.sel(model=result["model"].values, query=result["query"].values))

@@ -18,7 +18,7 @@ SHARE = Fraction(1, 100)
 
 
 def options_of(prevalence: float | None = float(SHARE), n_resamples: int = 20_000) -> EvaluationOptions:
-    return EvaluationOptions.of(prevalence=prevalence, intervals="extrapolated", n_resamples=n_resamples)
+    return EvaluationOptions.of(prevalence=prevalence, interval="extrapolated", n_resamples=n_resamples)
 
 
 def unfolded(named: dict[str, np.ndarray], options: EvaluationOptions) -> tuple:
@@ -81,7 +81,7 @@ def test_draws_have_the_distribution_of_weights_of_single_items() -> None:
 def test_weights_of_negatives_are_another_prevalence() -> None:
     scores = normal(30, mean=2.5)
     weighted = scores.assign(weight=xr.where(scores["label"] == 1, 1.0, float(999 / 9)))
-    by_weights = ap.evaluate(weighted, intervals="extrapolated", prevalence_design="fixed")
+    by_weights = ap.evaluate(weighted, interval="extrapolated", prevalence_design="fixed")
     at = ap.evaluate(scores, prevalence=0.001, prevalence_design="fixed")
     for name in ("estimate", "interval", "extrapolated"):
         np.testing.assert_allclose(by_weights[name], at[name], rtol=1e-9)
@@ -91,13 +91,13 @@ def test_weights_of_negatives_are_another_prevalence() -> None:
     plain = ap.evaluate(weighted)
     assert plain["interval"].isnull().all()  # none, and the flag says why
     assert plain.aucpr.flagged("no_interval")["no_interval"].all()
-    assert ap.evaluate(weighted, intervals="influence_beta")["interval"].isnull().all()
-    assert ap.evaluate(weighted, intervals="logit")["interval"].notnull().all()  # as it was asked for
+    assert ap.evaluate(weighted, interval="influence_beta")["interval"].isnull().all()
+    assert ap.evaluate(weighted, interval="logit")["interval"].notnull().all()  # as it was asked for
 
 
 def test_with_enough_negatives_it_is_the_plain_interval() -> None:
     scores = normal(300, mean=2.0)
-    at = ap.evaluate(scores, intervals=["extrapolated", "influence_beta"], prevalence=0.05)
+    at = ap.evaluate(scores, interval=["extrapolated", "influence_beta"], prevalence=0.05)
     assert not at.aucpr.flagged("unseen_rates")["unseen_rates"].any()
     np.testing.assert_array_equal(at["interval"].isel(interval_method=0), at["interval"].isel(interval_method=1))
     equal = ap.evaluate(scores.assign(weight=("item", np.full(3000, 7.0))))

@@ -121,13 +121,13 @@ def test_a_place_that_another_run_takes_first_is_left_to_it(
 
     def begin_second(*arguments: Any) -> None:
         monkeypatch.setattr(Step, "begin", begin)
-        ap.run(trial.source, target, estimators="lower_trapezoid", cluster=client)
+        ap.run(trial.source, target, estimator="lower_trapezoid", cluster=client)
         begin(*arguments)
 
     monkeypatch.setattr(Step, "begin", begin_second)
     with pytest.raises(StoreError, match="something at this place"):
         trial.run(target, client)
-    expected = ap.evaluate(ap.open_scores(trial.source), estimators="lower_trapezoid")
+    expected = ap.evaluate(ap.open_scores(trial.source), estimator="lower_trapezoid")
     np.testing.assert_array_equal(ap.open_result(target)["estimate"], expected["estimate"])
 
 

@@ -237,7 +237,7 @@ def test_data_sets_as_the_sample_and_a_tree_of_one(forest: xr.DataTree) -> None:
 
 def test_several_data_sets_are_refused_before_their_models(forest: xr.DataTree) -> None:
     tree = xr.DataTree.from_dict({"one": pooled(3, 40), "two": pooled(2, 40).assign_coords(model=["x", "y"])})
-    with pytest.raises(InvalidInputError, match=r"a gate judges one data set[\s\S]*--data-set"):
+    with pytest.raises(InvalidInputError, match=r"a gate judges one data set[\s\S]*--dataset"):
         ap.gate(tree, "m1", "m0")
     with pytest.raises(InvalidInputError, match=r"there is no such model[\s\S]*data set: 'two'"):
         ap.gate(tree, "m1", "m0", over="dataset")

@@ -75,7 +75,7 @@ def weights(random: np.random.Generator, n: int) -> Any:
     return random.uniform(0.1, 2, n)
 
 
-DRAWN = {"keep_replicates": True, "n_resamples": 10, "intervals": ["bootstrap", "influence_beta"]}
+DRAWN = {"keep_replicates": True, "n_resamples": 10, "interval": ["bootstrap", "influence_beta"]}
 
 
 @pytest.mark.parametrize(
@@ -84,13 +84,13 @@ DRAWN = {"keep_replicates": True, "n_resamples": 10, "intervals": ["bootstrap", 
         (scores(), {"estimators": PLAIN}),
         (scores(), {"ties": "trec_eval", "prevalence": 0.1}),
         (scores(), {"missing": "unretrieved", "no_positives": "zero", "nothing_ranked": "drop"}),
-        (scores(), {"intervals": ["bca", "bootstrap_t", "bayesian"], "n_resamples": 10}),
+        (scores(), {"interval": ["bca", "bootstrap_t", "bayesian"], "n_resamples": 10}),
         (scores(cluster=clusters), DRAWN),
         (scores(cluster=clusters), {}),
         (scores(weight=weights), {"estimators": WEIGHTED}),
         (scores(weight=weights, cluster=clusters), {}),
-        (scores(fold=folds), {"intervals": ["cross_validation"]}),
-        (scores(), {"intervals": ["cross_validation"], "n_folds": 3}),
+        (scores(fold=folds), {"interval": ["cross_validation"]}),
+        (scores(), {"interval": ["cross_validation"], "n_folds": 3}),
         (scores(layout=("query",)), DRAWN),
         (scores(layout=("class",)), DRAWN),
     ],
@@ -138,7 +138,7 @@ def test_any_groups_are_evaluated_as_if_they_stood_alone(seed: int, n: int, n_la
     random = np.random.default_rng(seed)
     data = scores(seed, n).assign_coords(site=("item", random.integers(0, n_labels, n).astype(str)))
     data = data.assign(score=data["score"].where(random.random((2, n)) > 0.2))
-    options = {"missing": "drop", "keep_replicates": True, "n_resamples": 3, "intervals": ["bootstrap"]}
+    options = {"missing": "drop", "keep_replicates": True, "n_resamples": 3, "interval": ["bootstrap"]}
     result = assert_as_alone(data, "site", "sex", **options)
     if lazy:
         chunked = ap.evaluate(data.chunk(model=1, item=1 + n // 3), by=["site", "sex"], **options)

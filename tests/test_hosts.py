@@ -19,7 +19,7 @@ import aucpr_dask as ap
 pytestmark = pytest.mark.slow
 
 N_MODELS, N_BLOCKS = 120, 60
-OPTIONS: dict[str, Any] = {"intervals": ["logit", "bootstrap"], "n_resamples": 10_000, "seed": 3}
+OPTIONS: dict[str, Any] = {"interval": ["logit", "bootstrap"], "n_resamples": 10_000, "seed": 3}
 
 # Dask gives a silent host half a minute until it counts as lost; here the least that it accepts.
 QUICK = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "11s"}

@@ -42,7 +42,7 @@ class TestLayouts:
     def test_models_and_items(self, tmp_path, random):
         scores = random.random((2, 5))
         np.savez_compressed(tmp_path / "a.npz", scores=scores, y=[1, 0, 0, -1, 1], models=["x", "y"], g=np.arange(5))
-        stored, summary = load(tmp_path / "a.npz", tmp_path, cluster="g", fold="g")
+        stored, summary = load(tmp_path / "a.npz", tmp_path, clusters="g", fold="g")
         np.testing.assert_array_equal(stored["score"], scores)
         assert stored["label"].values.tolist() == [1, 0, 0, -1, 1]
         assert stored["model"].values.tolist() == ["x", "y"]
@@ -135,7 +135,7 @@ class TestLayouts:
             label=tmp_path / "y.npy",
             dims="item,model",
             models=["p", "q"],
-            cluster=tmp_path / "groups.npy",
+            clusters=tmp_path / "groups.npy",
         )
         np.testing.assert_array_equal(stored["score"], scores.T)
         assert stored["label"].values.tolist() == [1, 0] * 3

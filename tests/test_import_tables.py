@@ -93,17 +93,17 @@ class TestLayouts:
         assert (summary.items, summary.datasets) == (4, 2)
 
     def test_clusters_and_folds(self, table):
-        options = {"label": "y", "models": "forest", "cluster": "set", "fold": "w", "exclude": "id"}
+        options = {"label": "y", "models": "forest", "clusters": "set", "fold": "w", "exclude": "id"}
         with pytest.raises(FileFormatError, match=r"(?s)not a fold.*line 2, column 'w'"):
             load(table, **options)
         table.write_text(TABLE.replace("0.5", "4"))
         scores, _ = load(table, **options)
         assert scores["cluster"].values.tolist() == ["s", "t", "s", "s"]
         assert scores["fold"].values.tolist() == [4, 1, 2, 3]
-        scores, _ = load(table, label="y", models="forest", query="id", cluster="set")
+        scores, _ = load(table, label="y", models="forest", query="id", clusters="set")
         assert scores["cluster"].dims == ("query",)
         with pytest.raises(AlignmentError, match=r"(?s)a query has one cluster.*'q1'"):
-            load(table, label="y", models="forest", query="topic", cluster="set")
+            load(table, label="y", models="forest", query="topic", clusters="set")
 
     @pytest.mark.parametrize("jobs", [{}, {"dataset": "d"}])
     def test_repeats(self, tmp_path, monkeypatch, jobs):
@@ -356,7 +356,7 @@ class TestLabels:
     )
     def test_any_two(self, tmp_path, cells, positive):
         (tmp_path / "t.csv").write_text("y,a\n" + "".join(f"{cell},0.5\n" for cell in cells * 3))
-        scores, _ = load(tmp_path / "t.csv", label="y", positive=positive)
+        scores, _ = load(tmp_path / "t.csv", label="y", pos_label=positive)
         assert scores["label"].values.tolist() == [1, 0] * 3
 
     @pytest.mark.parametrize(
@@ -364,7 +364,7 @@ class TestLabels:
         [
             (("1", "", "0"), None, r"(?s)label is missing.*t\.csv, line 3, column 'y'"),
             (("1", "NaN", "0"), None, r"(?s)label is missing.*t\.csv, line 3, column 'y'"),
-            (("1", "2", "0"), None, r"(?s)not a label.*t\.csv, line 3, column 'y'.*'2'.*positive="),
+            (("1", "2", "0"), None, r"(?s)not a label.*t\.csv, line 3, column 'y'.*'2'.*pos_label="),
             (("a", "b", "c"), "a", r"(?s)third value.*t\.csv, line 4, column 'y'.*'c'.*'a' \(positive\) and 'b'"),
             (("no", "yes", "no"), "Yes", r"(?s)no label before.*'Yes'.*line 3.*did you mean 'yes'"),
             (("b", "b", "b"), "a", r"(?s)positive label does not occur.*'a'.*'b'"),
@@ -373,7 +373,7 @@ class TestLabels:
     def test_wrong(self, tmp_path, cells, positive, message):
         (tmp_path / "t.csv").write_text("y,a\n" + "".join(f"{cell},0.5\n" for cell in cells))
         with pytest.raises(AucprError, match=message):
-            load(tmp_path / "t.csv", label="y", positive=positive)
+            load(tmp_path / "t.csv", label="y", pos_label=positive)
 
 
 class TestWrong:

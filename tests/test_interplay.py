@@ -167,7 +167,7 @@ def test_index_levels_and_whole_numbers_are_no_models(scores: xr.Dataset) -> Non
         back = ap.from_dataframe(frame, label="y", item="item")
     xr.testing.assert_equal(back, scores)
     frame = frame.reset_index(drop=True)
-    back = ap.from_dataframe(frame[frame["age"] > 0], label="y", item="item", cluster="age", models="m*")
+    back = ap.from_dataframe(frame[frame["age"] > 0], label="y", item="item", clusters="age", models="m*")
     assert back["cluster"].values.tolist() == ["50"] * scores.sizes["item"]
     with pytest.raises(InvalidInputError, match=r"column of models, as tidy frames do[\s\S]*model='model'"):
         ap.from_dataframe(frame.melt(["item", "y"], var_name="model", value_name="score"), label="y")
@@ -499,7 +499,7 @@ def test_scorer_of_named_classes_and_options() -> None:
     words = np.where(y == 1, "good", "poor")
     fitted = LogisticRegression().fit(X, words)
     expected = ap.estimate(-fitted.decision_function(X), y, prevalence=0.01)
-    assert ap.scorer(positive="good", prevalence=0.01)(fitted, X, words) == expected
+    assert ap.scorer(pos_label="good", prevalence=0.01)(fitted, X, words) == expected
     with pytest.raises(InvalidInputError, match="the positive class is not given"):
         ap.scorer()(fitted, X, words)
     with pytest.raises(InvalidInputError, match="unknown estimator"):
@@ -522,7 +522,7 @@ def test_fitted_classifiers_score_new_data() -> None:
     np.testing.assert_allclose(tree["sparse/score"], tree["dense/score"])
     np.testing.assert_array_equal(tree["sparse/weight"], truth + 0.5)
     assert "fold" not in tree["dense"]
-    other = ap.from_sklearn(classifiers, (new, truth), positive=0, response="decision_function")
+    other = ap.from_sklearn(classifiers, (new, truth), pos_label=0, response="decision_function")
     np.testing.assert_array_equal(other["score"][1], -classifiers["svm"].decision_function(new))
     np.testing.assert_array_equal(other["label"], 1 - truth)
 
@@ -549,18 +549,18 @@ def test_cross_validation_is_scikit_learns_and_keeps_the_folds(tmp_path: Path) -
     assert scores["item"].values[3] == "patient 3"
     for number, (_, test) in enumerate(cv.split(X, y)):
         assert (scores["fold"][test] == number).all()
-    written = ap.from_sklearn(classifiers, {"t": (frame, y)}, cv=cv, url=tmp_path / "s.zarr")
+    written = ap.from_sklearn(classifiers, {"t": (frame, y)}, cv=cv, store=tmp_path / "s.zarr")
     xr.testing.assert_equal(
         written["t"].to_dataset()[["score", "label", "fold"]].compute(), scores[["score", "label", "fold"]]
     )
-    result = ap.evaluate(scores, intervals=["logit", "cross_validation"])
+    result = ap.evaluate(scores, interval=["logit", "cross_validation"])
     assert np.isfinite(result["interval"]).all()
-    grouped = ap.from_sklearn(classifiers, (X, y), cv=GroupKFold(3), groups=np.arange(90) // 9)
+    grouped = ap.from_sklearn(classifiers, (X, y), cv=GroupKFold(3), clusters=np.arange(90) // 9)
     assert (grouped["fold"].groupby(grouped["cluster"]).std() == 0).all()
-    by_number = ap.from_sklearn(classifiers, (X, y), cv=3, groups=np.arange(90) // 9)
+    by_number = ap.from_sklearn(classifiers, (X, y), cv=3, clusters=np.arange(90) // 9)
     assert (by_number["fold"].groupby(by_number["cluster"]).std() == 0).all()
-    with pytest.raises(InvalidInputError, match=r"parts groups[\s\S]*of 10 groups[\s\S]*GroupKFold"):
-        ap.from_sklearn(classifiers, (X, y), cv=list(KFold(3).split(X)), groups=np.arange(90) % 10)
+    with pytest.raises(InvalidInputError, match=r"parts clusters[\s\S]*of 10 clusters[\s\S]*GroupKFold"):
+        ap.from_sklearn(classifiers, (X, y), cv=list(KFold(3).split(X)), clusters=np.arange(90) % 10)
     for cv in (ShuffleSplit(4, random_state=0), TimeSeriesSplit(3)):
         with pytest.raises(InvalidInputError, match=r"every item once[\s\S]*StratifiedKFold"):
             ap.from_sklearn(classifiers, (X, y), cv=cv)
@@ -586,7 +586,7 @@ def test_repetitions_of_a_splitter_are_a_dimension() -> None:
     xr.testing.assert_equal(once, scores.isel(repeat=0, drop=True))
     groups = np.arange(90) // 9
     twice = [*GroupKFold(3).split(X, y, groups), *GroupKFold(5).split(X, y, groups)]
-    assert ap.from_sklearn(GaussianNB(), X, y, cv=twice, groups=groups)["fold"].max("item").values.tolist() == [2, 4]
+    assert ap.from_sklearn(GaussianNB(), X, y, cv=twice, clusters=groups)["fold"].max("item").values.tolist() == [2, 4]
     with pytest.raises(InvalidInputError, match="repetitions are for two classes"):
         ap.from_sklearn(GaussianNB(), X, np.arange(90) % 3, cv=cv)
 
@@ -596,10 +596,10 @@ def test_one_class_of_many_is_positive() -> None:
 
     X, _ = table()
     kinds = np.array(["cat", "dog", "eel"])[np.arange(90) % 3]
-    scores = ap.from_sklearn({"a": LogisticRegression()}, (X, kinds), cv=3, positive="dog")
+    scores = ap.from_sklearn({"a": LogisticRegression()}, (X, kinds), cv=3, pos_label="dog")
     assert int(scores["label"].sum()) == 30
     fitted = LogisticRegression().fit(X, kinds)
-    whole = ap.from_sklearn({"a": fitted}, (X, kinds), positive="eel", response="decision_function")
+    whole = ap.from_sklearn({"a": fitted}, (X, kinds), pos_label="eel", response="decision_function")
     np.testing.assert_array_equal(whole["score"][0], fitted.decision_function(X)[:, 2])
 
 
@@ -644,23 +644,23 @@ def test_a_classifier_that_fails_is_named_and_the_others_are_kept(tmp_path: Path
     log, url = tmp_path / "log", tmp_path / "s.zarr"
     classifiers = {"good": Counted(str(log)), "bad": Failing()}
     with pytest.raises(RunError, match="a classifier failed") as caught:
-        ap.from_sklearn(classifiers, X, y, cv=3, url=url)
+        ap.from_sklearn(classifiers, X, y, cv=3, store=url)
     for part in ("classifier 'bad', the data set", "ZeroDivisionError: no fit", "on_error='nan'"):
         assert part in str(caught.value)
     assert log.read_text() == "xxx"
     with pytest.warns(ClassifierWarning, match="classifier 'bad', the data set failed"):
-        scores = ap.from_sklearn(classifiers, X, y, cv=3, url=url, on_error="nan")
+        scores = ap.from_sklearn(classifiers, X, y, cv=3, store=url, on_error="nan")
     assert log.read_text() == "xxx"  # not fitted again
     assert np.isnan(scores["score"].sel(model="bad")).all()
     np.testing.assert_array_equal(
         scores["score"].sel(model="good"), ap.from_sklearn(GaussianNB(), X, y, cv=3)["score"][0]
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "s.zarr"]
-    ap.from_sklearn({"good": Counted(str(log))}, X, 1 - y, cv=3, url=url, overwrite=True)
+    ap.from_sklearn({"good": Counted(str(log))}, X, 1 - y, cv=3, store=url, overwrite=True)
     assert log.read_text() == "xxxxxx"  # other labels
     piped = make_pipeline(FunctionTransformer(lambda X: X), GaussianNB())  # nothing can be kept of a lambda
     xr.testing.assert_equal(
-        ap.from_sklearn(piped, X, y, cv=3, url=tmp_path / "t.zarr")["score"].compute().drop_vars("model"),
+        ap.from_sklearn(piped, X, y, cv=3, store=tmp_path / "t.zarr")["score"].compute().drop_vars("model"),
         ap.from_sklearn(GaussianNB(), X, y, cv=3)["score"].drop_vars("model"),
     )
 
@@ -670,7 +670,7 @@ def test_a_slow_disk_is_no_failure_of_a_classifier(tmp_path: Path, monkeypatch: 
     ticks = itertools.count()
     slow = SimpleNamespace(time=lambda: float(next(ticks)))  # each look at it takes a second, so joblib warns
     monkeypatch.setattr("joblib.memory.time", slow)
-    scores = ap.from_sklearn(GaussianNB(), X, y, cv=3, url=tmp_path / "s.zarr")
+    scores = ap.from_sklearn(GaussianNB(), X, y, cv=3, store=tmp_path / "s.zarr")
     assert next(ticks) > 1
     np.testing.assert_array_equal(scores["score"], ap.from_sklearn(GaussianNB(), X, y, cv=3)["score"])
 
@@ -694,8 +694,8 @@ def test_indices_that_differ_are_refused() -> None:
             ap.from_sklearn(GaussianNB(), frame, cv=3, **wrong)
     with pytest.raises(AlignmentError, match="X and weight carry different"):
         ap.from_sklearn(GaussianNB(), (frame, y, pd.Series(y + 1.0)), cv=3)
-    with pytest.raises(AlignmentError, match="X and groups carry different"):
-        ap.from_sklearn(GaussianNB(), (frame, y), cv=3, groups=pd.Series(y))
+    with pytest.raises(AlignmentError, match="X and clusters carry different"):
+        ap.from_sklearn(GaussianNB(), (frame, y), cv=3, clusters=pd.Series(y))
 
 
 def test_classifiers_and_data_that_do_not_fit_are_refused(tmp_path: Path) -> None:
@@ -720,10 +720,10 @@ def test_classifiers_and_data_that_do_not_fit_are_refused(tmp_path: Path) -> Non
             r"has no pre[\s\S]*'decision_function'",
         ),
         (InvalidInputError, GaussianNB(), (X, y), by[1], r"has no decision_function[\s\S]*'predict_proba'"),
-        (InvalidInputError, logistic, (X, y), {"url": tmp_path / "s.zarr"}, r"not fitted[\s\S]*cv=5"),
+        (InvalidInputError, logistic, (X, y), {"store": tmp_path / "s.zarr"}, r"not fitted[\s\S]*cv=5"),
         (InvalidInputError, logistic, (X, y), {"cv": ShuffleSplit(2, random_state=0)}, "every item once"),
         (InvalidInputError, logistic, (X, text), cv, "the positive class is not given"),
-        (InvalidInputError, fitted, (X, y), {"positive": 7}, "does not know the positive class"),
+        (InvalidInputError, fitted, (X, y), {"pos_label": 7}, "does not know the positive class"),
         (AlignmentError, logistic, (X, y[1:]), cv, "rows for different items"),
     ):
         with pytest.raises(error, match=message):
@@ -824,7 +824,7 @@ def call(*words: object) -> Any:
 def test_export_command(forest: xr.DataTree, tmp_path: Path) -> None:
     ap.save_scores(forest, tmp_path / "s.zarr")
     ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", cluster=1, missing="drop")
-    call("export", tmp_path / "r.zarr", tmp_path / "t.csv", "--data-set", "large")
+    call("export", tmp_path / "r.zarr", tmp_path / "t.csv", "--dataset", "large")
     assert set(pd.read_csv(tmp_path / "t.csv")["dataset"]) == {"large"}
     call("export", tmp_path / "r.zarr", tmp_path / "w.parquet", "--wide")
     assert len(pd.read_parquet(tmp_path / "w.parquet")) == 5
@@ -857,7 +857,7 @@ def test_the_shell_completes_commands_and_names() -> None:
     assert completions("compare r --estimator roc") == ["roc_area"]
     assert completions("show r --estimator precision_at_r") == ["precision_at_recall("]
     assert completions("evaluate s r --interval wil") == ["wilson"]
-    after = completions("evaluate s r --intervals logit,")
+    after = completions("evaluate s r --interval logit,")
     assert after == [f"logit,{name}" for name in INTERVALS if name != "logit"]
     assert "trec_eval" in completions("export r x --format tr")
     assert "drop" in completions("evaluate s r --missing ")

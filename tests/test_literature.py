@@ -222,7 +222,7 @@ def test_estimates_approach_the_true_area(truth: ap.simulate.Scenario, prevalenc
     errors = []
     for n_items in (2_000, 200_000):
         sample = truth.sample(n_items, prevalence, n_simulations=8, seed=1)
-        estimates = ap.evaluate(sample, names, intervals=[])["estimate"].values
+        estimates = ap.evaluate(sample, names, interval=[])["estimate"].values
         errors.append(np.abs(estimates.mean(axis=0) - truth.area(prevalence)))
         spread = estimates.std(axis=0, ddof=1) / np.sqrt(8)
         # The interpolations that choose the best point of a recall, or of the hull, are biased upward.
@@ -234,7 +234,7 @@ def test_another_prevalence_is_that_of_another_sample() -> None:
     truth = ap.simulate.binormal()
     sample = truth.sample(200_000, 0.5, n_simulations=4, seed=2)
     for prevalence in (0.01, 0.1):
-        estimates = ap.evaluate(sample, [*CONSISTENT, "binormal"], intervals=[], prevalence=prevalence)["estimate"]
+        estimates = ap.evaluate(sample, [*CONSISTENT, "binormal"], interval=[], prevalence=prevalence)["estimate"]
         np.testing.assert_allclose(estimates.mean("model"), truth.area(prevalence), rtol=0.05)
 
 
@@ -244,7 +244,7 @@ def test_parts_of_a_curve_approach_the_true_parts() -> None:
     recall = (np.arange(2000) + 0.5) / 2000
     for low, high in ((0.0, 0.2), (0.4, 0.6), (0.9, 1.0)):
         expected = truth.curve(low + (high - low) * recall, 0.1).mean() * (high - low)
-        part = ap.evaluate(sample, [*CONSISTENT, "binormal"], intervals=[], recall_range=(low, high))["estimate"]
+        part = ap.evaluate(sample, [*CONSISTENT, "binormal"], interval=[], recall_range=(low, high))["estimate"]
         np.testing.assert_allclose(part.mean("model"), expected, rtol=0.04)
-    at = ap.evaluate(sample, ["precision_at_recall(0.5)"], intervals=[])["estimate"].mean().values
+    at = ap.evaluate(sample, ["precision_at_recall(0.5)"], interval=[])["estimate"].mean().values
     np.testing.assert_allclose(at, float(truth.curve(0.5, 0.1)), rtol=0.03)

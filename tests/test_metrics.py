@@ -262,7 +262,7 @@ def test_the_interval_is_that_of_evaluate() -> None:
     arrays = data["label"].values, data["score"].values.ravel()
     for method in ("logit", "bootstrap"):
         expected = np.ravel(
-            ap.evaluate(data.assign(score=(("model", "item"), arrays[1][None])), intervals=[method])["interval"]
+            ap.evaluate(data.assign(score=(("model", "item"), arrays[1][None])), interval=[method])["interval"]
         )
         np.testing.assert_array_equal(metrics.average_precision_interval(*arrays, method=method), expected)
     default = metrics.average_precision_interval(*arrays, method="influence_beta")
@@ -307,10 +307,10 @@ def test_groups_are_the_sample_where_they_are_given() -> None:
     a, b = (1.5 * label + rng.normal(size=200)[group] + 0.05 * rng.normal(size=2000) for _ in range(2))
     once = slice(None, None, 10)
     alone = metrics.average_precision_interval(label[once], a[once])
-    grouped = metrics.average_precision_interval(label, a, groups=[f"patient {name}" for name in group])
+    grouped = metrics.average_precision_interval(label, a, clusters=[f"patient {name}" for name in group])
     np.testing.assert_allclose(grouped, alone, atol=0.05)
     assert np.diff(metrics.average_precision_interval(label, a)) < 0.5 * np.diff(alone)
     width = np.diff(metrics.average_precision_difference(label, a, b).interval)
-    assert np.diff(metrics.average_precision_difference(label, a, b, groups=group).interval) > 2 * width
-    with pytest.raises(AlignmentError, match="groups 3"):
-        metrics.average_precision_interval(label, a, groups=[1, 2, 3])
+    assert np.diff(metrics.average_precision_difference(label, a, b, clusters=group).interval) > 2 * width
+    with pytest.raises(AlignmentError, match="clusters 3"):
+        metrics.average_precision_interval(label, a, clusters=[1, 2, 3])

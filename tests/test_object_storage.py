@@ -34,8 +34,8 @@ from aucpr_dask.storage.backends import get_value, open_backend
 from aucpr_dask.storage.urls import absolute, overlap
 
 KEY, SECRET = "AKIAOFTHETESTS", "swordfish-of-the-tests"
-FEW: dict[str, Any] = {"intervals": ()}  # few variables: few requests
-OPTIONS: dict[str, Any] = {"estimators": ["average_precision", "continuous"], "intervals": ["logit"]}
+FEW: dict[str, Any] = {"interval": ()}  # few variables: few requests
+OPTIONS: dict[str, Any] = {"estimator": ["average_precision", "continuous"], "interval": ["logit"]}
 
 
 server = pytest.mark.needs("moto", "obstore", "boto3")
@@ -466,7 +466,7 @@ import aucpr_dask.storage.stores
 if __name__ == "__main__":
     aucpr_dask.storage.stores.CHUNK_BYTES = 2000
     ap.run(sys.argv[1], sys.argv[2], cluster=2, on_progress=lambda event: print(event.tasks_done, flush=True),
-           estimators=["average_precision", "continuous"], intervals=["logit"])
+           estimator=["average_precision", "continuous"], interval=["logit"])
 """
 
 
@@ -499,7 +499,7 @@ def test_the_commands(client: Client, folder: str, tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text("\n".join(["y,m1,m2", *rows]))
     source, result = f"{folder}/scores.zarr", f"{folder}/result.zarr"
     evaluate = ["evaluate", source, result, "--cluster", client.scheduler.address]
-    evaluate += ["--intervals", "bootstrap", "--n-resamples", "50", "--keep-replicates"]
+    evaluate += ["--interval", "bootstrap", "--n-resamples", "50", "--keep-replicates"]
     for words in (
         ["import", "csv", str(tmp_path / "table.csv"), source, "--label", "y"],
         ["info", source],

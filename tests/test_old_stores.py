@@ -23,9 +23,9 @@ from aucpr_dask.runs.planning import plan_run
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*no checksums:aucpr_dask.errors.DamageWarning")
 
-LOGIT: dict[str, Any] = {"intervals": ["logit"], "prevalence_design": "fixed"}
+LOGIT: dict[str, Any] = {"interval": ["logit"], "prevalence_design": "fixed"}
 SAFELY: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # from Python 3.11.4 on
-BOOTSTRAP: dict[str, Any] = LOGIT | {"intervals": ["logit", "bootstrap"], "n_resamples": 20, "keep_replicates": True}
+BOOTSTRAP: dict[str, Any] = LOGIT | {"interval": ["logit", "bootstrap"], "n_resamples": 20, "keep_replicates": True}
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_an_unfinished_run_is_started_again(client: Client, old: Path) -> None:
         ap.run(old / "scores.zarr", target, cluster=client, **LOGIT)
     assert state_of(target) == before
     fresh = ap.run(
-        old / "scores.zarr", target, estimators=["average_precision"], cluster=client, overwrite=True, **LOGIT
+        old / "scores.zarr", target, estimator=["average_precision"], cluster=client, overwrite=True, **LOGIT
     )
     np.testing.assert_array_equal(fresh["interval"], expected(old)["interval"])
 

@@ -38,7 +38,7 @@ def of_compare(data: Any, *label: Any, **options: Any) -> Answer:
 
 def by_mapping(scores: xr.Dataset, unit: dict[str, str]) -> Answer:
     models = dict(zip(["new", "old"], scores["score"].values, strict=True))
-    return of_compare(models, scores["label"].values, groups=scores["cluster"].values, **unit)
+    return of_compare(models, scores["label"].values, clusters=scores["cluster"].values, **unit)
 
 
 def by_gate(scores: xr.Dataset, unit: dict[str, str]) -> Answer:
@@ -49,7 +49,7 @@ def by_gate(scores: xr.Dataset, unit: dict[str, str]) -> Answer:
 def by_metrics(scores: xr.Dataset, unit: dict[str, str]) -> Answer:
     groups = None if unit else scores["cluster"].values
     new, old = scores["score"].values
-    found = ap.metrics.average_precision_difference(scores["label"].values, old, new, groups=groups)
+    found = ap.metrics.average_precision_difference(scores["label"].values, old, new, clusters=groups)
     return found.p_value, found.interval, None
 
 

@@ -67,7 +67,7 @@ TWO = xr.Dataset(
     {"model": ["a", "b"], "query": list("wxyz")},
 )
 TABLE = {"a": {"s": 0.1, "t": 0.3}, "b": {"s": 0.2, "t": 0.1}}
-SMALL = {"scenarios": "binormal", "n_items": 40, "estimators": "average_precision", "intervals": "logit"}
+SMALL = {"scenarios": "binormal", "n_items": 40, "estimator": "average_precision", "interval": "logit"}
 
 
 @pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewUnitsWarning")
@@ -113,7 +113,7 @@ def test_old_flags_work_with_a_warning(client: Client, tmp_path: Path) -> None:
     ap.save_scores(pooled(3, 40), tmp_path / "scores.zarr")
     score, result = str(tmp_path / "scores.zarr"), str(tmp_path / "result.zarr")
     words = ["evaluate", score, result, "--cluster", client.scheduler.address]
-    words += ["--intervals", "bootstrap,logit", "--resamples", "20"]
+    words += ["--interval", "bootstrap,logit", "--resamples", "20"]
     for command, old in (
         (words, "resamples"),
         (["report", result, f"{tmp_path}/r.html", "--interval", "logit"], "interval"),
@@ -121,7 +121,7 @@ def test_old_flags_work_with_a_warning(client: Client, tmp_path: Path) -> None:
         done = CliRunner().invoke(main, command)
         assert done.exit_code == 0, done.output
         assert f"warning: --{old} is called --" in done.stderr
-        assert f"--{old} " not in CliRunner().invoke(main, [command[0], "--help"]).output.replace("--intervals", "")
+        assert f"--{old} " not in CliRunner().invoke(main, [command[0], "--help"]).output.replace("--interval", "")
     assert ap.open_result(result).attrs["n_resamples"] == 20
 
 
@@ -135,7 +135,7 @@ import aucpr_dask as ap
 scores, tree, x, y = xr.Dataset(), xr.DataTree(), np.zeros((2, 3)), np.array([0, 1, 1])
 reveal_type(ap.evaluate(scores))  # Dataset | DataTree
 reveal_type(ap.evaluate(tree, "haldane", by="site"))  # Dataset | DataTree
-reveal_type(ap.evaluate({"a": x}, y, groups=y))  # Dataset | DataTree
+reveal_type(ap.evaluate({"a": x}, y, clusters=y))  # Dataset | DataTree
 reveal_type(ap.compare({"a": x, "b": x}, y, baseline="a"))  # Dataset | DataTree
 reveal_type(ap.run("scores.zarr", "result.zarr", cluster=2))  # Dataset | DataTree
 reveal_type(ap.gate(scores, "a", "b"))  # Gate | Gates

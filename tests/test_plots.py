@@ -49,7 +49,7 @@ def pima(shipped: xr.DataTree) -> xr.Dataset:
 
 @pytest.fixture(scope="module")
 def pima_result(pima: xr.Dataset) -> xr.Dataset:
-    return ap.evaluate(pima, intervals=["logit", "bootstrap"], n_resamples=200, keep_replicates=True)
+    return ap.evaluate(pima, interval=["logit", "bootstrap"], n_resamples=200, keep_replicates=True)
 
 
 @pytest.fixture(scope="module")
@@ -634,7 +634,7 @@ def test_many_data_sets_need_a_choice(shipped: xr.DataTree) -> None:
 @pytest.mark.filterwarnings("ignore:method='bootstrap' over")  # few positives
 def test_names_stay_text() -> None:
     scores = named(NASTY)
-    result = ap.evaluate(scores, intervals=["logit", "bootstrap"], n_resamples=50, keep_replicates=True)
+    result = ap.evaluate(scores, interval=["logit", "bootstrap"], n_resamples=50, keep_replicates=True)
     comparison = ap.compare(result, baseline=NASTY[6])
     tree = xr.DataTree.from_dict({NASTY[6]: result})
     drawn = [
@@ -812,5 +812,5 @@ def test_the_code_of_the_page_draws_its_pictures(page: ModuleType, tmp_path: Pat
 def test_one_query_needs_no_choice() -> None:
     scores = queried(3, 4).isel(query=[2])
     assert scores.aucpr.plot.precision_recall() is not None
-    result = ap.evaluate(scores, intervals=["bootstrap"], keep_replicates=True, n_resamples=50)
+    result = ap.evaluate(scores, interval=["bootstrap"], keep_replicates=True, n_resamples=50)
     assert result.aucpr.plot.replicates() is not None

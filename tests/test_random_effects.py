@@ -118,7 +118,7 @@ def test_perfect_rankings_do_not_show_that_models_are_equal() -> None:
 def test_results_with_replicates_and_queries_know_their_variances() -> None:
     tree = rankings()
     by_influence = ap.compare(tree, over="dataset")
-    result = ap.evaluate(tree, intervals="bootstrap", keep_replicates=True, n_resamples=400)
+    result = ap.evaluate(tree, interval="bootstrap", keep_replicates=True, n_resamples=400)
     by_replicates = ap.compare(result, over="dataset")
     assert by_replicates.attrs["method"] == by_influence.attrs["method"] == "random_effects"
     np.testing.assert_allclose(by_replicates["difference"], by_influence["difference"], atol=0.01)
@@ -134,7 +134,7 @@ def test_results_with_replicates_and_queries_know_their_variances() -> None:
 
 
 def test_without_variances_signs_are_flipped() -> None:
-    result = ap.evaluate(rankings(), intervals=[])
+    result = ap.evaluate(rankings(), interval=[])
     assert ap.compare(result, over="dataset").attrs["method"] == "sign_flip"
     with pytest.raises(InvalidInputError, match="resamples of the items, which the result does not keep"):
         ap.compare(result, over="dataset", method="random_effects")

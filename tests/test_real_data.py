@@ -23,7 +23,7 @@ def command(*words):
 
 
 def areas(scores, **options):
-    return ap.evaluate(scores, intervals=(), **options)["estimate"]
+    return ap.evaluate(scores, interval=(), **options)["estimate"]
 
 
 @pytest.mark.slow
@@ -85,7 +85,7 @@ def test_clinvar_predictors_with_missing_scores(tmp_path, real_data):
 def test_splice_tools_by_gene(tmp_path):
     command(
         *("import", "csv", SPLICE / "scores.csv", tmp_path / "s.zarr"),
-        *("--label", "label", "--data-set", "dataset", "--exclude", "variant"),
+        *("--label", "label", "--dataset", "dataset", "--exclude", "variant"),
     )
     tree = ap.open_scores(tmp_path / "s.zarr")
     assert isinstance(tree, xr.DataTree)

@@ -34,18 +34,18 @@ DATA = repeated()
 
 
 def test_each_repeat_is_evaluated_as_if_it_stood_alone(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"intervals": ["influence_beta", "bootstrap"], "n_resamples": 30, "keep_replicates": True}
+    options: dict[str, Any] = {"interval": ["influence_beta", "bootstrap"], "n_resamples": 30, "keep_replicates": True}
     result = ap.evaluate(DATA, **options)
     assert result["estimate"].dims == ("model", "repeat")
     ap.save_scores(DATA, tmp_path / "scores.zarr")
     stored = ap.open_scores(tmp_path / "scores.zarr")
     np.testing.assert_array_equal(stored["fold"], DATA["fold"])
     xr.testing.assert_equal(ap.evaluate(stored, **options).compute(), result)
-    by_fold = ap.evaluate(DATA, by="fold", intervals=[])
+    by_fold = ap.evaluate(DATA, by="fold", interval=[])
     for repeat in range(4):
         alone = DATA.isel(repeat=repeat)
         xr.testing.assert_equal(ap.evaluate(alone, **options), result.isel(repeat=repeat))
-        folds = ap.evaluate(alone, by="fold", intervals=[])
+        folds = ap.evaluate(alone, by="fold", interval=[])
         np.testing.assert_array_equal(by_fold["estimate"][repeat], folds["estimate"])
 
 
@@ -59,7 +59,7 @@ def test_variances_of_items_and_of_training() -> None:
     ours = c.sel(other_model="a") + found["covariance"].values[1, 1] - 2 * c.sel(other_model="b")
     assert float(ours) == pytest.approx(weight @ covariance @ weight, rel=1e-9)
     compared = ap.compare(DATA).sel(model="a", other_model="b")
-    each = ap.evaluate(DATA, intervals=[])["estimate"]
+    each = ap.evaluate(DATA, interval=[])["estimate"]
     apart = (each.sel(model="a") - each.sel(model="b")).values
     training = apart.var(ddof=1) * (1 / 4 + 5 - 1)
     items = float(found["difference_variance"].sel(model="a", other_model="b"))
@@ -69,7 +69,7 @@ def test_variances_of_items_and_of_training() -> None:
     assert "means of 4 repeats, 5 folds each, whose training varies, too" in compared.attrs["design"]
     seeds = ap.compare(DATA.drop_vars("fold")).sel(model="a", other_model="b")  # the same training, other seeds
     assert float(seeds["standard_error"]) == pytest.approx(np.sqrt(items + apart.var(ddof=1) / 4), rel=1e-12)
-    kept = ap.evaluate(DATA, intervals="bootstrap", keep_replicates=True)
+    kept = ap.evaluate(DATA, interval="bootstrap", keep_replicates=True)
     by_replicates = ap.compare(kept).sel(model="a", other_model="b")
     assert float(by_replicates["standard_error"]) == pytest.approx(float(compared["standard_error"]), rel=0.05)
     assert ap.gate(DATA, "b", "a").difference == pytest.approx(-apart.mean())
@@ -106,7 +106,7 @@ def test_corrected_test_of_folds(case: dict[str, Any]) -> None:
 
 def test_folds_of_scores_are_compared_by_the_corrected_test() -> None:
     found = ap.compare(DATA, method="corrected_t")
-    areas = ap.evaluate(DATA, by="fold", intervals=[])
+    areas = ap.evaluate(DATA, by="fold", interval=[])
     np.testing.assert_array_equal(ap.compare(areas)["p_value"], found["p_value"])
     apart = (areas["estimate"].sel(model="a") - areas["estimate"].sel(model="b")).values.ravel()
     t = apart.mean() / np.sqrt(apart.var(ddof=1) * (1 / 20 + 1 / 4))

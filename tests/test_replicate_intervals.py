@@ -211,9 +211,9 @@ def test_influence_beta_at_the_ends() -> None:
 def test_intervals_count_weights_and_clusters() -> None:
     data = ap.simulate.binormal().sample(400, 0.1, n_simulations=3, seed=2).compute()
     methods = ["influence_beta", "logit", "wilson", "influence_logit_t"]  # equal weights count each item once
-    plain = ap.evaluate(data, intervals=methods)
+    plain = ap.evaluate(data, interval=methods)
     for weight in (1.0, 1e-3, 7.0, 10.0):
-        weighted = ap.evaluate(data.assign(weight=("item", np.full(400, weight))), intervals=methods)
+        weighted = ap.evaluate(data.assign(weight=("item", np.full(400, weight))), interval=methods)
         np.testing.assert_allclose(weighted["interval"], plain["interval"], rtol=1e-10)
         np.testing.assert_array_equal(weighted["flags"], plain["flags"])
     twice = xr.concat([data, data], "item", data_vars="minimal").assign(cluster=("item", np.tile(np.arange(400), 2)))

@@ -197,7 +197,7 @@ def test_words_follow_the_result(tmp_path: Path) -> None:
     assert "Few queries: 6" in text
     assert "4 models make 6 pairs" in text
     assert "was not retrieved" in text
-    bootstrapped = ap.evaluate(pooled(3, 60), intervals=["bootstrap"], n_resamples=200, seed=7, level=0.9)
+    bootstrapped = ap.evaluate(pooled(3, 60), interval=["bootstrap"], n_resamples=200, seed=7, level=0.9)
     page = written(bootstrapped, tmp_path, overwrite=True)
     text = page.text
     assert "Resampled: items, positives and negatives together, 200 times, seed 7" in text
@@ -563,7 +563,7 @@ def test_sort_filter_search_and_turn_pages(reader: Reader, pages: Path) -> None:
 
 @pytest.mark.slow
 def test_the_interval_can_be_switched(reader: Reader, tmp_path: Path) -> None:
-    result = ap.evaluate(pooled(4, 80), intervals=["logit", "clopper_pearson"])
+    result = ap.evaluate(pooled(4, 80), interval=["logit", "clopper_pearson"])
     ap.report(result, tmp_path / "page.html")
     reader.open(tmp_path / "page.html")
     for place, method in enumerate(["logit", "clopper_pearson"]):
@@ -901,7 +901,7 @@ def test_thousands_of_models_open_in_time(reader: Reader, tmp_path: Path) -> Non
 
 
 def test_the_interval_shown_is_one_that_every_estimator_has() -> None:
-    options = {"n_resamples": 50, "intervals": ["logit", "bootstrap"]}
+    options = {"n_resamples": 50, "interval": ["logit", "bootstrap"]}
     both = ap.evaluate(pooled(), ["average_precision", "roc_area"], **options)
     assert [subject.method for subject in subjects_of(both, None)] == ["bootstrap"]
     assert [subject.method for subject in subjects_of(both, "logit")] == ["logit"]

@@ -281,7 +281,7 @@ def replicates(
     given = {name: value for name, value in given.items() if name not in roles}
     arrays["key"] = np.asarray(key, np.uint64)
     resampling = ResamplingOptions(n_resamples=n_resamples)
-    options = EvaluationOptions(estimators=tuple(estimators), resampling=resampling, **given)
+    options = EvaluationOptions(estimator=tuple(estimators), resampling=resampling, **given)
     return replicate_rankings(*items_of(arrays, options), arrays, options, SAMPLING, bayesian=bayesian)[0]
 
 
@@ -392,7 +392,7 @@ def test_positives_that_are_no_item_are_drawn_like_missed_ones() -> None:
     kind = {"label": ("item", label)}
     missed = xr.Dataset({"score": (("model", "item"), np.where(np.arange(150) < 8, np.nan, score))} | kind)
     unseen = missed.isel(item=slice(8, None)).assign(n_positive=30)
-    options: dict[str, Any] = {"intervals": "bootstrap", "n_resamples": 4000, "keep_replicates": True}
+    options: dict[str, Any] = {"interval": "bootstrap", "n_resamples": 4000, "keep_replicates": True}
     first, second = ap.evaluate(missed, missing="unretrieved", **options), ap.evaluate(unseen, **options)
     np.testing.assert_allclose(first["estimate"], second["estimate"], rtol=1e-14)
     np.testing.assert_allclose(first["standard_error"], second["standard_error"], rtol=1e-12)
@@ -483,8 +483,8 @@ def test_graded_labels_and_labels_of_queries() -> None:
 # Bits that no plan changes
 
 EVERY: dict[str, Any] = {
-    "estimators": ["average_precision", "continuous", "interpolated_median"],
-    "intervals": METHODS,
+    "estimator": ["average_precision", "continuous", "interpolated_median"],
+    "interval": METHODS,
     "n_resamples": 70,
     "n_folds": 3,
     "keep_replicates": True,
@@ -507,7 +507,7 @@ def test_chunks_change_nothing(models: tuple[int, ...], queries: tuple[int, ...]
     if is_weighted:
         weight = np.random.default_rng(0).random((3, 30))
         scores = scores.assign(weight=(("query", "item"), weight))
-        options = EVERY | {"intervals": [method for method in METHODS if method not in ("bca", "bootstrap_t")]}
+        options = EVERY | {"interval": [method for method in METHODS if method not in ("bca", "bootstrap_t")]}
     lazy = ap.evaluate(scores.chunk({"model": models, "query": queries}), **options)
     with dask.config.set(scheduler="synchronous"):
         assert_same(lazy, ap.evaluate(scores, **options))
@@ -545,7 +545,7 @@ def test_seed_data_set_and_query_name_the_resamples() -> None:
     scores = xr.concat([scores, scores.assign_coords(model=["twin"])], "model", data_vars=["score"])
 
     def numbers(scores: xr.Dataset, path: str = "", **options: Any) -> np.ndarray:
-        options = {"estimators": "average_precision", "intervals": (), "keep_replicates": True} | options
+        options = {"estimator": "average_precision", "interval": (), "keep_replicates": True} | options
         result = ap.evaluate(xr.DataTree.from_dict({path: scores}) if path else scores, n_resamples=20, **options)
         return (result[path] if path else result)["replicate"].values
 
@@ -584,7 +584,7 @@ def test_the_scheme_is_this_one() -> None:
     methods = ["bootstrap", "bayesian", "cross_validation"]
     design: dict[str, Any] = {"n_resamples": 6, "seed": 5, "n_folds": 3, "keep_replicates": True}
     design["prevalence_design"] = "fixed"
-    result = ap.evaluate(xr.DataTree.from_dict({"data": scores}), intervals=methods, **design)["data"]
+    result = ap.evaluate(xr.DataTree.from_dict({"data": scores}), interval=methods, **design)["data"]
     assert result.attrs["random_scheme"] == "philox4x32-10 2"
     for (seed, dataset, query), key in GOLDEN_KEYS.items():
         assert stream_key(seed, dataset, query) == key
@@ -616,7 +616,7 @@ def test_a_run_is_bit_identical(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     with LocalCluster(dashboard_address=":0", **cluster) as local, Client(local) as client:
         for unit, options in (
             ("items", EVERY),
-            ("clusters", EVERY | {"intervals": ("bootstrap", "bayesian", "basic")}),
+            ("clusters", EVERY | {"interval": ("bootstrap", "bayesian", "basic")}),
         ):
             options = options | {"unit": unit, "seed": 3}
             source = tmp_path / "scores.zarr"
@@ -745,7 +745,7 @@ def test_intervals_by_hand() -> None:
     methods = ["bootstrap", "basic", "bca", "bootstrap_t"]
     n_resamples, level = 60, 0.9
     options: dict[str, Any] = {"n_resamples": n_resamples, "keep_replicates": True, "prevalence_design": "fixed"}
-    result = ap.evaluate(scores, intervals=methods, level=level, **options)
+    result = ap.evaluate(scores, interval=methods, level=level, **options)
     areas, area = result["replicate"].values[0], result["estimate"].item()
     bounds = dict(zip(methods, result["interval"].values[0], strict=True))
     low, high = np.quantile(areas, [0.05, 0.95])
@@ -823,7 +823,7 @@ def areas_of_folds(scores: xr.Dataset, fold: np.ndarray, n_folds: int, weight: n
 def test_folds_are_dealt_by_name() -> None:
     scores = queried(2, 3, 40)
     methods = ["cross_validation", "cross_validation_t"]
-    result = ap.evaluate(scores, intervals=methods, n_folds=4, seed=9)
+    result = ap.evaluate(scores, interval=methods, n_folds=4, seed=9)
     for query in scores["query"].values:
         part, key = scores.sel(query=query), np.uint64(stream_key(9, "", query))
         fold = stratified_folds({"label": part["label"].values}, key, EvaluationOptions(), 4)
@@ -832,20 +832,20 @@ def test_folds_are_dealt_by_name() -> None:
         normal, student = np.moveaxis(result["interval"].sel(query=query).values, 1, 0)
         np.testing.assert_allclose(normal.T, stats.norm.interval(0.95, mean, error), rtol=1e-12)
         np.testing.assert_allclose(student.T, stats.t.interval(0.95, 3, mean, error), rtol=1e-12)
-    other = ap.evaluate(scores, intervals=methods, n_folds=4, seed=8)
+    other = ap.evaluate(scores, interval=methods, n_folds=4, seed=8)
     assert (other["interval"] != result["interval"]).any()
 
 
 def test_a_fold_without_positives_has_no_interval() -> None:
     scores = normal_scores(3, 30)
-    assert np.isnan(ap.evaluate(scores, intervals="cross_validation", n_folds=4)["interval"].values).all()
-    assert np.isfinite(ap.evaluate(scores, intervals="cross_validation", n_folds=3)["interval"].values).all()
+    assert np.isnan(ap.evaluate(scores, interval="cross_validation", n_folds=4)["interval"].values).all()
+    assert np.isfinite(ap.evaluate(scores, interval="cross_validation", n_folds=3)["interval"].values).all()
 
 
 def test_positives_that_are_no_item_are_shared_out_to_folds() -> None:
     """Known to be none, they change nothing; else every fold misses as many."""
     scores = queried(2, 3, 40)
-    options: dict[str, Any] = {"intervals": ("cross_validation",), "n_folds": 4}
+    options: dict[str, Any] = {"interval": ("cross_validation",), "n_folds": 4}
     bare = ap.evaluate(scores, **options)["interval"]
     n_positive = (scores["label"] == 1).sum("item")
     xr.testing.assert_identical(ap.evaluate(scores.assign(n_positive=n_positive), **options)["interval"], bare)
@@ -861,7 +861,7 @@ def test_weights_in_folds() -> None:
     areas = areas_of_folds(scores, fold, 3, weight)
     expected = stats.norm.interval(0.95, areas.mean(axis=0), stats.sem(areas))
     for weighted in (scores.assign(weight=("item", weight)), scores.drop_vars("label").assign(soft)):
-        bounds = ap.evaluate(weighted.assign(fold=("item", fold)), intervals="cross_validation")["interval"]
+        bounds = ap.evaluate(weighted.assign(fold=("item", fold)), interval="cross_validation")["interval"]
         np.testing.assert_allclose(bounds.values.T, expected, rtol=1e-12)
 
 
@@ -964,41 +964,41 @@ UNWEIGHTED = r"known for unweighted items drawn one by one[\s\S]*"
 @pytest.mark.parametrize(
     ("scores", "options", "message"),
     [
-        *((per_run(), {"intervals": name}, LAYOUT) for name in (*REPLICATED, "cross_validation")),
+        *((per_run(), {"interval": name}, LAYOUT) for name in (*REPLICATED, "cross_validation")),
         (per_run(), {"keep_replicates": True}, LAYOUT),
-        (pooled(), {"unit": "clusters", "intervals": "bootstrap"}, CLUSTERS + "no variable 'cluster'"),
-        (pooled(), {"unit": "clusters", "intervals": "influence"}, CLUSTERS + "no variable 'cluster'"),
+        (pooled(), {"unit": "clusters", "interval": "bootstrap"}, CLUSTERS + "no variable 'cluster'"),
+        (pooled(), {"unit": "clusters", "interval": "influence"}, CLUSTERS + "no variable 'cluster'"),
         (
             queried().assign(cluster=("query", [0, 0, 1])),
-            {"unit": "clusters", "intervals": "bayesian"},
+            {"unit": "clusters", "interval": "bayesian"},
             CLUSTERS + r"'cluster' over \(query\)",
         ),
         (
             pooled().assign(weight=ONES),
-            {"intervals": "bootstrap_t"},
+            {"interval": "bootstrap_t"},
             "the standard error of a replicate is " + UNWEIGHTED + "weights",
         ),
         (
             pooled(),
-            {"intervals": "bootstrap", "ties": "expectation"},
+            {"interval": "bootstrap", "ties": "expectation"},
             r"unknown for replicates[\s\S]*ties='expectation'[\s\S]*ties='group'",
         ),
-        (pooled(), {"intervals": "influence", "ties": "expectation"}, INFLUENCE + "ties='expectation'"),
-        (pooled(), {"intervals": "bootstrap_t", "estimators": "discrete"}, INFLUENCE + "bootstrap_t with discrete"),
+        (pooled(), {"interval": "influence", "ties": "expectation"}, INFLUENCE + "ties='expectation'"),
+        (pooled(), {"interval": "bootstrap_t", "estimator": "discrete"}, INFLUENCE + "bootstrap_t with discrete"),
         (
             pooled(),
-            {"intervals": "influence", "estimators": "haldane", "recall_range": (0.0, 0.5)},
+            {"interval": "influence", "estimator": "haldane", "recall_range": (0.0, 0.5)},
             INFLUENCE + "influence with",
         ),
         (
             pooled(),
-            {"intervals": "bayesian", "estimators": "discrete"},
+            {"interval": "bayesian", "estimator": "discrete"},
             r"discrete: no meaning with the weights of the Bayesian bootstrap[\s\S]*'bootstrap'",
         ),
-        (pooled(2, 9), {"intervals": "cross_validation"}, r"fewer items than folds\n.*\n.*10 folds of 9 items"),
+        (pooled(2, 9), {"interval": "cross_validation"}, r"fewer items than folds\n.*\n.*10 folds of 9 items"),
         (
             queried().assign(fold=("query", [0, 1, 1])),
-            {"intervals": "cross_validation"},
+            {"interval": "cross_validation"},
             r"cross-validation needs the fold of every item[\s\S]*'fold' over \(query\)",
         ),
     ],
@@ -1014,8 +1014,8 @@ def test_refusals(scores: xr.Dataset, options: dict[str, Any], message: str) -> 
 
 def test_per_run_layouts_have_intervals_that_do_not_resample() -> None:
     methods = ["logit", "influence", "influence_logit", "influence_logit_t"]
-    ours = ap.evaluate(per_run(), intervals=methods)
-    xr.testing.assert_identical(ours["interval"], ap.evaluate(pooled(), intervals=methods)["interval"])
+    ours = ap.evaluate(per_run(), interval=methods)
+    xr.testing.assert_identical(ours["interval"], ap.evaluate(pooled(), interval=methods)["interval"])
 
 
 def test_estimators_without_influence_have_no_interval_of_it() -> None:
@@ -1066,7 +1066,7 @@ def test_the_acceleration_of_every_estimator_is_that_of_the_jackknife(kind: str)
     score = np.round(score, 1 if kind == "ties" else 9)
     unit = np.arange(70) % 20 if kind == "clusters" else np.arange(70)
     given = {"score": score[None], "label": label} | ({"cluster": unit} if kind == "clusters" else {})
-    options = EvaluationOptions(estimators=tuple(JACKKNIFED))
+    options = EvaluationOptions(estimator=tuple(JACKKNIFED))
     ours = estimate_accelerations(*items_of(given, options), options, is_stratified=kind != "clusters")
     np.testing.assert_allclose(ours[0], accelerations_by_refitting(score, label, JACKKNIFED, unit), rtol=1e-8)
 
@@ -1076,7 +1076,7 @@ def test_formulas_are_for_areas_over_all_recalls() -> None:
     interval = ap.evaluate(pooled(), names, ["logit", "binomial"])["interval"]
     assert interval.sel(estimator="average_precision").notnull().all()
     assert interval.sel(estimator=names[1:]).isnull().all()
-    part = ap.evaluate(pooled(), intervals="logit", recall_range=(0, 0.2))
+    part = ap.evaluate(pooled(), interval="logit", recall_range=(0, 0.2))
     assert part["interval"].isnull().all()
     assert part.aucpr.flagged("no_interval")["no_interval"].all()
 
@@ -1094,7 +1094,7 @@ SOFT = {"positive_weight": ("item", PAIRS[0]), "negative_weight": ("item", PAIRS
     ],
 )
 def test_random_prevalence_draws_both_classes_together(scores: xr.Dataset, options: dict[str, Any]) -> None:
-    options |= {"n_resamples": 3000, "keep_replicates": True, "intervals": "influence"}
+    options |= {"n_resamples": 3000, "keep_replicates": True, "interval": "influence"}
     found = ap.evaluate(scores, **options)
     deviation = found["replicate"].std("resample", ddof=1)
     np.testing.assert_allclose(deviation, found["standard_error"], rtol=0.1)
@@ -1114,15 +1114,15 @@ def test_resamples_without_an_estimate_are_flagged_and_one_cluster_has_no_interv
     assert found.aucpr.flagged("undefined_resamples")["undefined_resamples"].all()
     both = ap.evaluate(scores, ["binormal", "average_precision"], ["bootstrap", "bayesian"], **fixed)
     assert both.aucpr.flagged("undefined_resamples")["undefined_resamples"].all()  # though all weights are positive
-    assert not ap.evaluate(scores, intervals="bootstrap", **fixed).aucpr.flagged("undefined_resamples").to_array().any()
+    assert not ap.evaluate(scores, interval="bootstrap", **fixed).aucpr.flagged("undefined_resamples").to_array().any()
     one = pooled(2, 40).assign(cluster=("item", np.zeros(40, int)))
-    assert ap.evaluate(one, intervals="bootstrap", unit="clusters")["interval"].isnull().all()
+    assert ap.evaluate(one, interval="bootstrap", unit="clusters")["interval"].isnull().all()
 
 
 def test_replicates_of_missing_scores_are_refused_too() -> None:
     scores = pooled(4, 30)
     scores["score"][2, 5] = np.nan
-    lazy = ap.evaluate(scores.chunk({"model": 1}), intervals=(), keep_replicates=True, n_resamples=5)
+    lazy = ap.evaluate(scores.chunk({"model": 1}), interval=(), keep_replicates=True, n_resamples=5)
     with pytest.raises(MissingScoresError, match="model 'm2': 1"):
         lazy["replicate"].compute()
 
@@ -1158,20 +1158,20 @@ def test_the_attributes_say_how_the_data_were_resampled() -> None:
     assert (attrs["n_resamples"], attrs["seed"], attrs["n_folds"]) == (70, 4, 3)
     assert attrs["prevalence_design"] == "random"
     assert attrs["design"] == "sample: the items with their labels; fixed: the models"
-    fixed = ap.evaluate(pooled(), intervals="bootstrap", prevalence_design="fixed").attrs
+    fixed = ap.evaluate(pooled(), interval="bootstrap", prevalence_design="fixed").attrs
     assert fixed["resampled"] == "items, positives and negatives apart"
     assert fixed["design"] == "sample: the items; fixed: the models, the numbers of positives and negatives"
     plain = ap.evaluate(pooled(), seed=4).attrs
     assert {"seed", "n_resamples", "resampled", "random_scheme", "n_folds"}.isdisjoint(plain)
-    own = ap.evaluate(pooled(2, 60).assign(fold=("item", np.arange(60) % 5)), intervals="cross_validation").attrs
+    own = ap.evaluate(pooled(2, 60).assign(fold=("item", np.arange(60) % 5)), interval="cross_validation").attrs
     assert (own["n_folds"], own["folds"], "seed" in own) == (5, "of the data set", False)
     clustered = pooled().assign(cluster=("item", np.arange(60) // 4))
-    found = ap.evaluate(clustered, intervals="bootstrap")
+    found = ap.evaluate(clustered, interval="bootstrap")
     assert found.attrs["resampled"] == "clusters"
     assert found.attrs["design"] == "sample: the clusters, each with its items; fixed: the models"
-    xr.testing.assert_identical(found, ap.evaluate(clustered, intervals="bootstrap", unit="clusters"))
-    items = ap.evaluate(clustered, intervals="bootstrap", unit="items")
-    xr.testing.assert_identical(items, ap.evaluate(pooled(), intervals="bootstrap"))
+    xr.testing.assert_identical(found, ap.evaluate(clustered, interval="bootstrap", unit="clusters"))
+    items = ap.evaluate(clustered, interval="bootstrap", unit="items")
+    xr.testing.assert_identical(items, ap.evaluate(pooled(), interval="bootstrap"))
 
 
 def test_clusters_of_any_name_are_drawn_whole() -> None:
@@ -1179,7 +1179,7 @@ def test_clusters_of_any_name_are_drawn_whole() -> None:
     scores = pooled(2, 30)
     twice = scores.isel(item=np.repeat(np.arange(30), 2)).drop_vars("item")
     names = np.array([f"patient {i}" for i in range(30)])
-    options: dict[str, Any] = {"intervals": "bootstrap", "unit": "clusters", "n_resamples": 70, "keep_replicates": True}
+    options: dict[str, Any] = {"interval": "bootstrap", "unit": "clusters", "n_resamples": 70, "keep_replicates": True}
     estimators = ["average_precision", "continuous"]
     single = ap.evaluate(scores.assign(cluster=("item", names)), estimators, **options)
     double = ap.evaluate(twice.assign(cluster=("item", np.repeat(names, 2))), estimators, **options)

@@ -36,7 +36,7 @@ from aucpr_dask.runs import tasks
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import plan_run
 
-OPTIONS: dict[str, Any] = {"estimators": ["average_precision", "continuous"], "intervals": ["logit", "bootstrap"]}
+OPTIONS: dict[str, Any] = {"estimators": ["average_precision", "continuous"], "interval": ["logit", "bootstrap"]}
 OPTIONS |= {"n_resamples": 100, "keep_replicates": True}
 
 
@@ -230,7 +230,7 @@ def test_a_run_that_does_not_fit_is_refused_before_its_first_task(tmp_path: Path
         Client(cluster) as client,
         pytest.raises(ChunkError, match=r"(?s)would not fit.*MiB for a task, 477 MiB of memory"),
     ):
-        ap.run(tmp_path / "scores.zarr", target, cluster=client, n_resamples=30_000_000, intervals="bootstrap")
+        ap.run(tmp_path / "scores.zarr", target, cluster=client, n_resamples=30_000_000, interval="bootstrap")
     assert not target.exists()
 
 
@@ -238,7 +238,7 @@ def test_the_chunks_that_a_refusal_names_would_do(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 2**25)
     source = tmp_path / "scores.zarr"
     ap.save_scores(pooled(60, 3000), source)
-    options = {"n_resamples": 1_000_000, "intervals": "bootstrap"}
+    options = {"n_resamples": 1_000_000, "interval": "bootstrap"}
     limit = plan_run(source, **options).largest
     with pytest.raises(ChunkError, match=r"models_per_chunk=(\d+)") as refusal:
         plan_run(source, **options).check_memory(limit)
@@ -254,7 +254,7 @@ def test_a_run_that_was_stopped_while_it_laid_out_resumes(
 ) -> None:
     target = tmp_path / "result.zarr"
     if overwrite:
-        ap.run(source, target, cluster=client, estimators="lower_trapezoid")
+        ap.run(source, target, cluster=client, estimator="lower_trapezoid")
 
     def stop(*arguments: Any) -> None:
         raise Stop
@@ -316,7 +316,7 @@ def test_ctrl_c_in_the_middle_of_long_tasks_prints_one_line_and_leaves_no_proces
     score = random.normal(size=(2000, label.size)).astype(np.float32)
     ap.save_scores(xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)}), tmp_path / "s.zarr")
     command = [sys.executable, "-m", "aucpr_dask", "evaluate", "s.zarr", "r.zarr"]
-    command += ["--cluster", "2", "--intervals", "bootstrap", "--n-resamples", "100000"]
+    command += ["--cluster", "2", "--interval", "bootstrap", "--n-resamples", "100000"]
     with subprocess.Popen(
         command, cwd=tmp_path, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -93,7 +93,7 @@ def test_areas_are_those_of_pytrec_eval(qrels: Grades, run: dict[str, dict[str, 
 
     measures = {"map": "average_precision", "P_5": "precision_at(5)", "recall_5": "recall_at(5)"}
     expected = pytrec_eval.RelevanceEvaluator(qrels, {*measures}).evaluate(run)
-    found = ap.evaluate_runs(qrels, {"run": run}, [*measures.values()], intervals=())["estimate"].squeeze("model")
+    found = ap.evaluate_runs(qrels, {"run": run}, [*measures.values()], interval=())["estimate"].squeeze("model")
     for topic in qrels:
         values = [expected[topic][name] if topic in expected else 0 for name in measures]  # as with trec_eval -c
         np.testing.assert_allclose(found.sel(query=topic), values, atol=1e-12)

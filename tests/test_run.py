@@ -92,7 +92,7 @@ def test_what_takes_about_a_second_runs_in_this_process(
     assert all(task["is_done"] for task in record["tasks"])
     assert record["workers"][0].items() >= record["client"].items()
     with pytest.raises(TypeError):  # with more to do, it asks for a cluster
-        ap.run(tmp_path / "s.zarr", tmp_path / "b.zarr", intervals="bootstrap", n_resamples=10**7)
+        ap.run(tmp_path / "s.zarr", tmp_path / "b.zarr", interval="bootstrap", n_resamples=10**7)
 
 
 def assert_holds_no_futures(client: Client) -> None:
@@ -106,7 +106,7 @@ def test_a_run_gives_the_numbers_of_evaluate(client: Client, tmp_path: Path, mak
     scores = make()
     ap.save_scores(scores, tmp_path / "scores.zarr")
     events: list[Progress] = []
-    options: dict[str, Any] = {"estimators": NAMES, "intervals": METHODS, "level": 0.9}
+    options: dict[str, Any] = {"estimators": NAMES, "interval": METHODS, "level": 0.9}
     result = ap.run(
         tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client, on_progress=events.append, **options
     )
@@ -125,7 +125,7 @@ def test_a_run_gives_the_numbers_of_evaluate(client: Client, tmp_path: Path, mak
 @pytest.mark.smoke
 def test_a_tree(client: Client, tmp_path: Path, forest: xr.DataTree) -> None:
     ap.save_scores(forest, tmp_path / "scores.zarr")
-    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client, estimators=NAMES)
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client, estimator=NAMES)
     assert isinstance(result, xr.DataTree)
     assert_same_bits(result, ap.evaluate(forest, NAMES))
     plain = xr.open_datatree(tmp_path / "result.zarr", engine="zarr", chunks=None)
@@ -138,7 +138,7 @@ def test_a_tree(client: Client, tmp_path: Path, forest: xr.DataTree) -> None:
         {"missing": "drop", "prevalence": 0.01},
         {"missing": "last", "ties": "expectation"},
         {"missing": "unretrieved", "ties": "trec_eval", "positive_from": 1},
-        {"missing": "last", "unjudged": "drop", "intervals": ()},
+        {"missing": "last", "unjudged": "drop", "interval": ()},
     ],
 )
 def test_every_option_reaches_the_workers(client: Client, tmp_path: Path, options: dict[str, Any]) -> None:
@@ -157,7 +157,7 @@ def test_weights_and_per_run_lists(client: Client, tmp_path: Path) -> None:
     own = scores.assign(label=label, weight=abs(label) * 0.1)
     for name, data in (("own", own.drop_vars("weight").assign(n_positive=("query", [40] * 4))), ("weighted", own)):
         ap.save_scores(data, tmp_path / f"{name}.zarr")
-        result = ap.run(tmp_path / f"{name}.zarr", tmp_path / f"{name}-result.zarr", cluster=client, estimators=NAMES)
+        result = ap.run(tmp_path / f"{name}.zarr", tmp_path / f"{name}-result.zarr", cluster=client, estimator=NAMES)
         assert_same_bits(result, ap.evaluate(data, NAMES))
 
 
@@ -337,9 +337,9 @@ def test_a_run_uses_only_the_client_it_is_given(
     "options",
     [
         {},
-        {"estimators": ["average_precision", "roc_area"], "intervals": ["bootstrap", "bca"], "keep_replicates": True},
-        {"intervals": ["bayesian", "cross_validation"], "n_resamples": 20, "keep_replicates": True},
-        {"missing": "drop", "unit": "clusters", "intervals": ["bootstrap"], "prevalence_design": "random"},
+        {"estimators": ["average_precision", "roc_area"], "interval": ["bootstrap", "bca"], "keep_replicates": True},
+        {"interval": ["bayesian", "cross_validation"], "n_resamples": 20, "keep_replicates": True},
+        {"missing": "drop", "unit": "clusters", "interval": ["bootstrap"], "prevalence_design": "random"},
     ],
 )
 @pytest.mark.parametrize("layout", ["one query", "queries", "weighted", "no models"])

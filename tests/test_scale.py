@@ -30,7 +30,7 @@ from aucpr_dask.runs.submitting import CALLS_PER_THREAD, LEAST_IN_FLIGHT, as_the
 from aucpr_dask.schema.terms import nodes_of
 from aucpr_dask.scores.store import ScoreWriter
 
-OPTIONS: dict[str, Any] = {"intervals": ["logit", "bootstrap"], "n_resamples": 20, "keep_replicates": True}
+OPTIONS: dict[str, Any] = {"interval": ["logit", "bootstrap"], "n_resamples": 20, "keep_replicates": True}
 
 
 @pytest.fixture(scope="module")
@@ -246,7 +246,7 @@ def test_the_scheduler_never_knows_more_tasks_than_the_window_holds(client: Clie
 SHAPES: dict[str, tuple[Any, dict[str, Any]]] = {
     "few large rankings": (lambda: pooled(8, 300_000), {}),
     "many small data sets": (lambda: xr.DataTree.from_dict({f"set{i}": pooled(5, 300) for i in range(30)}), {}),
-    "bootstrap": (lambda: pooled(20, 20_000), {"intervals": "bootstrap", "n_resamples": 3000}),
+    "bootstrap": (lambda: pooled(20, 20_000), {"interval": "bootstrap", "n_resamples": 3000}),
 }
 
 

@@ -172,7 +172,7 @@ def test_slashes_make_groups(tmp_path: Path) -> None:
     ap.save_scores(tree, tmp_path / "scores.zarr")
     result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr")
     assert sorted(path for path, _ in nodes_of(result)) == ["trec/2019", "trec/2020", "é/c"]
-    assert "trec/2019" in call("show", tmp_path / "result.zarr", "--data-set", "trec/2019")
+    assert "trec/2019" in call("show", tmp_path / "result.zarr", "--dataset", "trec/2019")
 
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=12)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
 
 N_MODELS, N_BLOCKS = 300, 150
-OPTIONS: dict[str, Any] = {"intervals": ["logit", "bootstrap"], "n_resamples": 500, "seed": 3}
+OPTIONS: dict[str, Any] = {"interval": ["logit", "bootstrap"], "n_resamples": 500, "seed": 3}
 SHIPPED = Path(__file__).parents[1] / "cluster" / "slurm.yaml"
 
 

@@ -14,7 +14,7 @@ from zarr.storage import FsspecStore, LocalStore, MemoryStore
 import aucpr_dask as ap
 from aucpr_dask.errors import ClusterError, StoreError
 
-OPTIONS: dict[str, Any] = {"intervals": ["bootstrap"], "n_resamples": 20}
+OPTIONS: dict[str, Any] = {"interval": ["bootstrap"], "n_resamples": 20}
 
 
 @pytest.fixture(scope="module")

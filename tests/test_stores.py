@@ -643,7 +643,7 @@ def test_a_tree_opens_as_xarray_opens_it(tmp_path: Path) -> None:
         "z/z": nodes["d2"],
     }
     ap.save_scores(xr.DataTree.from_dict(nodes), tmp_path / "scores.zarr")
-    ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", data_sets=["d0", "d1", "d3"])
+    ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", dataset=["d0", "d1", "d3"])
     for kind in ("scores", "result"):
         backend, metadata = stores.open_checked(tmp_path / f"{kind}.zarr", f"aucpr_dask.{kind}")
         expected: Any = xr.open_datatree(backend, engine="zarr", chunks=None, consolidated=True)  # type: ignore[arg-type]

@@ -93,7 +93,7 @@ def test_another_seed_gives_the_same_within_chance(
     intervals: pd.DataFrame, estimates: pd.DataFrame, n_simulations: int
 ) -> None:
     methods = ["logit", "bootstrap", "bca", "bootstrap_t", "influence_logit_t", "cross_validation_t"]
-    options = {"estimators": PAPER_ESTIMATORS, "intervals": methods, "n_simulations": n_simulations, "seed": 1}
+    options = {"estimator": PAPER_ESTIMATORS, "interval": methods, "n_simulations": n_simulations, "seed": 1}
     found = ap.simulate.study(n_items=(100, 500), **options)
     compared = 0
     for table, name in ((estimates, "mean"), (intervals, "coverage")):

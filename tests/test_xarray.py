@@ -71,7 +71,7 @@ def test_what_people_do_next(source: str, is_list: bool, client: Client, tmp_pat
     estimators: Any = ["average_precision", "haldane"] if is_list else "average_precision"
     if source == "store":
         ap.save_scores(given, tmp_path / "s.zarr")
-        options: Any = {"estimators": estimators, "intervals": intervals, "cluster": client}
+        options: Any = {"estimator": estimators, "interval": intervals, "cluster": client}
         result = ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", **options)
     else:
         result = ap.evaluate(given.chunk(model=2) if source == "lazy" else given, estimators, intervals)

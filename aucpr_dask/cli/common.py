@@ -241,9 +241,9 @@ def _concealed(value: Any) -> Any:
     return concealed(value) if isinstance(value, str) else value
 
 
-def open_any(store: str, data_sets: tuple[str, ...] = ()) -> terms.Scores:
+def open_any(store: str, dataset: tuple[str, ...] = ()) -> terms.Scores:
     """Open a store of scores or of results, or only the named data sets of it."""
-    return terms.select_data_sets(ap.open_result(store) if is_result(store) else open_scores(store), data_sets)
+    return terms.select_data_sets(ap.open_result(store) if is_result(store) else open_scores(store), dataset)
 
 
 def open_scores(store: str) -> terms.Scores:
@@ -323,8 +323,8 @@ def with_options(*options: Option[Any]) -> Option[Any]:
 
 
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace what is there already.")
-data_sets_option = click.option(
-    "--data-set", "data_sets", multiple=True, metavar="NAME", help="Only this data set, or those like '20*' (repeat)."
+dataset_option = click.option(
+    "--dataset", multiple=True, metavar="NAME", help="Only this data set, or those like '20*' (repeat)."
 )
 auxiliary_option = click.option(
     "--auxiliary",

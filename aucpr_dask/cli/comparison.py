@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @cli.command(
-    "aucpr-dask aggregate aucpr-demo/result.zarr --data-set clef-tar",
+    "aucpr-dask aggregate aucpr-demo/result.zarr --dataset clef-tar",
     short_help="Average estimates over queries, data sets or classes.",
     context_settings=cli.old_flags(machine="auxiliary"),
 )
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 )
 @cli.options_of(AggregationOptions, "level", "n_resamples", "seed", "incomplete")
 @cli.auxiliary_option
-@cli.data_sets_option
+@cli.dataset_option
 @cli.with_options(*cli.reading_options(), *cli.design_options())
 @cli.top_option
 @cli.output_option
@@ -44,7 +44,7 @@ def aggregate(
     output: cli.Output,
     store: str,
     estimator: str | None,
-    data_sets: tuple[str, ...],
+    dataset: tuple[str, ...],
     top: int | None,
     auxiliary: str | None,
     **options: Any,
@@ -57,8 +57,8 @@ def aggregate(
     from aucpr_dask.view.comparisons import widths
     from aucpr_dask.view.rankings import best, rank_means, rank_models, rankings_view
 
-    options["auxiliary"] = None if auxiliary is None else cli.open_any(auxiliary, data_sets)
-    means = ap.aggregate(cli.open_any(store, data_sets), **cli.given(options)).compute()
+    options["auxiliary"] = None if auxiliary is None else cli.open_any(auxiliary, dataset)
+    means = ap.aggregate(cli.open_any(store, dataset), **cli.given(options)).compute()
     is_micro = "micro" in (options["how"], options["average"])
     rankings = (rank_models if is_micro else rank_means)(means, estimator)
     designs = dict.fromkeys(str(node.attrs["design"]) for _, node in terms.nodes_of(means))
@@ -70,7 +70,7 @@ def aggregate(
 _asking_options = cli.with_options(
     click.argument("store"),
     cli.options_of(ComparisonOptions, "estimator", "over", "sample", "level", "n_resamples", "seed", "incomplete"),
-    cli.data_sets_option,
+    cli.dataset_option,
     *cli.reading_options(),
     *cli.design_options(),
     click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Models to show."),
@@ -91,7 +91,7 @@ _baseline_option = click.option(
 
 
 @cli.command(
-    "aucpr-dask compare aucpr-demo/result.zarr --data-set clef-tar --baseline AMC",
+    "aucpr-dask compare aucpr-demo/result.zarr --dataset clef-tar --baseline AMC",
     short_help="Compare models with each other or with baselines.",
     context_settings=cli.old_flags(machine="auxiliary"),
 )
@@ -107,13 +107,13 @@ _baseline_option = click.option(
 @cli.option_of(ComparisonOptions, "equivalence", metavar="MARGIN")
 @cli.auxiliary_option
 @_question_options
-def compare(output: cli.Output, store: str, auxiliary: str | None, data_sets: tuple[str, ...], **options: Any) -> None:
+def compare(output: cli.Output, store: str, auxiliary: str | None, dataset: tuple[str, ...], **options: Any) -> None:
     """Compare the models of the result store STORE, on the same queries, data sets or resampled items.
 
     Without a baseline all pairs are compared, and each model is shown with its difference from the next. A score
     store is evaluated first.
     """
-    options["auxiliary"] = None if auxiliary is None else cli.open_any(auxiliary, data_sets)
+    options["auxiliary"] = None if auxiliary is None else cli.open_any(auxiliary, dataset)
     if options["method"] == "friedman":
         asked = {name: value for name, value in cli.given(options).items() if name != "method" and value is not None}
         if "target" in asked:
@@ -122,16 +122,16 @@ def compare(output: cli.Output, store: str, auxiliary: str | None, data_sets: tu
         if unused := [name for name in others if name in asked]:
             allowed, remedy = "--over, --estimator, --level, --equivalence, --seed", "leave them out"
             raise InvalidInputError("mean ranks have no such option", None, few(unused), allowed, remedy)
-        _ask(output, "comparisons", ap.friedman, store, data_sets, **asked)
+        _ask(output, "comparisons", ap.friedman, store, dataset, **asked)
         return
-    answer = _ask(output, "comparisons", ap.compare, store, data_sets, **options)
+    answer = _ask(output, "comparisons", ap.compare, store, dataset, **options)
     for _, node in terms.nodes_of(answer):
         output.show(*([node.attrs["summary"]] if "summary" in node.attrs else []))
     output.suggest("rank", store)
 
 
 @cli.command(
-    "aucpr-dask rank aucpr-demo/result.zarr --data-set clef-tar",
+    "aucpr-dask rank aucpr-demo/result.zarr --dataset clef-tar",
     short_help="Show how well the rank of each model is known.",
 )
 @cli.method_option(
@@ -141,18 +141,18 @@ def compare(output: cli.Output, store: str, auxiliary: str | None, data_sets: tu
 )
 @cli.by_option
 @_question_options
-def rank(output: cli.Output, store: str, data_sets: tuple[str, ...], **options: Any) -> None:
+def rank(output: cli.Output, store: str, dataset: tuple[str, ...], **options: Any) -> None:
     """Rank the models of the result store STORE and show which ranks each of them may have.
 
     A rank set holds for one model, "all at once" for all models together; models of one group are statistically
     indistinguishable. A score store is evaluated first.
     """
-    _ask(output, "ranks", ap.rank, store, data_sets, **options)
+    _ask(output, "ranks", ap.rank, store, dataset, **options)
     output.suggest(*(["report", store] if cli.is_result(store) else ["evaluate", store, "result.zarr"]))
 
 
 @cli.command(
-    "aucpr-dask power aucpr-demo/result.zarr --data-set clef-tar --baseline AMC",
+    "aucpr-dask power aucpr-demo/result.zarr --dataset clef-tar --baseline AMC",
     short_help="Show which differences the data can show, and how much data smaller ones need.",
 )
 @_baseline_option
@@ -165,13 +165,13 @@ def rank(output: cli.Output, store: str, data_sets: tuple[str, ...], **options: 
 )
 @_asking_options
 @cli.output_option
-def power(output: cli.Output, store: str, data_sets: tuple[str, ...], **options: Any) -> None:
+def power(output: cli.Output, store: str, dataset: tuple[str, ...], **options: Any) -> None:
     """Say which differences the queries, data sets or items of STORE can show.
 
     Read it before "not significant" is taken for "equal". Without a baseline, each model is shown with the next. A
     score store is evaluated first.
     """
-    _ask(output, "power", ap.power, store, data_sets, **options)
+    _ask(output, "power", ap.power, store, dataset, **options)
 
 
 # --- one question to a store ------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def _ask(
     key: str,
     question: Callable[..., terms.Scores],
     store: str,
-    data_sets: tuple[str, ...],
+    dataset: tuple[str, ...],
     *,
     top: int,
     target: str | None = None,
@@ -192,7 +192,7 @@ def _ask(
     """Show the answers about the models of a store, write them to `target` if given, and say what was left out."""
     from aucpr_dask.view.comparisons import answer_of, summarize
 
-    data, asked = cli.open_any(store, data_sets), cli.given(options)
+    data, asked = cli.open_any(store, dataset), cli.given(options)
     answer, left_out = _ask_each(lambda part: question(part, **asked), data, together=options["over"] != terms.QUERY)
     if target is not None:
         ap.save_comparison(answer, target, overwrite=overwrite)
@@ -237,7 +237,7 @@ def _ask_each(
 
 _table_options = cli.with_options(
     click.option("--label", default="label", show_default=True, metavar="COLUMN", help="Of a table: its labels."),
-    click.option("--positive", metavar="VALUE", help="The label that means positive, if labels are not 1 and 0."),
+    click.option("--pos-label", metavar="VALUE", help="The label that means positive, if labels are not 1 and 0."),
     click.option("--item", metavar="COLUMN", help="Of a table: the names of the items, by which several are matched."),
     click.option("--query", metavar="COLUMN", help="Of one table: the queries, which are ranked separately."),
     click.option(
@@ -265,7 +265,7 @@ _table_options = cli.with_options(
 )
 @cli.options_of(ComparisonOptions, "n_resamples", "seed", "incomplete")
 @cli.by_option
-@cli.data_sets_option
+@cli.dataset_option
 @_table_options
 @cli.with_options(*cli.reading_options(), *cli.design_options())
 @click.option("--markdown", is_flag=True, help="Print a table in Markdown, for the summary of a job.")
@@ -275,7 +275,7 @@ def gate(
     sources: tuple[str, ...],
     candidates: tuple[str, ...],
     baseline: str | None,
-    data_sets: tuple[str, ...],
+    dataset: tuple[str, ...],
     markdown: bool,
     **options: Any,
 ) -> None:
@@ -289,9 +289,9 @@ def gate(
     """
     from aucpr_dask.inference.gating import WORSE, Gates
 
-    of_table = {name: options.pop(name) for name in ("label", "positive", "item", "query", "score")}
+    of_table = {name: options.pop(name) for name in ("label", "pos_label", "item", "query", "score")}
     of_table["by"] = options["by"] or ()
-    data, candidates, baseline = _models(sources, candidates, baseline, data_sets, of_table)
+    data, candidates, baseline = _models(sources, candidates, baseline, dataset, of_table)
     gates = ap.gate(data, candidates, baseline, **cli.given(options))
     if not isinstance(gates, Gates):
         raise TypeError("a list of candidates has a list of gates")
@@ -328,7 +328,7 @@ def _models(
     sources: tuple[str, ...],
     candidates: tuple[str, ...],
     baseline: str | None,
-    data_sets: tuple[str, ...],
+    dataset: tuple[str, ...],
     of_table: dict[str, Any],
 ) -> tuple[terms.Scores, tuple[str, ...], str]:
     """Return the data, and the names of the candidates and of the baseline."""
@@ -338,7 +338,7 @@ def _models(
         where, remedy = "options '--candidate' and '--baseline'", "add --candidate NAME and --baseline NAME"
         raise InvalidInputError("name the models to compare", where, f"{sources[0]} alone", "names of models", remedy)
     if len(sources) == 1 and not Path(sources[0]).is_file():
-        return cli.open_any(sources[0], data_sets), candidates, str(baseline)
+        return cli.open_any(sources[0], dataset), candidates, str(baseline)
     score = of_table.pop("score")
     models = [*candidates, str(baseline)] if len(sources) == 1 else score
     data = scores_of_files(sources, TableOptions.among({"models": models} | of_table))

@@ -60,7 +60,7 @@ def _split_intervals(values: tuple[str, ...]) -> tuple[str, ...] | None:
 _evaluation_options = cli.with_options(
     cli.option_of(
         EvaluationOptions,
-        "estimators",
+        "estimator",
         "--estimator",
         type=str,
         multiple=True,
@@ -70,9 +70,8 @@ _evaluation_options = cli.with_options(
     ),
     cli.option_of(
         ResamplingOptions,
-        "intervals",
+        "interval",
         "--interval",
-        "--intervals",
         type=str,
         multiple=True,
         metavar="NAME",
@@ -107,13 +106,13 @@ def _bytes_of(size: str) -> float:
     short_help="Show the size and the duration of an evaluation before it starts.",
 )
 @click.argument("source")
-@cli.data_sets_option
+@cli.dataset_option
 @_evaluation_options
 @click.option(
     "--memory", metavar="SIZE", help="Check that a task fits a worker of one thread with this memory, such as 4GiB."
 )
 @cli.output_option
-def plan(output: cli.Output, source: str, memory: str | None, estimators: tuple[str, ...], **options: Any) -> None:
+def plan(output: cli.Output, source: str, memory: str | None, estimator: tuple[str, ...], **options: Any) -> None:
     """Plan the evaluation of the score store SOURCE: number of tasks, bytes and estimated time.
 
     Some rankings are evaluated to estimate the time; nothing is written.
@@ -121,7 +120,7 @@ def plan(output: cli.Output, source: str, memory: str | None, estimators: tuple[
     from aucpr_dask.runs.planning import HELD_BY_A_WORKER, describe, plan_run
     from aucpr_dask.view.tables import attributes_view
 
-    planned = plan_run(source, estimators=_expand(estimators, source), **options)
+    planned = plan_run(source, estimator=_expand(estimator, source), **options)
     if memory is not None:
         planned.check_memory(_bytes_of(memory), HELD_BY_A_WORKER)
     facts = describe(planned)
@@ -135,7 +134,7 @@ def plan(output: cli.Output, source: str, memory: str | None, estimators: tuple[
 )
 @click.argument("source")
 @click.argument("result")
-@cli.data_sets_option
+@cli.dataset_option
 @_evaluation_options
 @cli.cluster_option
 @click.option(
@@ -148,14 +147,14 @@ def plan(output: cli.Output, source: str, memory: str | None, estimators: tuple[
 @cli.overwrite_option
 @cli.output_option
 def evaluate(
-    output: cli.Output, source: str, result: str, top: int | None, estimators: tuple[str, ...], **options: Any
+    output: cli.Output, source: str, result: str, top: int | None, estimator: tuple[str, ...], **options: Any
 ) -> None:
     """Evaluate every ranking of the score store SOURCE and write the store RESULT.
 
     If a run is interrupted, run the same command again and it resumes.
     """
     with output.progress() as report:
-        evaluated = ap.run(source, result, progress=report, estimators=_expand(estimators, source), **options)
+        evaluated = ap.run(source, result, progress=report, estimator=_expand(estimator, source), **options)
     seconds = output.seconds
     rankings = _show_rankings(output, evaluated, None, top)
     _show_warnings(output, evaluated, result)
@@ -166,7 +165,7 @@ def evaluate(
     output.data({"source": source, "result": result, "seconds": seconds, "rankings": rankings})
 
 
-@cli.command("aucpr-dask show aucpr-demo/result.zarr --data-set clef-tar")
+@cli.command("aucpr-dask show aucpr-demo/result.zarr --dataset clef-tar")
 @click.argument("result")
 @click.option(
     "--estimator",
@@ -174,15 +173,15 @@ def evaluate(
     shell_complete=cli.complete_estimator,
     help="Rank by this estimator [default: the first of the result].",
 )
-@cli.data_sets_option
+@cli.dataset_option
 @cli.top_option
 @cli.output_option
-def show(output: cli.Output, result: str, estimator: str | None, data_sets: tuple[str, ...], top: int | None) -> None:
+def show(output: cli.Output, result: str, estimator: str | None, dataset: tuple[str, ...], top: int | None) -> None:
     """Show the ranked table of the result store RESULT.
 
     Where a data set has queries, a model's area is the mean over them and its interval is Student's t.
     """
-    evaluated = terms.select_data_sets(ap.open_result(result), data_sets)
+    evaluated = terms.select_data_sets(ap.open_result(result), dataset)
     rankings = _show_rankings(output, evaluated, estimator, top)
     output.data({"result": result, "rankings": rankings})
 
@@ -269,7 +268,7 @@ def demo(output: cli.Output, out: Path, overwrite: bool) -> None:
         )
         _show_warnings(output, evaluated, str(result))
         output.show(f"{output.seconds:.1f} s; open it: {_opening(evaluated, str(result))}", fold=False)
-        output.suggest("compare", source, "--over", "dataset", "--data-set", "*_*", "--baseline", best)
+        output.suggest("compare", source, "--over", "dataset", "--dataset", "*_*", "--baseline", best)
     output.data({"source": source, "result": result, "seconds": output.seconds, "rankings": rankings})
 
 

@@ -27,20 +27,20 @@ place_options = cli.with_options(
     cli.overwrite_option,
     click.option("--append", is_flag=True, help="Add the models and data sets to the store that is there."),
 )
-data_set_option = click.option("--data-set", "dataset", metavar="NAME", help="Name the data set.")
+dataset_option = click.option("--dataset", metavar="NAME", help="Name the data set.")
 
 _of_table = functools.partial(cli.option_of, TableOptions, metavar="COLUMN", show_default=False)
 _several: dict[str, Any] = {"multiple": True, "default": ()}
 table_options = cli.with_options(
     _of_table("label", required=True, default=None),
-    _of_table("positive", metavar="VALUE"),
+    _of_table("pos_label", metavar="VALUE"),
     _of_table("model", "--model-column"),
     _of_table("score", show_default=True),
     _of_table("models", "--models", note="repeat; default: all numbers with a fraction that have no role", **_several),
     *(_of_table(name, note="repeat", **_several) for name in ("exclude", "negate")),
     *map(_of_table, ("item", "query")),
-    _of_table("dataset", "--data-set"),
-    *map(_of_table, ("weight", "cluster", "fold", "repeat")),
+    _of_table("dataset"),
+    *map(_of_table, ("weight", "clusters", "fold", "repeat")),
     _of_table("by", note="repeat", **_several),
     cli.option_of(TableOptions, "dtype"),
 )
@@ -61,7 +61,7 @@ def _refuse_grade(ctx: click.Context, param: click.Parameter, value: str | None)
     help="Also compute these measures with ir_measures, such as 'AP nDCG@10 P@10 RR Judged@10'.",
 )
 @click.option("--values", metavar="STORE", help="Where to write the values of --measures per topic: a result store.")
-@data_set_option
+@dataset_option
 @cli.option_of(RunOptions, "dtype")
 @click.option("--positive-from", hidden=True, expose_value=False, callback=_refuse_grade)
 @place_options
@@ -159,7 +159,7 @@ def _import_table(output: cli.Output, files: tuple[str, ...], store: str, option
     help="The axes of the scores, separated by commas; axes other than model, query, repeat and item are stacked into "
     "the models [default: model,item or model,query,item].",
 )
-@click.option("--cluster", metavar="ARRAY|FILE", help="The array of each item's or query's cluster.")
+@click.option("--clusters", metavar="ARRAY|FILE", help="The array of each item's or query's cluster.")
 @click.option("--fold", metavar="ARRAY|FILE", help="The array of each item's or query's fold.")
 @click.option("--negate", is_flag=True, help="Low scores mean positive.")
 @place_options

@@ -24,10 +24,10 @@ SILENT_SECONDS = 2.0
 
 @cli.command("aucpr-dask info aucpr-demo/scores.zarr", short_help="Show a store, and report anything unusual.")
 @click.argument("store")
-@cli.data_sets_option
+@cli.dataset_option
 @cli.option_of(EvaluationOptions, "positive_from", metavar="GRADE")
 @cli.output_option
-def info(output: cli.Output, store: str, data_sets: tuple[str, ...], positive_from: int | None) -> None:
+def info(output: cli.Output, store: str, dataset: tuple[str, ...], positive_from: int | None) -> None:
     """Show the contents of the store STORE (scores, results or comparisons) and report anything unusual.
 
     For scores: sizes, prevalence, missing scores, and warnings such as inverted polarity or heavy ties; every
@@ -41,15 +41,15 @@ def info(output: cli.Output, store: str, data_sets: tuple[str, ...], positive_fr
     kind = read_root_attrs(store).get("kind")
 
     if kind == terms.RESULT:
-        summary = stores.summarize_result(terms.select_data_sets(ap.open_result(store), data_sets), store)
+        summary = stores.summarize_result(terms.select_data_sets(ap.open_result(store), dataset), store)
         output.show(stores.result_view(summary))
     elif kind == terms.COMPARISON:
-        answers = stores.summarize_answers(terms.select_data_sets(ap.open_comparison(store), data_sets))
+        answers = stores.summarize_answers(terms.select_data_sets(ap.open_comparison(store), dataset))
         output.show(stores.answers_view(answers, store))
         output.data({"store": store, "kind": kind, "data_sets": answers})
         return
     else:
-        scores = terms.select_data_sets(cli.open_scores(store), data_sets)
+        scores = terms.select_data_sets(cli.open_scores(store), dataset)
         with output.progress(after=SILENT_SECONDS) as report, _reporting_tasks(report):
             summary = stores.summarize_scores(scores, store, positive_from=positive_from)
         output.show(stores.scores_view(summary))
@@ -125,10 +125,10 @@ FORMATS = ("parquet", "csv", "json", "mlflow", "trec_eval", "trec_run")
 )
 @click.option("--wide", is_flag=True, help="For tables: a column for each model [default: a row for each estimate].")
 @click.option("--per-query", is_flag=True, hidden=True)  # of mlflow
-@cli.data_sets_option
+@cli.dataset_option
 @cli.overwrite_option
 @cli.output_option
-def export(output: cli.Output, store: str, path: str, data_sets: tuple[str, ...], wide: bool, **options: Any) -> None:
+def export(output: cli.Output, store: str, path: str, dataset: tuple[str, ...], wide: bool, **options: Any) -> None:
     """Write the store STORE to PATH: a table (.parquet, .csv or .json), or what --format names.
 
     A table has one row per data set, model, query and estimator, with both bounds of every interval.
@@ -136,7 +136,7 @@ def export(output: cli.Output, store: str, path: str, data_sets: tuple[str, ...]
     if options["format"] == "mlflow":
         message = "--format mlflow is deprecated and will be removed in version 0.3; log columns of a table"
         click.echo(f"warning: {message}", err=True)
-    ap.export(cli.open_any(store, data_sets), path, tidy=not wide, **options)
+    ap.export(cli.open_any(store, dataset), path, tidy=not wide, **options)
     output.show(f"{path}: {output.seconds:.1f} s", fold=False)
     output.data({"store": store, "path": path, "seconds": output.seconds})
 
@@ -156,7 +156,7 @@ def export(output: cli.Output, store: str, path: str, data_sets: tuple[str, ...]
     help="Of runs, without ir_measures (repeat): 'precision_at(10)'.  [default: average_precision]",
 )
 @cli.option_of(EvaluationOptions, "positive_from")
-@cli.data_sets_option
+@cli.dataset_option
 @cli.method_option("sign_flip bootstrap_t bootstrap t wilcoxon influence", "As in compare.")
 @cli.options_of(ComparisonOptions, "adjust", "level", "n_resamples", "seed", "incomplete")
 @click.option("--intervals", is_flag=True, help="Show the interval of each mean.")
@@ -171,7 +171,7 @@ def table(
     measures: str | None,
     estimators: tuple[str, ...],
     positive_from: int | None,
-    data_sets: tuple[str, ...],
+    dataset: tuple[str, ...],
     path: str | None,
     label: str,
     overwrite: bool,
@@ -190,7 +190,7 @@ def table(
         raise click.UsageError("--measures says all: 'AP(rel=2) P(rel=2)@10', without --estimator and --positive-from.")
     with tempfile.TemporaryDirectory(prefix="aucpr-dask-") as folder:
         if qrels is None:
-            data = cli.open_any(sources[0], data_sets)
+            data = cli.open_any(sources[0], dataset)
         else:
             from aucpr_dask.interplay.retrieval import import_measures
             from aucpr_dask.scores.importing.trec import import_trec
@@ -201,11 +201,11 @@ def table(
                 import_measures(list(sources), qrels, scores, values, measures)
                 data = ap.open_result(values)
             else:
-                of_runs = dict[str, Any](convention="trec_eval", positive_from=positive_from, intervals=())
+                of_runs = dict[str, Any](convention="trec_eval", positive_from=positive_from, interval=())
                 data = ap.evaluate(ap.open_scores(scores), list(estimators) or "average_precision", **of_runs)
         nodes = list(terms.nodes_of(data))
         if len(nodes) != 1:
-            raise click.UsageError(f"A table is of one data set, and there are {len(nodes)}: --data-set NAME.")
+            raise click.UsageError(f"A table is of one data set, and there are {len(nodes)}: --dataset NAME.")
         made = ap.letters(nodes[0][1].load(), **cli.given(options))
     if path is not None:
         made.save(path, label=label, overwrite=overwrite)
@@ -227,7 +227,7 @@ def table(
 @click.option("--output", "page", type=click.Path(path_type=Path), metavar="FILE", help="Also write the page FILE.")
 @cli.columns_of_values
 @click.option("--unit-name", metavar="NOUN", help="What one column of the table is.  [default: task, or as stored]")
-@cli.data_sets_option
+@cli.dataset_option
 @cli.option_of(ComparisonOptions, "estimator")
 @cli.option_of(ComparisonOptions, "over", type=cli.Choice(["query", "dataset"]))
 @cli.method_option("sign_flip bootstrap_t bootstrap", "By default sign_flip, as compare and rank.")
@@ -243,7 +243,7 @@ def table(
 @cli.overwrite_option
 @cli.output_option
 def audit(
-    output: cli.Output, table: str, page: Path | None, data_sets: tuple[str, ...], top: int, **options: Any
+    output: cli.Output, table: str, page: Path | None, dataset: tuple[str, ...], top: int, **options: Any
 ) -> None:
     """Say which places of the leaderboard TABLE are more than chance, and which tasks decide them.
 
@@ -252,7 +252,7 @@ def audit(
     """
     from aucpr_dask.view.report.auditing import audit_view
 
-    values = table if Path(table).is_file() else cli.open_any(table, data_sets)
+    values = table if Path(table).is_file() else cli.open_any(table, dataset)
     made = ap.audit(values, page, **options)
     output.show(audit_view(made, top=top))
     output.show(f"{output.seconds:.1f} s" + ("" if page is None else f"; written to {page}"), fold=False)
@@ -271,12 +271,12 @@ def audit(
 @click.argument("page", type=click.Path(path_type=Path), required=False)
 @click.option("--scores", metavar="STORE", help="The scores that were evaluated: adds curves and comparisons.")
 @cli.by_option
-@cli.data_sets_option
+@cli.dataset_option
 @cli.options_of(ReportOptions, *ReportOptions.__dataclass_fields__)
 @cli.overwrite_option
 @cli.output_option
 def report(
-    output: cli.Output, result: str, page: Path | None, scores: str | None, data_sets: tuple[str, ...], **options: Any
+    output: cli.Output, result: str, page: Path | None, scores: str | None, dataset: tuple[str, ...], **options: Any
 ) -> None:
     """Write the result store RESULT as the HTML file PAGE, which opens in any browser without a network.
 
@@ -289,7 +289,7 @@ def report(
     """
     page = Path(PurePosixPath(result).stem + ".html") if page is None else page
     evaluated = cli.open_any(result) if options["by"] else ap.open_result(result)
-    evaluated = terms.select_data_sets(evaluated, data_sets)
+    evaluated = terms.select_data_sets(evaluated, dataset)
     written = ap.report(evaluated, page, scores=None if scores is None else ap.open_scores(scores), **options)
     size = written.stat().st_size
     output.show(f"{written}: {size / 1e6:.1f} MB, {output.seconds:.1f} s; open it in a browser", fold=False)

@@ -60,7 +60,7 @@ def connect(cluster: Cluster = None, *, patience: str | float | None = None) -> 
     >>> ap.save_scores(scores, f"{folder}/scores.zarr")
     >>> with ap.connect(1) as client:
     ...     areas = ap.run(f"{folder}/scores.zarr", f"{folder}/areas.zarr", cluster=client)
-    ...     points = ap.run(f"{folder}/scores.zarr", f"{folder}/roc.zarr", cluster=client, estimators="roc_area")
+    ...     points = ap.run(f"{folder}/scores.zarr", f"{folder}/roc.zarr", cluster=client, estimator="roc_area")
     >>> float(points["estimate"][0])
     1.0
     """

@@ -34,7 +34,7 @@ def curve_bands(
     n_resamples: int = 1000,
     seed: int = 0,
     dataset: str = "",
-    groups: Any = None,
+    clusters: Any = None,
     n_positive: Any = None,
     dim: str | Sequence[str] = ITEM,
     **reading: Unpack[Reading],
@@ -43,8 +43,8 @@ def curve_bands(
 
     A pointwise band contains the true curve at any single place with the given probability; a simultaneous band
     contains the whole curve. Both use resamples that all models share: positives and negatives are drawn separately,
-    or with `groups` whole groups of items together. Let z be the log odds of the false positive rate F at a recall (for
-    ROC curves, of the recall at a false positive rate), with half an item added on each side, and s the standard
+    or with `clusters` whole clusters of items together. Let z be the log odds of the false positive rate F at a recall
+    (for ROC curves, of the recall at a false positive rate), with half an item added on each side, and s the standard
     deviation of z over the resamples, or that of a binomial share if it is larger. For F, the k-th of n positives
     counts where it is expected, at the recall ``k / (n + 1)``, with tied items in random order; a curve has it at
     ``k / n``. The pointwise band is ``z -+ q s`` with q the quantile of Student's t with n - 1 degrees of freedom, the
@@ -56,7 +56,7 @@ def curve_bands(
     precision in 0.92 to 0.94 at their worst recall, and in 0.91 to 0.92 where scores had about 15 distinct values;
     simultaneous bands held the whole curve in 0.94 to 0.98. The page on curves and plots has the table.
 
-    With groups, s is multiplied by ``sqrt(G / (G - 1))``, G being the number of groups that hold a positive, or a
+    With clusters, s is multiplied by ``sqrt(G / (G - 1))``, G being the number of clusters that hold a positive, or a
     negative if these are fewer, and Student's t has G - 1 degrees of freedom.
 
     Where fewer than five items of the class along the grid are above or below a place, resamples carry no information.
@@ -79,8 +79,8 @@ def curve_bands(
         Seed of the resamples, together with the names of the data set and of the queries.
     dataset : str
         Name of the data set: that of its node in a DataTree, for the same resamples as :func:`aucpr_dask.evaluate`.
-    groups : array, shape (item), optional
-        Items that depend on each other, such as those of one patient, carry the same value; groups are then drawn.
+    clusters : array, shape (item), optional
+        Items that depend on each other, such as those of one patient, carry the same value; clusters are then drawn.
     n_positive, prevalence, missing, unjudged, positive_from, dim
         See :func:`aucpr_dask.curve`.
 
@@ -125,10 +125,10 @@ def curve_bands(
             what, "argument 'label'", "'label' has the dimension 'model'", "labels that all models share", remedy
         )
     key = xr.DataArray(request.stream_keys(arrays["score"], resampling.seed, dataset))
-    clusters = {} if groups is None else {"cluster": _codes(groups, score, prepared.dim)}
+    drawn = {} if clusters is None else {"cluster": _codes(clusters, score, prepared.dim)}
     columns: xr.DataArray = mapping.map_rankings(
         band_rankings,
-        alignment.chunked_alike(arrays | clusters | {"key": key}),
+        alignment.chunked_alike(arrays | drawn | {"key": key}),
         {over: places.size, _COLUMN: N_COLUMNS},
         prepared.dim,
         options=options,
@@ -151,7 +151,7 @@ def curve_bands(
         "kind": kind,
         "level": resampling.level,
         "method": METHOD,
-        "resampled": "items, positives and negatives apart" if groups is None else "clusters",
+        "resampled": "items, positives and negatives apart" if clusters is None else "clusters",
         "n_resamples": resampling.n_resamples,
         "seed": resampling.seed,
         "random_scheme": request.SCHEME,
@@ -159,12 +159,12 @@ def curve_bands(
     return bands
 
 
-def _codes(groups: Any, score: Any, dim: str) -> xr.DataArray:
-    """Return the number of each item's group."""
-    if isinstance(groups, xr.DataArray):
-        check_same_labels(score, groups, ("score", "groups"))
-    values = np.asarray(None if isinstance(groups, xr.Dataset | xr.DataTree) else groups)
+def _codes(clusters: Any, score: Any, dim: str) -> xr.DataArray:
+    """Return the number of each item's cluster."""
+    if isinstance(clusters, xr.DataArray):
+        check_same_labels(score, clusters, ("score", "clusters"))
+    values = np.asarray(None if isinstance(clusters, xr.Dataset | xr.DataTree) else clusters)
     if values.shape != np.shape(score)[-1:] and values.shape != (getattr(score, "sizes", {}).get(dim),):
-        allowed, remedy = "one group for each item", "give the group of each item, in the order of the scores"
-        raise bad_argument("groups do not fit the items", "groups", f"shape {values.shape}", allowed, remedy)
+        allowed, remedy = "one cluster for each item", "give the cluster of each item, in the order of the scores"
+        raise bad_argument("clusters do not fit the items", "clusters", f"shape {values.shape}", allowed, remedy)
     return xr.DataArray(pd.factorize(values, use_na_sentinel=False)[0].astype(np.int64), dims=dim)

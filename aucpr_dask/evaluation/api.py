@@ -145,7 +145,7 @@ def estimate(
         return {name: estimate(one, label, estimator, **others) for name, one in score.items()}
     groups = None if by is None else groups_of_arrays(score, label, by, dim)
     by = None if groups is None else list(groups.sizes)
-    options = EvaluationOptions.among(locals(), estimators=estimator)
+    options = EvaluationOptions.among(locals())
     prepared = prepare(locals(), options, dim)
     arrays, sizes, kwargs = prepared.arrays, {terms.ESTIMATOR: len(options.estimators)}, {}
     if groups is not None:
@@ -230,8 +230,8 @@ def _refuse_no_positives(arrays: dict[str, Any]) -> None:
 @takes_arrays
 def evaluate(
     scores: terms.Scores,
-    estimators: str | Sequence[str] = "average_precision",
-    intervals: str | Sequence[str] | None = None,
+    estimator: str | Sequence[str] = "average_precision",
+    interval: str | Sequence[str] | None = None,
     level: float = 0.95,
     *,
     by: Any = None,
@@ -264,10 +264,10 @@ def evaluate(
         optionally, ``n_positive``, ``weight``, ``positive_weight`` and ``negative_weight``, ``tie_order``, ``cluster``
         and ``fold``. Or a mapping of names to arrays of scores, (item) or (query, item), with their labels behind it:
         ``evaluate({"forest": a, "linear": b}, y)``.
-    estimators : str or sequence of str
+    estimator : str or sequence of str
         Names from the registry. One that is given as text is a scalar coordinate of the result, a sequence is a
         dimension, as in indexing.
-    intervals : str or sequence of str, optional
+    interval : str or sequence of str, optional
         Names from the registry, likewise; by default ``"influence_beta"``; ``"influence_log_t"`` for gain_area,
         and ``"bootstrap"`` for estimators without an influence function. Where the data allow none of these, the
         interval is NaN, and the flag ``no_interval`` is set.
@@ -294,7 +294,7 @@ def evaluate(
         clusters or classes they are always random.
     n_folds : int
         Folds of the cross-validation intervals, unless the data set has a variable ``fold``.
-    groups, weight : array, optional
+    clusters, weight : array, optional
         Next to arrays: the cluster of each item (of each query, if there are queries), and sample weights.
 
     Returns
@@ -444,6 +444,6 @@ def _formula_intervals(method: str | Sequence[str]) -> tuple[str, ...]:
         if not INTERVALS[name].is_formula:
             what = "this interval does not follow from the estimate and the positives alone"
             allowed = ", ".join(spec.name for spec in INTERVALS.values() if spec.is_formula)
-            remedy = f"evaluate(scores, intervals={name!r}) computes it from the scores"
+            remedy = f"evaluate(scores, interval={name!r}) computes it from the scores"
             raise InvalidInputError(what, None, repr(name), allowed, remedy)
     return methods

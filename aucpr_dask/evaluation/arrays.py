@@ -19,7 +19,7 @@ from aucpr_dask.scores.validate import float_scores
 
 _Asked = ParamSpec("_Asked")
 _Answer = TypeVar("_Answer", covariant=True)
-OWN = ("groups", "weight")  # what such a call gives next to the labels
+OWN = ("clusters", "weight")  # what such a call gives next to the labels
 
 
 class TakesArrays(Protocol[_Asked, _Answer]):
@@ -54,7 +54,7 @@ def takes_arrays(function: Callable[_Asked, _Answer]) -> TakesArrays[_Asked, _An
             label, *others = others if "label" not in options and others else [options.pop("label", None), *others]
             return cast(Any, function)(scores_of_arrays(data, label, **given), *others, **options)
         if any(one is not None for one in given.values()):
-            what = "groups and weights next to arrays of scores"
+            what = "clusters and weights next to arrays of scores"
             remedy = "in a data set, they are its variables 'cluster' and 'weight': scores.assign(...)"
             raise clash(what, remedy, "a mapping of names to arrays", **{first.name: type(data).__name__} | given)
         refuse_plain(data, function.__name__)
@@ -76,14 +76,14 @@ def refuse_plain(data: Any, name: str) -> None:
         raise InvalidInputError(what, "the first argument", type(data).__name__, allowed, remedy)
 
 
-def scores_of_arrays(scores: Mapping[Any, Any], label: Any, *, groups: Any = None, weight: Any = None) -> xr.Dataset:
+def scores_of_arrays(scores: Mapping[Any, Any], label: Any, *, clusters: Any = None, weight: Any = None) -> xr.Dataset:
     """Return a score data set of arrays (item) or (query, item) by model, all of the shape of the labels."""
     if not scores:
         remedy = 'give at least one: {"model": scores}'
         what = "there are no scores"
         raise InvalidInputError(what, "the first argument", "an empty mapping", "names of models, with arrays", remedy)
     named = {str(name): values for name, values in scores.items()} | {"the labels": label}
-    named |= {name: values for name, values in (("groups", groups), ("weight", weight)) if values is not None}
+    named |= {name: values for name, values in (("clusters", clusters), ("weight", weight)) if values is not None}
     if label is None or len(named) < len(scores) + 1:
         what = "labels are needed next to the scores" if label is None else "two models have the same name"
         remedy = 'give them behind the scores: ({"model": scores}, labels)' if label is None else "rename one"
@@ -107,20 +107,20 @@ def scores_of_arrays(scores: Mapping[Any, Any], label: Any, *, groups: Any = Non
     else:
         stacked = np.stack(models)
     variables = {"score": ((MODEL, *dims), stacked), "label": (dims, labels)}
-    for name, role in (("groups", "cluster"), ("weight", "weight")):
+    for name, role in (("clusters", "cluster"), ("weight", "weight")):
         if name in arrays:
             array = arrays[name]
             of = dims[:1] if role == "cluster" else dims
             if array.shape != labels.shape[: len(of)]:
                 raise mispositioned(name, array.shape, labels.shape[: len(of)])
-            variables[role] = of, _named_groups(array) if role == "cluster" else array
+            variables[role] = of, _named_clusters(array) if role == "cluster" else array
     coords = {MODEL: np.array([str(name) for name in scores], object)}
     if index is not None and not isinstance(index, pd.RangeIndex | pd.MultiIndex) and index.is_unique:
         coords[ITEM] = np.asarray(index)
     return xr.Dataset(variables, coords=coords)
 
 
-def _named_groups(groups: Any) -> Any:
-    """Return groups of any type as numbers or text."""
-    groups = np.asarray(groups)
-    return groups if groups.dtype.kind in "iuTU" else np.array([str(one) for one in groups.tolist()], object)
+def _named_clusters(clusters: Any) -> Any:
+    """Return clusters of any type as numbers or text."""
+    clusters = np.asarray(clusters)
+    return clusters if clusters.dtype.kind in "iuTU" else np.array([str(one) for one in clusters.tolist()], object)

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 KIND = terms.RESULT
 
 
-def open_result(url: str | Path | Store, *, chunks: Any = None) -> terms.Scores:
+def open_result(store: str | Path | Store, *, chunks: Any = None) -> terms.Scores:
     """Open a finished result store.
 
     Parameters
     ----------
-    url : str, Path or zarr.abc.store.Store
+    store : str, Path or zarr.abc.store.Store
         A store that :func:`aucpr_dask.run` or ``aucpr-dask evaluate`` wrote.
     chunks : None, "auto" or mapping
         Dask chunks; None opens without Dask.
@@ -49,7 +49,7 @@ def open_result(url: str | Path | Store, *, chunks: Any = None) -> terms.Scores:
     >>> ap.open_result(f"{folder}/result.zarr")["estimate"].sel(model="a").item()
     1.0
     """
-    return terms.as_scores(opened_result(url, chunks))
+    return terms.as_scores(opened_result(store, chunks))
 
 
 def opened_result(url: str | Path | Store, chunks: Any = None, reads: Collection[str] = ()) -> terms.Stored:
@@ -174,7 +174,7 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
     }
     given = {one.name: getattr(options, one.name) for one in fields(options) if one.name != "resampling"}
     given |= {"by": ", ".join(name for name, _ in options.by) if options.by else None}
-    given |= {"estimators": ", ".join(options.estimators), "level": resampling.level}
+    given |= {"estimator": ", ".join(options.estimators), "level": resampling.level}
     repeats = {terms.N_FOLDS: terms.folds_of_repeats(source)}
     made = xr.Dataset(variables, coordinates, provenance(source, given, _sampling(prepared), repeats))
     return terms.with_plain_names(made)

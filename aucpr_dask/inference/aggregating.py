@@ -208,7 +208,7 @@ def _with_units(data: terms.Scores, question: AggregationOptions, options: dict[
 
 def _needs(question: AggregationOptions, options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of an evaluation: with replicates of the items if the mean needs them."""
-    names = estimator_names(options.get("estimators", "average_precision"))
+    names = estimator_names(options.get("estimator", "average_precision"))
     by_replicates = question.method == "bootstrap" or not set(names) <= set(WITH_INFLUENCE)
     if question.sample == designs.BOTH or (question.sample == designs.ITEMS and by_replicates):
         return {"level": question.level, "keep_replicates": True} | _resampling(question)
@@ -318,7 +318,7 @@ def _by_errors(result: xr.Dataset, dim: str | None, method: str, level: float) -
     if "standard_error" not in result:
         what = "method='normal' and method='logit' need the standard errors of the items"
         received, allowed = "a result without the variable 'standard_error'", "a result with standard errors, or scores"
-        remedy = "evaluate(scores, ..., intervals='influence'), or another interval that has them"
+        remedy = "evaluate(scores, ..., interval='influence'), or another interval that has them"
         raise InvalidInputError(what, "argument 'method'", received, allowed, remedy)
     error = result["standard_error"]
     if dim is not None:
@@ -422,7 +422,7 @@ def _attributes(
     """Return the attributes that record how a mean was computed."""
     estimators = designs.estimators_of(result) if terms.ESTIMATOR in result.coords else None
     return {"design": sentence} | provenance(
-        result, {"estimators": estimators and ", ".join(estimators)}, facts, {"level": question.level}
+        result, {"estimator": estimators and ", ".join(estimators)}, facts, {"level": question.level}
     )
 
 
@@ -514,7 +514,7 @@ def _over_repeats(node: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
 def _mean_over_items(scores: terms.Scores, question: AggregationOptions, options: dict[str, Any]) -> terms.Scores:
     """Return the mean over the items of the area of the classes that each ranks: the items are the units."""
     n_classes = {path: node.sizes[terms.CLASS] for path, node in terms.nodes_of(scores)}
-    evaluated = evaluate(averages.items_as_queries(scores, options), **({"intervals": ()} | options))
+    evaluated = evaluate(averages.items_as_queries(scores, options), **({"interval": ()} | options))
 
     def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
         mean = _mean(node, terms.QUERY, replace(question, sample=None)).rename({COUNTS[terms.QUERY]: "n_items"})

@@ -71,8 +71,8 @@ def means_over_classes(results: Scores, incomplete: str, average: str = "macro")
 
 def evaluate_means(scores: Scores, question: AggregationOptions, options: dict[str, Any]) -> Scores:
     """Return the means over classes with standard errors: by the influence of every item, or by replicates."""
-    names = estimator_names(options.get("estimators", "average_precision"))
-    average, others = question.average or "macro", {name: options[name] for name in options if name != "estimators"}
+    names = estimator_names(options.get("estimator", "average_precision"))
+    average, others = question.average or "macro", {name: options[name] for name in options if name != "estimator"}
     is_plain = average == "macro" and question.method != "bootstrap" and question.incomplete in (None, "raise")
     if is_plain and len(names) == 1 and names[0] in WITH_INFLUENCE and set(others) <= set(covarying.COVARIANCE_OPTIONS):
         by_influence = map_nodes(covarying.influences(scores, names[0], **others), _with_error)
@@ -81,7 +81,7 @@ def evaluate_means(scores: Scores, question: AggregationOptions, options: dict[s
             return named
         return map_nodes(named, lambda path, node: node.expand_dims(terms.ESTIMATOR, -1))
     n_resamples = question.n_resamples or designs.ITEM_RESAMPLES
-    resampled: dict[str, Any] = {"keep_replicates": True, "n_resamples": n_resamples, "intervals": ()}
+    resampled: dict[str, Any] = {"keep_replicates": True, "n_resamples": n_resamples, "interval": ()}
     resampled["seed"] = question.seed
     return means_over_classes(evaluate(scores, **(resampled | options)), question.incomplete or "raise", average)
 

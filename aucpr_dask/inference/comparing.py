@@ -57,7 +57,7 @@ def compare(
     data : xarray.Dataset or xarray.DataTree
         A result of :func:`aucpr_dask.evaluate` or :func:`aucpr_dask.from_values`, or score data sets, which are
         evaluated first. Or a mapping of names to arrays of scores, with their labels behind it:
-        ``compare({"forest": a, "linear": b}, y, groups=g)``; `groups` and `weight` are those of
+        ``compare({"forest": a, "linear": b}, y, clusters=g)``; `clusters` and `weight` are those of
         :func:`aucpr_dask.evaluate`.
     baseline : label or sequence of labels, optional
         Models to compare all others with (their numbers if models have no labels); by default, all pairs of models
@@ -255,17 +255,17 @@ def positions(labels: Baseline, names: Sequence[str], where: str = "argument 'ba
     return [names.index(name) for name in given]
 
 
-def save_comparison(comparison: terms.Scores, url: str | Path, *, overwrite: bool = False) -> None:
+def save_comparison(comparison: terms.Scores, store: str | Path, *, overwrite: bool = False) -> None:
     """Write the result of :func:`compare` or :func:`rank` to a Zarr store, lazy arrays chunk by chunk.
 
     Parameters
     ----------
     comparison : xarray.Dataset or xarray.DataTree
         What to write.
-    url : str or Path
+    store : str or Path
         Where to write.
     overwrite : bool
-        Whether to replace a store at `url`.
+        Whether to replace a store at `store`.
 
     Examples
     --------
@@ -285,7 +285,7 @@ def save_comparison(comparison: terms.Scores, url: str | Path, *, overwrite: boo
                 node[name].encoding["chunks"] = tuple(sizes[0] for sizes in node[name].chunks)
         return node
 
-    pending = create_store(url, terms.map_nodes(comparison, with_chunks), KIND, overwrite=overwrite)
+    pending = create_store(store, terms.map_nodes(comparison, with_chunks), KIND, overwrite=overwrite)
     lazy = {
         (path, str(name)): array.data
         for path, node in terms.nodes_of(comparison)
@@ -301,12 +301,12 @@ def save_comparison(comparison: terms.Scores, url: str | Path, *, overwrite: boo
         pending.commit()
 
 
-def open_comparison(url: str | Path, *, chunks: Any = None) -> terms.Scores:
+def open_comparison(store: str | Path, *, chunks: Any = None) -> terms.Scores:
     """Open a finished store of :func:`save_comparison`.
 
     Parameters
     ----------
-    url : str or Path
+    store : str or Path
         Where to read.
     chunks : None, "auto" or mapping
         Dask chunks; None opens without Dask.
@@ -326,5 +326,5 @@ def open_comparison(url: str | Path, *, chunks: Any = None) -> terms.Scores:
     """
     from aucpr_dask.storage.stores import open_store
 
-    opened = open_store(url, KIND, chunks=chunks)
+    opened = open_store(store, KIND, chunks=chunks)
     return terms.as_scores(terms.map_nodes(opened, lambda path, node: terms.with_plain_names(node)))

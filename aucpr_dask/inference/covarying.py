@@ -127,7 +127,7 @@ def influences(
         what, allowed = "this estimator has no influence function here", " or ".join(map(repr, WITH_INFLUENCE))
         remedy = "compare other estimators by their bootstrap replicates"
         raise bad_argument(what, "estimator", estimator, allowed, remedy)
-    options = EvaluationOptions.of(estimators=names, unit=unit, prevalence_design=prevalence_design, **reading)
+    options = EvaluationOptions.of(estimator=names, unit=unit, prevalence_design=prevalence_design, **reading)
     scores = validated_scores(scores, positive_from=options.positive_from)
 
     def influences_of_node(path: str, dataset: xr.Dataset) -> xr.Dataset:

@@ -227,7 +227,7 @@ def gate(
     paths = [path for path, _ in nodes_of(data)]
     if len(paths) > 1 and question.over != DATASET:
         received, allowed = f"{len(paths)} data sets: {few(map(repr, paths))}", "one data set, or several as a sample"
-        remedy = "select one (--data-set NAME); or give over='dataset' (--over dataset)"
+        remedy = "select one (--dataset NAME); or give over='dataset' (--over dataset)"
         raise InvalidInputError("a gate judges one data set", "the first argument", received, allowed, remedy)
     results = results_for(map_nodes(data, lambda path, node: _models_of(path, node, given)), question, rest)
     ((path, node),) = [("", results)] if question.over == DATASET else nodes_of(results)

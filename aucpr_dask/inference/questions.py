@@ -26,7 +26,7 @@ from aucpr_dask.scores.validate import shared_by_models, validated_scores
 LEAST_QUERIES = 10  # of a data set, for the variance between them to be known
 OF_FAMILY = ("simultaneous_interval", "simultaneous_rank_interval")  # with groups, they hold for all together
 SWAP_OPTIONS = ("positive_from", "unjudged", "unit")
-SET_HERE = ("estimators", "intervals", "keep_replicates")  # options of an evaluation that a comparison sets
+SET_HERE = ("interval", "keep_replicates")  # options of an evaluation that a comparison sets
 
 
 def unit_dim(node: xr.Dataset) -> str | None:
@@ -181,7 +181,7 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
     """Evaluate scores, with replicates if the items are sampled."""
     if question.method == designs.CORRECTED:
         return evaluate(scores, (question.estimator or "average_precision",), (), by=FOLD, **options)
-    plain: dict[str, Any] = {"estimators": (question.estimator or "average_precision",), "intervals": (), **options}
+    plain: dict[str, Any] = {"estimator": (question.estimator or "average_precision",), "interval": (), **options}
     n_resamples = question.n_resamples or designs.ITEM_RESAMPLES
     resampled = plain | {"keep_replicates": True, "seed": question.seed, "n_resamples": n_resamples}
     over_units, over_items = EvaluationOptions.of(**plain), EvaluationOptions.of(**resampled)
@@ -200,7 +200,7 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
         asks_items = question.method is None and question.sample != designs.BOTH and question.over != samples.DATASET
         by_influence = of_items and (within or asks_items)
         if are_sampled and by_influence and not ("label" in node and MODEL in node["label"].dims):
-            result = covarying.covariance(node, plain["estimators"][0], **options)
+            result = covarying.covariance(node, plain["estimator"][0], **options)
         else:
             result = evaluate_dataset(node, path, over_items if are_sampled else over_units)
         return result.assign_attrs(_counts_of_items(node) | {designs.HAS_SCORES: True})
@@ -250,7 +250,7 @@ def _swapped_ranks(path: str, scores: xr.Dataset, estimator: str | None, options
 
     _refuse_unswappable(path, scores, estimator, options)
     reading = {name: value for name, value in options.items() if name != "unit"}
-    checked = EvaluationOptions.of(estimators=("average_precision",), intervals=(), **reading)
+    checked = EvaluationOptions.of(estimator=("average_precision",), interval=(), **reading)
     result = evaluate_dataset(scores, path, checked)
     label = scores["label"].load()
     is_judged = (label >= 0) if checked.unjudged == "drop" else (label > -2)

@@ -55,7 +55,7 @@ def to_dataframe(result: terms.Scores, *, tidy: bool = True) -> pd.DataFrame:
     ...     {"score": (("model", "item"), [[4.0, 3, 2, 1], [1, 2, 3, 4]]), "label": ("item", [1, 1, 0, 0])},
     ...     coords={"model": ["good", "bad"]},
     ... )
-    >>> frame = to_dataframe(aucpr_dask.evaluate(scores, intervals="logit"))
+    >>> frame = to_dataframe(aucpr_dask.evaluate(scores, interval="logit"))
     >>> frame[["model", "estimate", "logit_lower", "logit_upper"]].round(3)
       model  estimate  logit_lower  logit_upper
     0  good     1.000        0.000        1.000
@@ -194,13 +194,13 @@ def from_dataframe(
     query: str | None = None,
     dataset: str | None = None,
     weight: str | None = None,
-    cluster: str | None = None,
+    clusters: str | None = None,
     fold: str | None = None,
     repeat: str | None = None,
     by: str | Sequence[str] = (),
     exclude: str | Sequence[str] = (),
     negate: bool | str | Sequence[str] = (),
-    positive: object = None,
+    pos_label: object = None,
     dtype: str = "float64",
 ) -> terms.Scores:
     """Return the score data sets of a data frame of pandas, polars, or another with the Arrow interface.
@@ -215,7 +215,7 @@ def from_dataframe(
         pandas, polars, pyarrow, or any other with the Arrow interface (``__arrow_c_stream__``). One of Dask is
         computed.
     label : str
-        The column of labels: 1 positive, 0 negative, -1 unjudged, or true and false; see `positive`.
+        The column of labels: 1 positive, 0 negative, -1 unjudged, or true and false; see `pos_label`.
     model, score : str, optional
         The columns of model names and of scores. Naming `model` says that the frame is tidy.
     models : str or sequence of str, optional
@@ -227,7 +227,7 @@ def from_dataframe(
         not kept. Levels of a pandas index count as columns if they have names, but never as models.
     query, dataset, weight : str, optional
         The columns of queries, of data sets (each becomes a node of a tree) and of sample weights.
-    cluster, fold : str, optional
+    clusters, fold : str, optional
         The columns of clusters, whose items depend on each other, and of folds, in which items were held out. With
         `query`, all items of a query have the same.
     repeat : str, optional
@@ -238,7 +238,7 @@ def from_dataframe(
         give to ``evaluate(..., by=)``. Not with `query`, which can be one of them.
     exclude, negate
         Columns, or models, to leave out, and those for which low scores mean positive.
-    positive : object, optional
+    pos_label : object, optional
         The value of `label` that means positive, where labels are any two values.
     dtype : {"float64", "float32"}
         The type of the scores.

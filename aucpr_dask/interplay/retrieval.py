@@ -32,7 +32,7 @@ AGREEMENT = 1e-6  # of average precision by ir_measures
 def evaluate_runs(
     qrels: Any,
     runs: Any,
-    estimators: str | Sequence[str] = "average_precision",
+    estimator: str | Sequence[str] = "average_precision",
     *,
     convention: str = "trec_eval",
     layout: str = "per-run",
@@ -46,7 +46,7 @@ def evaluate_runs(
     ----------
     qrels, runs, layout, dtype, duplicates
         See :func:`from_runs`.
-    estimators : str or sequence of str
+    estimator : str or sequence of str
         What to estimate for every run and topic.
     convention : {"trec_eval", "scikit-learn"}
         How ties, missing topics and grades count.
@@ -71,7 +71,7 @@ def evaluate_runs(
     0.75
     """
     scores = from_runs(qrels, runs, layout=layout, dtype=dtype, duplicates=duplicates)
-    return cast(xr.Dataset, evaluate(scores, estimators, convention=convention, **options))
+    return cast(xr.Dataset, evaluate(scores, estimator, convention=convention, **options))
 
 
 def from_runs(
@@ -248,7 +248,7 @@ def import_measures(
     evaluator, names = evaluator_of(measures, qrels)
     ir_measures = require("ir_measures", "measures")
     scores = dict(nodes_of(open_scores(scores_url)))[dataset or ""]
-    ours = cast(xr.Dataset, evaluate(scores, intervals=(), convention="trec_eval"))["estimate"].compute()
+    ours = cast(xr.Dataset, evaluate(scores, interval=(), convention="trec_eval"))["estimate"].compute()
     topics = [str(topic) for topic in ours[QUERY].values]
     rows = []
     for model, path in files.reported(named_runs(runs, named_by).items(), on_progress, "computing measures"):

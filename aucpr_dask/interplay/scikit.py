@@ -21,18 +21,19 @@ from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.progress import reporting_if
 from aucpr_dask.schema import checks, estimators
 from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, REPEAT, Scores, check_node_name
-from aucpr_dask.scores import chunks, store, validate
+from aucpr_dask.scores import chunks, validate
 from aucpr_dask.scores.importing.files import OnProgress, write_blocks
+from aucpr_dask.scores.store import open_scores
 from aucpr_dask.storage import stores, urls
 
 Splits: TypeAlias = list[tuple[np.ndarray, np.ndarray]]  # of one repetition: rows to fit to, rows to score
 RESPONSES = ("predict_proba", "decision_function")
 ON_ERROR = ("raise", "nan")
 _PLAIN_CLASSES = ({0, 1}, {-1, 1})
-_TWO_CLASSES = "make it two classes: y == positive"
+_TWO_CLASSES = "make it two classes: y == pos_label"
 
 
-def scorer(estimator: str = "average_precision", *, positive: Any = None, **options: Any) -> Any:
+def scorer(estimator: str = "average_precision", *, pos_label: Any = None, **options: Any) -> Any:
     """Return a scikit-learn scorer, as `scoring` of ``cross_val_score``, ``GridSearchCV`` and others takes it.
 
     It calls ``decision_function`` or, if there is none, ``predict_proba``, as scikit-learn's own scorers do, and
@@ -42,7 +43,7 @@ def scorer(estimator: str = "average_precision", *, positive: Any = None, **opti
     ----------
     estimator : str
         A name from the registry.
-    positive : object, optional
+    pos_label : object, optional
         The positive class; by default 1 of {0, 1}, {-1, 1} or False and True.
     **options
         Of :func:`aucpr_dask.estimate`: ``prevalence``, ``recall_range``, ``ties``.
@@ -64,7 +65,7 @@ def scorer(estimator: str = "average_precision", *, positive: Any = None, **opti
     """
     make_scorer = _sklearn("metrics").make_scorer
     (name,) = estimators.estimator_names(estimator)
-    given = options if positive is None else options | {"pos_label": positive}
+    given = options if pos_label is None else options | {"pos_label": pos_label}
     return make_scorer(area, response_method=RESPONSES[::-1], estimator=name, **given)
 
 
@@ -95,11 +96,11 @@ def from_sklearn(
     y: Any = None,
     *,
     cv: Any = None,
-    groups: Any = None,
-    positive: Any = None,
+    clusters: Any = None,
+    pos_label: Any = None,
     response: str | None = None,
     n_jobs: int | None = None,
-    url: str | Path | None = None,
+    store: str | Path | None = None,
     overwrite: bool = False,
     on_error: str = "raise",
     progress: bool | None = None,
@@ -122,10 +123,10 @@ def from_sklearn(
         Cross-validate, as in scikit-learn: every item is scored by a copy of the classifier fitted to the other
         folds. All classifiers share the folds, and the data set gets the variable ``fold``. Of a splitter that repeats,
         such as ``RepeatedStratifiedKFold``, the scores and folds of each repetition are along the dimension ``repeat``.
-    groups : array, shape (item), or mapping of str to array, optional
-        Groups of dependent items, which become the variable ``cluster``. Folds keep them together: a number as `cv` is
-        that of a ``StratifiedGroupKFold``, and a splitter that parts them is an error.
-    positive : object, optional
+    clusters : array, shape (item), or mapping of str to array, optional
+        Items that depend on each other carry the same value; the variable ``cluster`` of the scores. Folds keep them
+        together: a number as `cv` is that of a ``StratifiedGroupKFold``, and a splitter that parts them is an error.
+    pos_label : object, optional
         The positive class, to which all others are negative; by default 1 of {0, 1}, {-1, 1} or False and True. With
         three or more classes and no positive one, each is scored against the rest, along the dimension ``class``.
     response : {"predict_proba", "decision_function"}, optional
@@ -133,12 +134,12 @@ def from_sklearn(
         there are none.
     n_jobs : int, optional
         Folds that are fitted at the same time.
-    url : str or Path, optional
-        Write to a score store, block by block: memory then holds one block of scores. If `url` is a local path, the
+    store : str or Path, optional
+        Write to a score store, block by block: memory then holds one block of scores. If `store` is a local path, the
         scores of every classifier are kept next to it until the store is finished: if a classifier fails, or the call
         is interrupted, the same call fits only what is left.
     overwrite : bool
-        Whether to replace a store at `url`.
+        Whether to replace a store at `store`.
     on_error : {"raise", "nan"}
         What to do if a classifier fails: raise an error that names it, or warn and leave its scores missing.
     progress : bool, optional
@@ -149,7 +150,7 @@ def from_sklearn(
     Returns
     -------
     xarray.Dataset or xarray.DataTree
-        In memory, or of `url` as :func:`aucpr_dask.open_scores` opens it; a tree if `data` is a mapping.
+        In memory, or of `store` as :func:`aucpr_dask.open_scores` opens it; a tree if `data` is a mapping.
 
     Raises
     ------
@@ -157,7 +158,7 @@ def from_sklearn(
         If a classifier has neither method or is not fitted, if the positive class is unknown, or if folds do not
         contain every item once.
     AlignmentError
-        If X, y, weights or groups differ in length, or carry different indices.
+        If X, y, weights or clusters differ in length, or carry different indices.
     RunError
         If a classifier fails.
 
@@ -175,8 +176,8 @@ def from_sklearn(
     if response is not None:
         checks.choose(RESPONSES, response, "response")
     checks.choose(ON_ERROR, on_error, "on_error")
-    if url is not None:
-        stores.refuse_finished(url, overwrite=overwrite)
+    if store is not None:
+        stores.refuse_finished(store, overwrite=overwrite)
     if y is not None:
         if isinstance(data, Mapping):
             received, remedy = "y next to several data sets", 'give {"name": (X, y), ...}'
@@ -188,18 +189,18 @@ def from_sklearn(
     models = _named(classifiers)
     responses = _responses(models, (response,) if response else RESPONSES, fitted=cv is None)
     kept = None  # the folder in which scores are kept until the store is finished, if that is on this machine
-    if url is not None and not urls.is_remote(url):
-        place = Path(urls.revealed(url))
+    if store is not None and not urls.is_remote(store):
+        place = Path(urls.revealed(store))
         kept = place.with_name(f".{place.name}.classifiers")
     asked = _Classifiers(models, responses, n_jobs, on_error, kept)
     with reporting_if(False if progress is None and on_progress is not None else progress) as shown:
         tell = on_progress or shown
         sources: dict[str, _DataSet] = {}
         for name, part in named.items():
-            own = groups.get(name) if isinstance(groups, Mapping) else groups
+            own = clusters.get(name) if isinstance(clusters, Mapping) else clusters
             where = f"data set {name!r}" if name else "the data set"
             path = name if is_one else check_node_name(str(name), "data")
-            sources[path] = _DataSet.of(part, where, own, cv, positive)
+            sources[path] = _DataSet.of(part, where, own, cv, pos_label)
         templates = {name: source.template(list(models)) for name, source in sources.items()}
         done, total = itertools.count(1), len(models) * len(named)
 
@@ -211,13 +212,13 @@ def from_sklearn(
                     tell("scoring classifiers", next(done), total)
             return {"score": np.stack(parts)[(slice(None), *region[1:])]}
 
-        if url is not None:
+        if store is not None:
             template: Scores = templates[""] if is_one else xr.DataTree.from_dict(templates)
             scores_of = {name: partial(block, source) for name, source in sources.items()}
-            write_blocks(url, template, scores_of.__getitem__, overwrite=overwrite, on_progress=tell)
+            write_blocks(store, template, scores_of.__getitem__, overwrite=overwrite, on_progress=tell)
             if kept is not None:
                 shutil.rmtree(kept, ignore_errors=True)
-            return store.open_scores(url)
+            return open_scores(store)
         scored = {
             name: one.assign(score=(one["score"].dims, block(sources[name], (slice(None),))["score"]))
             for name, one in templates.items()
@@ -306,7 +307,7 @@ class _Classifiers:
                 raise errors.RunError("a classifier failed", where, text, remedy=remedy) from error
             warnings.warn(f"{where} failed, and its scores are missing: {text}", errors.ClassifierWarning, stacklevel=2)
             of_repeats = [[np.full(len(data.classes), np.nan) for _ in data.wanted] for _ in data.repeats or "1"]
-        if data.positive is None:
+        if data.pos_label is None:
             return np.stack(of_repeats[0])
         return of_repeats[0][0] if len(of_repeats) == 1 else np.stack([scores[0] for scores in of_repeats])
 
@@ -332,11 +333,11 @@ def _fit_and_score(
     return predict(classifier, features, classes, cv=splits, method=response, n_jobs=n_jobs)
 
 
-def _of_class(values: np.ndarray, classes: np.ndarray, positive: Any, where: str) -> np.ndarray:
+def _of_class(values: np.ndarray, classes: np.ndarray, pos_label: Any, where: str) -> np.ndarray:
     """Return the scores of one class from what a classifier responded."""
-    column = np.flatnonzero(classes == positive)
+    column = np.flatnonzero(classes == pos_label)
     if column.size == 0:
-        what, received = "the classifier does not know the positive class", f"positive class {positive!r}"
+        what, received = "the classifier does not know the positive class", f"positive class {pos_label!r}"
         raise InvalidInputError(what, where, received, few(map(repr, classes.tolist())))
     if values.ndim == 1 and classes.size == 2:  # decision values: large means the second class
         return values if column[0] == 1 else 0 - values  # a difference has no negative zeros
@@ -358,19 +359,19 @@ class _DataSet:
     features: Any
     classes: np.ndarray
     weight: np.ndarray | None
-    groups: Any
+    clusters: Any
     repeats: list[Splits] | None  # the folds of each repetition, which all classifiers share; None if they are fitted
-    positive: Any  # None if each class is scored against the rest
+    pos_label: Any  # None if each class is scored against the rest
 
     @classmethod
-    def of(cls, part: Sequence[Any], where: str, groups: Any, cv: Any, positive: Any) -> _DataSet:
+    def of(cls, part: Sequence[Any], where: str, clusters: Any, cv: Any, pos_label: Any) -> _DataSet:
         if not isinstance(part, Sequence) or isinstance(part, str) or len(part) not in (2, 3):
             raise InvalidInputError("this is not a data set", where, type(part).__name__, "(X, y)")
         features, y, weight = (*part, None)[:3]
-        for name, values in (("y", y), ("weight", weight), ("groups", groups)):
+        for name, values in (("y", y), ("weight", weight), ("clusters", clusters)):
             _refuse_other_index(features, values, name, where)
         classes = np.asarray(y)
-        given = {"y": classes, "weight": weight, "groups": groups}
+        given = {"y": classes, "weight": weight, "clusters": clusters}
         arrays = {name: np.asarray(one) for name, one in given.items() if one is not None}
         shape = getattr(features, "shape", None)
         lengths = {"X": shape[0] if shape else len(features)} | {name: len(one) for name, one in arrays.items()}
@@ -378,47 +379,47 @@ class _DataSet:
             what = "X and y have rows for different items" if classes.ndim == 1 else "y has several columns"
             raise AlignmentError(what, where, ", ".join(f"{name}: {length}" for name, length in lengths.items()))
         several = np.unique(classes)
-        if positive is not None or several.size <= 2:
-            positive = _positive_class(several, positive, where)
+        if pos_label is not None or several.size <= 2:
+            pos_label = _positive_class(several, pos_label, where)
         repeats = None
         if cv is not None:
             selection = _sklearn("model_selection")
-            if groups is not None and isinstance(cv, int):
+            if clusters is not None and isinstance(cv, int):
                 cv = selection.StratifiedGroupKFold(cv)
             splitter = selection.check_cv(cv, classes, classifier=True)
             # Made once: a splitter that shuffles without a seed would give every classifier other folds.
-            splits = list(splitter.split(features, classes, groups))
-            if groups is not None:
-                _refuse_parted(splits, np.asarray(groups), where)
+            splits = list(splitter.split(features, classes, clusters))
+            if clusters is not None:
+                _refuse_parted(splits, np.asarray(clusters), where)
             repeats = _repeats(splits, len(classes), where)
-            if positive is None and len(repeats) > 1:
-                what, allowed = "repetitions are for two classes", "one fold for each item, or positive=..."
+            if pos_label is None and len(repeats) > 1:
+                what, allowed = "repetitions are for two classes", "one fold for each item, or pos_label=..."
                 received = f"{len(repeats)} repetitions, {several.size} classes"
                 remedy = "name the positive class, or use a splitter without repetition: StratifiedKFold"
                 raise InvalidInputError(what, where, received, allowed, remedy)
         weight = None if weight is None else np.asarray(weight, np.float64)
-        return cls(where, features, classes, weight, groups, repeats, positive)
+        return cls(where, features, classes, weight, clusters, repeats, pos_label)
 
     @property
     def wanted(self) -> Any:
         """The classes that are scored."""
-        return np.unique(self.classes) if self.positive is None else [self.positive]
+        return np.unique(self.classes) if self.pos_label is None else [self.pos_label]
 
     def template(self, models: list[str]) -> xr.Dataset:
         """Return the data set, its scores described but not yet computed."""
         n_items = len(self.classes)
-        lead: dict[str, Any] = {MODEL: models} | ({} if self.positive is not None else {CLASS: self.wanted})
+        lead: dict[str, Any] = {MODEL: models} | ({} if self.pos_label is not None else {CLASS: self.wanted})
         lead |= {REPEAT: range(len(self.repeats))} if self.repeats and len(self.repeats) > 1 else {}
-        label = self.classes if self.positive is None else (self.classes == self.positive).astype(np.int8)
+        label = self.classes if self.pos_label is None else (self.classes == self.pos_label).astype(np.int8)
         fold = None if self.repeats is None else np.zeros((len(self.repeats), n_items), np.int64)
         for repeat, splits in enumerate(self.repeats or ()):
             for number, (_, scored) in enumerate(splits):
                 fold[repeat, scored] = number  # type: ignore[index]
         fold = fold[0] if fold is not None and len(fold) == 1 else fold
-        groups = None if self.groups is None else np.asarray(self.groups)
+        clusters = None if self.clusters is None else np.asarray(self.clusters)
         sizes = {dim: len(names) for dim, names in lead.items()} | {ITEM: n_items}
         variables: dict[str, Any] = {"score": chunks.empty_variable(sizes, np.float64)}
-        for name, values in {"label": label, "weight": self.weight, "cluster": groups, "fold": fold}.items():
+        for name, values in {"label": label, "weight": self.weight, "cluster": clusters, "fold": fold}.items():
             if values is not None:
                 variables[name] = ((REPEAT, ITEM)[2 - np.ndim(values) :], values)
         index = getattr(self.features, "index", None)
@@ -427,14 +428,14 @@ class _DataSet:
         return validate.with_label_of_each_class(xr.Dataset(variables, coords=items | lead))  # type: ignore[return-value]
 
 
-def _positive_class(classes: np.ndarray, positive: Any, where: str) -> Any:
+def _positive_class(classes: np.ndarray, pos_label: Any, where: str) -> Any:
     """Return the positive class: the given one, or 1 if that is clear."""
-    if positive is not None:
-        return positive
+    if pos_label is not None:
+        return pos_label
     if classes.dtype.kind in "biuf" and any(set(classes.tolist()) <= plain for plain in _PLAIN_CLASSES):
         return 1
     received, allowed = f"classes {few(map(repr, classes.tolist()))}", "0 and 1, -1 and 1, or False and True"
-    raise InvalidInputError("the positive class is not given", where, received, allowed, "name it: positive=...")
+    raise InvalidInputError("the positive class is not given", where, received, allowed, "name it: pos_label=...")
 
 
 def _repeats(splits: Splits, n_items: int, where: str) -> list[Splits]:
@@ -455,13 +456,18 @@ def _repeats(splits: Splits, n_items: int, where: str) -> list[Splits]:
     return repeats
 
 
-def _refuse_parted(splits: Sequence[tuple[np.ndarray, np.ndarray]], groups: np.ndarray, where: str) -> None:
-    """Raise if items of one group are both fitted to and scored, so that scores say less about new groups."""
-    parted = {group for fitted, scored in splits for group in np.intersect1d(groups[fitted], groups[scored]).tolist()}
+def _refuse_parted(splits: Sequence[tuple[np.ndarray, np.ndarray]], clusters: np.ndarray, where: str) -> None:
+    """Raise if items of one cluster are both fitted to and scored, so that scores say less about new clusters."""
+    parted = {
+        cluster for fitted, scored in splits for cluster in np.intersect1d(clusters[fitted], clusters[scored]).tolist()
+    }
     if parted:
-        what, allowed = "this splitter parts groups: some of their items are fitted to, others scored", "whole groups"
-        received = f"{len(parted)} of {np.unique(groups).size} groups: {few(map(repr, sorted(parted)))}"
-        remedy = "use cv=StratifiedGroupKFold(5), GroupKFold(5), or a number; or leave out groups"
+        what, allowed = (
+            "this splitter parts clusters: some of their items are fitted to, others scored",
+            "whole clusters",
+        )
+        received = f"{len(parted)} of {np.unique(clusters).size} clusters: {few(map(repr, sorted(parted)))}"
+        remedy = "use cv=StratifiedGroupKFold(5), GroupKFold(5), or a number; or leave out clusters"
         raise InvalidInputError(what, where, received, allowed, remedy)
 
 

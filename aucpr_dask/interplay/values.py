@@ -344,9 +344,9 @@ def notes_of(values: xr.Dataset) -> list[str]:
     return [said[name].format(few(one, 8) if isinstance(one, list) else one) for name, one in listed.items()]
 
 
-def save_values(values: xr.Dataset, url: str | Path, *, overwrite: bool = False) -> ValuesSummary:
+def save_values(values: xr.Dataset, store: str | Path, *, overwrite: bool = False) -> ValuesSummary:
     """Write what :func:`from_values` returns to a store that :func:`aucpr_dask.open_result` opens."""
-    pending = create_store(url, terms.with_stored_names(values, is_result=True), KIND, overwrite=overwrite)
+    pending = create_store(store, terms.with_stored_names(values, is_result=True), KIND, overwrite=overwrite)
     with pending.writing():
         pending.commit()
     sizes, missing = values.sizes, int(values["estimate"].isnull().sum())

@@ -23,7 +23,7 @@ def average_precision_interval(
     method: str | None = None,
     pos_label: Any = 1,
     sample_weight: Any = None,
-    groups: Any = None,
+    clusters: Any = None,
     prevalence_design: str = "random",
 ) -> tuple[float, float]:
     """Compute a confidence interval of average precision.
@@ -42,8 +42,8 @@ def average_precision_interval(
         The positive label.
     sample_weight : array-like, shape (n_samples,), optional
         Weights.
-    groups : array-like, shape (n_samples,), optional
-        Samples that depend on each other, such as those of one patient, carry the same value; groups are then the
+    clusters : array-like, shape (n_samples,), optional
+        Samples that depend on each other, such as those of one patient, carry the same value; clusters are then the
         sample.
     prevalence_design : {"random", "fixed"}
         Whether another sample would have other numbers of positives and negatives, or the same (stratified samples).
@@ -64,9 +64,9 @@ def average_precision_interval(
     >>> round(lower, 3), round(upper, 3)
     (0.649, 0.937)
     """
-    scores = _scores(y_true, {"y_score": y_score}, pos_label, sample_weight, groups)
+    scores = _scores(y_true, {"y_score": y_score}, pos_label, sample_weight, clusters)
     intervals = None if method is None else text(method, "method")
-    found = evaluate(scores, intervals=intervals, level=level, prevalence_design=prevalence_design)
+    found = evaluate(scores, interval=intervals, level=level, prevalence_design=prevalence_design)
     lower, upper = np.ravel(found["interval"])
     return float(lower), float(upper)
 
@@ -129,7 +129,7 @@ def average_precision_difference(
     seed: int = 0,
     pos_label: Any = 1,
     sample_weight: Any = None,
-    groups: Any = None,
+    clusters: Any = None,
     prevalence_design: str = "random",
 ) -> Difference:
     """Tell whether model b has a larger average precision than model a on samples that both have scored.
@@ -154,8 +154,8 @@ def average_precision_difference(
         The positive label.
     sample_weight : array-like, shape (n_samples,), optional
         Weights.
-    groups : array-like, shape (n_samples,), optional
-        Samples that depend on each other, such as those of one patient, carry the same value; groups are then the
+    clusters : array-like, shape (n_samples,), optional
+        Samples that depend on each other, such as those of one patient, carry the same value; clusters are then the
         sample.
     prevalence_design : {"random", "fixed"}
         Whether another sample would have other numbers of positives and negatives, or the same (stratified samples).
@@ -185,7 +185,7 @@ def average_precision_difference(
     95 % interval +0.054 to +0.226, p = 0.0015
     sample: the items with their labels; fixed: the 2 models; approximate, from 10 positives on
     """
-    scores = _scores(y_true, {"y_score_a": y_score_a, "y_score_b": y_score_b}, pos_label, sample_weight, groups)
+    scores = _scores(y_true, {"y_score_a": y_score_a, "y_score_b": y_score_b}, pos_label, sample_weight, clusters)
     _refuse_few(scores["label"].values)
     method = None if n_resamples is None else "bootstrap"
     options: dict[str, Any] = {"n_resamples": n_resamples, "seed": seed, "prevalence_design": prevalence_design}
@@ -210,7 +210,7 @@ def _refuse_few(label: NDArray[np.int8]) -> None:
         raise targets.misfit(what, "y_true", received, allowed, "judge more samples")
 
 
-def _scores(y_true: Any, models: dict[str, Any], pos_label: Any, sample_weight: Any, groups: Any) -> xr.Dataset:
+def _scores(y_true: Any, models: dict[str, Any], pos_label: Any, sample_weight: Any, clusters: Any) -> xr.Dataset:
     """Return a data set with a model for each array of scores."""
     label = targets.host_array(y_true, "y_true")
     if targets.kind_of_target(label) != "binary":
@@ -232,7 +232,7 @@ def _scores(y_true: Any, models: dict[str, Any], pos_label: Any, sample_weight: 
     }
     if weight is not None:
         variables["weight"] = (ITEM, weight)
-    if groups is not None:
-        variables["cluster"] = (ITEM, targets.column(targets.host_array(groups, "groups"), "groups"))
-        targets.check_lengths(y_true=label, groups=variables["cluster"][1])
+    if clusters is not None:
+        variables["cluster"] = (ITEM, targets.column(targets.host_array(clusters, "clusters"), "clusters"))
+        targets.check_lengths(y_true=label, clusters=variables["cluster"][1])
     return xr.Dataset(variables, coords={MODEL: list(score)})

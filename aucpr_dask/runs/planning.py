@@ -236,14 +236,14 @@ class Plan:
         return bisect.bisect_left(range(1, task.sizes.get(terms.MODEL, 1) + 1), True, key=is_too_large)
 
 
-def plan_run(source_url: Any, *, data_sets: Sequence[str] | None = None, **options: Any) -> Plan:
+def plan_run(source: Any, *, dataset: Sequence[str] | None = None, **options: Any) -> Plan:
     """Plan the evaluation of a score store; only metadata and the labels of queries and models are read.
 
     Parameters
     ----------
-    source_url : str, Path or zarr.abc.store.Store
+    source : str, Path or zarr.abc.store.Store
         A score store.
-    data_sets : sequence of str, optional
+    dataset : sequence of str, optional
         The data sets to evaluate; by default all.
     **options
         The options of :func:`aucpr_dask.evaluate`.
@@ -253,8 +253,8 @@ def plan_run(source_url: Any, *, data_sets: Sequence[str] | None = None, **optio
     Plan
     """
     asked = EvaluationOptions.of(**options)
-    source = absolute(source_url)
-    unread = terms.select_data_sets(open_unread(source, warns=True), data_sets)
+    source = absolute(source)
+    unread = terms.select_data_sets(open_unread(source, warns=True), dataset)
     scores = _with_groups(described(unread), unread, asked)
     digest = source_digest(source, unread)
     result = describe_scores(scores, asked)

@@ -55,10 +55,10 @@ NO_PERMISSION = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 def run(
-    source_url: str | Path | Store,
-    result_url: str | Path | Store,
+    source: str | Path | Store,
+    result: str | Path | Store,
     *,
-    data_sets: Sequence[str] | None = None,
+    dataset: Sequence[str] | None = None,
     overwrite: bool = False,
     cluster: Cluster = None,
     patience: str | float | None = None,
@@ -77,13 +77,13 @@ def run(
 
     Parameters
     ----------
-    source_url, result_url : str, Path or zarr.abc.store.Store
+    source, result : str, Path or zarr.abc.store.Store
         A score store, and where to write the result. Into a store that is an object, as of an Icechunk session, threads
         of this process write; it keeps no ledger, so nothing is resumed or extended there.
-    data_sets : sequence of str, optional
+    dataset : sequence of str, optional
         The data sets to evaluate; by default all. If a later call names more of them, it adds those.
     overwrite : bool
-        Whether to replace a store at `result_url` and start over.
+        Whether to replace a store at `result` and start over.
     cluster : None, int, str, Path, distributed.Client or a cluster of Dask
         None: the current client of Dask, if there is one, as the progress says; otherwise a local cluster with one
         single-threaded process per core, or this process if it takes about a second. Or what
@@ -137,7 +137,7 @@ def run(
     """
     from aucpr_dask.progress import watching
 
-    source, target = absolute(source_url), absolute(result_url)
+    source, target = absolute(source), absolute(result)
     if overlap(source, target):
         what, received = "the result and the scores would overlap", f"scores at {source}"
         raise StoreError(what, target, received, None, "name another place for the result")
@@ -147,7 +147,7 @@ def run(
 
         seconds = read_patience(patience, "argument 'patience'")
     watched = Watched(source)
-    asked = plan_run(source, data_sets=data_sets, **options)
+    asked = plan_run(source, dataset=dataset, **options)
     ledger = Ledger(target)
     begun = None if overwrite else ledger.state().plan
     plan = asked if begun is None else asked.continuing(begun)

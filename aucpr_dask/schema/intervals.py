@@ -217,7 +217,7 @@ def default_intervals(
     return One(names) if len(names) == 1 else tuple(names)
 
 
-def interval_names(interval: str | Sequence[str], option: str = "intervals") -> tuple[str, ...]:
+def interval_names(interval: str | Sequence[str], option: str = "interval") -> tuple[str, ...]:
     """Return names of intervals, each known and each once."""
     names = each_once(interval, option, INTERVALS, "name each interval once")
     return type(names)(lookup(INTERVALS, name, "interval method").name for name in names)

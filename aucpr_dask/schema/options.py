@@ -96,7 +96,7 @@ class Options:
 class ResamplingOptions(Options):
     """Which intervals, and how the data are resampled for them."""
 
-    intervals: tuple[str, ...] = option(
+    interval: tuple[str, ...] = option(
         DEFAULT_INTERVALS,
         "Intervals around each estimate; by default influence_beta, and influence_log_t or bootstrap of others.",
         check=interval_names,
@@ -118,6 +118,11 @@ class ResamplingOptions(Options):
         allowed=PREVALENCE_DESIGNS,
     )
     n_folds: int = option(10, "Folds of cross-validation intervals.", least=2, most=MOST_RESAMPLES)
+
+    @property
+    def intervals(self) -> tuple[str, ...]:
+        """The names of the intervals."""
+        return self.interval
 
     @property
     def draws_counts(self) -> bool:
@@ -153,7 +158,7 @@ def groupings(value: Any, name: str) -> tuple[tuple[str, Any], ...]:
 class EvaluationOptions(Options):
     """Which estimates, and how labels, missing scores and ties are read."""
 
-    estimators: tuple[str, ...] = option(checks.One(["average_precision"]), "What to estimate.", check=estimator_names)
+    estimator: tuple[str, ...] = option(checks.One(["average_precision"]), "What to estimate.", check=estimator_names)
     missing: str = option("raise", "What a missing score means.", allowed=MISSING)
     ties: str = option("group", "How equal scores count.", allowed=TIES)
     unjudged: str = option("negative", "What an unjudged item counts as.", allowed=UNJUDGED)
@@ -193,9 +198,9 @@ class EvaluationOptions(Options):
         # A reading of labels, missing scores and ties that is None follows the convention; intervals that are None, or
         # not given, follow the estimators.
         known = {} if convention is None else CONVENTIONS[checks.choose(tuple(CONVENTIONS), convention, CONVENTION)]
-        chosen = (*READINGS, "intervals")
+        chosen = (*READINGS, "interval")
         given = {name: value for name, value in options.items() if value is not None or name not in chosen}
-        has_intervals = "intervals" in given
+        has_interval = "interval" in given
         options = known | given
         ties = options.get("ties")
         if isinstance(ties, str) and ties == OLD_TIES:
@@ -206,9 +211,9 @@ class EvaluationOptions(Options):
         if names:
             options["resampling"] = ResamplingOptions(**{name: options.pop(name) for name in names})
         checked = cls(**options).checked()
-        if has_intervals:
+        if has_interval:
             return checked
-        return replace(checked, resampling=replace(checked.resampling, intervals=checked.default_intervals))
+        return replace(checked, resampling=replace(checked.resampling, interval=checked.default_intervals))
 
     def as_parameters(self) -> dict[str, Any]:
         """Return all options in one flat dict, as JSON keeps them."""
@@ -217,6 +222,11 @@ class EvaluationOptions(Options):
         if named.pop("by"):
             named["by"] = self.groups_in_words
         return {name: list(value) if isinstance(value, tuple) else value for name, value in named.items()}
+
+    @property
+    def estimators(self) -> tuple[str, ...]:
+        """The names of the estimators."""
+        return self.estimator
 
     def checked(self) -> Self:
         """Also raise if two options contradict each other."""
@@ -228,7 +238,7 @@ class EvaluationOptions(Options):
         if what is not None:
             given = {"ties": options.ties, "prevalence": options.prevalence, "recall_range": options.recall_range}
             allowed = "ties='group'; estimators of a partial area with recall_range"
-            raise clash(what, "leave out one of these options", allowed, estimators=options.estimators, **given)
+            raise clash(what, "leave out one of these options", allowed, estimator=options.estimators, **given)
         return options
 
     def _clash(self, specs: list[EstimatorSpec]) -> str | None:
@@ -468,7 +478,7 @@ class TableOptions(Options):
     """Which columns of a table are what."""
 
     label: str = option("label", "The column of labels: 1 positive, 0 negative.", check=checks.text)
-    positive: object = option(None, "The label that means positive, if labels are not 1 and 0.")
+    pos_label: object = option(None, "The label that means positive, if labels are not 1 and 0.")
     model: str | None = option(
         None,
         "The column of models, if each has its own row for each item, whose name is needed.",
@@ -484,7 +494,7 @@ class TableOptions(Options):
     query: str | None = option(None, "The column of queries, which are ranked separately.", check=checks.text)
     dataset: str | None = option(None, "The column of data sets: each becomes a node.", check=checks.text)
     weight: str | None = option(None, "The column of sample weights.", check=checks.text)
-    cluster: str | None = option(None, "The column of clusters, whose items depend on each other.", check=checks.text)
+    clusters: str | None = option(None, "The column of clusters, whose items depend on each other.", check=checks.text)
     fold: str | None = option(None, "The column of folds, in which items were held out.", check=checks.text)
     repeat: str | None = option(
         None, "The column of repeats of a cross-validation; needs item names.", check=checks.text
@@ -495,7 +505,7 @@ class TableOptions(Options):
     @property
     def roles(self) -> list[str]:
         """The columns that are not models."""
-        of_items = (self.weight, self.cluster, self.fold, *self.by)
+        of_items = (self.weight, self.clusters, self.fold, *self.by)
         named = (self.label, self.item, self.query, self.dataset, self.repeat, *of_items)
         of_models = (self.model, self.score) if self.model is not None else ()
         return list(dict.fromkeys(name for name in (*named, *of_models) if name is not None))

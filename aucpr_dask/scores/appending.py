@@ -109,7 +109,7 @@ def joined(before: Scores, added: Scores) -> Scores:
     old, new = dict(nodes_of(before)), dict(nodes_of(added))
     if "" in old or "" in new:
         allowed = "data sets with names in both, or one data set without a name in both"
-        remedy = "name the data set of the files (--data-set), or import to a new store"
+        remedy = "name the data set of the files (--dataset), or import to a new store"
         what = "data sets without a name cannot be added to named ones"
         raise _differ(what, _named(old), _named(new), allowed, remedy)
     both = {path: _joined(path, node, new[path]) if path in new else node for path, node in old.items()}

@@ -32,12 +32,12 @@ MOST_LOADED = 64 * 2**20  # bytes of counts to hold in memory; larger counts are
 COMPRESSORS = ({"name": "blosc", "configuration": {"cname": "lz4", "clevel": 5, "shuffle": "bitshuffle"}},)
 
 
-def open_scores(url: str | Path | Store, *, chunks: Any = "auto") -> terms.Scores:
+def open_scores(store: str | Path | Store, *, chunks: Any = "auto") -> terms.Scores:
     """Open a score store, lazily and validated.
 
     Parameters
     ----------
-    url : str, Path or zarr.abc.store.Store
+    store : str, Path or zarr.abc.store.Store
         A path, URL or store that :func:`save_scores` or ``aucpr-dask import`` wrote; or a Zarr store of another
         program, version 2 or 3, whose variables and dimensions have the names of ours.
     chunks : "auto", None or mapping
@@ -53,18 +53,18 @@ def open_scores(url: str | Path | Store, *, chunks: Any = "auto") -> terms.Score
     --------
     >>> import tempfile, xarray as xr, aucpr_dask as ap
     >>> scores = xr.Dataset({"score": (("model", "item"), [[0.9, 0.1]]), "label": ("item", [1, 0])}, {"model": ["a"]})
-    >>> url = tempfile.mkdtemp() + "/scores.zarr"  # or "s3://bucket/scores.zarr"
-    >>> ap.save_scores(scores, url)
-    >>> ap.open_scores(url)["score"].sel(model="a").values
+    >>> store = tempfile.mkdtemp() + "/scores.zarr"  # or "s3://bucket/scores.zarr"
+    >>> ap.save_scores(scores, store)
+    >>> ap.open_scores(store)["score"].sel(model="a").values
     array([0.9, 0.1])
     """
-    url = urls.concealed(url)
+    store = urls.concealed(store)
     try:
         chunks_of_store = {} if isinstance(chunks, str) else chunks
-        stored = _with_counts(stores.open_store(url, KIND, chunks=chunks_of_store, remedy_if_unchecked=SAVE_AGAIN))
+        stored = _with_counts(stores.open_store(store, KIND, chunks=chunks_of_store, remedy_if_unchecked=SAVE_AGAIN))
     except errors.ForeignStoreError:
-        stored = _of_another_program(url, chunks)
-    scores = terms.map_nodes(stored, lambda _, node: _remember_source(terms.with_plain_names(_opened(node)), url))
+        stored = _of_another_program(store, chunks)
+    scores = terms.map_nodes(stored, lambda _, node: _remember_source(terms.with_plain_names(_opened(node)), store))
     validate_scores(scores, positive_from=0)
     return terms.as_scores(scores)
 
@@ -319,7 +319,7 @@ def _refuse_own_source(scores: terms.Scores, url: str | Path) -> None:
 
 def save_scores(
     scores: terms.Scores,
-    url: str | Path | Store,
+    store: str | Path | Store,
     *,
     overwrite: bool = False,
     models_per_chunk: int | None = None,
@@ -336,10 +336,10 @@ def save_scores(
     ----------
     scores : xarray.Dataset or xarray.DataTree
         NumPy- or Dask-backed.
-    url : str, Path or zarr.abc.store.Store
+    store : str, Path or zarr.abc.store.Store
         Where to write.
     overwrite : bool
-        Whether to replace a store at `url`.
+        Whether to replace a store at `store`.
     models_per_chunk : int, optional
         For chunks of less than 32 MiB: a run holds one chunk in memory, with all replicates of its models.
     on_progress : callable, optional
@@ -349,15 +349,15 @@ def save_scores(
     --------
     >>> import tempfile, xarray as xr, aucpr_dask as ap
     >>> scores = xr.Dataset({"score": (("model", "item"), [[0.9, 0.1]]), "label": ("item", [1, 0])}, {"model": ["a"]})
-    >>> url = tempfile.mkdtemp() + "/scores.zarr"
-    >>> ap.save_scores(scores, url)
-    >>> ap.open_scores(url)["score"].values
+    >>> store = tempfile.mkdtemp() + "/scores.zarr"
+    >>> ap.save_scores(scores, store)
+    >>> ap.open_scores(store)["score"].values
     array([[0.9, 0.1]])
     """
-    url = urls.concealed(url)
+    store = urls.concealed(store)
     nodes = terms.Nodes(validated_nodes(scores, positive_from=0))
-    _refuse_own_source(scores, url)
-    writer = ScoreWriter(url, nodes, overwrite=overwrite, models_per_chunk=models_per_chunk)
+    _refuse_own_source(scores, store)
+    writer = ScoreWriter(store, nodes, overwrite=overwrite, models_per_chunk=models_per_chunk)
     parts = [(path, dataset, region) for path, dataset in nodes.items() for region in writer.regions(path)]
     import dask
 

@@ -128,8 +128,8 @@ def study(
     scenarios: str | Scenario | Sequence[str | Scenario] = ("binormal", "bibeta", "offset_uniform"),
     n_items: int | Sequence[int] = (100, 200, 500, 1000, 2000, 5000, 10_000),
     prevalence: float | Sequence[float] = 0.1,
-    estimators: str | Sequence[str] = PAPER_ESTIMATORS,
-    intervals: str | Sequence[str] = PAPER_INTERVALS,
+    estimator: str | Sequence[str] = PAPER_ESTIMATORS,
+    interval: str | Sequence[str] = PAPER_INTERVALS,
     level: float = 0.95,
     *,
     label_design: str = "exact",
@@ -160,9 +160,9 @@ def study(
         Sizes of the data sets.
     prevalence : float or sequence of float
         Shares of positives.
-    estimators : str or sequence of str
+    estimator : str or sequence of str
         Names from the registry; by default the eight of the paper.
-    intervals : str or sequence of str
+    interval : str or sequence of str
         Names from the registry; by default the four of the paper. Every estimator gets the formula intervals.
     level : float
         Confidence level.
@@ -172,7 +172,7 @@ def study(
         data set; the others take the numbers of both classes as fixed in the first case, and as random in the second.
         One without positives, or without negatives, has no estimate and no interval.
     resampled : str or sequence of str, optional
-        The `estimators` that get the other intervals, which cost more: by default those that the paper recommends
+        Those of `estimator` that get the other intervals, which cost more: by default those that the paper recommends
         (average_precision, lower_trapezoid, interpolated_median), or all if it recommends none of them.
     n_simulations : int
         Simulations of every cell.
@@ -225,10 +225,10 @@ def study(
     given = _distinct(scenarios, "scenarios")
     kinds = [one if isinstance(one, Scenario) else lookup(SCENARIOS, one, "scenario")() for one in given]
     _distinct(map(repr, kinds), "scenarios")
-    names = estimator_names(estimators)
+    names = estimator_names(estimator)
     design = Design(
         estimators=names,
-        intervals=tuple(lookup(INTERVALS, name, "interval method").name for name in _distinct(intervals, "intervals")),
+        intervals=tuple(lookup(INTERVALS, name, "interval method").name for name in _distinct(interval, "interval")),
         resampled=_resampled(resampled, names),
         level=fraction(level, "level"),
         n_resamples=whole_number(n_resamples, "n_resamples", 1),
@@ -310,7 +310,7 @@ def simulate_batch(cell: Cell, start: int, stop: int, design: Design) -> dict[st
     n_positive = np.broadcast_to(np.count_nonzero(label, axis=-1), len(score))
     named: dict[str, Any] = {"score": score, "label": label}
     is_fixed = design.label_design == "exact"
-    of_all = EvaluationOptions(estimators=design.estimators)
+    of_all = EvaluationOptions(estimator=design.estimators)
     # The closed form of the acceleration is for two strata.
     facts = FACTS if is_fixed and of_all.with_influence == of_all.in_one_pass else FACTS[:4]
     evaluated = evaluate_rankings(named, of_all, facts, is_fixed=is_fixed)
@@ -322,19 +322,19 @@ def simulate_batch(cell: Cell, start: int, stop: int, design: Design) -> dict[st
     if others and design.resampled:
         chosen = [design.estimators.index(name) for name in design.resampled]
         resampling = ResamplingOptions(
-            intervals=others,
+            interval=others,
             level=design.level,
             n_resamples=design.n_resamples,
             n_folds=design.n_folds,
             prevalence_design="fixed" if is_fixed else "random",
         )
-        options = EvaluationOptions(estimators=design.resampled, resampling=resampling)
+        options = EvaluationOptions(estimator=design.resampled, resampling=resampling)
         known = {name: values[:, chosen] for name, values in evaluated.facts.items()}
         is_fast = np.isin(design.resampled, IN_ONE_PASS)  # of others, to leave out each item takes long
         if "bca" in others and "acceleration" not in known:
             known["acceleration"] = np.full((len(score), len(chosen)), np.nan)
             if is_fast.any():
-                fast = EvaluationOptions(estimators=tuple(np.array(design.resampled, object)[is_fast]))
+                fast = EvaluationOptions(estimator=tuple(np.array(design.resampled, object)[is_fast]))
                 found = estimate_accelerations(*items_of(named, fast), fast, is_stratified=is_fixed)
                 known["acceleration"][:, is_fast] = found
         of_chosen = evaluated._replace(estimate=estimate[:, chosen], facts=known)
@@ -443,7 +443,7 @@ def _resampled(resampled: str | Sequence[str] | None, names: tuple[str, ...]) ->
     chosen = (resampled,) if isinstance(resampled, str) else tuple(resampled)
     unknown = [name for name in chosen if name not in names]
     if unknown:
-        what, remedy = "only estimators of the study can be resampled", "name them in 'estimators' too"
+        what, remedy = "only estimators of the study can be resampled", "name them in 'estimator' too"
         received = ", ".join(map(repr, unknown))
         raise InvalidInputError(what, "argument 'resampled'", received, ", ".join(names), remedy)
     return tuple(name for name in names if name in chosen)

@@ -30,7 +30,7 @@ def summarize_scores(scores: terms.Scores, url: str, *, positive_from: int | Non
 
     lowest = 1 if positive_from is None else positive_from
     nodes = dict(terms.nodes_of(scores))
-    evaluated = evaluate(scores, intervals=(), missing="drop", positive_from=lowest)
+    evaluated = evaluate(scores, interval=(), missing="drop", positive_from=lowest)
     names = ["n_positive", "n_negative", "n_missing", "flags"]
     counts = {path: dataset[names] for path, dataset in terms.nodes_of(evaluated)}
     labels = (dataset["label"] for dataset in nodes.values() if "label" in dataset)

@@ -63,12 +63,12 @@ class Bootstrap(Suite):
 
     @contender(
         "aucpr_dask",
-        'ap.evaluate(scores, intervals="bootstrap")',
+        'ap.evaluate(scores, interval="bootstrap")',
         "aucpr-dask",
         numbers=lambda result: result["interval"].values,
     )
     def time_ours(self, size: str) -> Any:
-        return ap.evaluate(self.scores, intervals="bootstrap", n_resamples=RESAMPLES)
+        return ap.evaluate(self.scores, interval="bootstrap", n_resamples=RESAMPLES)
 
     def _drawn(self, n_resamples: int = LOOPED) -> Iterator[np.ndarray]:
         random = np.random.default_rng(25)

@@ -32,13 +32,13 @@ class Influence(Suite):
 
     @contender(
         "with influence",
-        'ap.evaluate(scores, intervals="influence_logit_t")',
+        'ap.evaluate(scores, interval="influence_logit_t")',
         "aucpr-dask",
         tolerance=FLOAT64,
         numbers=lambda result: result["estimate"].values,
     )
     def time_influence(self, case: str) -> Any:
-        return ap.evaluate(self.scores, intervals="influence_logit_t")
+        return ap.evaluate(self.scores, interval="influence_logit_t")
 
     @floor("one pass", "score.max(), label.max()", "numpy")
     def time_pass(self, case: str) -> Any:

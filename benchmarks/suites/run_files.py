@@ -74,7 +74,7 @@ class RunFiles(_Files):
     def time_ours(self, case: str) -> Any:
         store = Path(self.folder.name, "scores.zarr")
         import_trec(self.runs, self.qrels, store, overwrite=True)
-        found = ap.evaluate(ap.open_scores(store), intervals=(), missing="unretrieved")["estimate"]
+        found = ap.evaluate(ap.open_scores(store), interval=(), missing="unretrieved")["estimate"]
         return found.sortby("query").sortby("model").transpose("model", "query").values
 
     @contender(

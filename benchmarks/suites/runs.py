@@ -95,10 +95,10 @@ class StoreToStore(_Runs):
         "'Read' is the same tasks without the kernel, 'read raw' the bytes of the files, not decoded. Memory is that "
         "of this process and both workers."
     )
-    options: Mapping[str, Any] = {"intervals": ("logit", "influence_logit")}
+    options: Mapping[str, Any] = {"interval": ("logit", "influence_logit")}
 
     @contender(
-        "ap.run", "ap.run(scores_url, result_url, intervals=INTERVALS, cluster=client)", "aucpr-dask", numbers=estimates
+        "ap.run", "ap.run(scores_url, result_url, interval=INTERVALS, cluster=client)", "aucpr-dask", numbers=estimates
     )
     def time_run(self, n_models: int) -> Any:
         return self.run(n_models, 2)

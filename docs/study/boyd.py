@@ -41,8 +41,8 @@ NOT_STORED = ["upper", "miss_balance"]  # follow from other columns
 def run(folder: Path, share: float) -> None:
     """Run the two parts of the study, and choose thresholds of the convex hull on other samples."""
     n_simulations = max(20, round(share * SIMULATIONS))
-    common = {"estimators": ESTIMATORS, "intervals": INTERVALS, "n_simulations": n_simulations}
-    parts = {"items": common, "prevalence": common | BY_PREVALENCE | {"intervals": INTERVALS[:2]}}
+    common = {"estimator": ESTIMATORS, "interval": INTERVALS, "n_simulations": n_simulations}
+    parts = {"items": common, "prevalence": common | BY_PREVALENCE | {"interval": INTERVALS[:2]}}
     keep(folder, simulate(parts))
     _write_hulls(folder, max(20, n_simulations // 10))
 

@@ -54,15 +54,15 @@ def run(folder: Path, share: float) -> None:
 def _true(scores: xr.Dataset, average: str) -> float:
     """Return an average over classes, without an interval."""
     if average in ("micro", "samples"):
-        return float(ap.aggregate(scores, over="class", average=average, intervals=())["estimate"].item())
-    result = ap.evaluate(scores, intervals=()).squeeze()
+        return float(ap.aggregate(scores, over="class", average=average, interval=())["estimate"].item())
+    result = ap.evaluate(scores, interval=()).squeeze()
     weights = result["n_positive"] if average == "weighted" else None
     return float(np.average(result["estimate"], weights=weights))
 
 
 def intervals_of(scores: xr.Dataset, seed: int) -> dict[tuple[str, str], tuple[float, float]]:
     """Return the bounds of all intervals of one data set."""
-    result = ap.evaluate(scores, intervals=(), keep_replicates=True, seed=seed)
+    result = ap.evaluate(scores, interval=(), keep_replicates=True, seed=seed)
     means = {
         ("macro", "logit, by influence"): ap.aggregate(scores, over="class"),
         **{

@@ -116,7 +116,7 @@ def prevalences(random: np.random.Generator, share: float) -> Iterator[Row]:
             yield summary("another prevalence, flagged", world, n, bounds[flagged], area, estimates)
         weight = np.where(label, 1.0, 0.1 / 0.9 * (1 - target) / target)
         weighted = stacked(score, label, weight=weight)
-        yield evaluated("subsampled negatives", world, n, weighted, area, intervals="extrapolated")
+        yield evaluated("subsampled negatives", world, n, weighted, area, interval="extrapolated")
 
 
 def in_clusters(random: np.random.Generator, number: int, kind: str) -> Iterator[tuple[Any, ...]]:
@@ -158,7 +158,7 @@ def bands(random: np.random.Generator, share: float) -> Iterator[Row]:
     worlds = (in_clusters(random, number, kind) for kind in ("both classes", "one class"))
     for world, n, score, label, cluster in chain.from_iterable(worlds):
         shown = (xr.DataArray(values, dims=("query", "item")) for values in (score[0], label.astype(np.int8)))
-        found = ap.curve_bands(*shown, groups=cluster, grid=grid, n_resamples=500, prevalence=0.2)
+        found = ap.curve_bands(*shown, clusters=cluster, grid=grid, n_resamples=500, prevalence=0.2)
         for kind in ("pointwise", "simultaneous"):
             lower, upper = np.moveaxis(found[f"{kind}_band"].values, -1, 0)
             holds = (lower <= curve) & (curve <= upper)

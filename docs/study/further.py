@@ -21,13 +21,13 @@ def run(folder: Path, share: float) -> None:
     common = {"estimators": (*RECOMMENDED, "continuous", "discrete"), "n_simulations": n_simulations}
     alone = {"estimators": ["average_precision"], "n_simulations": n_simulations}
     others = {
-        "items": common | {"intervals": [*FORMULAS, "cross_validation"]},
-        "prevalence": common | BY_PREVALENCE | {"intervals": FORMULAS},
+        "items": common | {"interval": [*FORMULAS, "cross_validation"]},
+        "prevalence": common | BY_PREVALENCE | {"interval": FORMULAS},
         # Tables show these of average precision only.
-        "items-alone": alone | {"intervals": [*RESAMPLED, *INFLUENCES]},
-        "influence-prevalence": alone | BY_PREVALENCE | {"intervals": INFLUENCES},
+        "items-alone": alone | {"interval": [*RESAMPLED, *INFLUENCES]},
+        "influence-prevalence": alone | BY_PREVALENCE | {"interval": INFLUENCES},
         # Dirichlet weights cost twice as much as counts, so there are fewer simulations, of one estimator.
-        "bayesian": alone | {"n_simulations": max(2, n_simulations // 10), "intervals": ["bayesian"]},
+        "bayesian": alone | {"n_simulations": max(2, n_simulations // 10), "interval": ["bayesian"]},
     }
     keep(folder, simulate(others))
 

@@ -152,7 +152,7 @@ def sample(world: tuple[Any, Any, float], n: int, number: int, random: np.random
 
 def intervals(scores: xr.Dataset, level: float, methods: tuple[str, ...]) -> dict[str, Array]:
     """Return the bounds of some intervals of every simulation."""
-    found = ap.evaluate(scores, intervals=methods, level=level, prevalence_design="fixed")["interval"]
+    found = ap.evaluate(scores, interval=methods, level=level, prevalence_design="fixed")["interval"]
     return {method: found.sel(interval_method=method).values for method in methods}
 
 

@@ -52,7 +52,7 @@ pima[["score", "label"]]
 
 # %%
 result = pima.aucpr.evaluate(
-    intervals=["influence_beta", "bootstrap"], n_resamples=N_RESAMPLES, keep_replicates=True
+    interval=["influence_beta", "bootstrap"], n_resamples=N_RESAMPLES, keep_replicates=True
 ).compute()
 result.aucpr
 

@@ -562,7 +562,7 @@ ax = plots.coverage(
 estimators = ["average_precision", "lower_trapezoid", "interpolated_median"]
 scenario = scenarios["binormal"]
 sample = scenario.sample(1000, 0.1, n_simulations=N_SIMULATIONS, seed=1)
-fresh = ap.evaluate(sample, estimators=estimators, intervals=["logit", "binomial"]).compute()
+fresh = ap.evaluate(sample, estimator=estimators, interval=["logit", "binomial"]).compute()
 
 truth = scenario.area(0.1)
 holds = (fresh["interval"].sel(ci_bound="lower") <= truth) & (truth <= fresh["interval"].sel(ci_bound="upper"))

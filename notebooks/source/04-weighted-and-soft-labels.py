@@ -103,7 +103,7 @@ _ = ax.text(0.4, 0.38, "straight lines: too high", color=ORANGE)
 
 # %%
 names = ["continuous", "average_precision", "lower_trapezoid"]
-ap.evaluate(coarse, names, intervals=[])["estimate"].to_pandas().round(4)
+ap.evaluate(coarse, names, interval=[])["estimate"].to_pandas().round(4)
 
 # %% [markdown]
 # Taking some of a block of tied items at random leads to the hyperbola; the straight lines promise more, and
@@ -307,8 +307,8 @@ _ = axes[1].set_title("(e) weighted: three")
 
 # %%
 names = ["roc_area", "continuous"]
-ours = ap.evaluate(soft, names, intervals=[])["estimate"].to_pandas()
-ours.loc["unweighted"] = ap.evaluate(hard, names, intervals=[])["estimate"].sel(model="good").values
+ours = ap.evaluate(soft, names, interval=[])["estimate"].to_pandas()
+ours.loc["unweighted"] = ap.evaluate(hard, names, interval=[])["estimate"].sel(model="good").values
 printed = pd.DataFrame(
     {"good": (0.79, 0.55), "permuted": (0.64, 0.39), "bad": (0.49, 0.27), "unweighted": (0.88, 0.55)}, names
 ).T
@@ -331,7 +331,7 @@ pd.concat({"printed": printed, "ours": ours.round(3)}, axis=1)
 levels = ap.reference_levels(
     estimator="continuous", positive_weight=soft["positive_weight"], negative_weight=soft["negative_weight"]
 )
-area = ap.evaluate(soft, "continuous", intervals=[])["estimate"]
+area = ap.evaluate(soft, "continuous", interval=[])["estimate"]
 print(f"minimum {levels['minimum'].item():.3f}, maximum {levels['maximum'].item():.3f}")
 normalised = ap.normalised(area, levels.squeeze())
 pd.DataFrame({"area": area, "normalised": normalised}, models).round(3)

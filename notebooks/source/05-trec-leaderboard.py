@@ -63,7 +63,7 @@ for file in (runs[0], clef / "qrels.txt.xz"):
 
 # %%
 scores = ap.open_scores("clef.zarr")
-result = ap.evaluate(scores, missing="unretrieved", ties="trec_eval", intervals=[]).compute()
+result = ap.evaluate(scores, missing="unretrieved", ties="trec_eval", interval=[]).compute()
 result["estimate"].to_pandas().T.round(2).iloc[:6, :5]
 
 # %% [markdown]
@@ -168,7 +168,7 @@ significant(ap.compare(pool, sample="items", method="influence", missing="unretr
 # The name of a document should not decide a rank. What if ties are one block?
 
 # %%
-block = ap.evaluate(scores, missing="unretrieved", intervals=[]).compute()
+block = ap.evaluate(scores, missing="unretrieved", interval=[]).compute()
 both = pd.DataFrame(
     {name: of["estimate"].mean("query").to_pandas() for name, of in (("trec_eval", result), ("block", block))}
 )
@@ -188,7 +188,7 @@ both.sort_values("difference", key=abs, ascending=False).head(4).round(4)
 place = os.environ.get("AUCPR_TREC_DL_2019")
 if place:
     import_trec(f"{place}/runs", f"{place}/qrels.dl19-passage.txt", "deep.zarr")
-    rules = {"missing": "unretrieved", "ties": "trec_eval", "positive_from": 2, "intervals": []}
+    rules = {"missing": "unretrieved", "ties": "trec_eval", "positive_from": 2, "interval": []}
     deep = ap.evaluate(ap.open_scores("deep.zarr"), **rules).compute()
 else:
     print("AUCPR_TREC_DL_2019 is not set: these are the reviews again")

@@ -97,7 +97,7 @@ scores
 # Average precision of each, with two intervals.
 
 # %%
-result = ap.evaluate(scores, intervals=["influence_beta", "bootstrap"], n_resamples=N_RESAMPLES)
+result = ap.evaluate(scores, interval=["influence_beta", "bootstrap"], n_resamples=N_RESAMPLES)
 result.aucpr
 
 # %%

@@ -62,14 +62,14 @@ ap.save_scores(scores, "scores.zarr")
 # From the metadata and one trial block: how many tasks, how much memory for each, about how long.
 
 # %%
-# !aucpr-dask plan scores.zarr --intervals bootstrap --n-resamples {N_RESAMPLES} --memory 4GiB
+# !aucpr-dask plan scores.zarr --interval bootstrap --n-resamples {N_RESAMPLES} --memory 4GiB
 
 # %% [markdown]
 # A block that would not fit is refused before the first task, with both numbers and what would do:
 
 # %%
 try:
-    plan_run("scores.zarr", intervals="bootstrap", n_resamples=N_RESAMPLES).check_memory(2 * 2**20)
+    plan_run("scores.zarr", interval="bootstrap", n_resamples=N_RESAMPLES).check_memory(2 * 2**20)
 except ap.errors.ChunkError as error:
     print(error)
 
@@ -82,7 +82,7 @@ except ap.errors.ChunkError as error:
 
 # %%
 command = ["aucpr-dask", "evaluate", "scores.zarr", "result.zarr", "--cluster", "1"]
-options = ["--intervals", "bootstrap", "--n-resamples", str(N_RESAMPLES)]
+options = ["--interval", "bootstrap", "--n-resamples", str(N_RESAMPLES)]
 run = subprocess.Popen(command + options, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 while run.poll() is None and len(list(Path("result.zarr/ledger").glob("done/*"))) < N_MONTHS // 4:
     time.sleep(0.01)
@@ -130,7 +130,7 @@ connection = contextlib.ExitStack()  # for a notebook; in a script: with ap.conn
 client = connection.enter_context(ap.connect("here.yaml"))
 
 # %%
-question = {"intervals": "bootstrap", "n_resamples": N_RESAMPLES}
+question = {"interval": "bootstrap", "n_resamples": N_RESAMPLES}
 tasks = []
 result = ap.run("scores.zarr", "result.zarr", cluster=client, on_progress=tasks.append, **question)
 print(f"{len(tasks)} of {tasks[-1].tasks_total} tasks were computed now")

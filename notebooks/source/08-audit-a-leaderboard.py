@@ -158,7 +158,7 @@ for heading, text in swe.verdict[:4]:
 # %%
 demo.build_scores("scores.zarr")
 scores = ap.open_scores("scores.zarr")
-reviews = ap.evaluate(scores["clef-tar"].to_dataset(), convention="trec_eval", intervals=[]).compute()
+reviews = ap.evaluate(scores["clef-tar"].to_dataset(), convention="trec_eval", interval=[]).compute()
 ap.audit(reviews)
 
 # %% [markdown]
@@ -168,7 +168,7 @@ ap.audit(reviews)
 
 # %%
 data_sets = {name: node for name, node in scores.children.items() if name != "clef-tar"}
-adbench = ap.evaluate(type(scores).from_dict(data_sets), intervals=[]).compute()
+adbench = ap.evaluate(type(scores).from_dict(data_sets), interval=[]).compute()
 for heading, text in ap.audit(adbench, over="dataset").verdict[:4]:
     print(f"{heading}. {text}")
 

@@ -36,7 +36,7 @@ def import_arrays(
     label: FilePath = "y",
     models: str | Sequence[str] | None = None,
     dims: str | Sequence[str] | None = None,
-    cluster: FilePath | None = None,
+    clusters: FilePath | None = None,
     fold: FilePath | None = None,
     negate: bool = False,
     overwrite: bool = False,
@@ -64,7 +64,7 @@ def import_arrays(
         The names of the score array's axes, perhaps as one string with commas: ``item``, which must be
         there, ``model``, ``query`` or ``repeat`` (of a cross-validation), and others. By default ``model, item`` for
         two axes and ``model, query, item`` for three. Others are stacked into the models: ``rf_100 size=0``.
-    cluster, fold : str or path, optional
+    clusters, fold : str or path, optional
         The array of each item's (or query's) cluster, or fold (of each repeat); for ``.npy`` the path of another.
     negate : bool
         Whether low scores mean positive: their sign is changed.
@@ -82,7 +82,7 @@ def import_arrays(
     with place_for(url, overwrite=overwrite, append=append) as place:
         listed = files.named_files(files.find_files(paths, "array file"), (".npz", ".npy"), "data set")
         label = _on_this_machine(label)
-        groups = {"cluster": cluster and _on_this_machine(cluster), "fold": fold and _on_this_machine(fold)}
+        groups = {"cluster": clusters and _on_this_machine(clusters), "fold": fold and _on_this_machine(fold)}
         sources = {}
         for name, file in files.reported(listed.items(), on_progress, "reading labels"):
             path = terms.check_node_name(name, file) if len(listed) > 1 else ""

@@ -144,7 +144,7 @@ def _read_tables(
         remedy = "name its columns: model='model', item=... (--model-column model --item ...); "
         remedy += "or the columns of scores: models=[...] (--models)"
         raise errors.InvalidInputError(what, tables[0].path, received, allowed, remedy)
-    labels = _LabelReader(options.label, options.positive)
+    labels = _LabelReader(options.label, options.pos_label)
     nodes: dict[str, _Node] = defaultdict(lambda: _Node(spool))
     reported = importing.files.reported(tables, on_progress, "reading tables")
     if options.model is not None:
@@ -298,7 +298,7 @@ class _LabelReader:
     def check_found(self, path: Path) -> None:
         """Raise if the positive value did not occur."""
         if self._positive is not None and not self._met_positive and self._negative is not None:
-            where, received = f"{path}, column {self._column!r}", f"positive={self._positive!r}"
+            where, received = f"{path}, column {self._column!r}", f"pos_label={self._positive!r}"
             raise errors.InvalidInputError("the positive label does not occur", where, received, repr(self._negative))
 
     def _label_of(self, cell: str) -> int | None:
@@ -325,12 +325,12 @@ class _LabelReader:
             what, remedy = "the label is missing", "use -1 for an unjudged item"
         elif self._positive is None:
             what = "this is not a label"
-            remedy = "say which value is the positive one: positive=VALUE (--positive)"
+            remedy = "say which value is the positive one: pos_label=VALUE (--pos-label)"
         elif not self._met_positive:
             what = f"no label before this row is {self._positive!r}, the positive one, and this is a second other value"
             allowed = f"{self._positive!r} (positive), and one other value"
             remedy = errors.did_you_mean(
-                self._positive, [str(self._negative), cell.strip()], "name one that occurs: positive="
+                self._positive, [str(self._negative), cell.strip()], "name one that occurs: pos_label="
             )
         else:
             what = "this label is a third value"
@@ -410,7 +410,7 @@ def _cells_of(
         cells["weight"] = _weights_of(batch, options.weight)
     if options.fold is not None:
         cells["fold"] = _folds_of(batch, options.fold)
-    named = [(role, getattr(options, role)) for role in ("item", "repeat", "cluster")]
+    named = [("item", options.item), ("repeat", options.repeat), ("cluster", options.clusters)]
     for role, column in (*named, *((OF_GROUP + name, name) for name in options.by)):
         if column is not None:
             cells[role] = _strings(batch, column)
@@ -614,7 +614,7 @@ class _Node:
         if (odd := np.flatnonzero(n_rows != 1)).size:
             first, name = divmod(int(odd[0]), len(items))
             received = f"{n_rows[odd[0]]} rows of item {items[name]!r} in repeat {repeats[first]!r}"
-            remedy = "drop the items that some repeat lacks; or name the column of data sets: dataset= (--data-set)"
+            remedy = "drop the items that some repeat lacks; or name the column of data sets: dataset= (--dataset)"
             raise errors.AlignmentError("each repeat needs one row for each item", where, received, None, remedy)
         for role, values in cells.items():
             grid = np.empty(self._shape, values.dtype)

@@ -331,8 +331,8 @@ def _draw_bands(
         name = np.array([str(subject.query)], dtype=object)
         arguments["score"] = arguments["score"].expand_dims(query=name)
     if request.drawn_unit(None if unit is None else choose(UNITS, unit, "unit"), subject.node) == "clusters":
-        draws["groups"] = alignment.clusters_of(subject.node, subject.path).values
-    of_clusters = " (clusters)" if "groups" in draws else ""
+        draws["clusters"] = alignment.clusters_of(subject.node, subject.path).values
+    of_clusters = " (clusters)" if "clusters" in draws else ""
     drawn = curve_bands(**arguments, kind=kind, level=level, dataset=subject.path, **draws)
     over = "false_positive_rate" if kind == ROC else "recall"
     drawn = drawn.squeeze("query", drop=True) if "query" in drawn.dims else drawn

@@ -102,14 +102,14 @@ _EXAMPLE = """>>> import aucpr_dask as ap
 _QUERIES = 'ap.evaluate(scores.assign_coords(query=("item", list("abcdefgh") * 25)), by="query")'
 _OF = {  # what the example of a plot draws, if not scores
     **dict.fromkeys(("forest", "caterpillar"), "ap.evaluate(scores)"),
-    "replicates": 'ap.evaluate(scores, intervals="bootstrap", keep_replicates=True)',
+    "replicates": 'ap.evaluate(scores, interval="bootstrap", keep_replicates=True)',
     "heatmap": _QUERIES,
     "power": _QUERIES,
     "critical_difference": f'ap.friedman({_QUERIES}, over="query")',
     "differences": 'ap.compare(scores, "binormal-000001")',
     "pairs": "ap.compare(scores)",
     "ranks": "ap.rank(scores)",
-    "coverage": 'ap.simulate.study("binormal", [100, 200], intervals="logit", n_simulations=50)',
+    "coverage": 'ap.simulate.study("binormal", [100, 200], interval="logit", n_simulations=50)',
 }
 
 

@@ -207,7 +207,7 @@ def evaluated_with(attrs: Mapping[Any, Any]) -> dict[str, Any]:
     options = {
         name: value
         for name, value in attrs.items()
-        if name in defaults and name not in {"by", "level", "estimators", "seed", "n_resamples", "n_folds"}
+        if name in defaults and name not in {"by", "level", "estimator", "seed", "n_resamples", "n_folds"}
         if (list(value) if np.iterable(value) and not isinstance(value, str) else value) != defaults[name]
     }
     design = {"unit": attrs.get("sampled", "items"), "prevalence_design": attrs.get("prevalence_design", "fixed")}
