@@ -56,7 +56,7 @@ def assert_same(ours: xr.Dataset, theirs: xr.Dataset) -> None:
 
 def test_simulations_agree_with_the_public_functions() -> None:
     estimators = tuple(SMALL["estimator"])
-    design = _design(estimator=estimators, interval=METHODS, resampled=SMALL["resampled"])
+    design = _design(estimators=estimators, intervals=METHODS, resampled=SMALL["resampled"])
     cell = _cell(binormal(), 60)
     found = simulate_batch(cell, 0, 10, design)
     score, label = cell.sample(0, 10)
@@ -83,7 +83,7 @@ def test_simulations_agree_with_the_public_functions() -> None:
 
 def test_bootstrap_bounds_are_those_of_a_plain_bootstrap() -> None:
     """With many resamples the bounds approach those of resampling by NumPy and estimating again."""
-    design = _design(interval=("bootstrap",), resampled=("average_precision",), n_resamples=4000)
+    design = _design(intervals=("bootstrap",), resampled=("average_precision",), n_resamples=4000)
     cell = _cell(binormal(), 60)
     score, label = cell.sample(0, 2)
     batch = simulate_batch(cell, 0, 2, design)
@@ -102,7 +102,7 @@ def test_more_estimators_leave_intervals_of_others_as_they_were(label_design: st
     cell = Cell(binormal(), 60, 0.2, 5, label_design)
     bounds = []
     for names in (("average_precision",), ("average_precision", "lower_trapezoid")):
-        design = _design(estimator=names, interval=("bca",), resampled=names, label_design=label_design)
+        design = _design(estimators=names, intervals=("bca",), resampled=names, label_design=label_design)
         bounds.append(simulate_batch(cell, 0, 6, design)["bounds"])
     alone, among = bounds
     np.testing.assert_allclose(among[:, 0], alone[:, 0], rtol=1e-9)
@@ -122,7 +122,7 @@ def test_more_simulations_leave_earlier_ones_as_they_were(client: Client) -> Non
     events: list[Any] = []
     study(**SMALL, n_simulations=21, cluster=client, on_progress=events.append)
     assert (events[-1].rankings_done, events[-1].tasks_total) == (21 * 4, 3 * 4)
-    cell, design = _cell(bibeta(), 40), _design(interval=("bootstrap",), resampled=("average_precision",))
+    cell, design = _cell(bibeta(), 40), _design(intervals=("bootstrap",), resampled=("average_precision",))
     whole = simulate_batch(cell, 0, 9, design)
     for start, stop in ((0, 4), (4, 9)):
         for name, values in simulate_batch(cell, start, stop, design).items():
@@ -285,7 +285,7 @@ TINY: dict[str, Any] = {"n_simulations": 3, "n_resamples": 20}
 
 
 @pytest.mark.parametrize(
-    ("estimator", "expected"),
+    ("estimators", "expected"),
     [
         ("continuous", ["continuous"]),
         (("continuous", "binormal"), ["continuous", "binormal"]),
@@ -400,5 +400,5 @@ def _cell(kind: ap.simulate.Scenario, n_items: int) -> Cell:
 
 
 def _design(**changes: Any) -> Design:
-    options: dict[str, Any] = {"estimator": ("average_precision",), "interval": (), "resampled": (), "level": 0.95}
+    options: dict[str, Any] = {"estimators": ("average_precision",), "intervals": (), "resampled": (), "level": 0.95}
     return Design(**options | {"n_resamples": 50, "n_folds": 3, "label_design": "exact"} | changes)

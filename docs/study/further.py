@@ -18,8 +18,8 @@ RESAMPLED = ("basic", "bca", "bootstrap_t")
 def run(folder: Path, share: float) -> None:
     """Run the parts of the study, and write their tables."""
     n_simulations = max(20, round(share * SIMULATIONS))
-    common = {"estimators": (*RECOMMENDED, "continuous", "discrete"), "n_simulations": n_simulations}
-    alone = {"estimators": ["average_precision"], "n_simulations": n_simulations}
+    common = {"estimator": (*RECOMMENDED, "continuous", "discrete"), "n_simulations": n_simulations}
+    alone = {"estimator": ["average_precision"], "n_simulations": n_simulations}
     others = {
         "items": common | {"interval": [*FORMULAS, "cross_validation"]},
         "prevalence": common | BY_PREVALENCE | {"interval": FORMULAS},
