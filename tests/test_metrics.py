@@ -1,6 +1,7 @@
 """Metrics of plain arrays against scikit-learn: its numbers, and its own tests of the two functions."""
 
 import inspect
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,7 @@ from sklearn.metrics.tests import test_ranking
 import aucpr_dask as ap
 from aucpr_dask import metrics
 from aucpr_dask.errors import AlignmentError, FewPositivesWarning, InvalidInputError
+from aucpr_dask.schema.intervals import INTERVALS
 
 Y = np.array([0, 0, 1, 1, 0, 1])
 SCORE = np.array([0.1, 0.4, 0.35, 0.8, 0.4, 0.4])
@@ -237,6 +239,113 @@ def test_missing_labels_of_polars_are_no_class() -> None:
     test_missing_labels_are_no_class(polars.Series(["a", None, "b"]))
 
 
+KINDS: dict[str, Callable[[np.ndarray], Any]] = {
+    "bool": lambda y: y,
+    **{kind: lambda y, kind=kind: y.astype(kind) for kind in ("int64", "int8", "uint8", "float32", "float64")},
+    "signs": lambda y: np.where(y, 1, -1),
+    "list": lambda y: y.tolist(),
+    "column": lambda y: y[:, None],
+    "Series": lambda y: pd.Series(y.astype(int)),
+    "nullable": lambda y: pd.Series(y).astype("boolean"),
+    "Int64": lambda y: pd.Series(y.astype(int)).astype("Int64"),
+    "objects": lambda y: y.astype(object),
+}
+NAMES: dict[str, Callable[[np.ndarray], Any]] = {
+    "text": lambda names: names,
+    "objects": lambda names: names.astype(object),
+    "list": np.ndarray.tolist,
+    "Series": pd.Series,
+    "string": lambda names: pd.Series(names, dtype="string"),
+    "categories": lambda names: pd.Categorical(names, ["spam", "other", "ham"]),
+    "frame": lambda names: pd.DataFrame({"y": pd.Categorical(names)}),
+}
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *(f"names as {kind}" for kind in NAMES)])
+def test_labels_of_every_kind_have_the_same_numbers(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.random(300) < 0.2
+    a, b = rng.normal(size=(2, 300)) + y
+    label, options = (KINDS[kind](y), {}) if kind in KINDS else (None, {"pos_label": "spam"})
+    if label is None:
+        label = NAMES[kind.removeprefix("names as ")](np.where(y, "spam", "ham"))
+    for call in (metrics.average_precision_score, metrics.average_precision_interval):
+        assert call(label, a, **options) == call(y.astype(np.int8), a)
+    curves = metrics.precision_recall_curve(label, a, **options), metrics.precision_recall_curve(y, a)
+    for ours, expected in zip(*curves, strict=True):
+        np.testing.assert_array_equal(ours, expected)
+    found = metrics.average_precision_difference(label, a, b, **options)
+    assert found == metrics.average_precision_difference(y, a, b)
+
+
+@pytest.mark.parametrize(
+    ("label", "options", "message"),
+    [
+        ([0.5, 1.0, 0.5], {}, "continuous"),
+        ([0.5, 1.0, 0.5], {"pos_label": 0.5}, "continuous"),
+        ([np.nan, 1.0, 0.0], {}, "continuous"),
+        (["a", "b", "c"], {"pos_label": "a"}, "pos_label is for two classes"),
+        ([True, False, True], {"pos_label": 2}, "pos_label=2 is not in y_true"),
+        ([3, 7, 3], {}, "pos_label=1 is not in y_true"),
+    ],
+)
+def test_labels_that_are_not_of_two_classes(label: Any, options: dict[str, Any], message: str) -> None:
+    for read in (list, np.array, pd.Series):
+        with pytest.raises(InvalidInputError, match=message):
+            metrics.average_precision_score(read(label), [0.1, 0.4, 0.3], **options)
+
+
+def other_orders(y: np.ndarray, score: np.ndarray) -> list[tuple[Any, Any]]:
+    """Return labels, and scores that have their labels of samples in another order."""
+    names = [f"patient {n}" for n in range(len(y))]
+    turned = np.arange(len(y))[::-1]
+    series = pd.Series(y, names), pd.Series(score, names).iloc[turned]
+    arrays = xr.DataArray(y, {"item": names}, "item"), xr.DataArray(score, {"item": names}, "item")[turned]
+    return [series, (series[0].to_frame(), series[1]), arrays, (arrays[0], series[1])]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_samples_in_another_order_are_refused(number: int) -> None:
+    y, score = np.array([1, 0, 1, 0, 0, 1]), np.array([0.9, 0.3, 0.8, 0.7, 0.2, 0.4])
+    label, turned = other_orders(y, score)[number]
+    calls: list[Callable[[], Any]] = [
+        lambda: metrics.average_precision_score(label, turned),
+        lambda: metrics.precision_recall_curve(label, turned),
+        lambda: metrics.average_precision_interval(label, turned),
+        lambda: metrics.average_precision_difference(label, score, turned),
+        lambda: metrics.average_precision_score(label, score, sample_weight=turned),
+    ]
+    for call in calls:
+        with pytest.raises(AlignmentError, match="in another order"):
+            call()
+    other_names = pd.Series(score, [f"row {n}" for n in range(6)])  # other labels, which nobody can match
+    assert metrics.average_precision_score(label, other_names) == metrics.average_precision_score(y, score)
+
+
+def test_scores_that_look_like_labels_or_like_those_of_the_other_class() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.random(400) < 0.3
+    score = rng.normal(size=400) + 2 * y
+    calls: list[Callable[[Any], Any]] = [
+        lambda score: metrics.average_precision_score(y, score),
+        lambda score: metrics.average_precision_score(y, score, sample_weight=np.full(400, 2.0)),
+        lambda score: metrics.precision_recall_curve(y, score),
+        lambda score: metrics.average_precision_interval(y, score),
+        lambda score: metrics.average_precision_difference(y, score, rng.normal(size=400)),
+    ]
+    for call in calls:
+        for doubtful, message in ((score > 1, "Only two distinct scores"), (-score, "ROC area below one half")):
+            with pytest.warns(UserWarning, match=f"^y_score(_a)?: {message}") as caught:
+                call(doubtful)
+            assert [warning.filename for warning in caught] == [__file__]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            call(score)
+    with pytest.warns(UserWarning, match="y_score, in 1 of 2 classes: Only two"):
+        metrics.average_precision_score(np.stack([y, ~y], 1), np.stack([score > 1, -score], 1))
+
+
+@pytest.mark.filterwarnings("ignore:y_score_b. Only two distinct scores")
 def test_whole_numbers_and_truth_values_are_scores() -> None:
     label, a, b = [0, 1, 0, 1] * 10, [1, 2, 3, 4] * 10, [True, True, False, True] * 10
     as_floats = [np.array(score, np.float64) for score in (a, b)]
@@ -257,16 +366,30 @@ def test_a_warning_counts_and_points_at_the_caller() -> None:
     assert [warning.filename for warning in caught] == [__file__]
 
 
+@pytest.mark.filterwarnings("ignore:there is no interval")
 def test_the_interval_is_that_of_evaluate() -> None:
     data = ap.simulate.binormal().sample(500, 0.1, seed=1)
     arrays = data["label"].values, data["score"].values.ravel()
-    for method in ("logit", "bootstrap"):
-        expected = np.ravel(
-            ap.evaluate(data.assign(score=(("model", "item"), arrays[1][None])), interval=[method])["interval"]
-        )
-        np.testing.assert_array_equal(metrics.average_precision_interval(*arrays, method=method), expected)
+    of_items = {"weight": 1 + np.arange(500) % 3, "clusters": np.arange(500) // 4}
+    for method in INTERVALS:
+        for more in ({}, *({name: value} for name, value in of_items.items()), of_items):
+            named = {{"weight": "sample_weight"}.get(name, name): array for name, array in more.items()}
+            try:
+                found = ap.evaluate({"a": arrays[1]}, arrays[0], interval=method, level=0.9, **more)
+            except InvalidInputError as error:
+                with pytest.raises(InvalidInputError, match=re.escape(str(error).splitlines()[0])):
+                    metrics.average_precision_interval(*arrays, method=method, level=0.9, **named)
+                continue
+            ours = metrics.average_precision_interval(*arrays, method=method, level=0.9, **named)
+            np.testing.assert_array_equal(ours, np.ravel(found["interval"]))
     default = metrics.average_precision_interval(*arrays, method="influence_beta")
     assert metrics.average_precision_interval(*arrays) == default
+
+
+@pytest.mark.filterwarnings("ignore:method=.influence. over .* clusters")
+def test_an_area_without_an_interval_has_a_reason() -> None:
+    with pytest.warns(UserWarning, match="there is no interval. No positive"):
+        assert np.isnan(metrics.average_precision_interval([0, 0, 0], [0.1, 0.4, 0.3])).all()
 
 
 def test_the_difference_is_that_of_compare() -> None:
@@ -287,11 +410,15 @@ def test_the_difference_is_that_of_compare() -> None:
         resampled = metrics.average_precision_difference(y, a, b, level=0.9, n_resamples=200, seed=5)
     assert resampled.difference == found.difference
     np.testing.assert_allclose(resampled.interval, found.interval, atol=0.05)
-    scores = xr.Dataset(
-        {"score": (("model", "item"), [a, b]), "label": ("item", y.astype(np.int8))}, coords={"model": ["a", "b"]}
-    )
-    expected = ap.compare(scores, "a", level=0.9, method="influence").sel(model="b")
-    assert (found.p_value, list(found.interval)) == (expected["p_value"].item(), expected["interval"].values.tolist())
+    of_items = {"weight": 1 + np.arange(400) % 3, "clusters": np.arange(400) // 4}
+    for more in ({}, *({name: value} for name, value in of_items.items()), of_items):
+        for design in ("random",) if "clusters" in more else ("random", "fixed"):
+            options: dict[str, Any] = {"level": 0.9, "prevalence_design": design}
+            expected = ap.compare({"a": a, "b": b}, y, "a", **options, **more).sel(model="b")
+            arrays = {{"weight": "sample_weight"}.get(name, name): array for name, array in more.items()}
+            other = metrics.average_precision_difference(y, a, b, **options, **arrays)
+            assert (other.p_value, list(other.interval)) == (expected["p_value"], expected["interval"].values.tolist())
+            assert other.design == expected.attrs["design"]
     assert repr(metrics.average_precision_difference(y, b, a)).startswith("a is better: ")
     same = metrics.average_precision_difference(y, a, a)
     assert (same.difference, same.interval, same.p_value) == (0, (0, 0), 1)
@@ -312,5 +439,9 @@ def test_groups_are_the_sample_where_they_are_given() -> None:
     assert np.diff(metrics.average_precision_interval(label, a)) < 0.5 * np.diff(alone)
     width = np.diff(metrics.average_precision_difference(label, a, b).interval)
     assert np.diff(metrics.average_precision_difference(label, a, b, clusters=group).interval) > 2 * width
+    numbers = group + 0.5
+    assert metrics.average_precision_interval(label, a, clusters=numbers) == grouped
+    with pytest.raises(InvalidInputError, match=r"clusters has missing values[\s\S]*1 of 2000"):
+        metrics.average_precision_interval(label, a, clusters=np.where(np.arange(2000) == 7, np.nan, numbers))
     with pytest.raises(AlignmentError, match="clusters 3"):
         metrics.average_precision_interval(label, a, clusters=[1, 2, 3])

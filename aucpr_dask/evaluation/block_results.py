@@ -55,6 +55,13 @@ def results_of(
     evaluated: Evaluated, named: dict[str, Array], options: EvaluationOptions, sampling: Sampling
 ) -> tuple[Array, ...]:
     """Return the variables of a result, in the order of `RESULT_VARIABLES`."""
+    return tuple(variables_of(evaluated, named, options, sampling).values())
+
+
+def variables_of(
+    evaluated: Evaluated, named: dict[str, Array], options: EvaluationOptions, sampling: Sampling
+) -> dict[str, Array]:
+    """Return the variables of a result by name, in the order of `RESULT_VARIABLES`."""
     evidence = evidence_of(evaluated, named, options, sampling)
     found = evaluated._asdict() | {
         "standard_error": _standard_errors(evidence, options),
@@ -78,11 +85,11 @@ def results_of(
         found["flags"] = _with_flag(found["flags"], "no_interval", lacks.any(axis=-1))
     if options.resampling.keep_replicates:
         found["replicate"] = evidence.replicates
-    return tuple(
-        found[name][..., *(0 if dim in options.single else slice(None) for dim in spec.dims[0] if dim != "...")]
+    return {
+        name: found[name][..., *(0 if dim in options.single else slice(None) for dim in spec.dims[0] if dim != "...")]
         for name, spec in RESULT_VARIABLES.items()
         if name in found
-    )
+    }
 
 
 def evidence_of(

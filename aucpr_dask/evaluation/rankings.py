@@ -401,9 +401,10 @@ def missing_scores(where: str, rankings: str) -> MissingScoresError:
 
 def _flags(facts: dict[str, Floats]) -> NDArray[np.int32]:
     n, m, ranked = facts["n_positive"], facts["n_negative"], facts["n_ranked"]
-    # Standard error of the ROC area when the ranking is random (Mann and Whitney).
+    # Standard error of the ROC area when the ranking is random (Mann and Whitney), of as many items as have a score.
     with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.sqrt((n + m + 1) / (12 * n * m))
+        of_items = ranked / (n + m)  # sums of weights are not counts
+        error = np.sqrt((ranked + 1) / (12 * (of_items * n) * (of_items * m)))
     raised = {
         "no_positives": ~(n > 0),
         "no_negatives": ~(m > 0) & (ranked > 0),

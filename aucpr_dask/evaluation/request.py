@@ -108,9 +108,7 @@ def prepare_dataset(
     inputs = alignment.score_inputs(dataset, options.positive_from, path)
     _refuse_known_grades(dataset, options, path)
     _refuse_misfits(inputs, options)
-    if (impossible := _impossible(inputs, dataset, options)) is not None:
-        what, received, remedy = impossible
-        raise InvalidInputError(what, alignment.where_of(path), received, None, remedy)
+    refuse_impossible(inputs, dataset, options, path)
     groups = groups_of(dataset, options.by, path) if options.by and groups is None else groups
     arrays = {name: array.variable for name, array in alignment.aligned(inputs, options, ITEM).items()}
     n_folds, has_own_folds = resampling.n_folds, resampling.uses_folds and "fold" in dataset
@@ -120,7 +118,7 @@ def prepare_dataset(
         names, numbers = np.unique(dataset["fold"].values, return_inverse=True)
         arrays["fold"], n_folds = dataset["fold"].variable.copy(data=numbers.reshape(dataset["fold"].shape)), names.size
     elif resampling.uses_folds:
-        _refuse_more_folds_than_items(dataset.sizes[ITEM] if groups is None else groups.least, n_folds, path)
+        refuse_more_folds_than_items(dataset.sizes[ITEM] if groups is None else groups.least, n_folds, path)
     in_chunks = False if groups else in_chunks
     in_chunks = len(arrays["score"].chunksizes.get(ITEM, ())) > 1 if in_chunks is None else in_chunks
     lacks = in_chunks or _is_per_run(inputs) or (is_weighted(inputs) and _need_items(options))
@@ -149,8 +147,8 @@ def is_default(options: EvaluationOptions) -> bool:
     return not options.resampling.keep_replicates and options.resampling.intervals == options.default_intervals
 
 
-def _is_per_run(inputs: Mapping[str, xr.DataArray]) -> bool:
-    return any(MODEL in array.dims for name, array in inputs.items() if name != "score")
+def _is_per_run(inputs: Mapping[str, Any]) -> bool:
+    return any(MODEL in getattr(array, "dims", ()) for name, array in inputs.items() if name != "score")
 
 
 def _need_items(options: EvaluationOptions) -> list[str]:
@@ -185,7 +183,8 @@ def stream_keys(score: xr.DataArray, seed: int, path: str, groups: Groups | None
 # Refusals
 
 
-def _refuse_more_folds_than_items(n_items: int, n_folds: int, path: str) -> None:
+def refuse_more_folds_than_items(n_items: int, n_folds: int, path: str = "") -> None:
+    """Raise if a fold would have no item."""
     if 0 < n_items < n_folds:
         where = f"argument 'n_folds', data set {path!r}" if path else "argument 'n_folds'"
         allowed, remedy = "as many folds as items, or fewer", "choose a smaller n_folds; 5 or 10 are usual"
@@ -256,8 +255,17 @@ def refuse_known_missing(dataset: xr.Dataset, options: EvaluationOptions, path: 
     raise missing_scores(where, f"{int((counts > 0).sum())} rankings, most in {'; '.join(parts)}")
 
 
+def refuse_impossible(
+    inputs: Mapping[str, Any], dataset: Mapping[Any, Any], options: EvaluationOptions, path: str = ""
+) -> None:
+    """Raise if something is asked of the arrays of a data set that cannot be computed from them."""
+    if (impossible := _impossible(inputs, dataset, options)) is not None:
+        what, received, remedy = impossible
+        raise InvalidInputError(what, alignment.where_of(path), received, None, remedy)
+
+
 def _impossible(
-    inputs: Mapping[str, xr.DataArray], dataset: xr.Dataset, options: EvaluationOptions
+    inputs: Mapping[str, Any], dataset: Mapping[Any, Any], options: EvaluationOptions
 ) -> tuple[str, str, str] | None:
     """Return what cannot be computed, if there is something, what asks for it, and how to do without."""
     resampling, estimators = options.resampling, ", ".join(options.estimators)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import xarray as xr
@@ -255,6 +255,40 @@ def _covariance(node: xr.Dataset) -> xr.Dataset:
     for name, description in DESCRIPTIONS.items():
         result[name].attrs = {"description": description, "units": "1"}
     return result
+
+
+class Spread(NamedTuple):
+    """What comparisons of the rankings of plain arrays need of their covariance, in the words of `DESCRIPTIONS`."""
+
+    estimate: Array  # (model,)
+    n_effective: Array  # (model,)
+    degrees: Array  # (model,)
+    difference_variance: Array  # (model, other model)
+    outer_variance: Array
+
+
+def spread_of_rankings(
+    named: dict[str, Array], options: EvaluationOptions, clusters: NDArray[np.int64] | None, *, is_fixed: bool
+) -> Spread:
+    """Return what :func:`covariance` does, for the rankings of arrays by role: scores (model, item), labels (item)."""
+    from aucpr_dask.kernels.first_calls import sums_of_products
+    from aucpr_dask.kernels.intervals import degrees_of
+
+    def of_units(clusters: NDArray[np.int64] | None) -> tuple[dict[str, Array], NDArray[np.float64]]:
+        columns = influence_columns(
+            *named.values(), roles=tuple(named), options=options, clusters=clusters, is_fixed=is_fixed
+        )
+        influence = np.ascontiguousarray(columns[:, : -len(COLUMNS_AFTER)])
+        after = dict(zip(COLUMNS_AFTER, columns[:, -len(COLUMNS_AFTER) :].T, strict=True))
+        return after, sums_of_products(influence, influence)
+
+    items, within = of_units(None)
+    sample, between = (items, within) if clusters is None else of_units(clusters)
+    of_models = (items[name] for name in ("proportion", "unseen_loss", "n_effective"))
+    inner, outer = _variance_of_differences(*of_models, *([within] if clusters is None else [within, between]))
+    n = sample["n_effective"]
+    degrees = degrees_of(n) if clusters is None else np.maximum(n - 1, 1.0)
+    return Spread(items["estimate"], n, degrees, inner, outer)
 
 
 def products_of_models(influence: xr.DataArray) -> xr.DataArray:

@@ -314,8 +314,13 @@ def _degrees_of_means(node: xr.Dataset, estimates: Estimates) -> float:
 
     The variance of a unit is taken to be proportional to 1 over its positives, so that models do not matter.
     """
-    variance = 1 / _least_of_units(node["n_effective"], estimates)
-    return float(variance.sum() ** 2 / (variance**2 / _least_of_units(node["degrees"], estimates)).sum())
+    return degrees_of_mean(_least_of_units(node["n_effective"], estimates), _least_of_units(node["degrees"], estimates))
+
+
+def degrees_of_mean(n: Floats, degrees: Floats) -> float:
+    """Return the degrees of freedom of the variance of a mean of units of these sizes, each with its own."""
+    variance = 1 / n
+    return float(variance.sum() ** 2 / (variance**2 / degrees).sum())
 
 
 def _least_of_units(variable: xr.DataArray, estimates: Estimates) -> Floats:
@@ -341,18 +346,22 @@ def _warn_of_few_units(estimates: Estimates) -> None:
 def _warn_of_few_positives(sample: PairedSample) -> None:
     """Warn if so few of the items that are the sample are positives that differences are found too often."""
     n, method = sample.n_positives(), sample.sampling.method
-    enough = POSITIVES_FOR_A_PAIR if len(sample.estimates.models) == 2 else POSITIVES_FOR_A_FAMILY
+    if n is not None:
+        warn_of_few(n, sample.positives_in_words, method, len(sample.estimates.models), above=3)
+
+
+def warn_of_few(n: float, words: tuple[str, str], method: str, n_models: int, *, above: int) -> None:
+    """Warn if `n`, whose units have these names, is less than the method needs."""
+    enough = POSITIVES_FOR_A_PAIR if n_models == 2 else POSITIVES_FOR_A_FAMILY
     remedy = " method='influence' needs 10."
     if method == "influence":
         enough, remedy = POSITIVES_FOR_INFLUENCE, ""
-    if method == "rank_swap":
-        return
-    if n is not None and n < enough:
+    if method != "rank_swap" and n < enough:
         warnings.warn(
-            f"method={method!r} over {n:,.0f} {sample.positives_in_words[n != 1]} finds differences where there are "
+            f"method={method!r} over {n:,.0f} {words[int(n != 1)]} finds differences where there are "
             f"none: it needs {enough} or more.{remedy}",
             FewPositivesWarning,
-            stacklevel=2,
+            stacklevel=above,
         )
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.evaluation.api import evaluate
+from aucpr_dask.evaluation.rankings import evaluate_rankings
 from aucpr_dask.metrics import targets
+from aucpr_dask.metrics.evaluating import evaluate_arrays, ranked, warn_of_copies
 from aucpr_dask.schema.checks import text
+from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.terms import ITEM, MODEL, Sentences, p_value_in_words, percent
 
 
@@ -64,11 +66,15 @@ def average_precision_interval(
     >>> round(lower, 3), round(upper, 3)
     (0.649, 0.937)
     """
-    scores = _scores(y_true, {"y_score": y_score}, pos_label, sample_weight, clusters)
+    named = _arrays(y_true, {"y_score": y_score}, pos_label, sample_weight, clusters)
     intervals = None if method is None else text(method, "method")
-    found = evaluate(scores, interval=intervals, level=level, prevalence_design=prevalence_design)
-    lower, upper = np.ravel(found["interval"])
-    return float(lower), float(upper)
+    options = EvaluationOptions.of(interval=intervals, level=level, prevalence_design=prevalence_design)
+    found = evaluate_arrays(named, options)
+    lower, upper = map(float, np.ravel(found["interval"]))
+    targets.warn_of_doubts(found["flags"], "y_score")
+    if math.isnan(lower) or math.isnan(upper):
+        targets.warn_of_no_interval(found["flags"])
+    return lower, upper
 
 
 @dataclass(frozen=True, repr=False)
@@ -185,19 +191,51 @@ def average_precision_difference(
     95 % interval +0.054 to +0.226, p = 0.0015
     sample: the items with their labels; fixed: the 2 models; approximate, from 10 positives on
     """
-    scores = _scores(y_true, {"y_score_a": y_score_a, "y_score_b": y_score_b}, pos_label, sample_weight, clusters)
-    _refuse_few(scores["label"].values)
-    method = None if n_resamples is None else "bootstrap"
-    options: dict[str, Any] = {"n_resamples": n_resamples, "seed": seed, "prevalence_design": prevalence_design}
+    scores = {"y_score_a": y_score_a, "y_score_b": y_score_b}
+    named = _arrays(y_true, scores, pos_label, sample_weight, clusters)
+    _refuse_few(named["label"])
+    targets.warn_of_doubts(evaluate_rankings(ranked(named), EvaluationOptions()).flags, *scores)
+    if n_resamples is None:
+        return _by_influence(named, EvaluationOptions.of(level=level, seed=seed, prevalence_design=prevalence_design))
+    import xarray as xr
+
     from aucpr_dask.inference.comparing import compare  # with SciPy, whose import takes a fifth of a second
 
-    found = compare(scores, "y_score_a", method=method, level=level, **options)
+    dims = {name: (MODEL, ITEM) if name == "score" else (ITEM,) for name in named}
+    data = xr.Dataset({name: (dims[name], array) for name, array in named.items()}, {MODEL: list(scores)})
+    options: dict[str, Any] = {"n_resamples": n_resamples, "seed": seed, "prevalence_design": prevalence_design}
+    found = compare(data, "y_score_a", method="bootstrap", level=level, **options)
     versus = found.sel(model="y_score_b")
     lower, upper = map(float, versus["interval"])
     a, b = map(float, found["estimate"])
     return Difference(
         float(versus["difference"]), (lower, upper), float(versus["p_value"]), (a, b), level, found.attrs["design"]
     )
+
+
+def _by_influence(named: dict[str, Any], options: EvaluationOptions) -> Difference:
+    """Compare two models as :func:`aucpr_dask.compare` does, by the same functions of arrays."""
+    from aucpr_dask.inference import covarying, designs, methods, paired_samples
+
+    resampling, cluster = options.resampling, named.get("cluster")
+    is_fixed = resampling.prevalence_design == "fixed"
+    warn_of_copies(named)
+    spread = covarying.spread_of_rankings(ranked(named), options, cluster, is_fixed=is_fixed)
+    counted = "positive" if cluster is None else "cluster with positives"
+    words = counted, counted.replace("cluster", "clusters") if cluster is not None else "positives"
+    paired_samples.warn_of_few(spread.n_effective.min(), words, "influence", 2, above=4)
+    one, other = np.array([1]), np.array([0])
+    errors = (np.sqrt(variance[one, other]) for variance in (spread.difference_variance, spread.outer_variance))
+    degrees = paired_samples.degrees_of_mean(spread.n_effective.min(keepdims=True), spread.degrees.min(keepdims=True))
+    inner, outer = errors
+    difference = spread.estimate[one] - spread.estimate[other]
+    pair = methods.student_pairs(one, other, difference, inner, degrees, methods.Goal(resampling.level, None), outer)
+    attrs = {"sampled": "items" if cluster is None else "clusters", "prevalence_design": resampling.prevalence_design}
+    sampling = designs.settle(None, designs.ITEMS, "influence")
+    condition = designs.CONDITIONS[designs.ITEMS, "influence"]
+    (lower, upper), (a, b) = np.asarray(pair.bounds)[0].tolist(), spread.estimate.tolist()
+    design = designs.describe(sampling, 2, 1, 0, attrs, condition=condition)
+    return Difference(float(difference[0]), (lower, upper), float(pair.p_value[0]), (a, b), resampling.level, design)
 
 
 def _refuse_few(label: NDArray[np.int8]) -> None:
@@ -210,9 +248,27 @@ def _refuse_few(label: NDArray[np.int8]) -> None:
         raise targets.misfit(what, "y_true", received, allowed, "judge more samples")
 
 
-def _scores(y_true: Any, models: dict[str, Any], pos_label: Any, sample_weight: Any, clusters: Any) -> xr.Dataset:
-    """Return a data set with a model for each array of scores."""
+def _arrays(y_true: Any, models: dict[str, Any], pos_label: Any, sample_weight: Any, clusters: Any) -> dict[str, Any]:
+    """Return arrays by role: a row of scores for each model, and the labels, weights and clusters of the samples."""
     label = targets.host_array(y_true, "y_true")
+    score = {
+        name: targets.floats_of(targets.column(targets.numbers(array, name), name), name)
+        for name, array in models.items()
+    }
+    weight = targets.weights_of(sample_weight)
+    cluster = None if clusters is None else targets.clusters_of(clusters, "clusters")
+    targets.check_lengths(y_true=label, **score, sample_weight=weight, clusters=cluster)
+    targets.refuse_other_order(y_true=y_true, **models, sample_weight=sample_weight, clusters=clusters)
+    is_positive = targets.positives_of(label, pos_label)
+    if is_positive is None:
+        is_positive = _positives_of_two(label, pos_label)
+    named = {"score": np.stack(list(score.values())), "label": is_positive.view(np.int8)}
+    others = {"weight": weight, "cluster": cluster}
+    return named | {role: array for role, array in others.items() if array is not None}
+
+
+def _positives_of_two(label: NDArray[Any], pos_label: Any) -> NDArray[np.bool_]:
+    """Return which samples are positive; raise unless there are two labels, one of them the positive one."""
     if targets.kind_of_target(label) != "binary":
         received = f"{np.unique(label).size} labels, shape {label.shape}"
         remedy = "compare one class with the others: y_true == label"
@@ -220,19 +276,4 @@ def _scores(y_true: Any, models: dict[str, Any], pos_label: Any, sample_weight: 
         raise targets.misfit(what, "y_true", received, "one of two labels for each sample", remedy)
     label = targets.column(label, "y_true")
     targets.check_label(label, pos_label)
-    score = {
-        name: targets.floats_of(targets.column(targets.numbers(array, name), name), name)
-        for name, array in models.items()
-    }
-    weight = targets.weights_of(sample_weight)
-    targets.check_lengths(y_true=label, **score, sample_weight=weight)
-    variables: dict[str, Any] = {
-        "score": ((MODEL, ITEM), np.stack(list(score.values()))),
-        "label": (ITEM, (label == pos_label).astype(np.int8)),
-    }
-    if weight is not None:
-        variables["weight"] = (ITEM, weight)
-    if clusters is not None:
-        variables["cluster"] = (ITEM, targets.column(targets.host_array(clusters, "clusters"), "clusters"))
-        targets.check_lengths(y_true=label, clusters=variables["cluster"][1])
-    return xr.Dataset(variables, coords={MODEL: list(score)})
+    return np.asarray(label == pos_label)

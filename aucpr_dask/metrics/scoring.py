@@ -71,12 +71,17 @@ def average_precision_score(
     score = targets.floats_of(targets.numbers(y_score, "y_score"), "y_score")
     weight = targets.weights_of(sample_weight)
     targets.check_lengths(y_true=label, y_score=score, sample_weight=weight)
-    refuse_swapped(score, label, "labels first, then scores")
-    kind = targets.kind_of_target(label)
-    if kind == "binary":
+    targets.refuse_other_order(y_true=y_true, y_score=y_score, sample_weight=sample_weight)
+    is_of_two = targets.positives_of(label, pos_label)
+    if is_of_two is None:
+        refuse_swapped(score, label, "labels first, then scores")
+        kind = targets.kind_of_target(label)
+    if is_of_two is None and kind == "binary":
         label = targets.column(label, "y_true")
         targets.check_label(label, pos_label)
-        return float(_average_precisions((label == pos_label)[None], targets.column(score, "y_score")[None], weight)[0])
+        is_of_two = label == pos_label
+    if is_of_two is not None:
+        return float(_average_precisions(is_of_two[None], targets.column(score, "y_score")[None], weight)[0])
     if pos_label != 1:
         what = f"pos_label is for two classes, and y_true is {kind}"
         remedy = "leave it out: each class is the positive one in turn"
@@ -100,7 +105,9 @@ def _averaged(
         of_pairs = None if weight is None else np.repeat(weight, score.shape[1])
         return float(_average_precisions(is_positive.reshape(1, -1), score.reshape(1, -1), of_pairs, above=4)[0])
     if average == "samples":
-        return float(np.average(_average_precisions(is_positive, score, None, above=4), weights=weight))
+        return float(
+            np.average(_average_precisions(is_positive, score, None, above=4, are_samples=True), weights=weight)
+        )
     of_classes = _average_precisions(is_positive.T, score.T, weight, above=4)
     if average is None:
         return of_classes
@@ -111,16 +118,24 @@ def _averaged(
 
 
 def _average_precisions(
-    is_positive: NDArray[np.bool_], score: NDArray[Any], weight: NDArray[Any] | None, *, above: int = 3
+    is_positive: NDArray[np.bool_],
+    score: NDArray[Any],
+    weight: NDArray[Any] | None,
+    *,
+    above: int = 3,
+    are_samples: bool = False,
 ) -> NDArray[np.float64]:
     """Return the average precision of every ranking; arrays have the shape (ranking, item)."""
     named = {"score": float_scores(score), "label": np.ascontiguousarray(is_positive, dtype=np.int8)}
     named |= {} if weight is None else {"weight": weight}
     # With arrays alone: xarray would import Dask to ask whether it made them.
-    found = evaluate_rankings(named, EvaluationOptions()).estimate[:, 0]
+    evaluated = evaluate_rankings(named, EvaluationOptions())
+    found = evaluated.estimate[:, 0]
     if (is_undefined := np.isnan(found)).any():
         of = "" if found.size == 1 else f" in {is_undefined.sum():,} of {found.size:,} classes or samples"
         warnings.warn(f"y_true has no positives{of}, so average precision is 0{of and ' there'}", stacklevel=above)
+    if not are_samples:  # whose few scores may well be two
+        targets.warn_of_doubts(evaluated.flags, "y_score", above=above)
     return np.where(is_undefined, 0.0, found)
 
 
@@ -169,42 +184,56 @@ def precision_recall_curve(
     score = targets.column(targets.numbers(y_score, "y_score"), "y_score")
     weight = targets.weights_of(sample_weight)
     targets.check_lengths(y_true=label, y_score=score, sample_weight=weight)
-    refuse_swapped(score, label, "labels first, then scores")
-    if targets.kind_of_target(label) == "multilabel" or (
-        pos_label is None and targets.kind_of_target(label) != "binary"
-    ):
-        received = f"labels {brief(np.unique(label).tolist())}, shape {label.shape}"
-        remedy = "give one curve per class, with pos_label"
-        what = "y_true has several classes"
-        raise targets.misfit(what, "y_true", received, "two labels, one for each sample", remedy)
-    label = targets.column(label, "y_true")
-    is_positive = label == targets.positive_label(label, pos_label)
+    targets.refuse_other_order(y_true=y_true, y_score=y_score, sample_weight=sample_weight)
+    is_positive = targets.positives_of(label, pos_label)
+    if is_positive is None:
+        is_positive = _is_positive(label, score, pos_label)
     true_positives, predicted, thresholds = _cumulated(is_positive, score, weight)
     if drop_intermediate and thresholds.size > 2:
         steps = np.diff(true_positives) != 0
         keep = np.concatenate([[True], steps[:-1] | steps[1:], [True]])
         true_positives, predicted, thresholds = true_positives[keep], predicted[keep], thresholds[keep]
-    precision = np.divide(true_positives, predicted, out=np.zeros(thresholds.size), where=predicted != 0)
-    if true_positives[-1] == 0:
+    precision, recall = np.zeros(thresholds.size + 1), np.zeros(thresholds.size + 1)
+    np.divide(true_positives, predicted, out=precision[:-1], where=predicted != 0)
+    precision[-1] = 1.0
+    if true_positives[0] == 0:
         warnings.warn("y_true has no positives, so recall is 1 at every threshold", stacklevel=2)
-        recall = np.ones(thresholds.size)
+        recall[:-1] = 1.0
     else:
-        recall = true_positives / true_positives[-1]
-    return np.append(precision[::-1], 1.0), np.append(recall[::-1], 0.0), thresholds[::-1]
+        np.divide(true_positives, true_positives[0], out=recall[:-1])
+        score = score if score.dtype.kind == "f" else score.astype(np.float64)
+        _average_precisions(is_positive[None], score[None], None)  # for its warnings
+    return precision, recall, thresholds
+
+
+def _is_positive(label: NDArray[Any], score: NDArray[Any], pos_label: Any) -> NDArray[np.bool_]:
+    """Return which samples are positive; raise unless all labels are of two classes, or one is named."""
+    refuse_swapped(score, label, "labels first, then scores")
+    kind = targets.kind_of_target(label)
+    if kind == "multilabel" or (pos_label is None and kind != "binary"):
+        received = f"labels {brief(np.unique(label).tolist())}, shape {label.shape}"
+        remedy = "give one curve per class, with pos_label"
+        what = "y_true has several classes"
+        raise targets.misfit(what, "y_true", received, "two labels, one for each sample", remedy)
+    label = targets.column(label, "y_true")
+    return np.asarray(label == targets.positive_label(label, pos_label))
 
 
 def _cumulated(
     is_positive: NDArray[np.bool_], score: NDArray[Any], weight: NDArray[Any] | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[Any]]:
-    """Return weights of true positives and of all items at or above each distinct score, from the largest."""
-    if weight is not None:
-        is_positive, score, weight = (array[weight != 0] for array in (is_positive, score, weight))
+    """Return weights of true positives and of all items at or above each distinct score, from the smallest score."""
+    if weight is None:
+        ascending = np.sort(score)
+        first = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
+        thresholds = ascending[first]
+        place = np.searchsorted(thresholds, np.sort(score[is_positive]))
+        below = np.cumsum(np.bincount(place + 1, minlength=thresholds.size + 1))  # positives below each score
+        return np.float64(place.size) - below[:-1], np.float64(score.size) - first, thresholds
+    is_positive, score, weight = (array[weight != 0] for array in (is_positive, score, weight))
     order = np.argsort(score)[::-1]
     score, is_positive = score[order], is_positive[order]
-    last = np.append(np.flatnonzero(score[1:] != score[:-1]), score.size - 1)
-    if weight is None:
-        true_positives = np.cumsum(is_positive, dtype=np.float64)[last]
-        return true_positives, last + 1.0, score[last]
+    last = np.append(np.flatnonzero(score[1:] != score[:-1]), score.size - 1)[::-1]
     weight = weight[order].astype(np.float64)
     true_positives = np.cumsum(weight * is_positive)[last]
     return true_positives, true_positives + np.cumsum(weight * ~is_positive)[last], score[last]

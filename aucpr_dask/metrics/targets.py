@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import AlignmentError, InvalidInputError, brief
+from aucpr_dask.errors import AlignmentError, InvalidInputError, brief, few
 from aucpr_dask.schema.checks import EXACT_INTEGERS, are_rounded
+from aucpr_dask.schema.terms import FLAG_BITS, FLAGS
 from aucpr_dask.scores.validate import is_small_float
 
 NUMBERS = "biuf"
+DOUBTS = {
+    "hard_scores": "average precision needs scores, such as predict_proba(X)[:, 1] or decision_function(X)",
+    "inverted_polarity": "give the probability of the positive class, or -score",
+}
 USUAL_LABELS = ({0, 1}, {-1, 1}, {0}, {-1}, {1})  # of which the positive one is 1
 
 
@@ -43,11 +49,12 @@ def read_array(value: Any, name: str) -> NDArray[Any]:
         value = value.detach()
     try:
         exports_only = hasattr(value, "__dlpack__") and not hasattr(value, "__array__")
-        array = np.from_dlpack(value) if exports_only else np.asarray(value)
+        if _are_names(value):
+            return _by_values(value.factorize(), value.shape, name)
+        array: NDArray[Any] = np.from_dlpack(value) if exports_only else np.asarray(value)
         if array.dtype.kind in ("O", "T") or (array.dtype.kind == "U" and isinstance(value, list | tuple)):
             objects = np.asarray(value, dtype=object) if array.dtype.kind == "U" else array.astype(object)
-            _refuse_missing(objects, name)
-            array = np.array(objects.tolist())  # nullable columns
+            array = _by_values(pd.factorize(objects.ravel()), objects.shape, name)
         if is_small_float(array.dtype):
             array = array.astype(np.float32)
     except InvalidInputError:
@@ -62,18 +69,82 @@ def read_array(value: Any, name: str) -> NDArray[Any]:
     return array
 
 
-def _refuse_missing(objects: NDArray[np.object_], name: str) -> None:
-    """Raise if objects are missing, or are partly text: as text, None would be a label of its own."""
-    is_missing = pd.isnull(objects)
+def _are_names(value: Any) -> bool:
+    """Whether this is a column of text or of categories, of which pandas knows the distinct values."""
+    return isinstance(getattr(value, "dtype", None), pd.CategoricalDtype | pd.StringDtype) and value.ndim == 1
+
+
+def _by_values(factorized: tuple[Any, Any], shape: tuple[int, ...], name: str) -> NDArray[Any]:
+    """Return objects as an array of one type, each distinct value looked at once; raise if some are missing.
+
+    As text, None would be a label of its own, and so would a number among text.
+    """
+    codes, distinct = factorized
+    is_missing = codes < 0
     if is_missing.any():
         what = f"{name} has missing values"
-        received = f"{int(is_missing.sum())} of {objects.size} are None or NaN"
+        received = f"{int(is_missing.sum())} of {codes.size} are None or NaN"
         raise misfit(what, name, received, "a value for each sample", "leave out these samples")
-    is_text = [isinstance(one, str | bytes) for one in objects.flat]
+    values = distinct.tolist()
+    is_text = [isinstance(one, str | bytes) for one in values]
     if any(is_text) and not all(is_text):
         what = f"{name} has text and other values"
         remedy = "convert all of them to text, or to numbers"
-        raise misfit(what, name, brief(objects.tolist()), "values of one type", remedy)
+        raise misfit(what, name, brief(values), "values of one type", remedy)
+    return np.asarray(np.array(values)[codes].reshape(shape))
+
+
+def refuse_other_order(**values: Any) -> None:
+    """Raise if columns have the same labels in another order: matched by position, they would be mismatched."""
+    labels = {name: index for name, value in values.items() if (index := _rows_of(value)) is not None}
+    for name, index in labels.items():
+        first, expected = next(iter(labels.items()))
+        if index.equals(expected) or len(index) != len(expected):
+            continue
+        if index.isin(expected).all() and expected.isin(index).all():
+            what = f"{first} and {name} carry the same labels of samples in another order"
+            received = f"{name} labelled {few(map(repr, index))}, {first} labelled {few(map(repr, expected))}"
+            allowed = "columns with their labels in one order, or without labels"
+            remedy = f"align them: {name}.reindex({first}.index); or pass .to_numpy() of both to match by position"
+            raise AlignmentError(what, f"argument {name!r}", received, allowed, remedy)
+
+
+def _rows_of(value: Any) -> pd.Index | None:
+    """Return the labels of the samples of a pandas object or of a DataArray; None if there are none."""
+    if isinstance(value, pd.Series | pd.DataFrame):
+        return value.index
+    indexes = getattr(value, "indexes", None)  # a DataArray's, without importing xarray
+    return None if indexes is None or not value.ndim else indexes.get(value.dims[0])
+
+
+def warn_of_doubts(flags: NDArray[np.int32], *names: str, above: int = 2) -> None:
+    """Warn of scores, by their names, that look like predicted labels or like those of the other class."""
+    for flag, remedy in DOUBTS.items():
+        raised = np.atleast_1d(flags & FLAG_BITS[flag]) > 0
+        if not raised.any():
+            continue
+        named = zip(names, raised, strict=True) if raised.size == len(names) else []
+        doubtful = ", ".join(name for name, is_raised in named if is_raised)
+        doubtful = doubtful or f"{names[0]}, in {raised.sum():,} of {raised.size:,} classes"
+        meaning = next(one.description for one in FLAGS if one.name == flag)
+        warnings.warn(f"{doubtful}: {meaning} {remedy[0].upper()}{remedy[1:]}.", stacklevel=above + 1)
+
+
+def warn_of_no_interval(flags: NDArray[np.int32], above: int = 2) -> None:
+    """Warn that an area has no interval, and why."""
+    reasons = ("no_positives", "no_negatives", "unseen_rates", "no_interval")
+    why = " ".join(one.description for one in FLAGS if one.name in reasons and (flags & one.bit).any())
+    warnings.warn(f"there is no interval. {why}".rstrip(), stacklevel=above + 1)
+
+
+def clusters_of(value: Any, name: str) -> NDArray[np.int64]:
+    """Return the number of each sample's cluster, in the order of appearance; names are of any type, but not NaN."""
+    names = column(host_array(value, name), name)
+    if names.dtype.kind == "f" and np.isnan(names).any():
+        what, received = f"{name} has missing values", f"{int(np.isnan(names).sum())} of {names.size} are NaN"
+        remedy = "leave out these samples, or give each of them a name of its own"
+        raise misfit(what, name, received, "the name of a cluster for each sample", remedy)
+    return pd.factorize(names)[0].astype(np.int64)
 
 
 def weights_of(value: Any) -> NDArray[np.float64] | None:
@@ -103,7 +174,7 @@ def floats_of(array: NDArray[Any], name: str) -> NDArray[Any]:
 def numbers(value: Any, name: str, *, finite: bool = False) -> NDArray[Any]:
     """Return an array of numbers, float32 and float64 as they are; infinite ones are the first or last of a ranking."""
     array = host_array(value, name)
-    if array.dtype.kind not in NUMBERS or not (np.isfinite(array) if finite else array == array).all():
+    if array.dtype.kind not in NUMBERS or not _are_known(array, finite=finite):
         what = "NaN or infinity" if finite else "NaN"
         received = what if array.dtype.kind in NUMBERS else f"dtype {array.dtype}"
         allowed = f"integers or floats, without {what.replace(' or ', ' and ')}"
@@ -114,6 +185,14 @@ def numbers(value: Any, name: str, *, finite: bool = False) -> NDArray[Any]:
         )
         raise misfit(f"{name} must hold {'finite ' * finite}numbers", name, received, allowed, remedy)
     return array.astype(np.int8) if array.dtype == bool else array
+
+
+def _are_known(array: NDArray[Any], *, finite: bool) -> bool:
+    """Whether no number is NaN or, if all must be finite, infinite: a minimum is NaN if one of its numbers is."""
+    if array.dtype.kind != "f":
+        return True
+    least, most = array.min(), array.max() if finite else 0.0
+    return bool(np.isfinite(least) and np.isfinite(most) if finite else least == least)
 
 
 def column(array: NDArray[Any], name: str) -> NDArray[Any]:
@@ -136,6 +215,25 @@ def check_lengths(**arrays: NDArray[Any] | None) -> None:
         raise AlignmentError(
             what, where, received, "the same number of samples", "give one row of each array for each sample"
         )
+
+
+def positives_of(label: NDArray[Any], pos_label: Any) -> NDArray[np.bool_] | None:
+    """Return which samples are positive if all others carry one other label, or else None; 1 is usually positive.
+
+    Two comparisons tell: to sort the labels takes ten times as long as to rank the samples.
+    """
+    if label.ndim > 1 and label.shape[1:] != (1,):
+        return None
+    label, positive = label.ravel(), 1 if pos_label is None else pos_label
+    is_positive = np.asarray(label == positive)
+    n_positive = np.count_nonzero(is_positive)
+    if is_positive.shape != label.shape or n_positive == 0:
+        return None
+    other = label[np.argmin(is_positive)] if n_positive < label.size else label.dtype.type(0)
+    is_whole = label.dtype.kind != "f" or (float(other).is_integer() and float(positive).is_integer())
+    is_usual = pos_label is not None or other in (0, -1)
+    n_others = np.count_nonzero(label == other) if n_positive < label.size else 0
+    return is_positive if is_whole and is_usual and n_positive + n_others == label.size else None
 
 
 def kind_of_target(y_true: NDArray[Any]) -> str:

@@ -45,16 +45,19 @@ def counted_copies(scores: xr.Dataset, unit: str | None) -> list[int]:
     return counts if is_it else [0, 0]
 
 
-def warn(found: Mapping[str, Sequence[int]]) -> None:
+OF_DATA_SETS = "give a variable 'cluster' that says which belong together; if not, unit='items' says so"
+
+
+def warn(found: Mapping[str, Sequence[int]], remedy: str = OF_DATA_SETS, above: int = 2) -> None:
     """Warn of copies among the items of data sets: how many there are, of how many items."""
     counts = [
         f"{n:,} of {n_items:,} items{f' of data set {path!r}' if path else ''}" for path, (n, n_items) in found.items()
     ]
     warnings.warn(
         f"{few(counts, 3)} have the scores of another item in all models. If they are copies, intervals are too "
-        "narrow: give a variable 'cluster' that says which belong together; if not, unit='items' says so.",
+        f"narrow: {remedy}.",
         RepeatedItemsWarning,
-        stacklevel=3,
+        stacklevel=above + 1,
     )
 
 
