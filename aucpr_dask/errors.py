@@ -96,6 +96,10 @@ class ForeignStoreError(StoreError):
     """A Zarr store that another program wrote, where only one of this package can be used as it is."""
 
 
+class DamagedError(StoreError):
+    """A chunk that is missing, or not the one that was written."""
+
+
 class UnreachableError(StoreError):
     """A store that does not answer, answers with an error, or may not be read: retrying may help."""
 

@@ -300,6 +300,15 @@ def test_what_nobody_uses_is_swept(home: Path) -> None:
     assert {path.name for path in home.iterdir()} == {*kept, code_cache.path_of(NAME).name}
 
 
+def test_a_home_that_is_missing_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(code_cache.CACHE_VARIABLE, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    with pytest.raises(FileNotFoundError, match="the home of this user"):
+        code_cache.prepared_home()
+    assert not (tmp_path / "nobody").exists()
+
+
 def test_code_in_use_is_not_swept(home: Path) -> None:
     call()
     old = time.time() - 31 * code_cache.DAY

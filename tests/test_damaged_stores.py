@@ -7,11 +7,14 @@ import lzma
 import shutil
 import tracemalloc
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numcodecs
+import numpy as np
 import pytest
 import xarray as xr
 from click.testing import CliRunner
@@ -19,7 +22,7 @@ from conftest import pooled
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
-from aucpr_dask.errors import StoreError
+from aucpr_dask.errors import AucprError, StoreError
 from aucpr_dask.scores.store import SourceNodes
 from aucpr_dask.storage.checksums import checksum_of, without_list
 from aucpr_dask.storage.verifying import damage_of
@@ -185,3 +188,53 @@ def test_links_to_files_are_followed(store: Path, tmp_path: Path) -> None:
     (store / "zarr.json").rename(tmp_path / "elsewhere")
     (store / "zarr.json").symlink_to(tmp_path / "elsewhere")
     assert ap.open_scores(store).sizes["model"] == 5
+
+
+def places_in(part: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield where every value of a document is."""
+    yield at
+    items = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
+    for key, value in items:
+        yield from places_in(value, (*at, key))
+
+
+def replaced(document: Any, at: tuple[Any, ...], value: Any) -> Any:
+    if not at:
+        return value
+    part = changed = json.loads(json.dumps(document))
+    for key in at[:-1]:
+        part = part[key]
+    part[at[-1]] = value
+    return changed
+
+
+@pytest.mark.filterwarnings("ignore:.* of another version")
+@pytest.mark.parametrize(
+    "n", [30, pytest.param(600, marks=pytest.mark.slow), pytest.param(6000, marks=pytest.mark.nightly)]
+)
+def test_any_value_of_any_document_may_be_anything(tmp_path: Path, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused by an error of this package, or changes nothing unless the document has lost its checksum."""
+    monkeypatch.setattr("aucpr_dask.clusters.connecting.current_client", lambda: None)
+    scores, result, random = tmp_path / "s.zarr", tmp_path / "r.zarr", np.random.default_rng(n)
+    ap.save_scores(pooled(2, 8), scores)
+    expected = {scores: ap.open_scores(scores).load(), result: ap.run(scores, result).load()}
+    opened = {scores: ap.open_scores, result: ap.open_result}
+    files = [scores / "zarr.json", result / "zarr.json", *result.glob("*/zarr.json"), result / "ledger" / "state.json"]
+    texts = {file: file.read_text() for file in files}
+    for file in random.choice(np.array(files), n, p=[0.3, 0.3, *[0.2 / (len(files) - 3)] * (len(files) - 3), 0.2]):
+        document = json.loads(texts[file])
+        consolidated = document.get("consolidated_metadata", {})
+        is_checked = "crc32c_of_document" not in consolidated or random.random() < 0.3
+        consolidated.pop("crc32c_of_document", None) if not is_checked else None
+        every = list(places_in(document))
+        at, value = every[random.integers(len(every))], VALUES[random.integers(len(VALUES))]
+        file.write_text(json.dumps(replaced(document, at, value)))
+        store = scores if file.is_relative_to(scores) else result
+        for call in (partial(opened[store], store), partial(ap.run, scores, result), partial(damage_of, store)):
+            with suppress(AucprError):
+                found = call()
+                if is_checked and isinstance(found, xr.Dataset):
+                    xr.testing.assert_equal(found, expected[scores if "score" in found else result])
+        file.write_text(texts[file])
+        if (result / "zarr.json").read_text() != texts[result / "zarr.json"]:
+            raise AssertionError(f"a result was written again: {file}, {at}, {value!r}")

@@ -18,7 +18,6 @@ import aucpr_dask as ap
 from aucpr_dask.accessor import Plots
 from aucpr_dask.cli import main
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.progress import Progress
 from aucpr_dask.view import plots
 from aucpr_dask.view.report import Audit
 
@@ -96,17 +95,6 @@ def test_old_names_of_parameters_work_with_a_warning(
     with pytest.raises(InvalidInputError, match=f"{old} and {new} together|{old}' and '{new}' together"):
         function(**others, **{old: value, new: value})
     assert old not in inspect.signature(function).parameters
-
-
-def test_old_names_of_progress_work_with_a_warning() -> None:
-    progress = Progress(3, 10, 30, 100, 1.0, None, tasks_failed=2)
-    for old, expected in (("blocks_done", 3), ("blocks_total", 10), ("blocks_failed", 2)):
-        with pytest.warns(
-            DeprecationWarning, match=f"{old} of Progress is called {old.replace('blocks', 'tasks')} now"
-        ):
-            assert getattr(progress, old) == expected
-    with pytest.raises(AttributeError, match="'Progress' has no attribute 'rankings'"):
-        _ = progress.rankings  # type: ignore[attr-defined]
 
 
 def test_old_flags_work_with_a_warning(client: Client, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import os
 import pty
 import re
@@ -280,3 +281,15 @@ def test_a_real_run_in_a_notebook_moves_below_its_cell(source: Path, tmp_path: P
     assert "evaluating: 10 of 10 (100%)" in output["data"]["text/plain"]
     assert output["data"]["text/html"].count("dashboard: http://") == 1
     assert not [one for one in notebook.cells[0].outputs if one["output_type"] == "stream" and one["name"] == "stderr"]
+
+
+def test_programs_read_progress_as_lines_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    with reporting(view.console_for(stderr=True), as_json=True) as report:
+        report.note("a note")
+        for done in range(4):
+            report("evaluating", done, 3, "2 rankings/s")
+    first, *steps = map(json.loads, capsys.readouterr().err.splitlines())
+    assert first == {"note": "a note"}
+    assert [step.pop("seconds") >= 0 for step in steps] == [True, True]  # the first and the last, within a second
+    step = {"progress": "evaluating", "total": 3, "detail": "2 rankings/s"}
+    assert steps == [step | {"done": 0}, step | {"done": 3}]

@@ -16,12 +16,14 @@ import dask
 import numpy as np
 import pytest
 import xarray as xr
+from click.testing import CliRunner
 from conftest import pooled, queried
 from distributed import Client, LocalCluster
 from faults import until, wait_for
 from test_run import assert_does_not_open, assert_same_bits
 
 import aucpr_dask as ap
+from aucpr_dask.cli import main
 from aucpr_dask.cli.common import AGAIN
 from aucpr_dask.errors import (
     AucprError,
@@ -33,8 +35,9 @@ from aucpr_dask.errors import (
     UnreachableError,
 )
 from aucpr_dask.runs import tasks
-from aucpr_dask.runs.ledger import Ledger
+from aucpr_dask.runs.ledger import Ledger, computed_by
 from aucpr_dask.runs.planning import plan_run
+from aucpr_dask.storage import code_versions
 
 OPTIONS: dict[str, Any] = {"estimators": ["average_precision", "continuous"], "interval": ["logit", "bootstrap"]}
 OPTIONS |= {"n_resamples": 100, "keep_replicates": True}
@@ -303,6 +306,79 @@ def test_a_finished_store_of_another_kind_stays(client: Client, source: Path, tm
     with pytest.raises(StoreError, match="something at this place already"):
         ap.run(source, target, cluster=client, **OPTIONS)
     assert ap.open_scores(target).sizes["model"] == 5
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aucpr_dask.clusters.connecting.current_client", lambda: None)
+
+
+OF_ANOTHER = {"numpy": "9.9", "computing code of aucpr-dask": "0123456789ab"}
+
+
+@pytest.mark.usefixtures("in_this_process")
+@pytest.mark.parametrize("begins", ["running", "growing"])
+def test_another_code_neither_resumes_nor_extends_a_result_without_a_word(
+    begins: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, here = tmp_path / "r.zarr", code_versions.code()
+    other, known, scores = here | OF_ANOTHER, code_versions.facts(), queried(11, 5, 40)
+    if begins == "running":
+        with pytest.raises(Stop):
+            ap.run(source, target, on_progress=stop_after(3))
+    else:
+        ap.save_scores(scores.isel(model=slice(6)), source, overwrite=True)
+        ap.run(source, target)
+        ap.save_scores(scores, source, overwrite=True)
+    before = state_of(target)
+    monkeypatch.setattr("aucpr_dask.runs.planning.code", lambda: other)
+    monkeypatch.setattr("aucpr_dask.runs.tasks.facts", lambda: known | other)
+    with pytest.raises(
+        StoreError, match=rf"numpy {np.__version__}.*now .*numpy 9\.9[\s\S]*overwrite=True.*other_code=True"
+    ):
+        ap.run(source, target)
+    assert state_of(target) == before
+    mixed = ap.run(source, target, other_code=True).load()
+    assert f"numpy {np.__version__}" in mixed.attrs["versions"]
+    first, second = computed_by(target)
+    assert (first, second["code"]) == ({"code": here, "parts": ["everything else"]}, other)
+    assert 0 < len(second["parts"]) < len(plan_run(source).tasks)
+    assert "numpy 9.9" in CliRunner().invoke(main, ["verify", str(target)]).stdout
+    with pytest.warns(UserWarning, match="is finished, and its numbers are of another version"):
+        assert_same_bits(ap.run(source, target), mixed)
+    xr.testing.assert_equal(ap.run(source, target, overwrite=True), mixed)
+    assert computed_by(target) == [{"code": other, "parts": ["everything"]}]
+
+
+# What may become of a file of a result while a run goes on, after it was written.
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "flipped": lambda file: file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:]),
+    "cut off": lambda file: file.write_bytes(file.read_bytes()[:-1]),
+    "empty": lambda file: file.write_bytes(b""),
+    "gone": lambda file: file.unlink(),
+    "of another": lambda file: file.write_bytes(max(file.parent.iterdir()).read_bytes()),
+}
+
+
+@pytest.mark.usefixtures("in_this_process")
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_is_damaged_during_a_run_is_mended_by_the_same_call(damage: str, source: Path, tmp_path: Path) -> None:
+    target, undisturbed, events = tmp_path / "r.zarr", tmp_path / "undisturbed.zarr", list[Any]()
+
+    def on_progress(event: Any) -> None:
+        events.append(event)
+        if len(events) == 6:
+            for file in [one for one in target.rglob("*") if one.is_file() and "ledger" not in one.parts]:
+                DAMAGES[damage](file)
+
+    with pytest.warns(DamageWarning, match="computed again"):
+        ap.run(source, target, on_progress=on_progress)
+    ap.run(source, undisturbed)
+    contents = [
+        {one.relative_to(place): one.read_bytes() for one in place.rglob("*") if one.is_file()}
+        for place in (target, undisturbed)
+    ]
+    assert contents[0] == contents[1]
 
 
 @pytest.mark.slow

@@ -1,7 +1,9 @@
 """Stores: what goes in comes out, what is not finished does not open, what is in the way stays."""
 
+import errno
 import itertools
 import json
+import os
 import subprocess
 import sys
 import time
@@ -448,6 +450,20 @@ def test_a_path_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(FolderStore, "_put", refuse)
     with pytest.raises(StoreError, match=r"cannot be written[\s\S]*Permission denied"):
         ap.save_scores(pooled(), tmp_path / "scores.zarr")
+
+
+def test_no_hard_links_are_needed(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mounted buckets, and some file systems of networks, have none."""
+
+    def link(*names: Any) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    ap.save_scores(pooled(), place)
+    ap.run(place, tmp_path / "result.zarr")
+    with pytest.raises(StoreError, match="another evaluation"):
+        ap.run(place, tmp_path / "result.zarr", interval="logit")
+    assert not list(tmp_path.rglob("*.partial"))
 
 
 def test_bad_scores_are_refused_before_anything_is_written(place: Path) -> None:

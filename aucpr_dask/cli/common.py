@@ -82,12 +82,17 @@ class _Main(click.Group):
             ctx.exit(INTERRUPTED[name])
 
 
+def _say_nothing(raised: object) -> None:
+    """Take the place of Python's hooks for errors that nobody catches."""
+
+
 @contextmanager
 def _interruptible() -> Iterator[None]:
     """Silence logging after an interruption: messages of workers that are stopped would only confuse."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         logging.disable(logging.CRITICAL)
+        sys.unraisablehook = threading.excepthook = _say_nothing
         raise KeyboardInterrupt(signal.Signals(number).name)
 
     if threading.current_thread() is not threading.main_thread():
@@ -216,15 +221,15 @@ class Output:
             click.echo(json.dumps(plain(document), allow_nan=False))
 
     def progress(self, *, after: float = 0.0) -> AbstractContextManager[Report]:
-        """Return a context that shows progress on stderr."""
+        """Return a context that shows progress on stderr, with ``--json`` as JSON objects on lines of their own."""
         from aucpr_dask.progress import reporting
 
-        return reporting(self.notes, after=after)
+        return reporting(self.notes, after=after, as_json=self.as_json)
 
 
 def output_option(command: Command) -> Command:
     """Add ``--json`` and hand the command an :class:`Output` as its first argument."""
-    help = "Print one JSON document on stdout, everything else on stderr."
+    help = "Print one JSON document on stdout, and progress as lines of JSON on stderr."
 
     @click.option("--json", "as_json", is_flag=True, help=help)
     @functools.wraps(command)
@@ -281,7 +286,7 @@ class Choice(click.Choice[str]):
 
 # Options that few calls need
 _RARE = {CONVENTION, *READINGS, "unit", "prevalence_design", "n_resamples", "seed", "n_folds", "incomplete", "sample"}
-_RARE |= {"auxiliary", "equivalence", "record"}
+_RARE |= {"auxiliary", "equivalence", "record", "other_code"}
 _FLAGS = {"named_by": "--name"}  # where they differ from the field
 _OLD_FLAGS = {"resamples": "n-resamples", "folds": "n-folds"}  # of any command
 

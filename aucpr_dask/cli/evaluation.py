@@ -145,6 +145,7 @@ def plan(output: cli.Output, source: str, memory: str | None, estimator: tuple[s
 )
 @cli.top_option
 @cli.overwrite_option
+@click.option("--other-code", is_flag=True, help="Resume or extend what another version computed (verify lists both).")
 @cli.output_option
 def evaluate(
     output: cli.Output, source: str, result: str, top: int | None, estimator: tuple[str, ...], **options: Any

@@ -63,9 +63,12 @@ def verify(output: cli.Output, store: str) -> None:
     """Read the store STORE (scores, results or comparisons) from end to end and list what is missing or damaged.
 
     Every chunk is decoded and compared with the checksum listed for its place, and every ranking of scores with its
-    digest. Exit code 0: all is as it was written; 2: something is missing or damaged.
+    digest. Of results, it says which versions computed them. Exit code 0: all is as it was written; 2: something is
+    missing or damaged.
     """
+    from aucpr_dask.runs.ledger import computed_by
     from aucpr_dask.scores.store import changed_rankings
+    from aucpr_dask.storage.code_versions import in_words
     from aucpr_dask.storage.stores import read_root_attrs
     from aucpr_dask.storage.verifying import damage_of
 
@@ -75,7 +78,8 @@ def verify(output: cli.Output, store: str) -> None:
         n_rankings, changed = 0, list[str]()
         if kind == terms.SCORES and not damage:
             n_rankings, changed = changed_rankings(store, partial(report, "rankings"))
-    found = {"has_checksums": checked, "n_chunks": n_chunks, "n_rankings": n_rankings}
+    by = computed_by(store) if kind == terms.RESULT else []
+    found = {"has_checksums": checked, "n_chunks": n_chunks, "n_rankings": n_rankings, "computed_by": by}
     output.data({"store": store} | found | {"damage": list(map(str, damage)), "changed_rankings": changed})
     for error in damage:
         output.show(str(error), fold=False)
@@ -87,6 +91,8 @@ def verify(output: cli.Output, store: str) -> None:
     parts = [f"{n_chunks:,} chunks " + ("match their checksums" if checked else "can be decoded")]
     parts += [f"{n_rankings:,} rankings match their digests"] if n_rankings else []
     output.show(f"{store} is undamaged: {', '.join(parts)}.")
+    for one in by:
+        output.show(f"{few(one['parts'])}: computed by {in_words(one['code'])}", fold=False)
     if not checked:
         old = "It has no checksums, like all stores of version 0.1: a missing chunk may not be noticed."
         output.show(f"{old} Write it again to add them.")

@@ -5,8 +5,8 @@ The console of all that people see is here, too.
 
 from __future__ import annotations
 
+import json
 import time
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,11 +17,12 @@ from typing import Any, Protocol
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from aucpr_dask.errors import printable, renaming
+from aucpr_dask.errors import printable
 
 LEAST_WINDOW = 10.0  # seconds over which speed is measured
 SHARE_OF_WINDOW = 0.2  # of the time since the start, if that is longer: tasks of many workers finish in waves
 SECONDS_BETWEEN_LINES = 3.0
+SECONDS_BETWEEN_RECORDS = 1.0  # for programs
 SECONDS_BETWEEN_UPDATES = 0.2  # of a notebook's cell
 SILENT_SECONDS = 2.0  # shorter work shows no progress unless requested
 WIDEST = 200
@@ -40,15 +41,6 @@ class Progress:
     tasks_failed: int = 0  # tasks that failed for good
     rankings_per_second: float = 0.0  # recent speed, without rankings of an interrupted run
     seconds_left: float | None = None  # at this speed; None if unknown
-
-    def __getattr__(self, name: str) -> int:
-        """Return a number of tasks by its old name."""
-        if name not in ("blocks_done", "blocks_total", "blocks_failed"):
-            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
-        new = name.replace("blocks", "tasks")
-        warnings.warn(renaming(f"{name} of Progress", new), DeprecationWarning, stacklevel=2)
-        count: int = getattr(self, new)
-        return count
 
 
 class Tracker:
@@ -137,14 +129,17 @@ class Report(Protocol):
 
 
 @contextmanager
-def reporting(console: Console, *, after: float = 0.0) -> Iterator[Report]:
+def reporting(console: Console, *, after: float = 0.0, as_json: bool = False) -> Iterator[Report]:
     """Yield a callback that shows progress on `console`.
 
     In a terminal, each kind of work has a bar, which disappears at the end; in a notebook, the bars stay below the
-    cell. Otherwise a line is printed every few seconds. Work that ends within `after` seconds shows nothing.
+    cell. Otherwise a line is printed every few seconds, `as_json` for programs. Work that ends within `after` seconds
+    shows nothing.
     """
-    display: _Bars | _Cell | _Lines
-    if console.is_jupyter:
+    display: _Bars | _Cell | _Lines | _Records
+    if as_json:
+        display = _Records(console, after)
+    elif console.is_jupyter:
         display = _Cell(after)
     else:
         display = _Bars(console, after) if _can_move(console) else _Lines(console, after)
@@ -366,4 +361,34 @@ class _Lines(_Notes):
 
     def close(self, *, finished: bool) -> None:
         if finished and self._said_one:
+            self._say()
+
+
+class _Records:
+    """A JSON object on a line of its own for every note, and for every step, but no more than one each second."""
+
+    def __init__(self, console: Console, after: float) -> None:
+        self._file, self._started = console.file, time.monotonic()
+        self._next = self._started + after
+        self._unsaid: dict[str, Any] | None = None
+        self._said_one = False
+
+    def __call__(self, what: str, done: int, total: int, detail: str = "") -> None:
+        now = time.monotonic()
+        seconds = round(now - self._started, 1)
+        self._unsaid = {"progress": what, "done": done, "total": total or None, "detail": detail, "seconds": seconds}
+        if now >= self._next:
+            self._next = now + SECONDS_BETWEEN_RECORDS
+            self._say()
+
+    def note(self, text: str) -> None:
+        print(json.dumps({"note": text}), file=self._file, flush=True)
+
+    def _say(self) -> None:
+        if self._unsaid is not None:
+            print(json.dumps(self._unsaid), file=self._file, flush=True)
+            self._unsaid, self._said_one = None, True
+
+    def close(self, *, finished: bool) -> None:
+        if self._said_one:
             self._say()

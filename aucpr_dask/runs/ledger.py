@@ -25,16 +25,17 @@ from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.common import concurrent_map
 from zarr.core.sync import sync
 
-from aucpr_dask.errors import OtherRunError, StoreError
-from aucpr_dask.schema.options import EvaluationOptions, in_words_of_today
+from aucpr_dask.errors import OtherRunError
+from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.storage import backends
 from aucpr_dask.storage.backends import get_value, set_value
 from aucpr_dask.storage.checksums import without_list
-from aucpr_dask.storage.claims import FINISHED, FOLDER, FREE, GROWING, RUNNING, Claim, State, as_buffer
+from aucpr_dask.storage.claims import FINISHED, FOLDER, GROWING, RUNNING, STATE, Claim, State, as_buffer, state_of
+from aucpr_dask.storage.code_versions import code_among, in_words
 from aucpr_dask.storage.stores import ROOT_DOCUMENT, publish
 
+_OF_PLANS = {"options": dict, "axes": list, "source": str, "source_digest": str}  # what every plan records
 DONE, FAILED = f"{FOLDER}/done", f"{FOLDER}/failed"
-OLD_PLAN = f"{FOLDER}/plan.json"  # of version 0.1, whose states were the presence of several files
 
 
 class Ledger(Claim):
@@ -43,26 +44,12 @@ class Ledger(Claim):
     def state(self) -> State:
         """Return how far the result is: finished, too, if a run was killed after its last task, before it said so."""
         state = self.recorded()
-        if state.word == FREE and (document := self._read(OLD_PLAN)) is not None:
-            return self._old_state(document)
-        if state.plan is not None and not isinstance(state.plan.get("options"), dict):
+        if state.plan is not None and not all(
+            isinstance(state.plan.get(name), kind) for name, kind in _OF_PLANS.items()
+        ):
             raise self.damaged("ledger/state.json")
         is_whole = state.word in (RUNNING, GROWING) and state.end == self._digest_of_root()
         return replace(state, word=FINISHED) if is_whole else state
-
-    def _old_state(self, document: Buffer) -> State:
-        """Return the state of a result of version 0.1."""
-        try:
-            plan = json.loads(document.to_bytes())
-        except ValueError:
-            plan = None
-        if not isinstance(plan, dict) or not isinstance(plan.get("options"), dict):
-            raise self.damaged(OLD_PLAN)
-        if self._digest_of_root() is None:
-            what = "this result was begun by an earlier version"
-            remedy = "pass overwrite=True (--overwrite) to start over"
-            raise StoreError(what, self._url, "an unfinished result", "a finished one, or one of this version", remedy)
-        return State(FINISHED, plan=plan)
 
     def _digest_of_root(self) -> str | None:
         document = get_value(backends.open_backend(self._url, read_only=True), ROOT_DOCUMENT)
@@ -92,7 +79,7 @@ class Ledger(Claim):
         for record in self.records_of_done().values():
             written |= {key: bytes.fromhex(ending) for key, ending in record.get("chunks", {}).items()}
         backends.persist(backend, written)  # tasks write without waiting for the disk
-        publish(backend, root_document, get_value(backend, ROOT_DOCUMENT), written=written)
+        publish(backend, root_document, get_value(backend, ROOT_DOCUMENT), written=written, reads_back=True)
         self.close(state)
 
     def close(self, state: State) -> None:
@@ -100,10 +87,20 @@ class Ledger(Claim):
         found = self.recorded()
         if self._token is not None and found.word != FINISHED and found.token != self._token:
             raise self.other_run()
-        self.record(State(FINISHED, plan=state.plan))
+        self.record(State(FINISHED, plan=state.plan, by_others=self._by_others(state, found)))
         self._token = None
         self.drop_records()
         backends.sweep(self._notes)
+
+    def _by_others(self, state: State, found: State) -> list[Mapping[str, Any]]:
+        """Return which parts of a result another code has computed than that of its plan."""
+        parts = {in_words(one["code"]): dict(one) for one in found.by_others}
+        for record in self.records_of_done().values():
+            code = code_among(record.get("versions") or {})
+            if state.plan is not None and code != state.plan.get("code"):
+                one = parts.setdefault(in_words(code), {"code": code, "parts": []})
+                one["parts"] = [*one["parts"], record.get("part", "")]
+        return list(parts.values())
 
     def drop_records(self) -> None:
         """Drop the records of tasks."""
@@ -125,9 +122,11 @@ class Ledger(Claim):
     def record_digests(self, digests: Mapping[str, NDArray[np.uint64]]) -> None:
         """Record the digests of the rankings of a result."""
         for path, values in digests.items():
-            content = io.BytesIO()
+            content, key = io.BytesIO(), _digests_key(path)
             np.save(content, values, allow_pickle=False)
-            set_value(self._notes, _digests_key(path), as_buffer(content.getvalue()))
+            before = self._read(key)
+            if before is None or before.to_bytes() != content.getvalue():
+                set_value(self._notes, key, as_buffer(content.getvalue()))
 
     def record_done(self, task: int, facts: Mapping[str, Any]) -> None:
         """Record that a task is done; raises as :meth:`check`."""
@@ -191,6 +190,16 @@ class Ledger(Claim):
         return {int(number) for number, _, token in records if token == owner}
 
 
+def computed_by(url: Any) -> list[dict[str, Any]]:
+    """Return which code computed a result, and which parts if there is more than one; nothing if it does not say."""
+    try:
+        state = state_of(get_value(backends.open_backend(url, read_only=True), STATE))
+    except ValueError:  # damaged, which a run says
+        return []
+    first = {"code": (state.plan or {}).get("code"), "parts": ["everything else" if state.by_others else "everything"]}
+    return [] if first["code"] is None else [first, *map(dict, state.by_others)]
+
+
 def digest_of_root(document: Buffer) -> str:
     """Return the digest of a root document as it was planned, by which a state names its end."""
     return hashlib.sha256(without_list(document.to_bytes())).hexdigest()
@@ -205,9 +214,6 @@ def identity_of(plan: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
 
 
-OF_0_1 = {"unit": "items", "prevalence_design": "fixed"}  # where plans of version 0.1 do not say
-
-
 def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
     """Return the names of the entries, options included, in which two plans differ, and both values in words."""
     before, now = _flat(before), _flat(now)
@@ -216,6 +222,6 @@ def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, st
 
 
 def _flat(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries and options of a plan in one dict; options that it is too old to know have their defaults."""
-    options = EvaluationOptions().as_parameters() | OF_0_1 | in_words_of_today(plan.get("options", {}))
+    """Return the entries and options of a plan in one dict; options that it does not know have their defaults."""
+    options: dict[str, Any] = EvaluationOptions().as_parameters() | plan.get("options", {})
     return {name: value for name, value in plan.items() if name != "options"} | options

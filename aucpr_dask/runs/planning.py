@@ -25,6 +25,7 @@ from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.scores.chunks import chunks_of, item_chunk
 from aucpr_dask.scores.store import described, open_scores, open_unread, source_digest
+from aucpr_dask.storage.code_versions import code
 from aucpr_dask.storage.urls import absolute, is_remote, public
 
 SHARE_OF_MEMORY = 0.6  # of a worker's limit that a task may take: Dask starts to spill there
@@ -277,6 +278,7 @@ def plan_run(source: Any, *, dataset: Sequence[str] | None = None, **options: An
             "source": public(source),
             "source_digest": digest,
             "random_scheme": SCHEME,
+            "code": code(),
             "axes": axes_of(asked),
             "blocks": len(tasks),  # as tasks were called when the format was fixed
             "blocks_digest": digest_of(tasks),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from aucpr_dask.errors import StoreError
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import Plan
+from aucpr_dask.storage.code_versions import facts
 from aucpr_dask.storage.urls import public
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ class Record:
         self._path, self._started = None if path is None else Path(path), time.monotonic()
         if self._path is None:
             return
-        from aucpr_dask.clusters.agreement import facts
-
         started = datetime.now(UTC).isoformat(timespec="seconds")
         self._content: dict[str, Any] = {"source": public(plan.source), "result": public(target), "started": started}
         self._content |= {"outcome": "running", "seconds": 0.0, "client": facts()}

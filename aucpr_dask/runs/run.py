@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from aucpr_dask.errors import (
     AucprError,
+    DamagedError,
     DamageWarning,
     OtherRunError,
     RunError,
@@ -25,7 +26,7 @@ from aucpr_dask.errors import (
 from aucpr_dask.evaluation.results import laid_out, opened_result
 from aucpr_dask.progress import Progress, Tracker
 from aucpr_dask.runs import growing
-from aucpr_dask.runs.ledger import Ledger, differing, identity_of
+from aucpr_dask.runs.ledger import Ledger, differing
 from aucpr_dask.runs.planning import HELD_BY_A_WORKER, Plan, plan_run
 from aucpr_dask.runs.recording import Record
 from aucpr_dask.runs.steps import Step
@@ -34,6 +35,7 @@ from aucpr_dask.schema.terms import Scores, Stored, as_scores, map_nodes, nodes_
 from aucpr_dask.scores.store import Watched
 from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.claims import CLEARING, FINISHED, FREE, LAYING_OUT, RUNNING, State
+from aucpr_dask.storage.code_versions import in_words
 from aucpr_dask.storage.stores import in_the_way, open_arrays, refuse_others
 from aucpr_dask.storage.urls import absolute, overlap, public
 from aucpr_dask.storage.verifying import endings_of, is_whole
@@ -60,6 +62,7 @@ def run(
     *,
     dataset: Sequence[str] | None = None,
     overwrite: bool = False,
+    other_code: bool = False,
     cluster: Cluster = None,
     patience: str | float | None = None,
     progress: bool | Report | None = None,
@@ -84,6 +87,9 @@ def run(
         The data sets to evaluate; by default all. If a later call names more of them, it adds those.
     overwrite : bool
         Whether to replace a store at `result` and start over.
+    other_code : bool
+        Whether to resume or extend what another version of this package, numpy or numba began, whose numbers may differ
+        from those of this one. ``aucpr-dask verify`` lists who computed what.
     cluster : None, int, str, Path, distributed.Client or a cluster of Dask
         None: the current client of Dask, if there is one, as the progress says; otherwise a local cluster with one
         single-threaded process per core, or this process if it takes about a second. Or what
@@ -112,7 +118,7 @@ def run(
     ------
     StoreError
         If the source does not open, or something else is in the place of the result: another store, or a run with
-        other options or scores. The message names the differences. :class:`~aucpr_dask.errors.OtherRunError` if
+        other options, scores or code. The message names the differences. :class:`~aucpr_dask.errors.OtherRunError` if
         another run was started over in this place while this one was under way, and
         :class:`~aucpr_dask.errors.SourceChangedError` if the scores were replaced meanwhile.
     ChunkError
@@ -151,7 +157,7 @@ def run(
     ledger = Ledger(target)
     begun = None if overwrite else ledger.state().plan
     plan = asked if begun is None else asked.continuing(begun)
-    step = _next_step(plan, target, ledger, overwrite=overwrite)
+    step = _next_step(plan, target, ledger, overwrite=overwrite, other_code=other_code)
     recorded = Record(record, plan, target)
     if step is None:
         with recorded.kept():
@@ -172,16 +178,24 @@ def run(
             topic, token = uuid4().hex, ledger.join()
             counts = record is not None
             assignment = Assignment(source, target, topic, token, watched.identity, plan.options, counts)
-            with recorded.of_tasks(client, step.plan, ledger, topic):
-                _evaluate(client, step.plan, assignment, ledger, watcher, seconds)
-            watched.check()
-            with _explaining_storage(target, ledger):
-                step.finish(ledger)
+            for is_last in (*[False] * RETRIES, True):
+                with recorded.of_tasks(client, step.plan, ledger, topic):
+                    _evaluate(client, step.plan, assignment, ledger, watcher, seconds)
+                watched.check()
+                try:
+                    with _explaining_storage(target, ledger):
+                        step.finish(target, ledger)
+                    break
+                except DamagedError as error:  # meanwhile: what is not as it was written is computed again
+                    if is_last:
+                        what, remedy = "chunks are damaged as soon as they are written", "look at the disk; "
+                        remedy += "then run the same command again, which computes what is damaged"
+                        raise RunError(what, target, f"the last one: {error}", None, remedy) from error
         except StoreError as error:  # perhaps because another run has finished, and removed temporary files
-            if isinstance(error, SourceChangedError) or not _is_finished(target, plan):
+            if isinstance(error, SourceChangedError) or not _is_finished(target, step.plan):
                 raise
             watcher.note("another run of the same call has finished the result")
-    return _as_asked(_open_finished(target, plan), asked)
+    return _as_asked(_open_finished(target, step.plan), asked)
 
 
 def _as_asked(result: Stored, asked: Plan) -> Scores:
@@ -227,33 +241,32 @@ def _open_finished(target: str, plan: Plan) -> Stored:
         raise OtherRunError("another run has taken the place of this result", target, remedy=remedy) from error
 
 
-def _next_step(plan: Plan, target: str, ledger: Ledger, *, overwrite: bool) -> Step | None:
+def _next_step(plan: Plan, target: str, ledger: Ledger, *, overwrite: bool, other_code: bool) -> Step | None:
     """Return what is left to do, by the state of the place; None if the result is finished."""
     if overwrite:
         return Step.whole(plan, target, clears=True)
     state = ledger.state()
-    if state.plan is None or state.word in (CLEARING, LAYING_OUT):
-        if state.word == FREE:
-            try:
-                refuse_others(target, ledger)
-            except StoreError:
-                if ledger.state().word == FREE:
-                    raise
-                return _next_step(plan, target, ledger, overwrite=False)  # another run has come, or finished, meanwhile
-        elif state.identity != identity_of(plan.parameters):
-            raise in_the_way(target)
+    if state.word == FREE:
+        try:
+            refuse_others(target, ledger)
+        except StoreError:
+            if ledger.state().word == FREE:
+                raise
+            return _next_step(plan, target, ledger, overwrite=False, other_code=other_code)  # another run has come
         return Step.whole(plan, target)
-    if state.word == RUNNING and state.plan.get("source_digest") == plan.parameters["source_digest"]:
-        plan = replace(plan, parameters={**plan.parameters, "source": state.plan["source"]})  # perhaps it was moved
-    if not plan.is_random:  # so every version gives the same numbers
-        plan = replace(plan, parameters={**plan.parameters, "random_scheme": state.plan.get("random_scheme")})
+    if state.plan is None:  # of scores
+        raise in_the_way(target)
+    asked, plan = plan, _as_begun(plan, state)
     changed = differing(state.plan, plan.parameters)
-    if state.word == RUNNING:
-        if changed and ledger.failures() and not ledger.done():  # it failed, and nothing is lost
-            return Step.whole(plan, target, clears=True)
+    is_other = changed or plan is not asked
+    if state.word == RUNNING and is_other and ledger.failures() and not ledger.done():  # it failed, nothing is lost
+        return Step.whole(asked, target, clears=True)
+    if state.word in (CLEARING, LAYING_OUT, RUNNING):
         _refuse(changed, target)
+        _refuse_other_code(asked, state, target, other_code=other_code)
         return Step.whole(plan, target)
     if not changed and state.word == FINISHED:
+        _say_if_by_other_code(asked, state, target)
         _tidy(ledger, plan)
         return None
     has_more_resamples = "n_resamples" in changed and _may_have_more_resamples(state.plan, plan)
@@ -271,22 +284,55 @@ def _next_step(plan: Plan, target: str, ledger: Ledger, *, overwrite: bool) -> S
             f"{public(target)}"
         )
         warnings.warn(text, UserWarning, stacklevel=3)
-        return Step.whole(plan, target, clears=True)
-    if step is None and state.word == FINISHED:
+        return Step.whole(asked, target, clears=True)
+    if step is not None:
+        _refuse_other_code(asked, state, target, other_code=other_code)
+    elif state.word == FINISHED:
+        _say_if_by_other_code(asked, state, target)
         _tidy(ledger, plan)
     return step
+
+
+def _as_begun(plan: Plan, state: State) -> Plan:
+    """Return the plan of a call as the one that it goes on with: perhaps its scores were moved, or the code differs."""
+    before, now = dict(state.plan or {}), plan.parameters
+    kept = {"code": before.get("code")}
+    if state.word == RUNNING and before.get("source_digest") == now["source_digest"]:
+        kept |= {"source": before["source"]}
+    others = [one for one in (kept["code"], *(part["code"] for part in state.by_others)) if one != now["code"]]
+    if not others and kept.items() <= now.items():
+        return plan
+    of_others = "".join(f"; some of it by {in_words(one)}" for one in others)
+    template = map_nodes(plan.template, lambda _, node: node.assign_attrs(versions=node.attrs["versions"] + of_others))
+    return replace(plan, parameters={**now, **kept}, template=template)
+
+
+def _refuse_other_code(plan: Plan, state: State, target: str, *, other_code: bool) -> None:
+    """Raise if another code began what is to be resumed or extended, unless its user says that this is meant."""
+    before, now = (state.plan or {}).get("code"), plan.parameters["code"]
+    if before == now or other_code:
+        return
+    what = "another version of the code began this result, and its numbers may differ from those of this one"
+    remedy = "continue with the version that began it; or pass overwrite=True (--overwrite) to compute everything "
+    remedy += "again, or other_code=True (--other-code) to mix the numbers of both"
+    raise StoreError(what, target, f"{in_words(before)}; now {in_words(now)}", "one result, one code", remedy)
+
+
+def _say_if_by_other_code(plan: Plan, state: State, target: str) -> None:
+    """Warn if a finished result, which is returned as it is, is not what this code would compute."""
+    before, now = (state.plan or {}).get("code"), plan.parameters["code"]
+    if before != now:
+        text = f"{public(target)} is finished, and its numbers are of another version: {in_words(before)}; now "
+        text += f"{in_words(now)}; overwrite=True (--overwrite) computes them again"
+        warnings.warn(text, UserWarning, stacklevel=4)
 
 
 def _refuse(changed: Mapping[str, str], target: str, may_differ: Collection[str] = ()) -> None:
     """Raise if a plan differs from that of a result by more than it may."""
     if changed.keys() <= set(may_differ):
         return
-    if "random_scheme" in changed:
-        what = "there is something at this place already: resamples drawn by another version"
-        remedy = "continue with the version that began it, name another place, or pass overwrite=True (--overwrite) "
-    else:
-        what = "there is something at this place already: another evaluation"
-        remedy = "use the same options to resume it, name another place, or pass overwrite=True (--overwrite) "
+    what = "there is something at this place already: another evaluation"
+    remedy = "use the same options to resume it, name another place, or pass overwrite=True (--overwrite) "
     raise StoreError(what, target, "; ".join(changed.values()), None, remedy + "to replace it")
 
 

@@ -15,7 +15,7 @@ from aucpr_dask.runs.ledger import Ledger, digest_of_root, identity_of
 from aucpr_dask.runs.planning import Plan
 from aucpr_dask.scores.store import stored_digests
 from aucpr_dask.storage import stores
-from aucpr_dask.storage.backends import delete_value, open_backend
+from aucpr_dask.storage.backends import delete_value, get_values, open_backend
 from aucpr_dask.storage.claims import CLEARING, FINISHED, GROWING, LAYING_OUT, RUNNING, State
 
 Label = tuple[str, str, tuple[slice, ...], NDArray[Any]]  # data set, variable, where in it, values
@@ -113,7 +113,7 @@ class Step:
                 return True
             if found.word == FINISHED and found.plan == self.state.plan:
                 raise ledger.other_run()
-            ledger.take_over(self.state)
+            ledger.take_over(replace(self.state, by_others=found.by_others))
             ledger.drop_records()
         elif clears:
             stores.make_room(target, ledger, self.state, overwrite=True)
@@ -122,6 +122,11 @@ class Step:
             return ledger.claim(self.state)
         return False
 
-    def finish(self, ledger: Ledger) -> None:
-        """Make the step visible."""
+    def finish(self, target: str, ledger: Ledger) -> None:
+        """Make the step visible; a document that is no longer as it was written is written again."""
+        backend, keys = open_backend(target), list(self.documents)
+        found = zip(keys, get_values(backend, keys), strict=True)
+        lost = [key for key, one in found if one is None or one.to_bytes() != self.documents[key].to_bytes()]
+        stores.write_documents(backend, {key: self.documents[key] for key in lost})
+        ledger.record_digests(self.digests)
         ledger.finish(replace(self.state, plan=self.plan.parameters), self.root_document, self.documents)

@@ -22,6 +22,7 @@ from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.scores.store import SourceNodes, Watched, check_rankings
 from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.checksums import N_BYTES, has_list
+from aucpr_dask.storage.code_versions import facts
 from aucpr_dask.storage.stores import ROOT_DOCUMENT, ChunkWriter, dims_of, read_documents, read_root_document
 from aucpr_dask.storage.verifying import endings_of
 
@@ -92,14 +93,10 @@ def evaluate_task(
     place that now belongs to another run.
     """
     started, processor = time.monotonic(), time.process_time()
-    worker = here = None
+    worker = None
     if "distributed" in sys.modules:
         with suppress(ValueError):  # there is none where a program calls this itself
             worker = sys.modules["distributed"].get_worker()
-    if worker is None and assignment.counts:
-        from aucpr_dask.clusters.agreement import facts
-
-        here = facts()
     if worker is not None and assignment.counts:
         worker.log_event(assignment.run_id, number)
     target, run_id = assignment.target, assignment.run_id
@@ -110,12 +107,7 @@ def evaluate_task(
         ledger.check()  # at the last moment
         chunks = _write(task, result, _documents(target, task.path, tuple(sorted(result)), run_id), target)
         took = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - processor}
-        versions = getattr(worker, "aucpr_dask_facts", here)
-        who = {
-            "chunks": chunks,
-            "worker": getattr(worker, "name", None),
-            "versions": versions,
-        }
+        who = {"chunks": chunks, "worker": getattr(worker, "name", None), "versions": facts(), "part": task.describe()}
         ledger.record_done(number, {name: round(value, 3) for name, value in took.items()} | who)
     except (OtherRunError, SourceChangedError, UnreachableError) as error:
         if isinstance(error, UnreachableError):

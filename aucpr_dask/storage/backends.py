@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from io import FileIO
@@ -71,6 +71,14 @@ def get_value(store: Any, key: str) -> Buffer | None:
     if has_values_at_once(store):
         return store.get_sync(key)  # type: ignore[no-any-return]
     return sync(store.get(key, default_buffer_prototype()))  # type: ignore[no-any-return]
+
+
+def get_values(store: Any, keys: Sequence[str]) -> Iterator[Buffer | None]:
+    """Return the values at several keys, in their order: of a folder one by one, otherwise at once."""
+    if has_values_at_once(store):
+        return map(store.get_sync, keys)
+    calls = [(key, default_buffer_prototype()) for key in keys]
+    return iter(sync(concurrent_map(calls, store.get, limit=64)))
 
 
 def last_bytes(store: Any, keys: Sequence[str], n: int) -> list[bytes | None]:
@@ -235,8 +243,7 @@ class FolderStore(LocalStore):
                 if is_synced:
                     os.fsync(file.fileno())
             if keep:
-                os.link(partial, place)
-                os.unlink(partial)
+                _named_if_new(partial, place)
             else:
                 os.replace(partial, place)
                 if not key.endswith(f"/{_ROOT}") and not key.startswith(_UNSYNCED):
@@ -291,6 +298,20 @@ def _created(place: str) -> FileIO:
     except FileNotFoundError:
         os.makedirs(os.path.dirname(place), exist_ok=True)
         return open(place, "wb", buffering=0)
+
+
+def _named_if_new(partial: str, place: str) -> None:
+    """Give a file its name unless there is one of that name; raise FileExistsError if there is."""
+    try:
+        os.link(partial, place)
+    except FileExistsError:
+        raise
+    except OSError:  # mounted buckets and some file systems of networks have no links; a short file comes all at once
+        content = Path(partial).read_bytes()
+        with open(place, "xb", buffering=0) as file:
+            file.write(content)
+            os.fsync(file.fileno())
+    os.unlink(partial)
 
 
 def sync_file_system(folder: Path) -> bool:

@@ -15,9 +15,9 @@ import base64
 import json
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import google_crc32c
@@ -29,7 +29,7 @@ from zarr.core.chunk_key_encodings import ChunkKeyEncoding, parse_chunk_key_enco
 from zarr.core.dtype import get_data_type_from_json
 from zarr.storage import WrapperStore
 
-from aucpr_dask.errors import StoreError
+from aucpr_dask.errors import DamagedError, StoreError
 from aucpr_dask.storage import backends, claims
 from aucpr_dask.storage.decoding import UndecodableError, can_decode, decoded
 from aucpr_dask.storage.documents import damaged, root_of
@@ -45,6 +45,7 @@ _TO_BYTES = ("bytes", "vlen-utf8")
 _CHECKSUM = np.dtype("<u4")
 _OWN_FIELD = re.compile(rb'"crc32c_of_document": "([0-9a-f]{8})"')
 _CHUNK_KEY = re.compile(r"(.*?)/?c((?:[/.]\d+)*)", re.DOTALL)
+_AT_ONCE = 16  # chunks that are in memory together before a store is finished
 _ASIDE = 2**18  # bytes of a chunk that are unpacked in another thread, as Zarr does
 
 
@@ -75,23 +76,26 @@ def checked(content: Buffer | None, where: str) -> NDArray[np.uint8]:
     return inner
 
 
-def _broken(what: str, where: str, received: str | None = None) -> StoreError:
+def _broken(what: str, where: str, received: str | None = None) -> DamagedError:
     remedy = "fetch or write the store again; `aucpr-dask verify` lists all damage"
-    return StoreError(what, where, received, "the bytes that were written", remedy)
+    return DamagedError(what, where, received, "the bytes that were written", remedy)
 
 
 # --- the list in the root document ------------------------------------------------------------------------------------
 
 
-def with_list(backend: Store, document: bytes, before: bytes | None, written: Mapping[str, bytes]) -> bytes:
+def with_list(
+    backend: Store, document: bytes, before: bytes | None, written: Mapping[str, bytes], *, reads_back: bool = False
+) -> bytes:
     """Return the root document of a store that is complete, with the checksums of its chunks and of itself."""
+    # With `reads_back`, whole chunks are compared with their checksums, otherwise only their ends.
     # Those that the document `before` lists are kept, unless the chunk was cut off by the end of the array. Chunks must
     # end as they did in the memory of who has `written` them: otherwise the list would make good what came between.
     root = json.loads(document)
-    metadata = root["consolidated_metadata"]["metadata"]
+    metadata, ends = root["consolidated_metadata"]["metadata"], _Ends(backend, written, reads_back)
     old = {} if before is None else json.loads(before).get("consolidated_metadata") or {}
     listed = {
-        path: _listed(backend, path, entry, old.get("metadata", {}).get(path), old.get(LISTED, {}).get(path), written)
+        path: _listed(backend, path, entry, old.get("metadata", {}).get(path), old.get(LISTED, {}).get(path), ends)
         for path, entry in metadata.items()
         if entry["node_type"] == "array" and has_checksum(entry)
     }
@@ -124,9 +128,34 @@ def check_document(document: bytes, where: object) -> None:
             raise damaged(where, "a root document whose checksum does not match")
 
 
-def _listed(
-    backend: Store, path: str, entry: Mapping[str, Any], old: Any, listed: str | None, written: Mapping[str, bytes]
-) -> str:
+@dataclass(frozen=True)
+class _Ends:
+    """How the chunks of a store end, compared with what was written."""
+
+    backend: Store
+    written: Mapping[str, bytes]  # the last bytes of chunks as they were in memory, by key
+    reads_back: bool
+
+    def of(self, keys: Sequence[str]) -> Iterator[bytes]:
+        """Yield the checksum of each chunk, in order; raise for the first that is not as it was written."""
+        read = self._read_back if self.reads_back else partial(backends.last_bytes, self.backend, n=N_BYTES)
+        n = _AT_ONCE if self.reads_back else max(1, len(keys))
+        for start in range(0, len(keys), n):
+            part = keys[start : start + n]
+            for key, ending in zip(part, read(part), strict=True):
+                if ending is None:
+                    raise _broken("a chunk is missing", place_of(self.backend, key))
+                if self.written.get(key, ending)[-N_BYTES:] != ending:
+                    received = "one that was put there before the store was finished"
+                    raise _broken(NOT_THIS, place_of(self.backend, key), received)
+                yield ending
+
+    def _read_back(self, keys: Sequence[str]) -> Iterator[bytes]:
+        for key, content in zip(keys, backends.get_values(self.backend, keys), strict=True):
+            yield checksum_of(checked(content, place_of(self.backend, key)))
+
+
+def _listed(backend: Store, path: str, entry: Mapping[str, Any], old: Any, listed: str | None, ends: _Ends) -> str:
     """Return the checksums of the chunks of an array, in the order of C."""
     values, is_known = np.zeros(_counts(entry), _CHECKSUM), np.zeros(_counts(entry), bool)
     if listed is not None and old["chunk_grid"] == entry["chunk_grid"]:
@@ -137,11 +166,7 @@ def _listed(
     places = [tuple(map(int, index)) for index in np.argwhere(~is_known)]
     naming = _chunk_naming(json.dumps(entry["chunk_key_encoding"]))
     keys = [f"{path}/{naming.encode_chunk_key(place)}" for place in places]
-    for place, key, ending in zip(places, keys, backends.last_bytes(backend, keys, N_BYTES), strict=True):
-        if ending is None:
-            raise _broken("a chunk is missing", place_of(backend, key))
-        if written.get(key, ending)[-N_BYTES:] != ending:
-            raise _broken(NOT_THIS, place_of(backend, key), "one that was put there before the store was finished")
+    for place, ending in zip(places, ends.of(keys), strict=True):
         values[place] = int.from_bytes(ending, "little")
     return base64.b64encode(values.tobytes()).decode()
 

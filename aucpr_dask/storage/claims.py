@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 from uuid import uuid4
@@ -45,6 +45,7 @@ class State:
     identity: str = ""  # a digest of what they write
     end: str = ""  # the digest of the root document that makes it visible
     plan: Mapping[str, Any] | None = None  # of a run
+    by_others: Sequence[Mapping[str, Any]] = ()  # what was not computed by the code of the plan: code, and its parts
 
 
 class Claim:
@@ -56,10 +57,9 @@ class Claim:
 
     def recorded(self) -> State:
         """Return the recorded state."""
-        document = self._read(STATE)
         try:
-            return State() if document is None else State(**json.loads(document.to_bytes()))
-        except (ValueError, TypeError):
+            return state_of(self._read(STATE))
+        except ValueError:
             raise self.damaged(STATE) from None
 
     def claim(self, state: State) -> bool:
@@ -147,6 +147,24 @@ class Claim:
             write()
 
 
+def state_of(document: Buffer | None) -> State:
+    """Return the state that a document records; raise ValueError if it is damaged."""
+    found = {} if document is None else json.loads(document.to_bytes())
+    fields = State.__dataclass_fields__.keys()
+    if not isinstance(found, dict) or not found.keys() <= fields:
+        raise ValueError("not the record of a state")
+    state = State(**found)
+    words = (state.word, state.token, state.identity, state.end)
+    is_sound = all(isinstance(word, str) for word in words) and isinstance(state.plan, dict | None)
+    if not (is_sound and isinstance(state.by_others, list | tuple) and all(map(_is_part, state.by_others))):
+        raise ValueError("not the record of a state")
+    return state
+
+
+def _is_part(one: Any) -> bool:
+    return isinstance(one, dict) and isinstance(one.get("code"), dict) and isinstance(one.get("parts"), list)
+
+
 def is_growing(backend: Store) -> bool:
     """Whether a finished store is being extended, or was when a run was killed."""
     return has_word(get_value(backend, STATE), GROWING)
@@ -155,8 +173,8 @@ def is_growing(backend: Store) -> bool:
 def has_word(document: Buffer | None, word: str) -> bool:
     """Whether a recorded state has this word."""
     try:
-        return document is not None and State(**json.loads(document.to_bytes())).word == word
-    except (ValueError, TypeError):  # damaged
+        return state_of(document).word == word
+    except ValueError:  # damaged
         return False
 
 

@@ -137,6 +137,8 @@ def put_aside(kernel: str) -> None:
 def prepared_home() -> Path:
     """Return the folder of compiled code, made if necessary; raise OSError if nothing may or can be written to it."""
     home = cache_home()
+    if home.is_relative_to(Path.home()) and not Path.home().exists():
+        raise FileNotFoundError(f"{Path.home()}, the home of this user, does not exist")
     for folder in (*reversed(home.parents), home):
         if not folder.exists():
             folder.mkdir(mode=0o755 if folder == home else 0o700, exist_ok=True)

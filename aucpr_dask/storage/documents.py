@@ -61,13 +61,20 @@ def root_of(content: bytes, where: object) -> dict[str, Any]:
         if metadata[path] is not entry:
             continue
         entry = _mapping(entry, f"the entry {brief(path)}", where)
+        if entry.get("node_type") not in ("array", "group"):
+            raise damaged(f"{where}, {brief(path)}", f"node_type {brief(entry.get('node_type'))}", "array or group")
         if _consolidated(entry, where):
             raise damaged(where, f"consolidated metadata inside the entry {brief(path)}", "those of the root only")
         _mapping(entry.get("attributes", {}), f"attributes of {brief(path)}", where)
         codecs = entry.get("codecs", [])
-        if not isinstance(codecs, list) or not all(isinstance(codec, dict) and "name" in codec for codec in codecs):
-            raise damaged(f"{where}, array {brief(path)}", f"codecs {brief(codecs)}", "a list of codecs with names")
+        if not isinstance(codecs, list) or not all(map(_is_codec, codecs)):
+            allowed = "a list of codecs with names and configurations"
+            raise damaged(f"{where}, array {brief(path)}", f"codecs {brief(codecs)}", allowed)
     return root
+
+
+def _is_codec(codec: Any) -> bool:
+    return isinstance(codec, dict) and "name" in codec and isinstance(codec.get("configuration", {}), dict)
 
 
 def _consolidated(document: Mapping[str, Any], where: object) -> dict[str, Any]:

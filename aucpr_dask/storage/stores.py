@@ -125,11 +125,18 @@ class PendingStore(ChunkWriter):
 
 
 def publish(
-    backend: Store, root_document: Buffer, before: Buffer | None = None, *, written: Mapping[str, bytes]
+    backend: Store,
+    root_document: Buffer,
+    before: Buffer | None = None,
+    *,
+    written: Mapping[str, bytes],
+    reads_back: bool = False,
 ) -> None:
     """Write the document that makes a store open, with the checksums of all chunks, which are there by now."""
-    # What the document `before` lists is not read again. Of chunks `written`, the last bytes that were meant are known.
-    content = with_list(backend, root_document.to_bytes(), None if before is None else before.to_bytes(), written)
+    # What the document `before` lists is not read again. Of chunks `written`, the last bytes that were meant are known;
+    # with `reads_back`, the others are compared with their checksums, too.
+    old = None if before is None else before.to_bytes()
+    content = with_list(backend, root_document.to_bytes(), old, written, reads_back=reads_back)
     backends.set_value(backend, ROOT_DOCUMENT, type(root_document).from_bytes(content))
     backends.persist(backend, [ROOT_DOCUMENT])  # its name, too
 
@@ -213,7 +220,8 @@ def open_arrays(backend: Store, path: str, names: Iterable[str]) -> dict[str, za
 
     names = tuple(names)
     arrays = dict(zip(names, sync(all_opened()), strict=True))
-    check_plain_arrays({array.path: metadata_documents.of_array(array.metadata) for array in arrays.values()}, backend)
+    with explaining_damage(backend):
+        check_plain_arrays({one.path: metadata_documents.of_array(one.metadata) for one in arrays.values()}, backend)
     return arrays
 
 
@@ -231,18 +239,19 @@ def consolidated_metadata(url: Any) -> dict[str, Any]:
 def open_checked(url: Any, kind: str | None = None) -> tuple[CheckedStore, dict[str, Any]]:
     """Return a finished store, whose chunks are checked when they are read, and the documents below its root."""
     # The root document has been checked, too, and the kind of the store, if one is given.
-    root, document = _read_root(url)
-    if kind is not None:
-        _check_kind(dict(root.get("attributes", {})), kind, url)
-    metadata = (root.get("consolidated_metadata") or {}).get("metadata", {})
-    if not metadata:  # otherwise Zarr would read documents that nobody has checked
-        raise damaged(url, "no consolidated metadata")
-    check_plain_arrays(metadata, url)
-    for path, entry in metadata_documents.distinct(metadata).items():
-        metadata_documents.check_sizes(entry, path, url)
-        metadata_documents.check_values_are_plain(entry, path, url)
-    check_document(document, url)
-    return CheckedStore(backends.open_backend(url, read_only=True), root, document), metadata
+    with explaining_damage(url):
+        root, document = _read_root(url)
+        if kind is not None:
+            _check_kind(dict(root.get("attributes", {})), kind, url)
+        metadata = (root.get("consolidated_metadata") or {}).get("metadata", {})
+        if not metadata:  # otherwise Zarr would read documents that nobody has checked
+            raise damaged(url, "no consolidated metadata")
+        check_plain_arrays(metadata, url)
+        for path, entry in metadata_documents.distinct(metadata).items():
+            metadata_documents.check_sizes(entry, path, url)
+            metadata_documents.check_values_are_plain(entry, path, url)
+        check_document(document, url)
+        return CheckedStore(backends.open_backend(url, read_only=True), root, document), metadata
 
 
 def create_store(url: str | Path, template: Stored, kind: str, *, overwrite: bool = False) -> PendingStore:
