@@ -338,7 +338,8 @@ def _refuse(changed: Mapping[str, str], target: str, may_differ: Collection[str]
 
 def _may_have_more_resamples(before: Mapping[str, Any], plan: Plan) -> bool:
     is_kept = all("replicate" in node for _, node in nodes_of(plan.template))
-    return is_kept and before["options"]["n_resamples"] < plan.options.resampling.n_resamples
+    drawn = before["options"].get("n_resamples")
+    return is_kept and isinstance(drawn, int) and drawn < plan.options.resampling.n_resamples
 
 
 def _tidy(ledger: Ledger, plan: Plan) -> None:
