@@ -34,13 +34,8 @@ from aucpr_dask.storage.claims import FINISHED, FOLDER, GROWING, RUNNING, STATE,
 from aucpr_dask.storage.code_versions import code_among, in_words
 from aucpr_dask.storage.stores import ROOT_DOCUMENT, publish
 
-_OF_PLANS = {
-    "options": dict,
-    "axes": list,
-    "code": dict,
-    "source": str,
-    "source_digest": str,
-}  # what every plan records
+# What every plan records:
+_OF_PLANS = {"options": dict, "axes": list, "code": dict, "source": str, "source_digest": str}
 DONE, FAILED = f"{FOLDER}/done", f"{FOLDER}/failed"
 
 
