@@ -7,7 +7,6 @@ import csv
 import gzip
 import lzma
 import math
-import sys
 import tracemalloc
 from pathlib import Path
 
@@ -321,7 +320,7 @@ class TestText:
         options = {"label": label, "models": "a", "separator": separator}
         monkeypatch.setattr(table_files, "BATCH_CELLS", cells)
         stored = [load(tmp_path / "t.csv", **options)[0]]
-        monkeypatch.setitem(sys.modules, "pyarrow.csv", None)
+        monkeypatch.setattr(table_files.TextTable, "_by_arrow", lambda *block: None)
         stored.append(load(tmp_path / "t.csv", **options)[0])
         for scores in stored:
             np.testing.assert_array_equal(scores["score"].values[0], expected)
@@ -332,7 +331,7 @@ class TestText:
         found = []
         for cells in (1, 2**18, None):
             if cells is None:
-                monkeypatch.setitem(sys.modules, "pyarrow.csv", None)
+                monkeypatch.setattr(table_files.TextTable, "_by_arrow", lambda *block: None)
             monkeypatch.setattr(table_files, "BATCH_CELLS", cells or 2**18)
             (tmp_path / "t.csv").write_text('y,a\n1,2.5\n\n0,"3"\n' + bad + "0,1\n")
             with pytest.raises(FileFormatError, match=r"line 5") as error:
@@ -526,12 +525,6 @@ class TestParquet:
         path = self.write(tmp_path / "t.parquet", columns)
         with pytest.raises(FileFormatError, match=message):
             load(path, label="y", **options)
-
-    def test_pyarrow_is_absent(self, tmp_path, monkeypatch):
-        path = self.write(tmp_path / "t.parquet", {"y": [1, 0], "a": [0.1, 0.2]})
-        monkeypatch.setitem(sys.modules, "pyarrow", None)
-        with pytest.raises(InvalidInputError, match=r"aucpr-dask\[parquet\]"):
-            load(path, label="y")
 
 
 class TestStore:

@@ -734,15 +734,13 @@ def test_classifiers_and_data_that_do_not_fit_are_refused(tmp_path: Path) -> Non
 
 
 def test_absent_packages_are_named_with_their_extra(monkeypatch: pytest.MonkeyPatch, scores: xr.Dataset) -> None:
-    for name in ("polars", "sklearn", "pyarrow"):
+    for name in ("polars", "sklearn"):
         monkeypatch.setitem(sys.modules, name, None)
         monkeypatch.setitem(sys.modules, f"{name}.metrics", None)
     with pytest.raises(InvalidInputError, match=r"aucpr-dask\[polars\]"):
         ap.evaluate(scores).aucpr.to_polars()
     with pytest.raises(InvalidInputError, match=r"aucpr-dask\[sklearn\]"):
         ap.scorer()
-    with pytest.raises(InvalidInputError, match=r"aucpr-dask\[parquet\]"):
-        ap.from_dataframe(wide_frame(scores), label="y")
 
 
 # What it looks like

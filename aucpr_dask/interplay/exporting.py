@@ -22,7 +22,7 @@ import pandas as pd
 from aucpr_dask.errors import REPLACE_IT, InvalidInputError, StoreError, bad_argument, lacks
 from aucpr_dask.interplay.frames import KEYS, tidy_table, wide_table
 from aucpr_dask.interplay.trec_files import CONTROLS, write_evaluations, write_runs
-from aucpr_dask.schema.checks import choose, require
+from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.terms import QUERY, Scores, nodes_of
 from aucpr_dask.scores.importing.files import FilePath
 from aucpr_dask.storage.urls import concealed, is_remote
@@ -196,7 +196,9 @@ def cell(text: str) -> str:
 
 
 def _write_parquet(table: pd.DataFrame, file: Path) -> None:
-    arrow, parquet = (require(name, "parquet", file) for name in ("pyarrow", "pyarrow.parquet"))
+    import pyarrow as arrow
+    from pyarrow import parquet
+
     text = set(table.select_dtypes(exclude="number"))
     arrays = {
         name: arrow.array(values, type=arrow.string() if name in text else None, from_pandas=name in text)

@@ -274,7 +274,8 @@ def from_dataframe(
 
 def arrow_table(frame: Any, where: str = FRAME) -> Any:
     """Return a data frame of any kind as a table of Arrow; `where` is what errors call it."""
-    pyarrow = checks.require("pyarrow", "parquet", where)
+    import pyarrow  # which takes a fifth of a second
+
     if hasattr(frame, "npartitions") and hasattr(frame, "compute"):  # of Dask
         frame = frame.compute()
     if not isinstance(frame, pyarrow.Table) and not hasattr(frame, "__arrow_c_stream__"):

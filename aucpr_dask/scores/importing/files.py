@@ -24,7 +24,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask import errors
-from aucpr_dask.schema import checks, terms
+from aucpr_dask.schema import terms
 from aucpr_dask.scores.chunks import Region
 from aucpr_dask.storage.urls import concealed, is_remote
 
@@ -332,7 +332,8 @@ def _open_streams(new: Callable[[], Any], path: Path) -> IO[bytes]:
 
 
 def _open_zstd(path: Path) -> IO[bytes]:
-    arrow = checks.require("pyarrow", "parquet", path)
+    import pyarrow as arrow
+
     return io.BufferedReader(arrow.CompressedInputStream(arrow.OSFile(str(path)), "zstd"))
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from aucpr_dask.errors import AucprError, FileFormatError, bad_argument, few
-from aucpr_dask.schema.checks import EXACT_INTEGERS, require
+from aucpr_dask.schema.checks import EXACT_INTEGERS
 from aucpr_dask.scores.importing import files
 from aucpr_dask.scores.importing.files import bad_line, bare_name, lines_of, reading
 
@@ -118,12 +118,10 @@ class TextTable:
         return [name for name in columns if first is not None and _are_whole(first.text(name)[1])]
 
     def _by_arrow(self, block: bytes, first: int, columns: Sequence[str], numbers: Collection[str]) -> TextBatch | None:
-        """Return the rows of a block; None without Arrow, or if they take a closer look."""
-        try:
-            import pyarrow as arrow
-            from pyarrow import csv as arrow_csv
-        except ImportError:
-            return None
+        """Return the rows of a block; None if they take a closer look."""
+        import pyarrow as arrow
+        from pyarrow import csv as arrow_csv
+
         if len(block) > files.LONGEST_LINE or not _is_regular(block, self._separator):
             return None
         places = {name: str(place) for place, name in enumerate(self.columns)}  # several columns may have no name
@@ -337,7 +335,8 @@ class ArrowTable:
             with _parquet_errors(path):
                 yield from file.iter_batches(batch_size=size, columns=columns)
 
-        _, parquet = (require(name, "parquet", path) for name in ("pyarrow", "pyarrow.parquet"))
+        from pyarrow import parquet
+
         with _parquet_errors(path):
             file = parquet.ParquetFile(path, page_checksum_verification=True)
             return cls(path, file.schema_arrow, read)

@@ -50,8 +50,7 @@ def import_table(
     Rows are items and columns are models; with `model`, there is a row for each model and item, in any order. An empty
     cell, ``NA`` or ``NaN`` is a missing score, and so is an absent row of a model. A table is read once, in batches;
     scores beyond the first 256 MiB go to a temporary file, so that memory holds those, a batch, one block of the store
-    and a few numbers per row. A table with a column of models is held in memory. With pyarrow installed, text is read
-    some ten times faster.
+    and a few numbers per row. A table with a column of models is held in memory.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ def import_trec(
     documents of equal score by name, in descending byte order.
 
     Every file is read once. Memory holds one run and one block of the store, and in the pooled layout the names of all
-    documents in the pool; other runs, beyond the first 256 MiB, are in a temporary file. With pyarrow installed, lines
+    documents in the pool; other runs, beyond the first 256 MiB, are in a temporary file. Lines
     whose columns are separated by one blank or tab are read three times as fast.
 
     Parameters
@@ -231,12 +231,10 @@ _Part = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # topics, documen
 
 
 def _regular(block: bytes, first: int, names: tuple[str, ...], codes: Codes, tags: Codes) -> _Part | None:
-    """Return the columns of a block by Arrow; None without it, or if a line takes a closer look."""
-    try:
-        import pyarrow as arrow
-        from pyarrow import compute, csv
-    except ImportError:
-        return None
+    """Return the columns of a block by Arrow; None if a line takes a closer look."""
+    import pyarrow as arrow
+    from pyarrow import compute, csv
+
     block, n_lines = block.replace(b"\r\n", b"\n") if b"\r" in block else block, block.count(b"\n")
     is_blank = np.frombuffer(block, np.uint8) <= ord(" ")
     has_one_between = is_blank.sum() == n_lines * len(names) and not (is_blank[1:] & is_blank[:-1]).any()
