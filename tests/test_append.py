@@ -81,7 +81,7 @@ def test_columns_and_data_sets_are_added(tmp_path: Path) -> None:
     rows.to_csv(table, index=False)
     import_table(table, tmp_path / "s.zarr", label="y", dataset="set")
     rows.drop(columns="m").assign(n=rows["m"] * 2).to_csv(table, index=False)
-    result = call("import", "csv", table, tmp_path / "s.zarr", "--label", "y", "--dataset", "set", "--append")
+    result = call("import", "table", table, tmp_path / "s.zarr", "--label", "y", "--dataset", "set", "--append")
     assert result.exit_code == 0, result.output
     rows.assign(set="u").to_csv(table, index=False)
     import_table(table, tmp_path / "s.zarr", label="y", dataset="set", append=True)

@@ -53,8 +53,8 @@ PLACES = {  # arguments with which commands work
     **{("evaluate",): ["scores.zarr", "new.zarr"], ("show",): ["result.zarr"], ("compare",): ["result.zarr"]},
     **{("gate",): ["result.zarr", "--candidate", "b", "--baseline", "a"]},
     **{("power",): ["result.zarr"], ("rank",): ["result.zarr"], ("report",): ["result.zarr", "new.html"]},
-    **{("export",): ["result.zarr", "new.csv"], ("import", "csv"): ["table.csv", "new.zarr"]},
-    **{("import", "parquet"): ["table.parquet", "new.zarr"], ("import", "npz"): ["scores.npz", "new.zarr"]},
+    **{("export",): ["result.zarr", "new.csv"], ("import", "table"): ["table.csv", "new.zarr"]},
+    **{("import", "npz"): ["scores.npz", "new.zarr"]},
     **{("import", "xarray"): ["scores.zarr", "new.zarr"], ("import", "trec"): ["run.txt", "new.zarr"]},
 }
 
@@ -72,7 +72,6 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.savez(folder / "scores.npz", score=score, label=label)
     table = pd.DataFrame({"label": label} | dict(zip("abc", score, strict=True)))
     table.to_csv(folder / "table.csv", index=False)
-    table.to_parquet(folder / "table.parquet")
     (folder / "run.txt").write_text("".join(f"q Q0 d{n} {n + 1} {x} a\n" for n, x in enumerate(score[0])))
     (folder / "qrels.txt").write_text("".join(f"q 0 d{n} {x}\n" for n, x in enumerate(label)))
     (folder / "folder").mkdir()

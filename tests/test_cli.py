@@ -85,7 +85,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("good", "better"):
         table[name] = table["y"] + rng.normal(size=len(table))
     table.to_csv(place / "table.csv", index=False)
-    table.drop(columns="group").to_parquet(place / "table.parquet")
     np.savez(place / "scores.npz", scores=table[["good", "better"]].to_numpy().T, y=table["y"].to_numpy())
     dataset = xr.Dataset(
         {
@@ -211,14 +210,14 @@ def test_every_example_works_after_the_demo(folder: Path, tmp_path: Path, monkey
 @pytest.mark.smoke
 def test_import_prints_its_store_and_the_next_command(folder: Path, tmp_path: Path) -> None:
     store = tmp_path / "s.zarr"
-    output = ok("import", "csv", folder / "table.csv", store, "--label", "y", "--query", "group").stdout
+    output = ok("import", "table", folder / "table.csv", store, "--label", "y", "--query", "group").stdout
     assert "2 models, 2 queries, 40 items, 1 data set" in output
     assert f"aucpr-dask info {store}" in output
 
 
 def test_import_json(folder: Path, tmp_path: Path) -> None:
     store = tmp_path / "s.zarr"
-    result = ok("import", "csv", folder / "table.csv", store, "--label", "y", "--exclude", "group", "--json")
+    result = ok("import", "table", folder / "table.csv", store, "--label", "y", "--exclude", "group", "--json")
     document = json.loads(result.stdout)
     assert document["store"] == str(store)
     assert (document["summary"]["models"], document["summary"]["items"]) == (2, 40)
@@ -238,7 +237,7 @@ def test_table_options_reach_the_importer(tmp_path: Path) -> None:
     )
     table.to_csv(tmp_path / "t.csv", index=False, sep=";")
     words = "--label which --pos-label yes --dataset set --weight w --item name --exclude z --negate y --dtype float32"
-    ok("import", "csv", tmp_path / "t.csv", tmp_path / "s.zarr", *words.split(), "--separator", ";")
+    ok("import", "table", tmp_path / "t.csv", tmp_path / "s.zarr", *words.split(), "--separator", ";")
     first = open_scores(tmp_path / "s.zarr")["a"].to_dataset()
     assert first["score"].dtype == np.float32
     assert first["model"].values.tolist() == ["x", "y"]
@@ -376,7 +375,7 @@ def test_stores_of_other_kinds_are_refused(scores: Path, tmp_path: Path) -> None
 
 def test_malformed_lines_are_named(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("y,a\n1,0.5\n0,zero\n")
-    done = call("import", "csv", tmp_path / "t.csv", tmp_path / "s.zarr", "--label", "y", "--model", "a")
+    done = call("import", "table", tmp_path / "t.csv", tmp_path / "s.zarr", "--label", "y", "--models", "a")
     assert done.exit_code == 2
     assert "t.csv" in done.stderr
     assert "line 3" in done.stderr
@@ -384,7 +383,7 @@ def test_malformed_lines_are_named(tmp_path: Path) -> None:
 
 
 def test_an_existing_store_stays_unless_overwrite(folder: Path, scores: Path) -> None:
-    words = ("import", "csv", folder / "table.csv", scores, "--label", "y", "--query", "group")
+    words = ("import", "table", folder / "table.csv", scores, "--label", "y", "--query", "group")
     done = call(*words)
     assert done.exit_code == 2
     assert "--overwrite" in done.stderr
@@ -399,7 +398,7 @@ def test_an_existing_store_stays_unless_overwrite(folder: Path, scores: Path) ->
         ["nonsense"],
         ["evaluate", "a"],
         ["evaluate", "a", "b", "--missing", "maybe"],
-        ["import", "csv", "t.csv"],
+        ["import", "table", "t.csv"],
         ["--no"],
     ],
 )

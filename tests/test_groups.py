@@ -462,7 +462,7 @@ def test_tables_keep_columns_of_groups(tmp_path: Path) -> None:
     tidy = frame.rename(columns={"m": "score"}).assign(model="m")
     xr.testing.assert_equal(ap.from_dataframe(tidy, label="y", model="model", item="i", by=["site", "year"]), wide)
     frame.to_csv(tmp_path / "table.csv", index=False)
-    words = ["import", "csv", str(tmp_path / "table.csv"), str(tmp_path / "s.zarr"), "--label", "y", "--models", "m"]
+    words = ["import", "table", str(tmp_path / "table.csv"), str(tmp_path / "s.zarr"), "--label", "y", "--models", "m"]
     done = CliRunner().invoke(main, [*words, "--by", "site", "--by", "year"])
     assert done.exit_code == 0, done.output
     stored = ap.open_scores(tmp_path / "s.zarr")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import csv
+import decimal
 import gzip
 import lzma
 import math
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 
 import aucpr_dask as ap
@@ -234,7 +236,7 @@ class TestTidy:
 
     def test_is_not_taken_for_a_wide_table(self, tmp_path):
         (tmp_path / "t.csv").write_text("model,id,score,y\na,x,0.5,1\n")
-        with pytest.raises(InvalidInputError, match=r"column of models[\s\S]*--model-column model"):
+        with pytest.raises(InvalidInputError, match=r"column of models[\s\S]*--model model"):
             load(tmp_path / "t.csv", label="y", item="id")
 
 
@@ -510,12 +512,12 @@ class TestParquet:
             (
                 {"y": [1, 0], "a": ["1", "2"]},
                 {"models": "a"},
-                r"(?s)cannot be read as float64.*rows 1 to 2, column 'a'",
+                r"(?s)cannot be read as numbers.*rows 1 to 2, column 'a'",
             ),
             (
                 {"y": [1, 0], "a": [1, 2**53 + 1]},
                 {"models": "a"},
-                r"(?s)cannot be read as float64.*rows 1 to 2, column 'a'",
+                r"(?s)without rounding.*row 2, column 'a'",
             ),
             ({"y": [1, None], "a": [0.1, 0.2]}, {}, r"(?s)label is missing.*t\.parquet, row 2, column 'y'"),
             ({"y": [1, 3], "a": [0.1, 0.2]}, {}, r"(?s)not a label.*t\.parquet, row 2, column 'y'"),
@@ -525,6 +527,70 @@ class TestParquet:
         path = self.write(tmp_path / "t.parquet", columns)
         with pytest.raises(FileFormatError, match=message):
             load(path, label="y", **options)
+
+
+class TestOtherFormats:
+    def test_every_format_gives_the_same(self, table):
+        frame = pd.read_csv(table, keep_default_na=False, na_values=["", "NA"])
+        frame.to_feather(table.with_name("t.feather"))
+        frame.to_json(table.with_name("t.jsonl"), orient="records", lines=True)
+        frame.to_json(table.with_name("t.json.gz"), orient="records", lines=True)
+        pa_table = pyarrow.Table.from_pandas(frame)
+        with (
+            pyarrow.OSFile(str(table.with_name("t.arrow")), "wb") as file,
+            pyarrow.ipc.new_stream(file, pa_table.schema) as out,
+        ):
+            out.write_table(pa_table, 2)
+        for jobs in ({"item": "id"}, {"query": "topic"}, {"dataset": "set", "weight": "w"}, {"by": ["set", "topic"]}):
+            options = {"label": "y", "models": ["linear", "forest"], **jobs}
+            expected, _ = load(table, **options)
+            for name in ("t.feather", "t.jsonl", "t.json.gz", "t.arrow"):
+                scores, _ = load(table.with_name(name), **options)
+                for (_, one), (_, other) in zip(nodes_of(scores), nodes_of(expected), strict=True):
+                    assert one.drop_attrs().identical(other.drop_attrs()), name
+
+    @pytest.mark.parametrize("cells", [1, 2**18])
+    def test_json_lines_in_any_block(self, tmp_path, monkeypatch, cells):
+        monkeypatch.setattr(table_files, "BATCH_CELLS", cells)
+        lines = ['{"y": 1, "a": 1, "b": "x"}', "", '{"y": 0, "a": 0.1}', '{"a": NaN, "b": "z", "y": -1}']
+        (tmp_path / "t.jsonl").write_text("\n".join(lines))
+        scores, _ = load(tmp_path / "t.jsonl", label="y", models="a")
+        np.testing.assert_array_equal(scores["score"], [[1, 0.1, NAN]])
+        for line, message in (
+            ('{"y": 1, "a": oops}', "cannot be read.*line 5"),
+            ('{"y": 1, "a": 0.5, "c": 1}', "" if cells > 1 else r"not in the first lines.*line 5.*'c'"),
+            ('{"y": 1, "a": 9007199254740993}', "without rounding.*line 5, column 'a'"),
+            ('{"y": 2, "a": 1}', "not a label.*line 5, column 'y'"),
+            ('{"y": 1, "a": [1]}', "line"),
+        ):
+            (tmp_path / "t.jsonl").write_text("\n".join([*lines, line]))
+            if message:
+                with pytest.raises(FileFormatError, match=f"(?s){message}"):
+                    load(tmp_path / "t.jsonl", label="y", models="a")
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b"y;a\n1;0.5\n0;0,25\n", "line 3, column 'a'.*write decimals with a point: 0.25"),
+            ("y,a\n1,0.5\n0,é\n".encode("latin1"), r"not UTF-8.*line 3.*0xe9"),
+            ("y,é\n1,0.5\n".encode("latin1"), r"not UTF-8.*line 1"),
+            ("y,a\n1,0.5\n".encode("utf-16"), "not UTF-8.*UTF-16"),
+            (b"PK\x03\x04 a workbook", "no table.*spreadsheet"),
+            (b"ARROW1 damaged, damaged", "Arrow file cannot be read"),
+            (b'[{"y": 1, "a": 0.5}]', "same name|no such column|cannot be read"),
+        ],
+    )
+    def test_other_content_is_named(self, tmp_path, content, message):
+        (tmp_path / "t.csv").write_bytes(content)
+        with pytest.raises(AucprError, match=f"(?s){message}"):
+            load(tmp_path / "t.csv", label="y", models="a")
+
+    def test_decimals_are_exact(self):
+        frame = pd.DataFrame({"y": [1, 0], "a": list(map(decimal.Decimal, ["0.1", "9007199254740993.5"]))})
+        scores = ap.from_dataframe(frame, label="y", models="a")
+        assert scores["score"].values[0].tolist() == [0.1, 9007199254740993.5]
+        with pytest.raises(FileFormatError, match=r"without rounding[\s\S]*row 2"):
+            ap.from_dataframe(frame.assign(a=[decimal.Decimal(1), decimal.Decimal(2**53 + 1)]), label="y", models="a")
 
 
 class TestStore:

@@ -149,6 +149,36 @@ def test_wide_frames_come_back(kind: str, scores: xr.Dataset) -> None:
     xr.testing.assert_equal(ap.from_dataframe(frame, label="y", item="item"), scores)
 
 
+def test_groups_of_a_frame_keep_their_order_and_their_names(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"y": np.arange(90) % 3 == 0, 1: rng.normal(size=90), 2: rng.normal(size=90)})
+    frame["age"] = pd.cut(rng.integers(0, 30, 90), [-1, 2, 10, 30])
+    frame["month"] = pd.period_range("2023-11", periods=3, freq="M").take(rng.integers(0, 3, 90))
+    frame["dose"] = pd.Categorical(rng.choice(["low", "mid", "high"], 90), ["low", "mid", "high"], ordered=True)
+    frame["rank"] = pd.Categorical(rng.choice([10, 9], 90), [10, 9], ordered=True)
+    frame["day"] = rng.choice(pd.to_datetime(["2024-01-31", "2024-02-01"]), 90)
+    frame["mg"] = rng.choice([0.5, 1.0, 10.0], 90)
+    expected: dict[str, list[Any]] = {
+        "age": ["(-1, 2]", "(2, 10]", "(10, 30]"],
+        "month": ["2023-11", "2023-12", "2024-01"],
+        "dose": ["low", "mid", "high"],
+        "rank": [10, 9],
+        "day": pd.to_datetime(["2024-01-31", "2024-02-01"]).to_list(),
+        "mg": [0.5, 1.0, 10.0],
+    }
+    scores = ap.from_dataframe(frame, label="y", models=[2, 1], by=list(expected))
+    assert scores["model"].values.tolist() == ["2", "1"]
+    ap.save_scores(scores, tmp_path / "scores.zarr")
+    for data in (scores, ap.open_scores(tmp_path / "scores.zarr")):
+        for name, groups in expected.items():
+            result = ap.evaluate(data, by=name)
+            assert pd.Index(result[name].values).tolist() == groups
+            for group in groups:
+                rows = frame[name].astype(str) == str(group) if name in ("age", "month") else frame[name] == group
+                own = ap.estimate(frame.loc[rows, [2, 1]].to_numpy().T, frame.loc[rows, "y"].to_numpy())
+                np.testing.assert_array_equal(result["estimate"].sel({name: group}), own)
+
+
 def test_columns_of_a_frame_that_are_no_models_are_named(scores: xr.Dataset) -> None:
     frame = wide_frame(scores)
     frame = frame.assign(number=np.arange(len(frame))).rename(columns={"number": "row_id"})

@@ -501,7 +501,7 @@ def test_the_commands(client: Client, folder: str, tmp_path: Path) -> None:
     evaluate = ["evaluate", source, result, "--cluster", client.scheduler.address]
     evaluate += ["--interval", "bootstrap", "--n-resamples", "50", "--keep-replicates"]
     for words in (
-        ["import", "csv", str(tmp_path / "table.csv"), source, "--label", "y"],
+        ["import", "table", str(tmp_path / "table.csv"), source, "--label", "y"],
         ["info", source],
         ["plan", source],
         evaluate,

@@ -66,9 +66,9 @@ def test_clinvar_predictors_with_missing_scores(tmp_path, real_data):
     folder = real_data / "clinvar-vep-sample"
     expected = pd.read_csv(folder / "expected_ap.csv")
     signs = expected.drop_duplicates("model").set_index("model")["sign"]
-    words = [word for model in signs.index for word in ("--model", model)]
+    words = [word for model in signs.index for word in ("--models", model)]
     words += [word for model in signs.index[signs < 0] for word in ("--negate", model)]
-    command("import", "csv", folder / "sample_data.csv.gz", tmp_path / "s.zarr", "--label", "ClinVar_label", *words)
+    command("import", "table", folder / "sample_data.csv.gz", tmp_path / "s.zarr", "--label", "ClinVar_label", *words)
     scores = ap.open_scores(tmp_path / "s.zarr").load()
     with gzip.open(folder / "sample_data.csv.gz", "rt") as file:
         table = pd.read_csv(file, low_memory=False)
@@ -84,7 +84,7 @@ def test_clinvar_predictors_with_missing_scores(tmp_path, real_data):
 
 def test_splice_tools_by_gene(tmp_path):
     command(
-        *("import", "csv", SPLICE / "scores.csv", tmp_path / "s.zarr"),
+        *("import", "table", SPLICE / "scores.csv", tmp_path / "s.zarr"),
         *("--label", "label", "--dataset", "dataset", "--exclude", "variant"),
     )
     tree = ap.open_scores(tmp_path / "s.zarr")

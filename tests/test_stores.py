@@ -593,8 +593,8 @@ def test_what_is_no_store_is_named_as_what_it_is(tmp_path: Path) -> None:
     expected = {
         "folder": "this is no store",
         "a.nc": "import xarray",
-        "a.csv": "import csv",
-        "a.parquet": "import parquet",
+        "a.csv": "import table",
+        "a.parquet": "import table",
     }
     for name, words in (expected | {"a.npz": "import npz", "a.what": "import --help"}).items():
         with pytest.raises(StoreError, match=words) as caught:

@@ -139,7 +139,7 @@ def main() -> None:
     URLs, such as s3://bucket/scores.zarr.
 
     \b
-    TREC runs, BEIR, CSV, pandas in:    import trec, import csv, import parquet
+    TREC runs, BEIR, CSV, pandas in:    import trec, import table
     error bars, confidence intervals:   evaluate, then show
     MAP, nDCG, precision at k:          import trec --measures, aggregate
     slices, group by; multi-class:      evaluate --by; aggregate --over class
@@ -327,6 +327,12 @@ def with_options(*options: Option[Any]) -> Option[Any]:
     return decorate
 
 
+SEVERAL = "repeat, or separate by commas"
+several: dict[str, Any] = {
+    "multiple": True,
+    "default": (),
+    "callback": lambda ctx, param, values: tuple(name for value in values for name in value.split(",")),
+}
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace what is there already.")
 dataset_option = click.option(
     "--dataset", multiple=True, metavar="NAME", help="Only this data set, or those like '20*' (repeat)."

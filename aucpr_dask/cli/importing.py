@@ -14,7 +14,7 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.options import RunOptions, TableOptions
 
 
-@click.group("import", epilog=cli.epilog("aucpr-dask import csv table.csv scores.zarr --label y"))
+@click.group("import", epilog=cli.epilog("aucpr-dask import table table.csv scores.zarr --label y"))
 def import_group() -> None:
     """Turn files of scores into a score store.
 
@@ -30,18 +30,15 @@ place_options = cli.with_options(
 dataset_option = click.option("--dataset", metavar="NAME", help="Name the data set.")
 
 _of_table = functools.partial(cli.option_of, TableOptions, metavar="COLUMN", show_default=False)
-_several: dict[str, Any] = {"multiple": True, "default": ()}
 table_options = cli.with_options(
     _of_table("label", required=True, default=None),
     _of_table("pos_label", metavar="VALUE"),
-    _of_table("model", "--model-column"),
+    _of_table("model"),
     _of_table("score", show_default=True),
-    _of_table("models", "--models", note="repeat; default: all numbers with a fraction that have no role", **_several),
-    *(_of_table(name, note="repeat", **_several) for name in ("exclude", "negate")),
-    *map(_of_table, ("item", "query")),
-    _of_table("dataset"),
-    *map(_of_table, ("weight", "clusters", "fold", "repeat")),
-    _of_table("by", note="repeat", **_several),
+    _of_table("models", note=f"{cli.SEVERAL}; default: all numbers with a fraction that have no role", **cli.several),
+    *(_of_table(name, note=cli.SEVERAL, **cli.several) for name in ("exclude", "negate")),
+    *map(_of_table, ("item", "query", "dataset", "weight", "clusters", "fold", "repeat")),
+    _of_table("by", note=cli.SEVERAL, **cli.several),
     cli.option_of(TableOptions, "dtype"),
 )
 
@@ -99,42 +96,18 @@ def trec(
     output.data(document | {"values": _imported(output, values, compute, then="aggregate")})
 
 
-@cli.command(
-    "aucpr-dask import csv table.csv scores.zarr --label y --query group",
-    of=import_group,
-    context_settings=cli.old_flags(model="models"),
-)
+@cli.command("aucpr-dask import table table.csv scores.zarr --label y --query group", of=import_group)
 @files_and_store
 @table_options
-@click.option("--separator", metavar="CHAR", help="What separates cells [default: tab in .tsv, else guessed].")
+@click.option("--separator", metavar="CHAR", help="What separates cells of text [default: tab in .tsv, else guessed].")
 @place_options
 @cli.output_option
-def csv(output: cli.Output, files: tuple[str, ...], store: str, **options: Any) -> None:
-    """Import a table from CSV or TSV: rows are items, columns are models.
+def table(output: cli.Output, files: tuple[str, ...], store: str, **options: Any) -> None:
+    """Import tables: rows are items, columns are models.
 
-    With --model-column, there is a row for each model and item. An empty cell, NA or NaN is a missing score.
+    FILES are CSV, TSV, JSON lines, Parquet or Feather, told by their first bytes; several have the same columns. With
+    --model, there is a row for each model and item. An empty cell, NA or NaN is a missing score.
     """
-    _import_table(output, files, store, options)
-
-
-@cli.command(
-    "aucpr-dask import parquet table.parquet scores.zarr --label y",
-    of=import_group,
-    context_settings=cli.old_flags(model="models"),
-)
-@files_and_store
-@table_options
-@place_options
-@cli.output_option
-def parquet(output: cli.Output, files: tuple[str, ...], store: str, **options: Any) -> None:
-    """Import a table from Parquet: rows are items, columns are models.
-
-    With --model-column, there is a row for each model and item. A null or NaN is a missing score.
-    """
-    _import_table(output, files, store, options)
-
-
-def _import_table(output: cli.Output, files: tuple[str, ...], store: str, options: dict[str, Any]) -> None:
     from aucpr_dask.scores.importing.tables import import_table
 
     options["models"] = options["models"] or None

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, bad_argument, brief, did_you_mean, few
 from aucpr_dask.evaluation.alignment import chunked_alike, named_dimensions
-from aucpr_dask.schema.terms import GROUP, GROUPS, ITEM, QUERY, SCORE_VARIABLES, Scores, map_nodes
+from aucpr_dask.schema.terms import CATEGORIES, GROUP, GROUPS, ITEM, QUERY, SCORE_VARIABLES, Scores, map_nodes
 from aucpr_dask.scores.validate import check_same_labels, checked_nodes, where_of
 
 By = tuple[tuple[str, Any], ...]  # names of coordinates, each with a grouper of xarray or None
@@ -180,7 +180,7 @@ def groups_of(dataset: xr.Dataset, by: By, path: str = "", dim: str = ITEM) -> G
             raise _no_coordinate(dataset, name, path, dim)
         if name == dim or name in dataset["score"].dims:
             raise _twice(name, path)
-        found[name] = factorized(dataset[name].values, name, grouper, where_of(path))
+        found[name] = factorized(dataset[name], name, grouper, where_of(path))
     return combined(found)
 
 
@@ -203,7 +203,8 @@ def _no_coordinate(dataset: xr.Dataset, name: str, path: str, dim: str) -> Inval
 
 
 def factorized(labels: Any, name: str, grouper: Any, where: str | None = None) -> tuple[pd.Index, NDArray[np.int64]]:
-    """Return the sorted labels of groups, and the place among them of each item's label."""
+    """Return the labels of groups, sorted or as categories are, and the place among them of each item's label."""
+    order = getattr(labels, "attrs", {}).get(CATEGORIES, ())
     where = f"{where}, argument 'by'" if where else "argument 'by'"
     if grouper is None:
         values = np.asarray(labels)
@@ -211,6 +212,9 @@ def factorized(labels: Any, name: str, grouper: Any, where: str | None = None) -
             own = values.dtype.newbyteorder("=")
             values = values.astype(np.float32 if own == np.float16 else own, copy=False)
         codes, index = pd.factorize(pd.Index(values), sort=True)
+        if len(order):
+            in_order = np.argsort(pd.Index([*order, *index]).drop_duplicates().get_indexer(index))
+            codes, index = np.append(np.argsort(in_order), -1)[codes], index[in_order]
         what, remedy = f"some items have no label of {name!r}", "name their group, for example 'unknown', or drop them"
     else:
         try:

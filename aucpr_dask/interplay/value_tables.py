@@ -242,7 +242,8 @@ def _of_file(path: Path, separator: str | None) -> Table:
         frame = pd.DataFrame(rows.values(), index=[*rows], columns=opened.columns)
         is_blank = (frame == "").all(axis=1)  # separators without cells, as spreadsheets write below a table
         return Table(frame[~is_blank], str(path), "line")
-    frames = [batch.batch.to_pandas(ignore_metadata=True) for batch in opened.batches(opened.columns)]
+    batches = opened.batches(opened.columns)
+    frames = [pd.DataFrame({name: cells.to_pandas() for name, cells in batch.cells.items()}) for batch in batches]
     frame = pd.concat(frames) if frames else pd.DataFrame(columns=opened.columns)
     return Table(frame.set_axis(range(1, len(frame) + 1), axis=0), str(path), "row")
 

@@ -685,7 +685,7 @@ def read_root_document(url: Any) -> bytes:
 
 OF_VERSION_2 = (".zgroup", ".zarray", ".zattrs", ".zmetadata")
 IMPORTED = dict.fromkeys((".nc", ".nc4", ".cdf", ".h5", ".hdf5"), "xarray FILE")
-IMPORTED |= dict.fromkeys((".csv", ".tsv"), "csv FILE --label COLUMN") | {".parquet": "parquet FILE --label COLUMN"}
+IMPORTED |= dict.fromkeys((".csv", ".tsv", ".parquet", ".feather", ".jsonl"), "table FILE --label COLUMN")
 IMPORTED |= dict.fromkeys((".npz", ".npy"), "npz FILE")
 
 

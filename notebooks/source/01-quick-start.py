@@ -25,7 +25,7 @@ folder = Path(tempfile.mkdtemp())
 # ## Scores in
 #
 # `demo.build_scores` imports run files and `.npz` arrays, checks them, and writes one score store. Your own files go
-# the same way: `aucpr-dask import csv predictions.csv scores.zarr --label y`.
+# the same way: `aucpr-dask import table predictions.csv scores.zarr --label y`.
 
 # %%
 scores = demo.build_scores(folder / "scores.zarr")

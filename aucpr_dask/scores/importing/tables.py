@@ -1,4 +1,4 @@
-"""Tables to a score store: a row for each item and a column for each model, or a row for both; CSV, TSV and Parquet."""
+"""Tables to a score store: a row for each item and a column for each model, or a row for both."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import fnmatch
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,9 +21,7 @@ from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import TableOptions
 from aucpr_dask.scores import chunks, importing, validate
 from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress, Spool, Spooled, unknown_column
-from aucpr_dask.scores.importing.table_files import MISSING_CELLS, Batch, Table, Words, coded, open_table
-
-SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".parquet")
+from aucpr_dask.scores.importing.table_files import MISSING_CELLS, SUFFIXES, Batch, Table, Words, coded, open_table
 
 ID_WORDS = frozenset({"id", "ids", "idx", "index", "uuid", "fold", "row", "rownum"})
 ROLE_WORDS = frozenset({"weight", "weights", "cluster", "group", "groups"})
@@ -45,7 +43,7 @@ def import_table(
     on_progress: OnProgress | None = None,
     **options: Any,
 ) -> ImportSummary:
-    r"""Write a table, or several with the same columns, to a score store, as ``aucpr-dask import csv`` does.
+    r"""Write a table, or several with the same columns, to a score store, as ``aucpr-dask import table`` does.
 
     Rows are items and columns are models; with `model`, there is a row for each model and item, in any order. An empty
     cell, ``NA`` or ``NaN`` is a missing score, and so is an absent row of a model. A table is read once, in batches;
@@ -55,7 +53,8 @@ def import_table(
     Parameters
     ----------
     paths : path or sequence of paths
-        CSV or TSV files, plain or compressed (gzip, xz, bz2, zstd), Parquet files, folders, or glob patterns.
+        CSV, TSV or JSON lines, plain or compressed (gzip, xz, bz2, zstd), Parquet or Feather; folders, or glob
+        patterns.
     url : str or Path
         Where to write.
     separator : str, optional
@@ -104,7 +103,7 @@ def scores_of_table(table: Table, options: TableOptions) -> terms.Scores:
         def with_scores(path: str, described: xr.Dataset) -> xr.Dataset:
             score = described["score"]
             block = nodes[path].block(tuple(slice(0, size) for size in score.shape))
-            return described.assign(score=(score.dims, block["score"].copy())).drop_attrs()
+            return described.assign(score=(score.dims, block["score"].copy())).drop_attrs(deep=False)
 
         return terms.map_nodes(template, with_scores)
 
@@ -140,7 +139,7 @@ def _read_tables(
     if options.model is None and options.models is None and {"model", "score"} <= {*columns} - {*given.roles}:
         what, received = "this table has a column of models, as tidy frames do", errors.few(map(repr, columns))
         allowed = "a tidy table with model= and item=, or a wide one with a column of scores for each model"
-        remedy = "name its columns: model='model', item=... (--model-column model --item ...); "
+        remedy = "name its columns: model='model', item=... (--model model --item ...); "
         remedy += "or the columns of scores: models=[...] (--models)"
         raise errors.InvalidInputError(what, tables[0].path, received, allowed, remedy)
     labels = _LabelReader(options.label, options.pos_label)
@@ -165,7 +164,8 @@ def _read_tables(
     if not scored.all():
         notes.append(f"models without a score: {errors.few(np.array(models, object)[~scored])}")
     source = errors.few(table.path.name for table in tables)
-    described = {name: node.lay_out(models, options.dtype, source) for name, node in nodes.items()}
+    order = {name: words for table in tables for name, words in table.order.items()}
+    described = {name: node.lay_out(models, options.dtype, source, order) for name, node in nodes.items()}
     return described[""] if options.dataset is None else xr.DataTree.from_dict(described), nodes, notes
 
 
@@ -197,12 +197,11 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
     else:
         free = [name for name in table.columns if name not in excluded and name not in others]
         named = [name for name in free if name and not name.startswith(PANDAS_INDEX)]
-        numeric = table.numeric(named)
-        ids = [*_ids(table, [name for name in numeric if name not in table.index]), *table.index & {*numeric}]
-        of_others = frozenset(ids)
-        models = [name for name in numeric if name not in of_others]
-        known = frozenset(numeric)
-        left_out = [name for name in named if name not in known]
+        first = next(table.batches(named), None) if named else None
+        kinds = {name: "number" if first is None else kind_of(first, name) for name in named}
+        left_out = [name for name in named if kinds[name] == "other"]
+        models = [name for name in named if kinds[name] == "number" and name not in table.index]
+        ids = [name for name in named if name not in {*left_out, *models}]
     if not models:
         received = f"columns {errors.few(map(repr, table.columns))}"
         received += f", of which {errors.few(map(repr, ids))} hold whole numbers, which may be no scores" if ids else ""
@@ -220,28 +219,18 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
     return models, notes
 
 
-def _ids(table: Table, columns: Sequence[str]) -> list[str]:
-    """Return the columns that may name, count or measure: whole numbers, also as floats if they are called so."""
-    batches: Iterator[Batch] = iter(table.batches(columns) if columns else ())
-    batch = next(batches, None)
-    if batch is None:
-        return []
-    whole = frozenset(table.whole(columns))
-
-    def is_id(column: str) -> bool:
-        if column in whole:
-            return True
-        words = re.split(r"[\W_]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column).lower())
-        if words[-1] in ROLE_WORDS:
-            return True
-        values = batch.numbers(column)
-        values = values[~np.isnan(values)]
-        if not np.array_equal(values, np.floor(values)):
-            return False
-        counts_rows = values.size >= LEAST_ROWS and values[0] in (0, 1) and bool((np.diff(values) == 1).all())
-        return counts_rows or words[-1] in ID_WORDS or words[0] in ("unnamed", "level")
-
-    return [column for column in columns if is_id(column)]
+def kind_of(batch: Batch, column: str) -> str:
+    """Return what a column holds, as `Batch.kind`; floats that only name, count or measure are called whole."""
+    kind = batch.kind(column)
+    if kind != "number":
+        return kind
+    words = re.split(r"[\W_]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column).lower())
+    values = batch.numbers(column)
+    values = values[~np.isnan(values)]
+    is_whole = np.array_equal(values, np.floor(values))
+    counts_rows = values.size >= LEAST_ROWS and values[0] in (0, 1) and bool((np.diff(values) == 1).all())
+    names_rows = words[-1] in ID_WORDS or words[0] in ("unnamed", "level")
+    return "whole" if words[-1] in ROLE_WORDS or (is_whole and (counts_rows or names_rows)) else "number"
 
 
 def _matching(names: Iterable[str], columns: Sequence[str], where: object) -> list[str]:
@@ -358,9 +347,9 @@ def _names(batch: Batch, column: str) -> Words:
     return codes, names
 
 
-def _strings(batch: Batch, column: str) -> np.ndarray:
-    strings = batch.strings(column)
-    if (empty := np.flatnonzero(strings == "")).size:
+def _strings(batch: Batch, column: str, read: Callable[[str], np.ndarray] | None = None) -> np.ndarray:
+    strings = (read or batch.strings)(column)
+    if strings.dtype == object and (empty := np.flatnonzero(strings == "")).size:
         raise _without_name(batch.where(int(empty[0]), column))
     return strings
 
@@ -370,12 +359,25 @@ def _without_name(where: str) -> errors.FileFormatError:
 
 
 def _numbers_or_words(words: np.ndarray) -> np.ndarray:
-    """Return labels as whole numbers, if all are written as such, so that 9 comes before 10."""
-    try:
-        numbers = words.astype(np.int64)
-    except (ValueError, OverflowError):
+    """Return labels as numbers, if all are written as such, so that 9 comes before 10."""
+    if words.dtype != object:
         return words
-    return numbers if (numbers.astype(str) == words).all() else words
+    codes, found = pd.factorize(words)
+    for kind in (np.int64, np.float64):
+        try:
+            numbers = found.astype(kind)
+        except (ValueError, OverflowError):
+            continue
+        if np.isfinite(numbers).all() and list(map(repr, numbers.tolist())) == found.tolist():
+            return numbers[codes]
+    return words
+
+
+def _labels_of(words: np.ndarray, order: Sequence[str]) -> tuple[np.ndarray, dict[str, Any]]:
+    """Return the labels of groups, and in their attributes the order of those that are ordered categories."""
+    labels, found = _numbers_or_words(words), frozenset(words.tolist())
+    known = [word for word in order if word in found]
+    return labels, {terms.CATEGORIES: _numbers_or_words(np.array(known, object)).tolist()} if known else {}
 
 
 def _weights_of(batch: Batch, column: str) -> np.ndarray:
@@ -412,7 +414,7 @@ def _cells_of(
     named = [("item", options.item), ("repeat", options.repeat), ("cluster", options.clusters)]
     for role, column in (*named, *((OF_GROUP + name, name) for name in options.by)):
         if column is not None:
-            cells[role] = _strings(batch, column)
+            cells[role] = _strings(batch, column, batch.labels if role.startswith(OF_GROUP) else batch.strings)
     columns = {"query": options.query, "dataset": options.dataset}
     return cells, {role: _names(batch, column) for role, column in columns.items() if column is not None}
 
@@ -533,7 +535,9 @@ class _Node:
         self._cells.append(cells)
         self.n_rows += len(cells["label"])
 
-    def lay_out(self, models: Sequence[str], dtype: str, source: str) -> xr.Dataset:
+    def lay_out(
+        self, models: Sequence[str], dtype: str, source: str, categories: Mapping[str, Sequence[str]]
+    ) -> xr.Dataset:
         """Give every row its place, and return the data set without its scores."""
         cells = {role: np.concatenate([part[role] for part in self._cells]) for role in self._cells[0]}
         self._place: np.ndarray = np.arange(self.n_rows)
@@ -555,7 +559,9 @@ class _Node:
             of_scores = (terms.REPEAT, terms.ITEM)
             coords[terms.REPEAT], coords[terms.ITEM], cells = self._in_repeats(cells, source)
         of_groups = {role.removeprefix(OF_GROUP): words for role, words in cells.items() if role.startswith(OF_GROUP)}
-        coords |= {name: (terms.ITEM, _numbers_or_words(words)) for name, words in of_groups.items()}
+        coords |= {
+            name: (terms.ITEM, *_labels_of(words, categories.get(name, ()))) for name, words in of_groups.items()
+        }
         sizes = dict(zip((terms.MODEL, *of_scores), (len(models), *self._shape), strict=True))
         variables = {
             "score": chunks.empty_variable(sizes, dtype),
@@ -624,7 +630,7 @@ class _Node:
                     what, where, f"items {errors.few(map(repr, items[differs]))}", "one value for each item"
                 )
             cells[role] = grid if role == "fold" else grid[0]
-        return _numbers_or_words(repeats), items, cells
+        return _numbers_or_words(np.asarray(repeats, object)), items, cells
 
     def _padded(self, values: np.ndarray, fill: float) -> np.ndarray:
         if len(self._queries) == 0:
