@@ -125,16 +125,24 @@ def test_levels_go_with_queries_and_normalise_an_estimate():
     assert best.values.tolist() == [[1.0], [1.0]]
 
 
-def test_levels_of_runs_count_positives_that_they_do_not_list():
+@pytest.mark.parametrize("prevalence", [None, 0.3])
+def test_levels_of_runs_count_positives_that_they_do_not_list(prevalence):
     label, n_positive = xr.DataArray([1, 0, 1, 0, 0], dims="item"), xr.DataArray(4)
-    names = ["average_precision", "recall_at(2)", "precision_at(10)", "gain_area"]
-    levels = ap.reference_levels(label, names, n_positive=n_positive)
+    names = [*SUMS[:6], "gain_area", "roc_area"] + (["recall_at(2)", "precision_at(10)"] if prevalence is None else [])
+    levels = ap.reference_levels(label, names, n_positive=n_positive, prevalence=prevalence)
     orders = np.array([*{*itertools.permutations(label.values.tolist())}])
     score = np.broadcast_to(np.arange(5.0)[::-1], orders.shape)
-    areas = ap.estimate(score, orders, names, n_positive=np.full(len(orders), 4))
-    np.testing.assert_allclose(levels["random"][:3], areas.mean(axis=0)[:3])
-    np.testing.assert_allclose(levels["maximum"][:3], areas.max(axis=0)[:3])
-    assert np.isnan(levels["random"][3])
+    areas = ap.estimate(score, orders, names, n_positive=np.full(len(orders), 4), prevalence=prevalence)
+    has_order = [name not in ("gain_area", "roc_area") for name in names]  # of positives that are not listed
+    np.testing.assert_allclose(levels["random"][has_order], areas.mean(axis=0)[has_order])
+    np.testing.assert_allclose(levels["maximum"][has_order], areas.max(axis=0)[has_order])
+    assert np.isnan(levels["random"][np.logical_not(has_order)]).all()
+
+
+@pytest.mark.parametrize("label", [[0, 0, 0], [1, 1], [-2, -2]])
+def test_no_area_has_no_level_of_chance(label):
+    levels = ap.reference_levels(items(label), [*SUMS, "precision_at(1)"])
+    np.testing.assert_array_equal(np.isnan(levels["random"]), np.isnan(levels["maximum"]))
 
 
 def test_invalid_options():

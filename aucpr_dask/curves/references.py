@@ -127,6 +127,7 @@ def reference_levels(
                 dask="parallelized",
                 output_dtypes=[np.float64],
             )
+    random = random.where(maximum.notnull())  # where no order has an area
     return xr.Dataset({"minimum": minimum, "maximum": maximum, "random": random})
 
 
@@ -248,7 +249,7 @@ def _expected(n_positive: int, n_negative: int, total: float, *, name: str, prev
         return float(found / (place if name.startswith("precision") else total))
     if name not in SUMS or not total > 0 or (name == "gain_area" and total > n_positive):
         return np.nan
-    scale = rankings.negative_scale(prevalence, n_positive, n_negative)
+    scale = rankings.negative_scale(prevalence, total, n_negative)
     area = _expected_area(name, int(n_positive), int(n_negative), scale) if n_positive > 0 else 0.0
     return float(area * n_positive / total)
 
