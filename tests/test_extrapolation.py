@@ -25,6 +25,11 @@ def unfolded(named: dict[str, np.ndarray], options: EvaluationOptions) -> tuple:
     return *items_of(named, options), options
 
 
+def draws_of(named: dict[str, np.ndarray], options: EvaluationOptions) -> np.ndarray:
+    rankings = unfolded(named, options)
+    return tail_draws(*rankings, ~np.isnan(half_seen(*rankings)))
+
+
 def normal(n: int, mean: float = 1.5, seed: int = 0, n_models: int = 3) -> xr.Dataset:
     rng = np.random.default_rng(seed)
     label = (np.arange(10 * n) < n).astype(np.int8)
@@ -50,7 +55,7 @@ def test_items_without_a_score(missing: str) -> None:
     score, options = SCORE.copy(), options_of(n_resamples=50)
     score[[5, 12, 13]] = np.nan
     options = replace(options, missing=missing)
-    found = tail_draws(*unfolded({"score": score[None], "label": LABEL}, options))
+    found = draws_of({"score": score[None], "label": LABEL}, options)
     if missing == "drop":
         kept = ~np.isnan(score)
         same = {"score": score[None, kept], "label": LABEL[kept]}, options
@@ -60,7 +65,7 @@ def test_items_without_a_score(missing: str) -> None:
         kept = np.arange(14) != 5  # a positive that is no item, and negatives below all positives
         label, score = LABEL[kept], np.where(np.isnan(score), -9, score)[kept]
         same = {"score": score[None], "label": label, "n_positive": np.array(5)}, options
-    np.testing.assert_array_equal(found, tail_draws(*unfolded(*same)))
+    np.testing.assert_array_equal(found, draws_of(*same))
 
 
 def test_draws_have_the_distribution_of_weights_of_single_items() -> None:
@@ -73,7 +78,7 @@ def test_draws_have_the_distribution_of_weights_of_single_items() -> None:
         true = ((above & is_positive) @ weight - weight / 2) / n
         false = odds * ((above & ~is_positive) @ weight + unseen) / m
         draws[place] = (weight / n * true / (true + false))[is_positive].sum()
-    found = tail_draws(*unfolded({"score": SCORE[None], "label": LABEL}, options_of()))[0]
+    found = draws_of({"score": SCORE[None], "label": LABEL}, options_of())[0]
     for share in (0.025, 0.25, 0.5, 0.75, 0.975):
         assert np.quantile(found, share) == pytest.approx(np.quantile(draws, share), rel=0.08)
 
@@ -88,9 +93,8 @@ def test_weights_of_negatives_are_another_prevalence() -> None:
     assert at["interval_method"].item() == "extrapolated"
     for result in (by_weights, at, ap.evaluate(weighted)):
         assert result.aucpr.flagged("unseen_rates")["unseen_rates"].all()
-    plain = ap.evaluate(weighted)
-    assert plain["interval"].isnull().all()  # none, and the flag says why
-    assert plain.aucpr.flagged("no_interval")["no_interval"].all()
+    by_default = ap.evaluate(weighted, prevalence_design="fixed")
+    xr.testing.assert_identical(by_default, by_weights)
     assert ap.evaluate(weighted, interval="influence_beta")["interval"].isnull().all()
     assert ap.evaluate(weighted, interval="logit")["interval"].notnull().all()  # as it was asked for
 
@@ -102,7 +106,9 @@ def test_with_enough_negatives_it_is_the_plain_interval() -> None:
     np.testing.assert_array_equal(at["interval"].isel(interval_method=0), at["interval"].isel(interval_method=1))
     equal = ap.evaluate(scores.assign(weight=("item", np.full(3000, 7.0))))
     assert not equal["flags"].any()
-    assert "extrapolated" not in equal
+    assert equal["extrapolated"].isnull().all()  # nothing is
+    plain = ap.evaluate(scores)
+    np.testing.assert_allclose(equal["interval"], plain["interval"], rtol=1e-12)
 
 
 def test_clusters_have_none_where_it_is_needed_and_chunks_change_nothing() -> None:
@@ -135,7 +141,22 @@ def test_coverage_at_another_prevalence(mean: float, prevalence: float) -> None:
 
 @pytest.mark.parametrize(("weight", "is_extrapolated"), [(1.5, False), (1.9, False), (111.0, True)])
 def test_negatives_may_be_a_little_heavier_by_chance(weight: float, is_extrapolated: bool) -> None:
-    """Weights of a survey give either class the larger ones: where that is all, an interval is due."""
+    """Weights of a survey give either class the larger ones: where that is all, the plain interval is due."""
     scores = normal(10, n_models=40)
     scores = scores.assign(weight=xr.where(scores["label"] == 1, 1.0, weight))
-    assert bool(ap.evaluate(scores)["interval"].isnull().any()) == is_extrapolated
+    found, plain = ap.evaluate(scores), ap.evaluate(scores, interval="influence_beta")
+    assert found["interval"].notnull().all()
+    assert bool(found.aucpr.flagged("unseen_rates")["unseen_rates"].any()) == is_extrapolated
+    is_same = (found["interval"] == plain["interval"]).all("ci_bound")  # NaN where it is known to be wrong
+    assert bool(is_same.all()) != is_extrapolated
+
+
+def test_few_weights_that_carry_an_area_are_flagged() -> None:
+    scores = normal(100, n_models=20)
+    even = scores.assign(weight=("item", np.random.default_rng(0).uniform(1, 2, 1000)))
+    heavy = scores.assign(weight=("item", np.random.default_rng(0).lognormal(sigma=2, size=1000)))
+    shares = [float(ap.evaluate(one).aucpr.flagged("few_weights")["few_weights"].mean()) for one in (even, heavy)]
+    assert shares[0] == 0
+    assert shares[1] > 0.4
+    clustered = heavy.assign(cluster=("item", np.arange(1000) // 2))
+    assert ap.evaluate(clustered).aucpr.flagged("few_weights")["few_weights"].any()

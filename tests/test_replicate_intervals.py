@@ -240,6 +240,28 @@ def test_influence_beta_covers(scenario: Any, prevalence: float, n: int) -> None
     assert ((interval[:, 0] <= area) & (area <= interval[:, 1])).mean() > 0.945 - 3 * np.sqrt(0.05 * 0.95 / 4000)
 
 
+@pytest.mark.parametrize("estimator", ["average_precision", "continuous"])
+@pytest.mark.parametrize(("recalls", "n"), [((0, 0.1), 30), ((0, 0.05), 50), ((0.45, 0.5), 40), ((0.2, 0.3), 50)])
+def test_intervals_of_ranges_count_the_positives_up_to_them(
+    recalls: tuple[float, float], n: int, estimator: str
+) -> None:
+    """With all positives as degrees of freedom, they covered 0.86 to 0.91."""
+    random, n_items = np.random.default_rng(6), 10 * n
+    label = random.random((800, n_items)) < 0.1
+    score = random.normal(size=label.shape) + 1.5 * label
+    scores = {"score": (("model", "query", "item"), score[None]), "label": (("query", "item"), label.astype(np.int8))}
+    result = ap.evaluate(xr.Dataset(scores), estimator, recall_range=recalls)
+    lower, upper = result["interval"].values.reshape(-1, 2).T
+    z = np.linspace(10, -10, 100_001)
+    recall, fallout, grid = stats.norm.sf(z - 1.5), stats.norm.sf(z), np.linspace(*recalls, 1001)
+    area = np.trapezoid(np.interp(grid, recall, 0.1 * recall / (0.1 * recall + 0.9 * fallout)), grid)
+    assert ((lower <= area) & (area <= upper)).mean() > 0.925  # at 0.935, 2 % of such samples are below
+    assert (lower >= 0).all()
+    assert (upper <= recalls[1] - recalls[0]).all()
+    is_few = result.aucpr.flagged("few_positives")["few_positives"].values.ravel()
+    np.testing.assert_array_equal(is_few, recalls[1] * label.sum(axis=1) < 20)
+
+
 # Any shape, order and layout
 
 

@@ -69,14 +69,17 @@ def variables_of(
     }
     if "cluster" in named:
         found["n_positive_clusters"] = effective_positives(*items_of(named, options), options)
-    n_drawn = evidence.n_positive[..., 0] if is_weighted(named) and evidence.n_positive is not None else None
-    found["flags"] = _flags(evaluated.flags, evidence, found.get("n_positive_clusters", n_drawn))
+    n_drawn = found.get("n_positive_clusters", evidence.get("n_positive")[..., 0])
+    found["flags"] = _flags(evaluated.flags, evidence, options.recall_range[1] * n_drawn)
     unseen = _are_unseen(evidence, options)
     # An interval that nobody asked for, or whose coverage is said to hold, is not shown where it is known to be wrong.
     shown = {"extrapolated"} if is_default(options) else set(INTERVALS) - {"influence_beta"}
     is_hidden = np.array([name not in shown for name in options.resampling.intervals], bool)
     found["interval"] = np.where((unseen[..., None] & is_hidden)[..., None], np.nan, found["interval"])
     found["flags"] = _with_flag(found["flags"], "unseen_rates", np.any(unseen, axis=-1))
+    if evidence.n_carrying is not None:
+        is_carried_by_few = np.any(evidence.n_carrying < FEW_CARRY, axis=-1)
+        found["flags"] = _with_flag(found["flags"], "few_weights", is_carried_by_few)
     if "extrapolated" in options.resampling.intervals:
         unknown = np.full(evaluated.n_positive.shape, np.nan)
         found["extrapolated"] = unknown if evidence.tails is None else evidence.sorted_tails.quantile(0.5)[..., 0]
@@ -113,13 +116,13 @@ def evidence_of(
         place = options.estimators.index("roc_area")
         n_effective[..., place] = np.minimum(n_effective[..., place], evaluated.n_negative)
     evidence = Evidence(evaluated.estimate, n_positive[..., None], n_effective=n_effective, **facts)
-    if "tally" not in named and (options.prevalence is not None or is_weighted(named)):
-        evidence = replace(evidence, half_seen=half_seen(*unfolded(), options)[..., None])
-    if "extrapolated" in resampling.intervals and "tally" not in named:
-        half = evidence.half_seen if evidence.half_seen is not None else half_seen(*unfolded(), options)[..., None]
-        tails = tail_draws(*unfolded(), options)[..., None, :]
-        tails = tails if "cluster" not in named else np.full_like(tails, np.nan)  # draws of clusters are not known
-        evidence = replace(evidence, half_seen=half, tails=tails)
+    has_tail = "extrapolated" in resampling.intervals
+    if "tally" not in named and (has_tail or options.prevalence is not None or is_weighted(named)):
+        half = half_seen(*unfolded(), options)
+        evidence = replace(evidence, half_seen=half[..., None])
+        if has_tail:
+            needed = ~np.isnan(half) if "cluster" not in named else np.zeros_like(half, bool)  # none of clusters
+            evidence = replace(evidence, tails=tail_draws(*unfolded(), options, needed)[..., None, :])
     if "bca" in resampling.intervals and "acceleration" not in facts:
         acceleration = estimate_accelerations(*unfolded(), options, is_stratified=is_stratified)
         evidence = replace(evidence, acceleration=acceleration)
@@ -158,10 +161,9 @@ def _deviations(replicates: Array) -> Floats:
     return deviations
 
 
-def _flags(flags: Array, evidence: Evidence, n: Array | None) -> Array:
-    """Return the flags, with those about resamples, and about positives if another number of them counts."""
-    if n is not None:
-        flags = _with_flag(flags, "few_positives", (n > 0) & (n < rankings.FEW_POSITIVES))
+def _flags(flags: Array, evidence: Evidence, n: Array) -> Array:
+    """Return the flags, with those about resamples, and about the number of positives that counts."""
+    flags = _with_flag(flags, "few_positives", (n > 0) & (n < rankings.FEW_POSITIVES))
     drawn = [replicates for replicates in (evidence.replicates, evidence.bayesian_replicates) if replicates is not None]
     is_known = ~np.isnan(evidence.estimate)
     lacks = [(np.isnan(replicates).any(axis=-1) & is_known).any(axis=-1) for replicates in drawn]
@@ -187,8 +189,9 @@ def interval_bounds(evidence: Evidence, options: EvaluationOptions, level: float
         of_parts = not spec.is_formula and "tails" not in spec.needs
         has = [spec.serves(name) and (is_whole or of_parts) for name in options.estimators]
         if any(has):
-            width = options.recall_range[1] - options.recall_range[0] if "error" in spec.needs else 1.0
-            scaled = evidence if width == 1.0 else _in_units(evidence, width)
+            scaled, width = evidence, 1.0
+            if "error" in spec.needs and not is_whole:
+                scaled, width = _of_a_part(evidence, *options.recall_range)
             bounds[..., has, column, :] = width * bounds_of(scaled, method, level)[..., has, :]
     return bounds
 
@@ -209,11 +212,17 @@ def _lacks(evidence: Evidence, spec: IntervalSpec) -> bool:
     return any(known[need] is None for need in spec.needs if need in known)
 
 
-def _in_units(evidence: Evidence, width: float) -> Evidence:
-    """Return what is known of a part of the area as shares of its width, and so between 0 and 1."""
+def _of_a_part(evidence: Evidence, lowest: float, highest: float) -> tuple[Evidence, float]:
+    """Return what is known of a part of the area as shares of its width, and so between 0 and 1; and the width.
+
+    Only the positives up to its highest recall tell how much it varies.
+    """
+    width, n = highest - lowest, np.asarray(evidence.n_effective)
+    evidence = replace(evidence, n_effective=np.where(n > 0, np.maximum(highest * n, 1.0), n))
     known = {"estimate": 1, "error": 1, "cubes": 3, "left_out": 1, "unseen_loss": 1}
     parts = {name: getattr(evidence, name) for name in known}
-    return replace(evidence, **{name: part / width ** known[name] for name, part in parts.items() if part is not None})
+    scaled = {name: part / width ** known[name] for name, part in parts.items() if part is not None}
+    return replace(evidence, **scaled), width
 
 
 # --- areas that rest on rates below what the negatives of a sample show ---------------------------------------------
@@ -224,6 +233,7 @@ def _in_units(evidence: Evidence, width: float) -> Evidence:
 
 STREAM = 2  # a random stream different from those of resamples and folds
 AT_ONCE = 1 << 18  # numbers drawn at a time, in some ten arrays: about 20 MB
+FEW_CARRY = 10.0  # items whose influences are most of the variance of an area
 TYPICAL = 2.0  # times as heavy as a positive may negatives be by chance, where weights alone tell
 HALF = 0.5  # an unseen negative, and what is left out of a positive's own weight
 
@@ -256,11 +266,11 @@ def half_seen(rows: Rows, items: Items, options: EvaluationOptions) -> Floats:
     return found.reshape(rows.lead)
 
 
-def tail_draws(rows: Rows, items: Items, options: EvaluationOptions) -> Floats:
-    """Return draws (..., resample) of each ranking's area by the Bayesian bootstrap with half an unseen negative."""
+def tail_draws(rows: Rows, items: Items, options: EvaluationOptions, needed: NDArray[np.bool_]) -> Floats:
+    """Return draws (..., resample) of each area needed by the Bayesian bootstrap with half an unseen negative."""
     n_draws, seed = options.resampling.n_resamples, options.resampling.seed
     out = np.full((len(items.score), n_draws), np.nan)
-    for row in range(len(items.score)):
+    for row in np.flatnonzero(needed).tolist():
         if groups := _groups(items, row, options):
             out[row] = _draws(groups, n_draws, seed)
     return out.reshape(*rows.lead, n_draws)

@@ -21,6 +21,7 @@ Floats = NDArray[np.float64]
 
 SLAB = 1 << 18  # items that are put in order at a time
 ADDED = 1 << 16  # influences that are added up at a time, in a core's cache
+UNEVEN = 0.5  # effective items per item of a class with weights
 LEFT_OUT = ("average_precision", "roc_area")  # whose clusters are left out in turn
 MOST_LEFT_OUT = 1000  # clusters that are; of more, influences show as much in less time
 COLUMNS_AFTER = ("estimate", "proportion", "unseen_loss", "n_effective")  # of the influences of a ranking
@@ -68,7 +69,8 @@ def influence_facts(rows: Rows, items: Items, options: EvaluationOptions, *, is_
         rankings.refuse_unseen(rows, items.unseen)
     alone, shape = Sample.of(items._replace(clusters=None), options), (len(items.score), len(options.estimators))
     sample = alone if items.clusters is None else Sample.of(items, options)
-    facts: dict[str, Any] = {fact: np.full(shape, np.nan) for fact in (*rankings.FACTS[:4], "item_error")}
+    facts: dict[str, Any] = {fact: np.full(shape, np.nan) for fact in (*rankings.FACTS[:4], "item_error", "n_carrying")}
+    are_uneven = _are_uneven(items, options)
     for slab, in_order in _slabs(items, options, options.with_influence):
         of_items = alone.part(slab)
         of_sample = of_items if sample is alone else sample.part(slab)
@@ -77,9 +79,11 @@ def influence_facts(rows: Rows, items: Items, options: EvaluationOptions, *, is_
             of_unseen = np.where(of_items.items.unseen > 0, influence.unseen, 0.0)
             squared = influence.values**2
             squares = _sums_of_rows(squared, None) + of_items.items.unseen * of_unseen**2
+            n_carrying = np.where(are_uneven[slab], _ratio(squares**2, _sums_of_rows(squared**2, None)), np.nan)
             squared *= influence.values  # their cubes: NumPy takes 50 times as long for a power
             cubes = _sums_of_rows(squared, None) + of_items.items.unseen * of_unseen**3
             found = {"item_error": np.sqrt(squares), "error": np.sqrt(squares), "cubes": cubes}
+            found["n_carrying"] = n_carrying
             if sample is not alone:
                 influence = _influences(of_sample, options, estimator, in_order, is_fixed=is_fixed)
                 found["error"] = np.sqrt(_sums_of_rows(influence.values**2, of_sample.n_clusters))
@@ -96,6 +100,16 @@ def influence_facts(rows: Rows, items: Items, options: EvaluationOptions, *, is_
     ratio = np.divide(between, within, out=np.ones_like(within), where=within > 0)
     effect = np.where(np.isnan(between), np.nan, design_effect(ratio, n_clusters))
     return facts | {"effect": effect, "n_clusters": n_clusters}
+
+
+def _are_uneven(items: Items, options: EvaluationOptions) -> NDArray[np.bool_]:
+    """Return where the weights of a class are worth less than half of its items."""
+    uneven: list[NDArray[np.bool_]] = []
+    for weight in (items.positive, items.negative):
+        counted, row = _counted(items, weight, options)
+        n_items, (total, squares) = np.count_nonzero(counted, axis=1)[row], sums_of_weights(items, weight, options)
+        uneven.append(total**2 < UNEVEN * n_items * squares)
+    return uneven[0] | uneven[1]
 
 
 def effective_positives(rows: Rows, items: Items, options: EvaluationOptions) -> Floats:

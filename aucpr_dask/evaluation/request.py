@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation import alignment
 from aucpr_dask.evaluation.groups import Groups, groups_of
 from aucpr_dask.evaluation.rankings import facts_known, is_weighted, missing_scores
-from aucpr_dask.schema.checks import NAME_A_GRADE, refuse_other_lengths
+from aucpr_dask.schema.checks import NAME_A_GRADE, Default, refuse_other_lengths
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import EvaluationOptions
@@ -103,9 +103,10 @@ def prepare_dataset(
     """
     has_copies = counted_copies(dataset, options.resampling.unit)[0] > 0
     unit = drawn_unit(options.resampling.unit, dataset)
-    resampling = replace(options.resampling, unit=unit)
-    options = replace(options, resampling=resampling)
+    options = replace(options, resampling=replace(options.resampling, unit=unit))
     inputs = alignment.score_inputs(dataset, options.positive_from, path)
+    options = with_own_intervals(options, inputs)
+    resampling = options.resampling
     _refuse_known_grades(dataset, options, path)
     _refuse_misfits(inputs, options)
     refuse_impossible(inputs, dataset, options, path)
@@ -142,9 +143,16 @@ def drawn_unit(unit: str | None, dataset: xr.Dataset) -> str:
     return unit or ("clusters" if has_clusters else "items")
 
 
+def with_own_intervals(options: EvaluationOptions, roles: Container[str]) -> EvaluationOptions:
+    """Return the options with the default intervals of these arrays, unless others are asked for."""
+    if not isinstance(options.resampling.intervals, Default):
+        return options
+    return options.with_default_intervals(is_weighted=is_weighted(roles))
+
+
 def is_default(options: EvaluationOptions) -> bool:
     """Whether resamples serve no more than the default intervals, which data that cannot be resampled do without."""
-    return not options.resampling.keep_replicates and options.resampling.intervals == options.default_intervals
+    return not options.resampling.keep_replicates and isinstance(options.resampling.intervals, Default)
 
 
 def _is_per_run(inputs: Mapping[str, Any]) -> bool:

@@ -240,7 +240,7 @@ def influence_beta(
     positives it is NaN.
     """
     tail = (1 - level) / 2
-    has_positives, is_known = n > 0, (n > 1) & ~np.isnan(error) & ~np.isnan(left_out)
+    has_positives, is_known = n > 0, (n >= 1) & ~np.isnan(error) & ~np.isnan(left_out)
     n, error, left_out = (np.where(is_known, x, safe) for x, safe in ((n, 2.0), (error, 0.5), (left_out, 0.5)))
     area = np.where(is_known, np.clip((estimate + left_out) / 2, 0, 1), 0.5)
     of_proportion = area * (1 - area)
@@ -384,6 +384,7 @@ class Evidence:
     n_clusters: Array | float = np.inf
     half_seen: Array | None = None  # the area with half a negative more above all items, and half of each positive
     tails: Array | None = None  # (..., resample): draws of the area with half an unseen negative
+    n_carrying: Array | None = None  # items, by the squares of their influences, if weights are uneven
 
     def get(self, name: str) -> Any:
         """Return one of the arrays as float64, or sorted replicates; raise a LookupError if it is absent."""

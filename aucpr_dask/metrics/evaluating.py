@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from aucpr_dask.evaluation.block_results import evaluate_block, variables_of
 from aucpr_dask.evaluation.rankings import facts_known
-from aucpr_dask.evaluation.request import Sampling, refuse_impossible, refuse_more_folds_than_items, stream_key
+from aucpr_dask.evaluation.request import (
+    Sampling,
+    refuse_impossible,
+    refuse_more_folds_than_items,
+    stream_key,
+    with_own_intervals,
+)
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.terms import FLAG_BITS
 from aucpr_dask.scores import copies
@@ -28,6 +34,7 @@ def evaluate_arrays(named: dict[str, Array], options: EvaluationOptions) -> dict
     """
     unit = "clusters" if "cluster" in named else "items"
     options = replace(options, resampling=replace(options.resampling, unit=unit))
+    options = with_own_intervals(options, named)
     resampling = options.resampling
     refuse_impossible(ranked(named), {}, options)
     has_copies = warn_of_copies(named)

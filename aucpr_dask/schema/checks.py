@@ -166,10 +166,14 @@ class One(tuple[Any, ...]):
     """One name that is asked for as text, or by default: a scalar coordinate of a result; a list is a dimension."""
 
 
+class Default(One):
+    """Names that nobody asked for; several of them are a dimension."""
+
+
 def names_of(value: Any, option: str) -> tuple[Any, ...]:
     """Return one name, or each of several, as a tuple; what is in it is still to be checked."""
     if isinstance(value, str | One):
-        return One([value] if isinstance(value, str) else value)
+        return One([value]) if isinstance(value, str) else value
     if is_list(value):
         return tuple(value)
     what, allowed = f"{option} must be a name or several", "a string or a sequence of strings"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aucpr_dask.schema.checks import One, each_once, lookup
+from aucpr_dask.schema.checks import Default, each_once, lookup
 from aucpr_dask.schema.estimators import AREAS, BOYD, ESTIMATORS, IN_ONE_PASS, WITH_INFLUENCE
 
 
@@ -30,7 +30,7 @@ class IntervalSpec:
         return self.estimators is None or estimator in self.estimators
 
 
-DEFAULT_INTERVALS = One(["influence_beta"])
+DEFAULT_INTERVALS = Default(["influence_beta"])
 
 ON_UNIT_SCALE = tuple(name for name in WITH_INFLUENCE if name != "gain_area")  # which may be negative
 
@@ -204,17 +204,17 @@ INTERVALS = {
 
 def default_intervals(
     estimators: Sequence[str], with_influence: Sequence[str], *, ties: str = "group", extrapolates: bool = False
-) -> tuple[str, ...]:
+) -> Default:
     """Return the intervals of these estimators unless others are named: one for each of them."""
     # It is made from the influence function where that is known, and otherwise by resampling; of ties in expectation,
-    # which have no replicates, by a formula. At another prevalence it reckons with negatives that were not seen.
+    # which have no replicates, by a formula. Where negatives stand for many, it reckons with those that were not seen.
     others = "logit" if ties == "expectation" else "bootstrap"
     scaled = []
     for name in with_influence:
         has_tail = extrapolates and INTERVALS["extrapolated"].serves(name)
         scaled.append("extrapolated" if has_tail else "influence_beta" if name in ON_UNIT_SCALE else "influence_log_t")
     names = dict.fromkeys([*sorted(scaled), *([others] if len(scaled) < len(estimators) else [])])
-    return One(names) if len(names) == 1 else tuple(names)
+    return Default(names)
 
 
 def interval_names(interval: str | Sequence[str], option: str = "interval") -> tuple[str, ...]:

@@ -213,7 +213,7 @@ class EvaluationOptions(Options):
         checked = cls(**options).checked()
         if has_interval:
             return checked
-        return replace(checked, resampling=replace(checked.resampling, interval=checked.default_intervals))
+        return checked.with_default_intervals(is_weighted=False)
 
     def as_parameters(self) -> dict[str, Any]:
         """Return all options in one flat dict, as JSON keeps them."""
@@ -260,17 +260,17 @@ class EvaluationOptions(Options):
         """The grouping coordinates, each with its grouper if it has one."""
         return [name if one is None else f"{name}: {one}" for name, one in self.by] if self.by else None
 
-    @property
-    def default_intervals(self) -> tuple[str, ...]:
-        """The intervals of these estimators unless others are named."""
-        extrapolates = self.prevalence is not None and self.recall_range == ALL_RECALLS
-        return default_intervals(self.estimators, self.with_influence, ties=self.ties, extrapolates=extrapolates)
+    def with_default_intervals(self, *, is_weighted: bool) -> Self:
+        """Return the options with the intervals of these estimators, whose items have weights or not."""
+        extrapolates = (self.prevalence is not None or is_weighted) and self.recall_range == ALL_RECALLS
+        names = default_intervals(self.estimators, self.with_influence, ties=self.ties, extrapolates=extrapolates)
+        return replace(self, resampling=replace(self.resampling, interval=names))
 
     @property
     def single(self) -> dict[str, str]:
         """The names, by dimension, that a result has as scalar coordinates: those not asked for as a list."""
         asked = {ESTIMATOR: self.estimators, METHOD: self.resampling.intervals}
-        return {dim: names[0] for dim, names in asked.items() if isinstance(names, checks.One)}
+        return {dim: names[0] for dim, names in asked.items() if isinstance(names, checks.One) and len(names) == 1}
 
     @property
     def with_influence(self) -> tuple[str, ...]:

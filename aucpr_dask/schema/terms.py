@@ -115,7 +115,8 @@ RESULT_VARIABLES = {
             "extrapolated",
             _OF_EACH,
             "f",
-            "Average precision if half an unseen negative is above all items: the median of the draws of its interval.",
+            "Average precision if half an unseen negative is above all items: the median of the draws of its interval. "
+            "NaN where no negative stands for several.",
         ),
         VariableSpec("n_positive", _OF_EACH, "fi", "Positives the estimate divides by (sum of weights if weighted)."),
         VariableSpec(
@@ -144,7 +145,7 @@ class Flag:
 _MEANINGS = {
     "no_positives": "No positive: the area is undefined (NaN), unless it counts as 0.",
     "no_negatives": "No negative: the order does not matter; the area is 1 unless positives were missed.",
-    "few_positives": "Fewer than 20 positives, or clusters that hold some: intervals rest on few items.",
+    "few_positives": "Fewer than 20 positives up to the highest recall, or clusters with some: intervals rest on few.",
     "heavy_ties": "At least a tenth of the positives share their score with a negative.",
     "inverted_polarity": "ROC area below one half by over 3 standard errors: is larger more positive?",
     "hard_scores": "Only two distinct scores: these look like predicted labels, not scores.",
@@ -152,9 +153,10 @@ _MEANINGS = {
     "missing_scores": "Some items have no score from this model.",
     "nothing_ranked": "The model scored no item of this query.",
     "undefined_resamples": "Some resamples have no estimate: intervals rest on the others.",
-    "no_interval": "An estimate has none of these intervals: it does not vary, or items cannot be resampled.",
+    "no_interval": "An estimate has none of these intervals: it does not vary, or items cannot be drawn as they need.",
     "unseen_rates": "Rates below one false positive decide: about 20 (1-p)/p negatives show a prevalence of p.",
     "repeated_items": "Many items have the scores of another in all models: intervals of copies are too narrow.",
+    "few_weights": "Fewer than 10 items, by their weights, are most of an area's variance: intervals may miss.",
 }
 FLAGS = tuple(Flag(name, 1 << place, meaning) for place, (name, meaning) in enumerate(_MEANINGS.items()))
 FLAG_BITS = {flag.name: flag.bit for flag in FLAGS}
