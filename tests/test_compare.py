@@ -29,6 +29,7 @@ from aucpr_dask.inference.designs import CONDITIONS, WITH_MACHINE
 from aucpr_dask.inference.designs import METHODS as COMPARED_BY
 from aucpr_dask.inference.questions import on_common_items
 from aucpr_dask.inference.units import means_under, multiplicities
+from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions
 from aucpr_dask.scores.copies import copies_among
 
 pytestmark = pytest.mark.filterwarnings("ignore:method='bootstrap' over")  # over few queries, as many here
@@ -495,7 +496,8 @@ def test_items_of_fixed_queries() -> None:
     assert "fixed: the 4 models, the 5 queries" in comparison.attrs["design"]
     influence = ap.compare(scores, sample="items", method="influence", missing="drop")
     first, second = np.triu_indices(4, 1)
-    covariance = ap.covariance(on_common_items(scores, "drop"), missing="drop")["covariance"].mean("query") / 5
+    common = on_common_items(scores, ComparisonOptions(), EvaluationOptions(missing="drop"))
+    covariance = ap.covariance(common, missing="drop")["covariance"].mean("query") / 5
     of_influence = standard_errors_of_differences(covariance).values[first, second]
     assert (np.abs(of_influence / errors[first, second] - 1) < 0.25).all()
     n = scores["label"].where(scores["label"] >= 0).sum("item").values
@@ -1066,7 +1068,7 @@ def test_models_that_lack_items_are_compared_on_common_items(options: dict[str, 
     comparison = ap.compare(scores, "a", missing="drop", **options)
     assert (comparison["difference"] == 0).all()
     assert (comparison["p_value"] == 1).all()
-    assert comparison.attrs["design"].endswith(f"; on the {n_common} of 400 items that all scored")
+    assert comparison.attrs["gaps"].startswith(f"on the {n_common} of 400 items that all scored: ")
     common = scores.isel(item=scores["score"].notnull().all("model").values)
     assert comparison["estimate"].sel(model="b") == ap.estimate(common["score"][1], common["label"])
     chunked = ap.compare(scores.chunk({"model": 1}), "a", missing="drop", **options)
@@ -1105,6 +1107,80 @@ def test_results_on_different_items_are_refused(function: Callable[..., Any]) ->
     assert (function(whole)["estimate"].diff("model") == 0).all()
 
 
+def tree_with_gaps(n_queries: int = 0, seed: int = 5) -> xr.DataTree:
+    """Six data sets; the model c has scores in the first alone, and lacks the positives of the second."""
+    random, nodes = np.random.default_rng(seed), {}
+    for number in range(6):
+        shape = (n_queries, 40) if n_queries else (60 + 20 * number,)
+        label = (random.random(shape) < 0.3).astype(np.int8)
+        label[..., :3] = [1, 0, 1]
+        score = random.normal(label * np.array([0.5, 1.0, 1.0]).reshape(3, *np.ones(label.ndim, int)), 1)
+        score[2] = score[2] if number == 0 else np.where(label + (number > 1) > 0, np.nan, score[2])
+        dims = ("query", "item")[2 - label.ndim :]
+        coords = {"model": ["a", "b", "c"]} | ({"query": [f"q{i}" for i in range(n_queries)]} if n_queries else {})
+        nodes[f"d{number}"] = xr.Dataset({"score": (("model", *dims), score), "label": (dims, label)}, coords)
+    return xr.DataTree.from_dict(nodes)
+
+
+@pytest.mark.parametrize("n_queries", [0, 10])
+@pytest.mark.parametrize("method", [None, "t", "bootstrap_t"])
+def test_a_model_that_is_left_out_costs_the_others_nothing(method: str | None, n_queries: int) -> None:
+    tree, asked = tree_with_gaps(n_queries), {"over": "dataset", "missing": "drop", "method": method}
+    with pytest.raises(AlignmentError, match="'c' lacks data sets 'd1'"):
+        ap.compare(tree, "a", **asked)
+    found = ap.compare(tree, "a", incomplete="drop_models", **asked)
+    pairs = {name: node.to_dataset().sel(model=["a", "b"]) for name, node in tree.items()}
+    alone = ap.compare(xr.DataTree.from_dict(pairs), "a", **asked)
+    xr.testing.assert_identical(found.drop_attrs(deep=False), alone.drop_attrs(deep=False))
+    assert found.attrs["models_left_out"] == ["c"]
+    assert found.attrs["gaps"] == "left out: 'c', which lacks 5 of 6 data sets"
+
+
+@pytest.mark.parametrize("method", ["influence", "bootstrap", "corrected_t"])
+@pytest.mark.parametrize("by", [None, "site"])
+def test_items_that_a_model_lacks_are_counted_by_model(by: str | None, method: str) -> None:
+    scores = with_gaps().assign(fold=("item", np.arange(400) % 5)).assign_coords(site=("item", list("uv") * 200))
+    found = ap.compare(scores, "a", by=by, missing="drop", method=method, **({} if by is None else {"n_resamples": 50}))
+    lacked, label = scores["score"].isnull(), scores["label"] == 1
+    by_any = ~lacked.all("model")
+    for name, counted in {"n_missing": by_any & lacked, "n_missing_positive": by_any & lacked & label}.items():
+        expected = counted.sum("item") if by is None else counted.groupby(by).sum("item")
+        np.testing.assert_array_equal(found[name], expected.transpose(*found[name].dims))
+    n_common = (~lacked).all("model")
+    np.testing.assert_array_equal(found["n_compared"], n_common.sum() if by is None else n_common.groupby(by).sum())
+    designs = [str(found.attrs["design"])] if by is None else found["design"].values.tolist()
+    assert [f"on the {n} of" in one for n, one in zip(np.atleast_1d(found["n_compared"]), designs, strict=True)]
+
+
+def test_queries_that_some_models_lack_are_said_everywhere(result: xr.Dataset) -> None:
+    result["estimate"][1, [3, 5]] = np.nan
+    result["estimate"][:, 7] = np.nan
+    said = ["left out: 2 of 20 queries ('q3', 'q5'), of which 'm1' lacks 2", "any model: 1 of 20 queries ('q7')"]
+    two, asked = result.isel(model=[0, 1]), {"incomplete": "drop"}
+    texts = [ap.compare(result, **asked).attrs["design"], ap.rank(result, **asked).attrs["design"]]
+    texts += [ap.power(result, **asked).attrs["summary"], ap.letters(result, **asked).caption.lower()]
+    texts += [ap.gate(two, "m1", "m0", **asked).sentence, ap.friedman(result, over="query", **asked).attrs["design"]]
+    for text in texts:
+        assert all(one in text for one in said), text
+    clusters = result.assign_coords(cluster=("query", list("abcde") * 4))
+    assert all(one in ap.compare(clusters, **asked).attrs["design"] for one in said)
+    kept = clusters.isel(query=[i for i in range(20) if i not in (3, 5)])
+    same = ap.compare(kept)
+    xr.testing.assert_equal(ap.compare(clusters, **asked)["interval"], same["interval"])
+    np.testing.assert_allclose(same["estimate"], kept["estimate"].mean("query").squeeze())
+
+
+@pytest.mark.parametrize("method", ["influence", "bootstrap"])
+@pytest.mark.filterwarnings("ignore:method=")
+def test_differences_of_areas_stay_within_what_is_possible(method: str) -> None:
+    label = np.repeat([1, 0], [3, 20])
+    scores = {"good": label + 0.0, "bad": -label + np.linspace(0, 0.5, 23)}
+    found = ap.compare(scores, label, "bad", method=method, prevalence_design="fixed", level=0.999)
+    for name in ("interval", "simultaneous_interval"):
+        assert np.abs(found[name]).max() <= 1
+    assert np.abs(ap.gate(scores, label, "good", "bad", method=method, prevalence_design="fixed").interval).max() <= 1
+
+
 def test_models_that_lack_units_can_be_left_out(result: xr.Dataset) -> None:
     result["estimate"][1, 3] = np.nan
     result["estimate"][:, 5] = np.nan
@@ -1113,7 +1189,7 @@ def test_models_that_lack_units_can_be_left_out(result: xr.Dataset) -> None:
     assert name not in comparison["model"]
     assert comparison["n_units"] == 19
     assert comparison.attrs["models_left_out"] == [name]
-    assert comparison.attrs["design"].endswith(f"; left out, without an estimate: '{name}'")
+    assert comparison.attrs["design"].endswith(f"; left out: '{name}', which lacks 1 of 20 queries")
     expected = ap.compare(result.drop_sel(model=name))
     for quantity in ("difference", "p_adjusted", "simultaneous_interval"):
         xr.testing.assert_equal(comparison[quantity], expected[quantity])

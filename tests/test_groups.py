@@ -371,6 +371,30 @@ def test_comparisons_by_group_are_one_family(options: dict[str, Any]) -> None:
     )
 
 
+def test_groups_keep_their_own_facts() -> None:
+    data = worse_in_c()
+    score = data["score"].copy()
+    score[0, np.flatnonzero(data["site"] == "b")[::3]] = np.nan
+    score[1, np.flatnonzero(data["site"] == "c")[::5]] = np.nan
+    data = data.assign(score=score)
+    found, ranks = (ask(data, by="site", missing="drop") for ask in (ap.compare, ap.rank))
+    for label in "abc":
+        part = data.isel(item=np.flatnonzero(data["site"] == label))
+        alone = [ask(part, missing="drop") for ask in (ap.compare, ap.rank)]
+        for whole, one in zip((found, ranks), alone, strict=True):
+            assert str(whole["design"].sel(site=label).item()) == one.attrs["design"]
+            for name in ("n_compared", "n_scored", "n_missing", "n_missing_positive"):
+                np.testing.assert_array_equal(whole[name].sel(site=label), one[name])
+        assert ranks["n_groups"].sel(site=label) == alone[1].attrs["n_groups"]
+    assert "'old' lacks" in str(found["design"].sel(site="b").item())
+    assert "lacks" not in str(found["design"].sel(site="a").item())
+    for text in (found.attrs["design"], found.attrs["summary"], ranks.attrs["design"]):
+        assert "3 of 4 groups by site (no answer for 'd' (" in text
+    shown = " ".join(repr(found.aucpr).split())
+    assert "of 3 pairs, adjusted with all 9 of the groups" in shown
+    assert "nowhere" not in found.attrs["summary"]
+
+
 def test_ranks_and_gates_by_group() -> None:
     data = worse_in_c()
     ranks = ap.rank(data, by="site")

@@ -541,3 +541,32 @@ def test_measures_that_cannot_be_computed_are_refused_before_anything_is_written
     assert done.exit_code == 2
     assert said in done.stderr
     assert not (tmp_path / "s.zarr").exists()
+
+
+@pytest.mark.parametrize("names", [["0", "1", "2", "3", "4"], ["cv fold 1", "cv fold 2", "cv fold 3"]])
+def test_values_of_folds_are_compared_by_the_corrected_test(names: list[str]) -> None:
+    values = np.random.default_rng(2).random((2, len(names)))
+    table = pd.DataFrame({"fold": names, "a": values[0], "b": values[1]})
+    found = ap.compare(ap.from_values(table, query="fold"), "a", method="corrected_t").sel(model="b")
+    difference, n = values[1] - values[0], len(names)
+    error = difference.std(ddof=1) * np.sqrt(1 / n + 1 / (n - 1))
+    assert float(found["standard_error"]) == pytest.approx(error)
+    assert float(found["p_value"]) == pytest.approx(2 * stats.t.sf(abs(difference.mean() / error), n - 1))
+    with pytest.raises(InvalidInputError, match="these are none"):
+        ap.compare(
+            ap.from_values(table.rename(columns={"fold": "topic"}).assign(topic=list("vwxyz")[:n])),
+            method="corrected_t",
+        )
+
+
+def test_folds_of_repeats_tell_how_many_there_are() -> None:
+    names = [f"repeat{i}_fold{j}" for i in range(3) for j in range(4)]
+    random = np.random.default_rng(3)
+    table = pd.DataFrame({"fold": names, "a": random.random(12), "b": random.random(12)})
+    found = ap.compare(ap.from_values(table, query="fold"), "a", method="corrected_t").sel(model="b")
+    spread = (table["b"] - table["a"]).std(ddof=1)
+    assert float(found["standard_error"]) == pytest.approx(spread * np.sqrt(1 / 12 + 1 / 3))
+    with pytest.raises(InvalidInputError, match="how many folds each has is not known"):
+        ap.compare(
+            ap.from_values(table.assign(fold=[f"rep{i}" for i in range(12)]), query="fold"), method="corrected_t"
+        )

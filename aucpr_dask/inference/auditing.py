@@ -52,7 +52,8 @@ def audit_findings(data: Scores, question: ComparisonOptions, incomplete: str | 
 
     With `incomplete` None, models or units with gaps are left out, whichever leaves more of the table.
     """
-    node, dim = _one_table(data, question)
+    by_query = replace(question, incomplete=incomplete or "drop")  # of queries in clusters, before these are added up
+    node, dim = _one_table(data, question if question.over == DATASET else by_query)
     estimate = node["estimate"]
     is_known = estimate.notnull().values
     is_known = is_known[:, is_known.any(axis=0)]

@@ -11,12 +11,13 @@ latter the repeats show only what other folds of the same items change, so their
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, clash
+from aucpr_dask.errors import InvalidInputError, clash, few
 from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.inference import covarying, designs, requirements, samples
 from aucpr_dask.inference.covarying import OF_REPEAT, OTHER_MODEL, covariances, squares_of_differences
@@ -28,6 +29,7 @@ from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, QUERY, REPEAT, RESAMPLE,
 from aucpr_dask.scores.validate import validated_scores
 
 N_CLASSES = "n_classes"
+OF_FOLD, OF_REPETITION = (re.compile(one, re.IGNORECASE) for one in (r"fold[ _.-]?(\d+)", r"(rep|repeat)[ _.-]?\d+"))
 ITEM_VARIABLES = ("score", "label", "weight", "positive_weight", "negative_weight")
 
 
@@ -201,6 +203,8 @@ def compared_by_replicates(path: str, node: xr.Dataset, estimator: str | None) -
 
 def areas_of_folds(node: xr.Dataset, path: str = "") -> xr.Dataset:
     """Return the areas of the folds of all repeats along one dimension, and how many folds a repeat has."""
+    if terms.FOLD not in node["estimate"].dims:
+        return _values_of_folds(node, path)
     estimate = node["estimate"].drop_vars([terms.FOLD, REPEAT], errors="ignore")
     n_folds = estimate.sizes[terms.FOLD]
     if n_folds < 2:
@@ -209,3 +213,24 @@ def areas_of_folds(node: xr.Dataset, path: str = "") -> xr.Dataset:
     if REPEAT in estimate.dims:
         estimate = estimate.stack({"part": (REPEAT, terms.FOLD)}, create_index=False).rename({"part": terms.FOLD})
     return xr.Dataset({"estimate": estimate}, attrs=node.attrs | {terms.N_FOLDS: n_folds})
+
+
+def _values_of_folds(node: xr.Dataset, path: str) -> xr.Dataset:
+    """Return values whose units are folds, by name, along the dimension of folds; of repeats, they name their fold."""
+    estimate, where = node["estimate"], path or None
+    if QUERY not in estimate.dims or not requirements.are_folds(node, estimate):
+        what, allowed = (
+            "method='corrected_t' compares areas of folds, and these are none",
+            "estimates over (model, fold)",
+        )
+        received = f"estimates over ({', '.join(map(str, estimate.dims))})"
+        raise InvalidInputError(what, where, received, allowed, "leave out method")
+    names = [str(name) for name in samples.labels_of(estimate, QUERY)]
+    numbers = {match[1] for match in map(OF_FOLD.search, names) if match}
+    is_repeated = any(map(OF_REPETITION.search, names))
+    if is_repeated and (len(numbers) < 2 or not all(map(OF_FOLD.search, names))):
+        what = "the values are of repeats, and how many folds each has is not known"
+        allowed = "names such as 'repeat1_fold2'"
+        raise InvalidInputError(what, where, few(map(repr, names)), allowed, "name the folds of each repeat")
+    n_folds = len(numbers) if is_repeated else len(names)
+    return node.rename({QUERY: terms.FOLD}).assign_attrs({terms.N_FOLDS: n_folds})

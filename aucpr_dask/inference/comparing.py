@@ -22,6 +22,7 @@ from aucpr_dask.schema.options import ComparisonOptions, renamed
 BASELINE = "baseline"
 Baseline = str | int | Sequence[str | int]
 KIND = terms.COMPARISON
+BETWEEN = ("interval", "simultaneous_interval", "prediction_interval")  # bounds of differences
 LAZY_FROM, LAZY_CHUNK = 500, 250  # models: from how many on the pairs are a chunked array, and in which chunks
 
 
@@ -221,6 +222,7 @@ def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
         arrays = grids.lay_out(names, family, adjusted, quantile, everyone, across)
         family_size = first.size
     other = covarying.OTHER_MODEL if columns is None else BASELINE
+    arrays = {name: sample.inside(array) if name in BETWEEN else array for name, array in arrays.items()}
     comparison = xr.Dataset(
         {name: ((terms.MODEL, other, *grids.QUANTITIES[name].dims), array) for name, array in arrays.items()}
         | {"estimate": (terms.MODEL, sample.shown)},

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.errors import InvalidInputError, few
 from aucpr_dask.evaluation.results import laid_out
 from aucpr_dask.schema import estimators, options, terms
 from aucpr_dask.schema.checks import choose
@@ -22,7 +22,8 @@ BY_P_VALUE = ("holm", "benjamini_hochberg", "none")  # adjustments without joint
 POWERED, CORRECTED = "prediction_powered", "corrected_t"
 RANDOM_EFFECTS = "random_effects"  # over data sets whose variances are known
 UNIT_RESAMPLES, ITEM_RESAMPLES = 10_000, 1000
-COMPARED, SCORED = "items_compared", "items_scored"  # attributes of results whose models lack items
+# Attributes of results whose models lack items: how many are compared, and how many items and positives each lacks.
+COMPARED, SCORED, COSTS = "items_compared", "items_scored", "items_lacked"
 IN_CLUSTERS = "queries_in_clusters"  # attribute of results whose units are clusters of queries
 HAS_SCORES = "has_scores"  # attribute of results that were just made from scores
 
@@ -191,7 +192,7 @@ def describe(
     n_machine: int = 0,
     condition: str | None = None,
 ) -> str:
-    """Describe what was resampled, what is fixed, on what condition and, with missing scores, which items count.
+    """Describe what was resampled, what is fixed, and on what condition.
 
     The replicates may be `complete`, as all choices of signs are; models with gaps lack some of the units.
     """
@@ -226,9 +227,16 @@ def describe(
         sentence = f"sample: {whole}; fixed: {models}"
     if condition and sampling.sample == ITEMS and drawn == "clusters":
         condition = condition.replace("positives", "clusters with positives")
-    sentence = "; ".join([sentence, *([condition] if condition else []), *reading_of(attrs)])
+    return "; ".join([sentence, *([condition] if condition else []), *reading_of(attrs)])
+
+
+def missing_items(attrs: Mapping[Any, Any]) -> list[str]:
+    """Say on how many items models are compared, if not on all, and which models cost the others how many."""
     compared, scored = attrs.get(COMPARED, 0), attrs.get(SCORED, 0)
-    return sentence if compared == scored else f"{sentence}; on the {compared:,} of {scored:,} items that all scored"
+    if compared == scored:
+        return []
+    costs = [f"{name!r} lacks {n:,} ({n_positive:,} positive)" for name, (n, n_positive) in attrs[COSTS].items() if n]
+    return [f"on the {compared:,} of {scored:,} items that all scored: {few(costs)}"]
 
 
 def describe_one_ranking(whole: str, drawn: str, fixed: list[str], attrs: Mapping[Any, Any]) -> str:

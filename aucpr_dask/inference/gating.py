@@ -65,6 +65,8 @@ class Gate(Sentences):
         Of the comparison, as in :func:`compare`.
     reading : str
         The grade that counts as positive, and the rule for ties, if graded or not the default.
+    gaps : str
+        What is left out because some models lack it, and which models lack how much, in words.
     """
 
     verdict: str
@@ -86,6 +88,7 @@ class Gate(Sentences):
     group: str = ""
     method: str = ""
     reading: str = ""
+    gaps: str = ""
 
     @property
     def passed(self) -> bool:
@@ -118,8 +121,7 @@ class Gate(Sentences):
             f"{self.difference:+.4f}, {percent(self.level)} interval {lower:+.4f} to {upper:+.4f}, "
             f"{p_value_in_words(self.p_value)}{by_method}"
         )
-        more = self.caveat if self.passed else self.limits
-        return f"{said}; {more}" if more else said
+        return "; ".join(filter(None, [said, self.gaps, self.caveat if self.passed else self.limits]))
 
 
 class Gates(Sentences, tuple[Gate, ...]):
@@ -296,8 +298,8 @@ def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], marg
     lower, upper = _sides(reach.reach, skewness / (3 * math.sqrt(sample.estimates.values.shape[1])))
     errors = pairs.sides(family.difference, family.error, family.outer)
     down, up = (pairs.half_widths(family.difference, *side) for side in zip(errors, (lower, upper), strict=True))
-    bounds = family.difference - down, family.difference + up
-    design, measure = sample.design(), sample.estimator or "estimate"
+    bounds = sample.inside(family.difference - down), sample.inside(family.difference + up)
+    design, measure = sample.sampled_in_words(), sample.estimator or "estimate"
     n_units, caveat = sample.estimates.values.shape[1], ""
     if sample.sampling.sample != ITEMS and n_units < ENOUGH_UNITS:
         nouns = unit_names(sample.estimates.dim or "", sample.node.attrs)
@@ -329,6 +331,7 @@ def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], marg
                 lower_is_better=sample.estimates.direction < 0,
                 method=sample.sampling.method,
                 reading=", ".join(reading_of(sample.node.attrs)),
+                gaps="; ".join(sample.gaps),
             )
         )
     return found

@@ -22,6 +22,7 @@ from aucpr_dask.schema.terms import BOUND, FOLD, GROUPS, ITEM, MODEL, Scores, ga
 from aucpr_dask.scores.validate import validated_scores
 
 ADJUSTED: dict[str, Callable[[Any], Any]] = {"holm": holm, "benjamini_hochberg": benjamini_hochberg, "none": np.copy}
+OF_ALL_GROUPS = ("level", "versions", "adjust", "family_size")  # facts that concern them together
 Ask = Callable[[xr.DataTree, float], Any]  # about one group; the level at which intervals of all hold together
 
 
@@ -150,18 +151,52 @@ def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr
     result = listed.isel({GROUPS: places}).transpose(..., *sizes, *(dim for dim in (BOUND,) if dim in listed.dims))
     result = result.map(lambda one: one.astype(np.int64 if one.dtype.kind == "i" else np.float64), keep_attrs=True)
     result = result.assign_coords(xr.Coordinates({name: (name, index) for name, index in parts.indexes.items()}))
-    result = result.assign_attrs(first.attrs)
-    result = with_plain_names(result).assign_attrs(by=", ".join(sizes), level=level)
-    left_out = [", ".join(n) for n, one in zip(parts.names, answers, strict=True) if isinstance(one, InvalidInputError)]
-    if left_out:
-        result.attrs["groups_left_out"] = "; ".join(left_out)
-    result.attrs["design"] = f"{first.attrs['design']}; each of {len(known)} groups by {', '.join(sizes)} alone"
-    if "p_value" not in result:
-        return result
-    return _adjusted(result, list(sizes), adjust, len(known))
+    result = with_plain_names(result.assign(_facts_of_groups(answers, sizes)))
+    alike = {name: value for name, value in first.attrs.items() if name not in result and name != "design"}
+    result = result.assign_attrs(alike | {"by": ", ".join(sizes), "level": level})
+    without = {
+        ", ".join(names): str(one).splitlines()[0]
+        for names, one in zip(parts.names, answers, strict=True)
+        if isinstance(one, InvalidInputError)
+    }
+    n_groups = f"{len(known):,} groups" if not without else f"{len(known):,} of {len(answers):,} groups"
+    about = f"{n_groups} by {', '.join(sizes)}"
+    if without:
+        result.attrs["groups_left_out"] = "; ".join(without)
+        reasons = few([f"{name!r} ({reason})" for name, reason in without.items()])
+        about += f" (no answer for {reasons})"
+    designs = dict.fromkeys(one.attrs["design"] for one in known)
+    of_all = next(iter(designs)) if len(designs) == 1 else "each by its own design"
+    result.attrs["design"] = f"{of_all}; each of {about} alone"
+    return _adjusted(result, list(sizes), adjust, about) if "p_value" in result else result
 
 
-def _adjusted(result: xr.Dataset, dims: list[str], adjust: str, n_groups: int) -> xr.Dataset:
+def _facts_of_groups(answers: list[Any], sizes: Mapping[str, int]) -> dict[str, xr.Variable]:
+    """Return the attributes of the answers that differ between groups, and their designs, as variables over these."""
+    attrs = [{} if isinstance(one, InvalidInputError) else one.attrs for one in answers]
+    known = [one for one in attrs if one]
+    names = dict.fromkeys(name for one in known for name in one if name not in OF_ALL_GROUPS)
+    found = {}
+    for name in names:
+        values = [one.get(name) for one in attrs]
+        if name != "design" and all(_as_text(one.get(name)) == _as_text(known[0].get(name)) for one in known):
+            continue
+        are_numbers = all(isinstance(value, int | float | np.number) for value in values if value is not None)
+        flat = np.array([np.nan if v is None else v for v in values]) if are_numbers else _texts(values)
+        found[str(name)] = xr.Variable(tuple(sizes), flat.reshape(*sizes.values()))
+    return found
+
+
+def _texts(values: Sequence[Any]) -> Any:
+    return np.array([_as_text(value) for value in values], object)
+
+
+def _as_text(value: Any) -> str:
+    """Return an attribute as text; of a list, its parts."""
+    return "" if value is None else "; ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _adjusted(result: xr.Dataset, dims: list[str], adjust: str, about: str) -> xr.Dataset:
     """Adjust the p-values of all pairs of all groups together, and say in which groups models differ."""
     p_value = result["p_value"]
     pairs = [dim for dim in p_value.dims if dim not in dims]
@@ -195,8 +230,8 @@ def _adjusted(result: xr.Dataset, dims: list[str], adjust: str, n_groups: int) -
             + f" ({difference[tuple(at)]:+.3f})"
             for at in places
         ]
-        words.append(f"shown to be {word}: {few(found, 5) if found else 'nowhere'}")
+        words.append(f"shown to be {word}: {few(found, 5) if found else 'in none of these groups'}")
     n = int(chosen.sum())
     method = "" if adjust == "none" else f", adjusted by {adjust.replace('_', ' ').title()} for all {n}"
-    result.attrs["summary"] = f"{n} comparisons in {n_groups} groups by {', '.join(dims)}{method}; {'; '.join(words)}"
+    result.attrs["summary"] = f"{n} comparisons in {about}{method}; {'; '.join(words)}"
     return result

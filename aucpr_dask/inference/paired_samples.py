@@ -21,7 +21,7 @@ from aucpr_dask.inference.random_effects import RandomEffects
 from aucpr_dask.inference.samples import DIFFERENCE_VARIANCE, REPLICATE, SIZE, Estimates
 from aucpr_dask.inference.units import Floats, mean_of_units
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.terms import BOUND, MEASURE, MODEL, N_FOLDS, REPEAT, RESAMPLE, with_plain_names
+from aucpr_dask.schema.terms import BOUND, MEASURE, MODEL, N_FOLDS, NORMALISED, REPEAT, RESAMPLE, with_plain_names
 
 # With this many units, a bootstrap at the level 0.05 finds a false difference in 0.06 of simulated samples of 2 or 10
 # models, and in 0.08 of those of 40.
@@ -57,6 +57,10 @@ DESCRIPTIONS = {
     "first_group": "First group of indistinguishable models that the model belongs to; groups count from the best.",
     "last_group": "Last group of indistinguishable models that the model belongs to.",
     "n_units": "Units that the estimates are means over.",
+    "n_compared": "Items that all models scored, on which they are compared.",
+    "n_scored": "Items that some model scored.",
+    "n_missing": "Items that another model scored and this one did not: they are left out for all.",
+    "n_missing_positive": "The positives among them.",
     "n_machine_units": "Units with machine labels; people labelled n_units of them.",
     "tuning": "How much the machine's estimates count: 0 is not at all, 1 fully.",
     "detectable": "Smallest true difference that its own interval shows with the power wanted.",
@@ -70,6 +74,7 @@ DESCRIPTIONS = {
     "width_ratio": "Width of the interval relative to that from people's labels alone.",
 }
 
+UNBOUNDED = ("gain_area",)  # estimators below 0, so that differences of two may be above 1
 NEAR_ONE = 0.9  # means of areas over data sets: where intervals of random effects held less than they say
 
 
@@ -112,6 +117,14 @@ class PairedSample:
         """The models' labels."""
         return np.asarray(self.estimates.models)
 
+    def inside(self, bounds: Any) -> Any:
+        """Return bounds of differences within what is possible; infinite ones say that no difference can be shown."""
+        values = self.estimates.values
+        are_shares = not are_values(self.node) and NORMALISED not in self.node.attrs and self.estimator not in UNBOUNDED
+        if not are_shares or values.min(initial=0) < 0 or values.max(initial=0) > 1:
+            return bounds
+        return np.where(np.isinf(bounds), bounds, np.clip(bounds, -1.0, 1.0))
+
     @property
     def estimator(self) -> str | None:
         """The name of the estimator that models are compared by."""
@@ -136,6 +149,10 @@ class PairedSample:
 
     def design(self) -> str:
         """Describe what was resampled, what is fixed, and what was left out."""
+        return "; ".join([self.sampled_in_words(), *self.gaps])
+
+    def sampled_in_words(self) -> str:
+        """Describe what was resampled, and what is fixed."""
         estimates = self.estimates
         sentence = designs.describe(
             self.sampling,
@@ -154,9 +171,12 @@ class PairedSample:
         if OF_REPEAT in self.node:
             folds = f", {self.node.attrs[N_FOLDS]} folds each" if N_FOLDS in self.node.attrs else ""
             sentence += f"; means of {self.node.sizes[REPEAT]} repeats{folds}, whose training varies, too"
-        if estimates.models_left_out:
-            sentence += f"; left out, without an estimate: {few(map(repr, estimates.models_left_out))}"
         return sentence
+
+    @property
+    def gaps(self) -> list[str]:
+        """What is left out because some models lack it, and which models lack how much, in words."""
+        return [*self.node.attrs.get(samples.GAPS, ()), *self.estimates.gaps, *designs.missing_items(self.node.attrs)]
 
 
 def paired_sample(
@@ -239,7 +259,7 @@ def _by_random_effects(node: xr.Dataset, estimates: Estimates, goal: methods.Goa
         received = few([repr(unit) for unit, one in zip(estimates.units, unknown, strict=True) if one])
         remedy = "leave these data sets out, or give method='sign_flip', which needs no variances"
         raise InvalidInputError(what, None, received, "two positives and two negatives or more in each", remedy)
-    sizes = estimates.of(node[SIZE]).values if SIZE in node else None
+    sizes = estimates.of(node[SIZE].broadcast_like(node[MODEL])).transpose(MODEL, ...).values if SIZE in node else None
     return RandomEffects(estimates.values, values, sizes, goal)
 
 
@@ -373,6 +393,11 @@ def annotate(dataset: xr.Dataset, sample: PairedSample, **more: Any) -> xr.Datas
     node, question, sampling, estimates = sample.node, sample.question, sample.sampling, sample.estimates
     counts = {} if sampling.dim is None else {"n_units": len(estimates.units)}
     counts |= {"n_machine_units": sample.n_machine} if sample.n_machine else {}
+    if designs.COMPARED in node.attrs:
+        counts |= {"n_compared": node.attrs[designs.COMPARED], "n_scored": node.attrs[designs.SCORED]}
+        costs = [node.attrs[designs.COSTS][name] for name in estimates.names]
+        of_models = zip(("n_missing", "n_missing_positive"), np.array(costs, np.int64).T, strict=True)
+        dataset = dataset.assign({name: (MODEL, lost) for name, lost in of_models})
     dataset = dataset.assign({name: ((), np.int64(count)) for name, count in counts.items()})
     coords: dict[str, Any] = {"level": question.level} if BOUND in dataset.dims else {}
     coords |= {dim: np.array(values) for dim, values in grids.COORDINATES.items() if dim in dataset.dims}
@@ -396,5 +421,6 @@ def annotate(dataset: xr.Dataset, sample: PairedSample, **more: Any) -> xr.Datas
         "seed": seed if sample.n_resamples else None,
         "left_out": list(estimates.left_out) or None,
         "models_left_out": list(estimates.models_left_out) or None,
+        "gaps": "; ".join(sample.gaps) or None,
     }
     return with_plain_names(dataset, coords).assign_attrs({"design": sample.design()} | provenance(node, facts, more))

@@ -306,7 +306,7 @@ def _power(sample: PairedSample, power: float, difference: float | None) -> xr.D
         found["detectable_rank"] = (MODEL, from_next)
     found["estimate"] = (MODEL, sample.shown)
     found = annotate(found, sample, family_size=single.error.size, wanted_power=power)
-    found.attrs["summary"] = _in_words(single, values, found, power, difference)
+    found.attrs["summary"] = "; ".join([_in_words(single, values, found, power, difference), *sample.gaps])
     return with_one_baseline(found, baseline)
 
 

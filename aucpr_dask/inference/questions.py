@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,8 @@ from aucpr_dask.evaluation.request import drawn_unit
 from aucpr_dask.inference import averages, covarying, designs, machine_labels, requirements, samples
 from aucpr_dask.inference.methods import POSITIVE, RANK, SWAPPED
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
-from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
-from aucpr_dask.schema.options import MISSING, ComparisonOptions, EvaluationOptions
+from aucpr_dask.schema.options import READINGS, ComparisonOptions, EvaluationOptions
 from aucpr_dask.schema.terms import FOLD, ITEM, MODEL, N_FOLDS, QUERY, REPEAT, RESAMPLE, Scores, map_nodes, nodes_of
 from aucpr_dask.scores.copies import warn_of_copies
 from aucpr_dask.scores.validate import shared_by_models, validated_scores
@@ -101,7 +101,7 @@ def results_for(
     results = averages.means_over_classes(results, question.incomplete)
     if not are_units:
         is_spread = question.sample not in (designs.ITEMS, designs.BOTH)
-        return map_nodes(results, lambda path, node: samples.clusters_as_units(node)) if is_spread else results
+        return map_nodes(results, partial(_in_clusters, question)) if is_spread else results
     if has_variances:
         results = map_nodes(results, lambda path, node: _with_variances(path, node, question))
     return samples.stack_data_sets(results, question.incomplete).assign_attrs(_counts_of_items(results))
@@ -146,11 +146,11 @@ def _with_variances(path: str, node: xr.Dataset, question: ComparisonOptions) ->
     What has variances and nothing that they come from keeps them.
     """
     if "covariance" in node:
-        found, size = node["covariance"], node["n_effective"].min(MODEL)
+        found, size = node["covariance"], node["n_effective"]
     elif samples.DIFFERENCE_VARIANCE in node:
         return node
     elif QUERY in node["estimate"].dims:
-        complete = samples.complete_units(node, QUERY, question.incomplete, path)
+        complete = samples.complete_units(samples.of_models_here(node), QUERY, question.incomplete, path)
         drawn = samples.chosen(complete["estimate"], question.estimator)
         drawn = drawn.isel({QUERY: np.flatnonzero(drawn.notnull().any(MODEL))})
         size = xr.DataArray(float(drawn.sizes[QUERY]))
@@ -158,12 +158,16 @@ def _with_variances(path: str, node: xr.Dataset, question: ComparisonOptions) ->
     else:
         requirements.require_replicates(node, f"method={designs.RANDOM_EFFECTS!r}")
         found = covarying.covariances(samples.chosen(node[samples.REPLICATE], question.estimator), RESAMPLE)
-        size = node["n_positive"].min(MODEL) if MODEL in node["n_positive"].dims else node["n_positive"]
+        size = node["n_positive"]
     squares = covarying.squares_of_differences(found)
     if covarying.OF_REPEAT in node:
         of_repeat = samples.chosen(node[covarying.OF_REPEAT], question.estimator)
         squares = squares + averages.training_variance(of_repeat, node.attrs.get(N_FOLDS))
     return node.assign({samples.DIFFERENCE_VARIANCE: squares, samples.SIZE: size.astype(np.float64)})
+
+
+def _in_clusters(question: ComparisonOptions, path: str, node: xr.Dataset) -> xr.Dataset:
+    return samples.clusters_as_units(node, question.estimator, question.incomplete, path)
 
 
 def parted_options(
@@ -179,14 +183,16 @@ def parted_options(
 
 def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str, Any]) -> Scores:
     """Evaluate scores, with replicates if the items are sampled."""
-    if question.method == designs.CORRECTED:
-        return evaluate(scores, (question.estimator or "average_precision",), (), by=FOLD, **options)
     plain: dict[str, Any] = {"estimator": (question.estimator or "average_precision",), "interval": (), **options}
     n_resamples = question.n_resamples or designs.ITEM_RESAMPLES
     resampled = plain | {"keep_replicates": True, "seed": question.seed, "n_resamples": n_resamples}
     over_units, over_items = EvaluationOptions.of(**plain), EvaluationOptions.of(**resampled)
     scores = validated_scores(scores, positive_from=over_units.positive_from)
-
+    scores = on_common_items(scores, question, over_units)
+    if question.method == designs.CORRECTED:
+        of_folds = evaluate(scores, plain["estimator"], (), by=FOLD, **options)
+        counts = {path: _counts_of_items(node) for path, node in nodes_of(scores)}
+        return map_nodes(of_folds, lambda path, node: node.assign_attrs(counts[path]))
     of_items = question.estimator in (None, *WITH_INFLUENCE) and set(options) <= set(covarying.COVARIANCE_OPTIONS)
 
     def evaluate_node(path: str, node: xr.Dataset) -> xr.Dataset:
@@ -205,7 +211,7 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
             result = evaluate_dataset(node, path, over_items if are_sampled else over_units)
         return result.assign_attrs(_counts_of_items(node) | {designs.HAS_SCORES: True})
 
-    return map_nodes(on_common_items(scores, over_units.missing), evaluate_node)
+    return map_nodes(scores, evaluate_node)
 
 
 def _with_covariance(
@@ -228,7 +234,8 @@ def _with_covariance(
         remedy = "method='bootstrap' takes all options of an evaluation"
         raise InvalidInputError(what, None, received, ", ".join(covarying.COVARIANCE_OPTIONS), remedy)
     warn_of_copies(dict(nodes_of(data)), options.get("unit"), reads=True)
-    data = on_common_items(data, options.get("missing", "raise"))
+    reading = {name: value for name, value in options.items() if name in READINGS}
+    data = on_common_items(data, question, EvaluationOptions.of(**reading))
     result = covarying.covariance(data, question.estimator or "average_precision", **options)
     counts = {path: _counts_of_items(node) for path, node in nodes_of(data)}
     return map_nodes(result, lambda path, node: node.assign_attrs(counts[path]))
@@ -282,31 +289,87 @@ def _refuse_unswappable(path: str, scores: xr.Dataset, estimator: str | None, op
         raise InvalidInputError(what, alignment.where_of(path), received, "score(model, item), label(item)", remedy)
 
 
-def on_common_items(scores: Scores, missing: str) -> Scores:
-    """Under ``missing="drop"``, hide from all models the items that some model lacks, and count both.
+def on_common_items(scores: Scores, question: ComparisonOptions, options: EvaluationOptions) -> Scores:
+    """Under ``missing="drop"``, hide from all models the items that some model lacks, and count what each costs.
 
     An area depends on the prevalence, so areas over different items differ even between equally good models. A model
-    without any score of a ranking does not count: it has no estimate there.
+    that scored no positive of a ranking does not count there: it has no estimate, of which `incomplete` decides. Models
+    that this leaves out altogether do not count anywhere.
     """
-    if choose(MISSING, missing, "missing") != "drop":
+    if options.missing != "drop":
         return scores
+    shared = {
+        path: node
+        for path, node in nodes_of(scores)
+        if MODEL in node["score"].dims and not ("label" in node and MODEL in node["label"].dims)
+    }  # other models have a list each
+    ranked = {path: _is_ranked(node, options) for path, node in shared.items()}
+    if question.incomplete == "drop_models":
+        ranked = _of_complete_models(ranked, together=question.over == samples.DATASET)
 
-    def hide(_: str, node: xr.Dataset) -> xr.Dataset:
-        if MODEL not in node["score"].dims or ("label" in node and MODEL in node["label"].dims):
-            return node  # one model, or each has its own list
-        is_scored = node["score"].notnull()
-        is_common = (is_scored | ~is_scored.any(ITEM)).all(MODEL)
-        by_any = is_scored.any(MODEL)
-        counted = {designs.COMPARED: (is_common & by_any).sum(), designs.SCORED: by_any.sum()}
-        counts = xr.Dataset(counted).compute()
-        hidden = node.assign(score=node["score"].where(is_common)).drop_vars("n_missing", errors="ignore")
-        return hidden.assign_attrs({str(name): int(count) for name, count in counts.items()})
+    def hide(path: str, node: xr.Dataset) -> xr.Dataset:
+        return _hidden(node, ranked[path], options) if path in shared else node
 
     return map_nodes(scores, hide)
 
 
-def _counts_of_items(data: Scores) -> dict[str, int]:
-    """Return how many items of all data sets together were compared and scored, if they were counted."""
-    nodes = [node for _, node in nodes_of(data)]
-    known = [name for name in (designs.COMPARED, designs.SCORED) if name in nodes[0].attrs]
-    return {name: sum(node.attrs[name] for node in nodes) for name in known}
+def _is_ranked(node: xr.Dataset, options: EvaluationOptions) -> xr.DataArray:
+    """Return of which rankings each model scored a positive, or any item where that gives an estimate."""
+    counts = node["score"].notnull() & _is_judged(node, options)
+    if "n_positive" not in node and options.no_positives != "zero":
+        counts = counts & _is_positive(node, options)
+    is_ranked: xr.DataArray = counts.any(ITEM).compute()
+    return is_ranked
+
+
+def _is_judged(node: xr.Dataset, options: EvaluationOptions) -> Any:
+    return True if "label" not in node else node["label"] > (-1 if options.unjudged == "drop" else -2)
+
+
+def _is_positive(node: xr.Dataset, options: EvaluationOptions) -> xr.DataArray:
+    return node["label"] >= (options.positive_from or 1) if "label" in node else node["positive_weight"] > 0
+
+
+def _of_complete_models(ranked: dict[str, xr.DataArray], *, together: bool) -> dict[str, xr.DataArray]:
+    """Return what is ranked by models that rank all that any model does, in each data set or in all of them."""
+    complete = {}
+    for path, one in ranked.items():
+        is_complete = (one | ~one.any(MODEL)).all([dim for dim in one.dims if dim != MODEL]) & one.any()
+        labels = samples.labels_of(one, MODEL)
+        complete[path] = {label for label, keeps in zip(labels, is_complete.values, strict=True) if keeps}
+    everywhere = set.intersection(*complete.values()) if complete else set()
+    return {
+        path: one
+        & xr.DataArray(samples.labels_of(one, MODEL).isin(everywhere if together else complete[path]), dims=MODEL)
+        for path, one in ranked.items()
+    }
+
+
+def _hidden(node: xr.Dataset, ranked: xr.DataArray, options: EvaluationOptions) -> xr.Dataset:
+    """Hide the items that some of the models lack that rank them, and count them in the attributes."""
+    is_scored = node["score"].notnull()
+    is_common = (is_scored | ~ranked).all(MODEL)
+    by_any = (is_scored & ranked).any(MODEL) & _is_judged(node, options)
+    lost = by_any & ~is_scored & ranked
+    dims = [dim for dim in lost.dims if dim != MODEL]
+    found = {designs.COMPARED: (is_common & by_any).sum(), designs.SCORED: by_any.sum(), "items": lost.sum(dims)}
+    counts = xr.Dataset(found | {"positives": (lost & _is_positive(node, options)).sum(dims)}).compute()
+    names = map(str, samples.labels_of(lost, MODEL))
+    costs = zip(names, counts["items"].values.tolist(), counts["positives"].values.tolist(), strict=True)
+    hidden = node.assign(score=node["score"].where(is_common)).drop_vars("n_missing", errors="ignore")
+    kept = {name: int(counts[name]) for name in (designs.COMPARED, designs.SCORED)}
+    return hidden.assign_attrs(kept | {designs.COSTS: {name: tuple(cost) for name, *cost in costs}})
+
+
+def _counts_of_items(data: Scores) -> dict[str, Any]:
+    """Return how many items of all data sets together were compared and scored, if they were counted, and who cost."""
+    nodes = [node.attrs for _, node in nodes_of(data)]
+    if not any(designs.COMPARED in attrs for attrs in nodes):
+        return {}
+    counts: dict[str, Any] = {
+        name: sum(attrs.get(name, 0) for attrs in nodes) for name in (designs.COMPARED, designs.SCORED)
+    }
+    costs: dict[str, tuple[int, int]] = {}
+    for name, cost in (one for attrs in nodes for one in attrs.get(designs.COSTS, {}).items()):
+        costs[name] = tuple(np.add(costs.get(name, (0, 0)), cost).tolist())
+    return counts | {designs.COSTS: costs}

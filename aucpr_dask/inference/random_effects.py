@@ -161,7 +161,7 @@ class RandomEffects(Student):
 
     def __init__(self, values: Floats, variance: Floats, sizes: Floats | None, goal: Goal) -> None:
         super().__init__(values, goal)
-        self.variance, self.sizes = variance, sizes  # (D, M, M), of differences; (D,)
+        self.variance, self.sizes = variance, sizes  # (D, M, M), of differences; (M, D)
         self.more = ("prediction_interval", "tau", "i_squared", *(["probability"] if goal.margin is not None else []))
 
     def pairs(self, first: Indices, second: Indices) -> Pairs:
@@ -173,14 +173,15 @@ class RandomEffects(Student):
             j, k = first[panel], second[panel]
             effect = self.values[j] - self.values[k]
             own = np.ascontiguousarray(self.variance[:, j, k].T)
-            variance = known_variances(own, self.sizes)
-            found = random_effects(effect, variance, are_estimated=self.sizes is not None)
+            sizes = None if self.sizes is None else np.minimum(self.sizes[j], self.sizes[k])
+            variance = known_variances(own, sizes)
+            found = random_effects(effect, variance, are_estimated=sizes is not None)
             mean[panel], error[panel], tau[panel] = found.mean, found.error, found.tau
-            if self.sizes is not None:  # agreement of two perfect rankings is not known from none of their positives
+            if sizes is not None:  # agreement of two perfect rankings is not known from none of their positives
                 is_blind = (own <= 0) & (np.minimum(self.values[j], self.values[k]) >= 1)
-                error[panel] = np.maximum(error[panel], UNSEEN * is_blind.mean(axis=1) / self.sizes.sum())
+                error[panel] = np.maximum(error[panel], UNSEEN * is_blind.mean(axis=1) / sizes.sum(axis=1))
                 least = parametric_quantile(self.goal.level, n_sets - 1) * error[panel]  # as for the mean
-                surely = surely_of_chance(own, variance, self.sizes)
+                surely = surely_of_chance(own, variance, sizes)
                 half[panel] = np.maximum(least, predicted(effect, surely, self.goal.level))
             i_squared[panel] = found.i_squared
             if margin is not None:
@@ -200,13 +201,14 @@ class RandomEffects(Student):
 def known_variances(variance: Floats, sizes: Floats | None) -> Floats:
     """Return the variances (P, D) by which data sets weigh.
 
-    With sizes n_j they are c / n_j, c the mean of n_j v_j. An estimated v_j is small where chance, or an easy data set,
-    brings both areas near 1 and so the difference near 0: as weights, these would pull the mean to 0. Without sizes
-    they are taken as given, but a variance of 0, which would outweigh all others, is the median of the rest.
+    With the sizes n_j (P, D) of the pairs they are c / n_j, c the mean of n_j v_j. An estimated v_j is small where
+    chance, or an easy data set, brings both areas near 1 and so the difference near 0: as weights, these would pull the
+    mean to 0. Without sizes they are taken as given, but a variance of 0, which would outweigh all others, is the
+    median of the rest.
     """
     variance = np.where((variance > 0).any(axis=1, keepdims=True), variance, LEAST_VARIANCE)
     if sizes is not None:
-        pooled: Floats = (variance * sizes).sum(axis=1, keepdims=True) / (sizes.size * sizes)
+        pooled: Floats = (variance * sizes).mean(axis=1, keepdims=True) / sizes
         return pooled
     typical = np.nanmedian(np.where(variance > 0, variance, np.nan), axis=1, keepdims=True)
     return np.where(variance > 0, variance, typical)
@@ -214,6 +216,6 @@ def known_variances(variance: Floats, sizes: Floats | None) -> Floats:
 
 def surely_of_chance(own: Floats, pooled: Floats, sizes: Floats) -> Floats:
     """Return pooled variances less their standard error, which is large where areas are near 1."""
-    error = (own * sizes).std(axis=1, ddof=1, keepdims=True) / np.sqrt(sizes.size)
+    error = (own * sizes).std(axis=1, ddof=1, keepdims=True) / np.sqrt(sizes.shape[-1])
     surely: Floats = np.maximum(pooled - error / sizes, LEAST_VARIANCE)
     return surely

@@ -380,7 +380,7 @@ def _tested(sample: paired_samples.PairedSample, posthoc: str) -> xr.Dataset:
     facts = {"method": "friedman", "posthoc": posthoc, "over": sample.sampling.dim, "level": question.level}
     names = designs.unit_names(str(sample.sampling.dim), sample.node.attrs)
     design = f"sample: {n_units} {names[n_units != 1]}; fixed: the {n_models} models, which all enter the ranks"
-    return found.assign_attrs({"design": design} | results.provenance(sample.node, facts))
+    return found.assign_attrs({"design": "; ".join([design, *sample.gaps])} | results.provenance(sample.node, facts))
 
 
 def _signed_ranks(difference: Floats, margin: float, weight: Floats) -> Floats:

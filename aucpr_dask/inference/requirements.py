@@ -121,10 +121,15 @@ def _refuse_folds(path: str, node: xr.Dataset, question: SampleOptions) -> None:
         return
     if "fold" in found.dims:
         raise folds_as_units(where_of(path) or "variable 'estimate'", "the dimension 'fold'")
-    word = str(node.attrs.get(UNIT, QUERY))
-    labels = found.indexes.get(QUERY, pd.Index([]))
-    if word.lower() in FOLDS or FOLDS & {str(name).lower() for name in labels.names} or _are_folds(labels):
+    if are_folds(node, found):
+        word, labels = node.attrs.get(UNIT, QUERY), found.indexes.get(QUERY, pd.Index([]))
         raise folds_as_units(where_of(path) or "the dimension 'query'", f"{word} {few(map(repr, map(str, labels)))}")
+
+
+def are_folds(node: xr.Dataset, found: xr.DataArray) -> bool:
+    """Return whether the queries of estimates or scores are folds or repeats by their word or all their names."""
+    word, labels = str(node.attrs.get(UNIT, QUERY)), found.indexes.get(QUERY, pd.Index([]))
+    return word.lower() in FOLDS or bool(FOLDS & {str(name).lower() for name in labels.names}) or _are_folds(labels)
 
 
 def _are_folds(names: Iterable[Any]) -> bool:

@@ -23,6 +23,7 @@ DATASET = "dataset"
 REPLICATE = "replicate"
 SLAB_BYTES = 64 * 2**20  # of replicates read at a time
 AVERAGED = ("estimate", "standard_error", REPLICATE)  # what a result has for each unit
+GAPS = "gaps"  # attribute: what means over units leave out, in words
 DIFFERENCE_VARIANCE, SIZE = "difference_variance", "size"  # of a data set
 
 
@@ -37,6 +38,7 @@ class Estimates:
     left_out: tuple[str, ...]  # units (or, without units, models) without an estimate
     models_left_out: tuple[str, ...] = ()
     direction: float = 1.0  # -1 where less is better
+    gaps: tuple[str, ...] = ()  # what is left out and which models lack it, in words
 
     @property
     def mean(self) -> Floats:
@@ -53,7 +55,8 @@ class Estimates:
         gone = tuple(str(label) for label in self.models[np.flatnonzero(~keep)])
         left_out = self.left_out if self.dim else (*self.left_out, *gone)
         kept = replace(self, models=self.models[keep], values=self.values[keep], left_out=left_out)
-        return replace(kept, models_left_out=(*self.models_left_out, *gone))
+        gaps = (f"left out, without an estimate of some resamples: {few(map(repr, gone))}",) if gone else ()
+        return replace(kept, models_left_out=(*self.models_left_out, *gone), gaps=(*self.gaps, *gaps))
 
     def of(self, variable: xr.DataArray) -> xr.DataArray:
         """Return a variable of the same models and units, in their order."""
@@ -73,13 +76,15 @@ def are_in_clusters(node: xr.Dataset) -> bool:
     return has_clusters and QUERY in node["estimate"].dims and REPEAT not in node["estimate"].dims
 
 
-def clusters_as_units(node: xr.Dataset) -> xr.Dataset:
+def clusters_as_units(node: xr.Dataset, estimator: str | None, incomplete: str, path: str = "") -> xr.Dataset:
     """Return a result whose units are clusters of queries, with the same means over units.
 
-    A cluster has the sum of its queries' estimates times C/Q, of C clusters and Q queries with any estimate.
+    A cluster has the sum of its queries' estimates times C/Q, of C clusters and Q queries with any estimate. Queries
+    that some models lack are left out, or these models are, before any are added up.
     """
     if not are_in_clusters(node):
         return node
+    node = complete_units(node.assign(estimate=chosen(node["estimate"], estimator)), QUERY, incomplete, path)
     known = node["estimate"].notnull().any([dim for dim in node["estimate"].dims if dim != QUERY]).values
     estimate = node["estimate"].assign_coords(cluster=node["cluster"].compute())
     estimate = estimate.isel({QUERY: np.flatnonzero(known)})
@@ -109,6 +114,7 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
     partly: NDArray[np.bool_] = np.logical_not(known.all(axis=0)) & ~nowhere
     if partly.any() and incomplete == "raise":
         raise _incomplete(known, partly, models, units, dim, names)
+    gaps = gaps_in_words(known, models, units if dim else None, names, incomplete)
     models_left_out: tuple[str, ...] = ()
     if dim is None or incomplete == "drop_models":
         is_complete: NDArray[np.bool_] = np.logical_not((~known[:, ~nowhere]).any(axis=1))
@@ -132,7 +138,7 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
         infinite = [str(model) for model in models[np.flatnonzero(np.isinf(values).any(axis=1))]]
         what, remedy = "some estimates are not finite", "leave these models out of the comparison"
         raise InvalidInputError(what, "variable 'estimate'", few(map(repr, infinite)), "finite numbers, or NaN", remedy)
-    return Estimates(models, dim, units, np.ascontiguousarray(values), left_out, models_left_out, way)
+    return Estimates(models, dim, units, np.ascontiguousarray(values), left_out, models_left_out, way, gaps)
 
 
 def _values_of_units(estimate: xr.DataArray, dim: str | None) -> tuple[Floats, tuple[str, ...]]:
@@ -252,21 +258,58 @@ def _summarize(values: NDArray[Any], *, names: tuple[str, ...]) -> Floats:
 
 
 def complete_units(node: xr.Dataset, dim: str, incomplete: str, path: str = "") -> xr.Dataset:
-    """Hide the units that some models lack, or all units of these models; or raise an error that names them."""
+    """Hide the units that some models lack, or all units of these models; or raise an error that names them.
+
+    The attribute ``gaps`` says what is hidden, or has no estimate of any model.
+    """
     known = node["estimate"].notnull()
     partly = known.any(MODEL) & ~known.all(MODEL)
     where, names = where_of(path), unit_names(dim, node.attrs)
+    units, models = [str(label) for label in labels_of(known, dim)], labels_of(known, MODEL)
+    worst, axis = known, estimator_dim(known)
+    if axis is not None:  # the estimator that most units lack
+        worst = known.isel({axis: int((~known).sum((dim, MODEL)).argmax(axis))})
+    table = worst.transpose(MODEL, dim).values
     if incomplete == "raise" and bool(partly.any()):
-        if (axis := estimator_dim(partly)) is not None:
-            worst = int(partly.any(dim).argmax(axis))
-            known, partly = known.isel({axis: worst}), partly.isel({axis: worst})
-        units = [str(label) for label in labels_of(known, dim)]
-        models = labels_of(known, MODEL)
-        raise _incomplete(known.transpose(MODEL, dim).values, partly.values, models, units, dim, names, where)
+        lacking = np.logical_not(table.all(axis=0)) & table.any(axis=0)
+        raise _incomplete(table, lacking, models, units, dim, names, where)
     keep = (known | ~known.any(MODEL)).all(dim) if incomplete == "drop_models" else ~partly
     if incomplete != "raise" and bool(known.any()) and not bool((known & keep).any()):
         raise _nothing_left(names, incomplete, where)
-    return node.assign({name: node[name].where(keep) for name in AVERAGED if name in node})
+    gaps = [f"in {path!r}, {gap}" if path else gap for gap in gaps_in_words(table, models, units, names, incomplete)]
+    hidden = node.assign({name: node[name].where(keep) for name in AVERAGED if name in node})
+    return hidden.assign_attrs({GAPS: [*node.attrs.get(GAPS, ()), *gaps]}) if gaps else hidden
+
+
+def gaps_in_words(
+    known: NDArray[np.bool_], models: pd.Index, units: Sequence[str] | None, names: tuple[str, str], incomplete: str
+) -> tuple[str, ...]:
+    """Say which units or models are left out of estimates that are `known` (M, Q), and which models lack how many."""
+    nowhere: NDArray[np.bool_] = np.logical_not(known.any(axis=0))
+    lacks = np.count_nonzero(~known & ~nowhere, axis=1)
+    lacking = [(repr(str(model)), int(n)) for model, n in zip(models, lacks, strict=True) if n]
+    if units is None:
+        gone = few([repr(str(model)) for model, row in zip(models, known, strict=True) if not row.all()])
+        return (f"left out, without an estimate: {gone}",) if gone else ()
+    said, n_units, several = [], len(units), names[1]
+
+    def counted(which: NDArray[np.bool_]) -> str:
+        return f"{np.count_nonzero(which):,} of {n_units:,} {several}"
+
+    def named(which: NDArray[np.bool_]) -> str:
+        return few([repr(unit) for unit, is_one in zip(units, which, strict=True) if is_one])
+
+    if nowhere.any():
+        said.append(f"left out, without an estimate of any model: {counted(nowhere)} ({named(nowhere)})")
+    if lacking and incomplete == "drop":
+        partly = np.logical_not(known.all(axis=0)) & ~nowhere
+        of_models = few([f"{model} lacks {n:,}" for model, n in lacking])
+        said.append(f"left out: {counted(partly)} ({named(partly)}), of which {of_models}")
+    elif lacking and incomplete == "drop_models":
+        said.append(
+            f"left out: {few([f'{model}, which lacks {n:,} of {n_units:,} {several}' for model, n in lacking])}"
+        )
+    return tuple(said)
 
 
 def _incomplete(
@@ -329,10 +372,11 @@ def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
         _refuse_no_complete_data_set(nodes, len(models))
     both = {MODEL: models, "other_model": models}
     averaged = [_mean_over_queries(node, path, incomplete) for path, node in nodes]
+    gaps = [gap for node in averaged for gap in node.attrs.get(GAPS, ())]
     averaged = [node.reindex({dim: both[dim] for dim in both if dim in node.dims}) for node in averaged]
     shared = set.intersection(*(set(map(str, node.data_vars)) for node in averaged))
     try:
-        return xr.concat(
+        stacked = xr.concat(
             [node[sorted(shared)] for node in averaged],
             pd.Index([path for path, _ in nodes], name=DATASET),
             join="exact",
@@ -340,6 +384,7 @@ def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
             compat="override",
             combine_attrs="drop_conflicts",
         )
+        return stacked.assign_attrs({GAPS: gaps}) if gaps else stacked
     except ValueError as error:
         what = "the data sets were evaluated in different ways"
         remedy = "evaluate all of them with the same estimators and number of resamples"
@@ -379,12 +424,18 @@ def _refuse_no_complete_data_set(nodes: list[tuple[str, xr.Dataset]], n_models: 
         raise AlignmentError(what, received="; ".join(sizes) + more, remedy=remedy)
 
 
+def of_models_here(node: xr.Dataset) -> xr.Dataset:
+    """Return a data set without the models that have no estimate in it: they lack all of it, not some of its units."""
+    has_any = node["estimate"].notnull().any([dim for dim in node["estimate"].dims if dim != MODEL])
+    return node.isel({MODEL: np.flatnonzero(has_any)})
+
+
 def _mean_over_queries(node: xr.Dataset, path: str, incomplete: str) -> xr.Dataset:
     """Average the variables of a node over its queries; those without any estimate are left out."""
     node = node[[name for name in (*AVERAGED, DIFFERENCE_VARIANCE, SIZE) if name in node]]
     if QUERY not in node.dims:
         return node
-    node = complete_units(node, QUERY, incomplete, path)
+    node = complete_units(of_models_here(node), QUERY, incomplete, path)
     known = node["estimate"].notnull()
     mean = xr.Dataset({"estimate": mean_of_known(node["estimate"], QUERY)})
     if REPLICATE in node:

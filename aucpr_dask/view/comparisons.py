@@ -41,7 +41,8 @@ def summarize(answers: Scores) -> list[Document]:
         node = node.load()
         if "by" not in node.attrs or node["estimate"].notnull().any():
             of_kind = next(of_kind for name, of_kind in _OF_KINDS.items() if name in node)
-            documents.append({"data_set": path, "facts": dict(node.attrs)} | of_kind(node))
+            own = {str(name): one.item() for name, one in node.data_vars.items() if not one.ndim}  # of this group alone
+            documents.append({"data_set": path, "facts": node.attrs | own} | of_kind(node))
     return documents
 
 
@@ -50,17 +51,19 @@ def _summarize_pairs(node: xr.Dataset) -> Document:
     node, order, cells = _compared(node)
     names, estimate = labels_as_text(node), node["estimate"].values
     is_separable = node["p_adjusted"].values <= 1 - float(node.attrs["level"])
+    is_tested = node["p_value"].notnull().values
     baselines, n_neighbours, n_hidden = None, None, 0
     if BASELINE in node.dims:
         baselines = labels_as_text(node, BASELINE)
         # Two baselines are compared with each other twice.
-        n_separable = sum({frozenset((names[i], baselines[j])): is_separable[i, j] for i, j in cells}.values())
+        of_pairs = {frozenset((names[i], baselines[j])): (is_separable[i, j], is_tested[i, j]) for i, j in cells}
+        n_separable, n_pairs = (sum(int(one[place]) for one in of_pairs.values()) for place in (0, 1))
     else:
-        n_separable = np.count_nonzero(np.triu(is_separable, 1))
+        n_separable, n_pairs = (int(np.count_nonzero(np.triu(one, 1))) for one in (is_separable, is_tested))
         n_neighbours = int(sum(is_separable[pair] for pair in cells))
         if len(names) * (len(names) - 1) // 2 <= MOST_PAIRS:
             cells += [(i, j) for at, i in enumerate(order) for j in order[at + 2 :]]
-        n_hidden = max(0, int(node.attrs["family_size"]) - len(cells))
+        n_hidden = max(0, n_pairs - len(cells))
     pairs = _pairs(node, cells, (*_OF_PAIRS, *_OF_SOME_PAIRS))
     if "decision" in node:
         pairs["decision"] = pairs["decision"].map(dict(enumerate(node["decision"].attrs["flag_meanings"].split())))
@@ -69,6 +72,7 @@ def _summarize_pairs(node: xr.Dataset) -> Document:
         "baselines": baselines,
         "models": [(names[i], float(estimate[i])) for i in order],
         "n_separable": int(n_separable),
+        "n_pairs": int(n_pairs),
         "n_separable_neighbours": n_neighbours,
         "pairs": pairs,
         "more_pairs": n_hidden,
@@ -270,7 +274,10 @@ def _notes_of_comparison(comparison: Document) -> list[str]:
     facts, pairs = comparison["facts"], comparison["pairs"]
     alpha = 1 - float(facts["level"])
     together = "not adjusted" if facts["adjust"] == "none" else f"{in_words(str(facts['adjust']))} adjusted"
-    separable = f"{comparison['n_separable']:,} of {count(int(facts['family_size']), 'pair')}"
+    n_pairs, of_all = int(facts["family_size"]), ""
+    if "by" in facts:  # adjusted together with the pairs of the other groups
+        n_pairs, of_all = comparison["n_pairs"], f", adjusted with all {n_pairs:,} of the groups"
+    separable = f"{comparison['n_separable']:,} of {count(n_pairs, 'pair')}{of_all}"
     if comparison["n_separable_neighbours"] is not None:
         neighbours = count(len(comparison["models"]) - 1, "neighbour pair")
         separable += f", {comparison['n_separable_neighbours']:,} of {neighbours}"

@@ -205,4 +205,5 @@ def _caption(data: xr.Dataset, one: xr.Dataset, n_models: int) -> str:
     of = f"the {count(n_models * (n_models - 1) // 2, 'pair')} of each measure"
     adjusted = "" if facts["adjust"] in (None, "none") else f", {in_words(str(facts['adjust']))} adjusted for {of}"
     tested = f"{percent(1 - facts['level'])} level, {in_words(str(facts['method']))}{adjusted}"
-    return f"{what}{rules}. Letters name the models that are significantly worse ({tested})."
+    gaps = f" {facts['gaps'][:1].upper()}{facts['gaps'][1:]}." if "gaps" in facts else ""
+    return f"{what}{rules}. Letters name the models that are significantly worse ({tested}).{gaps}"

@@ -129,7 +129,7 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, method: str | Non
     counts = np.broadcast_to(means["n_queries"].values if has_queries else 0, estimate.shape).astype(int)
     ratios = np.atleast_1d(means["width_ratio"].values)[order].astype(object) if "width_ratio" in means else None
     models = {
-        "rank": [place if np.isfinite(estimate[i]) else None for place, i in enumerate(order, start=1)],
+        "rank": pd.Series([at if np.isfinite(estimate[i]) else None for at, i in enumerate(order, 1)], dtype=object),
         "model": np.array(labels_as_text(means), object)[order],
         "estimate": estimate[order],
         "lower": ends[order, 0],
@@ -143,7 +143,7 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, method: str | Non
         "interval": method if "interval" in means else None,
         "level": float(means["level"]) if "level" in means.coords else None,
         "n_queries": int(counts.max(initial=0)) if has_queries else None,
-        "models": pd.DataFrame(models).astype({"rank": object}),
+        "models": pd.DataFrame(models),
         "n_repeats": int(means["n_repeats"]) if "n_repeats" in means else None,
         "n_classes": means.attrs.get("n_classes"),
         "average": means.attrs.get("average"),

@@ -134,7 +134,8 @@ def _limits(subject: Subject, options: ReportOptions) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FewPositivesWarning)  # the page says how many there are, and the condition
-            reach = pair_reaches(clusters_as_units(subject.node if node is None else node), subject.dim, question)
+            units = clusters_as_units(subject.node if node is None else node, question.estimator, question.incomplete)
+            reach = pair_reaches(units, subject.dim, question)
     except InvalidInputError:  # too few models or units, or no replicates
         return ""
     return f" {sentence(reach.floor(POWER))}"
