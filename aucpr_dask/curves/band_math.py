@@ -12,7 +12,7 @@ from scipy.special import betaincinv, expit, ndtr, ndtri, stdtrit
 
 from aucpr_dask.curves.points import ROC, Floats, Points, operating_points, precision_on, recall_on
 from aucpr_dask.evaluation.rankings import Array, check_rows, items_of, refuse_unseen
-from aucpr_dask.schema.checks import check_labels
+from aucpr_dask.schema.checks import check_labels, whole_labels
 from aucpr_dask.schema.options import EvaluationOptions
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def band_rankings(
     from aucpr_dask.kernels.resampling import rows_sharing_draws
 
     named = dict(zip(roles, arrays, strict=True))
+    named["label"] = whole_labels(named["label"], named["score"])
     check_labels(named["label"], options.positive_from, "label")
     rows, items = items_of(named, options)
     if items.clusters is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.evaluation.rankings import Rows, check_rows, class_weights, negative_scale
-from aucpr_dask.schema.checks import check_labels
+from aucpr_dask.schema.checks import check_labels, whole_labels
 from aucpr_dask.schema.options import EvaluationOptions
 
 Array = NDArray[Any]
@@ -131,6 +131,7 @@ def _each_ranking(
     score = rows.full(named["score"])
     n_given = rows.scalar(named.get("n_positive", np.array(np.nan)))
     if "label" in named:
+        named["label"] = whole_labels(named["label"], named["score"])
         check_labels(named["label"], options.positive_from, "label")
     positive, negative, weight_row, unit = class_weights(rows, named, options)
     facts = {"n_missing": np.zeros(len(score)), "n_unseen": np.zeros(len(score))}

@@ -153,6 +153,16 @@ def labelled_inputs(inputs: dict[str, Any], dims: tuple[str, ...]) -> dict[str, 
     return labelled
 
 
+def refuse_our_dimensions(arrays: dict[str, Any], ours: set[str]) -> None:
+    """Raise if DataArrays have dimensions or coordinates of the names that the result gives to its own."""
+    for name, array in arrays.items():
+        taken = sorted(ours & set(map(str, (*array.dims, *array.coords)))) if isinstance(array, xr.DataArray) else []
+        if taken:
+            what = f"the result has something else of the name {taken[0]!r}"
+            remedy = f"rename it: {name}.rename({{{taken[0]!r}: 'another'}})"
+            raise _wrong(name, what, f"{taken[0]!r} of {name!r}", "another name", remedy)
+
+
 def named_dimensions(dim: Any) -> tuple[str, ...]:
     """Return the names of the dimensions that hold the items."""
     if isinstance(dim, int):
@@ -193,6 +203,20 @@ def with_one_dimension(arrays: dict[str, xr.DataArray], dims: tuple[str, ...]) -
         else array
         for name, array in arrays.items()
     }
+
+
+def with_items(dataset: xr.Dataset, dims: tuple[str, ...]) -> xr.Dataset:
+    """Return a data set whose items, along these dimensions, lie along the one of items."""
+    if dims == (ITEM,):
+        return dataset
+    if ITEM in dataset.dims or ITEM in dataset.variables:
+        what, remedy = f"these scores have something else of the name {ITEM!r}", f"dataset.rename({ITEM}='another')"
+        raise bad_argument(what, "dim", dims, f"scores without {ITEM!r}, or dim={ITEM!r}", remedy)
+    if len(dims) == 1:
+        return dataset.rename({dims[0]: ITEM})
+    # Coordinates would be repeated along all dimensions.
+    along = [name for name, array in dataset.coords.items() if set(array.dims) & set(dims)]
+    return dataset.drop_vars(along).stack({ITEM: dims}, create_index=False)
 
 
 def plain_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
@@ -291,6 +315,23 @@ def common_labels(arrays: dict[str, Any]) -> pd.Index | None:
             remedy = "align them first (reindex), or pass .to_numpy() of all to match by position"
             raise AlignmentError(what, f"argument {name!r}", received, allowed, remedy)
     return next(iter(labels.values()), None)
+
+
+def refuse_other_order(value: Any, labels: pd.Index | None, n_items: int, name: str) -> None:
+    """Raise if a pandas object beside scores of these labels has others, or beside scores without, is in disorder."""
+    own = labels_of_items(value) if isinstance(value, pd.Series | pd.DataFrame) else None
+    if own is None or own.equals(pd.RangeIndex(n_items) if labels is None else labels):
+        return
+    # A new Series has the numbers of rows; and numbers of other rows are those of a part of a table.
+    if labels is None and not (own.is_unique and set(own) == set(range(n_items))):
+        return
+    if labels is not None and labels.dtype.kind not in "iu" and own.equals(pd.RangeIndex(n_items)):
+        return
+    what = f"{name} do not carry the labels of the items, in their order"
+    shown = few(map(repr, own.tolist()))
+    allowed = "numbers in order" if labels is None else few(map(repr, labels.tolist()))
+    remedy = "align them first (reindex), or pass .to_numpy() to match by position"
+    raise AlignmentError(what, "the indices of pandas objects", f"labels {shown}", allowed, remedy)
 
 
 def labels_of_items(value: Any) -> pd.Index | None:

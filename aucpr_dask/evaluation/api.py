@@ -15,9 +15,9 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation import block_results, results
-from aucpr_dask.evaluation.alignment import chunked_alike, numeric, with_named_axes
+from aucpr_dask.evaluation.alignment import chunked_alike, numeric, refuse_our_dimensions, with_named_axes
 from aucpr_dask.evaluation.arrays import takes_arrays
-from aucpr_dask.evaluation.groups import Groups, groups_of_arrays, with_labels
+from aucpr_dask.evaluation.groups import Groups, groups_of_arrays
 from aucpr_dask.evaluation.mapping import Output, map_evaluation, refuse_whole_only
 from aucpr_dask.evaluation.rankings import estimates_of, evaluate_intervals
 from aucpr_dask.evaluation.request import PreparedDataset, prepare, prepare_dataset, refuse_known_missing
@@ -146,15 +146,23 @@ def estimate(
     groups = None if by is None else groups_of_arrays(score, label, by, dim)
     by = None if groups is None else list(groups.sizes)
     options = EvaluationOptions.among(locals())
+    refuse_our_dimensions({"score": score, "label": label}, {terms.ESTIMATOR})
     prepared = prepare(locals(), options, dim)
-    arrays, sizes, kwargs = prepared.arrays, {terms.ESTIMATOR: len(options.estimators)}, {}
+    arrays, dim_of_items = prepared.arrays, prepared.dim
+    sizes, kwargs = {terms.ESTIMATOR: len(options.estimators)}, {}
     if groups is not None:
-        arrays = groups.with_codes(arrays, prepared.dim, with_names=options.missing == "raise")
+        if dim_of_items in groups.sizes:  # such as seasons of the time
+            own, dim_of_items = dim_of_items, f"{dim_of_items} of items"
+            arrays = {role: a.rename({own: dim_of_items}) if own in a.dims else a for role, a in arrays.items()}
+        arrays = groups.with_codes(arrays, dim_of_items, with_names=options.missing == "raise")
         sizes, kwargs = groups.sizes | sizes, groups.arguments("estimate")
-    estimates = map_evaluation(estimates_of, arrays, [Output(sizes)], prepared.dim, options=options, **kwargs)
+    estimates = map_evaluation(estimates_of, arrays, [Output(sizes)], dim_of_items, options=options, **kwargs)
     if isinstance(score, xr.DataArray):
         estimates = estimates.rename("estimate").assign_coords({terms.ESTIMATOR: list(options.estimators)})
-        estimates = estimates if groups is None else estimates.assign_coords(groups.coordinates())
+        attrs = {str(name): one.attrs for name, one in score.coords.items()}
+        estimates = estimates if groups is None else estimates.assign_coords(groups.coordinates(attrs))
+        for name in attrs.keys() & set(estimates.coords):
+            estimates.coords[name].attrs |= attrs[name]
     chosen = prepared.unwrapped(estimates.isel({terms.ESTIMATOR: 0}) if isinstance(estimator, str) else estimates)
     return float(chosen) if isinstance(chosen, np.ndarray) and chosen.ndim == 0 else chosen
 
@@ -198,6 +206,7 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
     arrays: dict[str, Any] = dict(zip(("estimate", "n_positive"), given, strict=True))
     axes: tuple[str, ...] = ()
     if is_labelled := any(isinstance(array, xr.DataArray) for array in given):
+        refuse_our_dimensions(arrays, {terms.METHOD, terms.BOUND})
         arrays = {name: xr.DataArray(array) for name, array in arrays.items()}
     else:
         _refuse_no_positives(arrays)
@@ -215,7 +224,7 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
     )
     if is_labelled:
         labels = {terms.METHOD: np.array(methods, object), terms.BOUND: np.array(terms.BOUNDS, object)}
-        bounds = bounds.assign_coords(labels | {"level": kwargs["level"]})
+        bounds = bounds.assign_coords(labels | ({} if "level" in (*bounds.dims, *bounds.coords) else {"level": level}))
     bounds = bounds.isel({terms.METHOD: 0}) if isinstance(method, str) else bounds
     return bounds if is_labelled else bounds.transpose(*axes, ...).data
 
@@ -321,8 +330,6 @@ def evaluate(
     >>> result["estimate"].values.round(3), result["interval"].sel(model="new").values.round(3)
     (array([0.252, 0.694]), array([0.543, 0.801]))
     """
-    if by is not None:
-        scores, by = with_labels(scores, by)
     return evaluate_scores(scores, EvaluationOptions.among(locals()))
 
 

@@ -1,126 +1,297 @@
-"""Arrays of scores by the names of their models, next to labels, as a score data set."""
+"""Scores of every kind, with what is given beside them, as score data sets: one door for all functions of scores."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, brief, clash
-from aucpr_dask.evaluation.alignment import as_array, common_labels, mispositioned, refuse_swapped
-from aucpr_dask.schema.checks import check_labels, is_dask
-from aucpr_dask.schema.terms import ITEM, MODEL, QUERY
-from aucpr_dask.scores.validate import float_scores
+from aucpr_dask.errors import InvalidInputError, bad_argument, brief, clash, did_you_mean, few
+from aucpr_dask.evaluation.alignment import (
+    as_array,
+    common_labels,
+    labels_of_items,
+    mispositioned,
+    named_dimensions,
+    refuse_other_order,
+    refuse_swapped,
+    with_items,
+)
+from aucpr_dask.evaluation.groups import groups_along, parted, without_labels
+from aucpr_dask.schema import terms
+from aucpr_dask.schema.checks import is_dask
+from aucpr_dask.schema.terms import ITEM, MODEL, QUERY, RANKING_DIMS
+from aucpr_dask.scores.validate import check_same_labels, checked_nodes, float_scores, refuse_lazy, where_of
 
 _Asked = ParamSpec("_Asked")
 _Answer = TypeVar("_Answer", covariant=True)
-OWN = ("clusters", "weight")  # what such a call gives next to the labels
+OWN = ("label", "dim", "clusters", "weight")  # what such a call takes next to the scores
+DATA_SETS = xr.Dataset | xr.DataTree | terms.Nodes
 
 
 class TakesArrays(Protocol[_Asked, _Answer]):
-    """A function of data sets, or of arrays by the names of their models with labels behind them."""
+    """A function of data sets, or of arrays of scores with labels behind them."""
 
     @overload
     def __call__(self, *arguments: _Asked.args, **options: _Asked.kwargs) -> _Answer: ...
     @overload
-    def __call__(self, data: Mapping[str, Any], label: Any, /, *arguments: Any, **options: Any) -> _Answer: ...
-    @overload
-    def __call__(self, data: Mapping[str, Any], /, *, label: Any, **options: Any) -> _Answer: ...
+    def __call__(self, data: Any, /, *arguments: Any, **options: Any) -> _Answer: ...
 
 
 def takes_arrays(function: Callable[_Asked, _Answer]) -> TakesArrays[_Asked, _Answer]:
-    """Let a function of score data sets take a mapping of names to arrays of scores, with labels behind it."""
+    """Let a function of score data sets take all that :func:`scores_of` makes one of; the labels come second."""
     plain = inspect.signature(function)
-    *own, last = plain.parameters.values()
-    first = own[0]
-    added = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Any) for name in OWN]
-    options = [last] if last.kind is inspect.Parameter.VAR_KEYWORD else []
-    shown = [*own, *([] if options else [last]), *added, *options]
+    first, *own = plain.parameters.values()
+    kinds = inspect.Parameter
+    options = own[-1:] if own and own[-1].kind is kinds.VAR_KEYWORD else []
+    defaults = {name: (ITEM if name == "dim" else None) for name in OWN}
+    added = [kinds(name, kinds.KEYWORD_ONLY, default=one, annotation=Any) for name, one in defaults.items()]
+    if function.__name__ == "evaluate":
+        own = [added.pop(0).replace(kind=kinds.POSITIONAL_OR_KEYWORD), *own]
+    shown = [first, *(one for one in own if one not in options), *added, *options]
 
     @functools.wraps(function)
     def with_arrays(*arguments: Any, **options: Any) -> Any:
-        given = {name: options.pop(name, None) for name in OWN}
+        given = {name: options.pop(name) for name in OWN if name in options}
         if not arguments and first.name in options:
             arguments = (options.pop(first.name),)
         if not arguments:
             return cast(Any, function)(**options)  # which says what is missing
         data, *others = arguments
-        if isinstance(data, Mapping) and not isinstance(data, xr.Dataset | xr.DataTree):
-            label, *others = others if "label" not in options and others else [options.pop("label", None), *others]
-            return cast(Any, function)(scores_of_arrays(data, label, **given), *others, **options)
-        if any(one is not None for one in given.values()):
-            what = "clusters and weights next to arrays of scores"
-            remedy = "in a data set, they are its variables 'cluster' and 'weight': scores.assign(...)"
-            raise clash(what, remedy, "a mapping of names to arrays", **{first.name: type(data).__name__} | given)
-        refuse_plain(data, function.__name__)
-        return function(data, *others, **options)
+        if "label" not in given and others and not (isinstance(data, DATA_SETS) and _is_no_label(others[0])):
+            given["label"] = others.pop(0)
+        data, by = scores_of(data, by=options.get("by"), **given)
+        options |= {} if by is None else {"by": by}
+        return cast(Any, function)(data, *others, **options)
 
     with_arrays.__signature__ = plain.replace(parameters=shown)  # type: ignore[attr-defined]
     return cast(TakesArrays[_Asked, _Answer], with_arrays)
 
 
-def refuse_plain(data: Any, name: str) -> None:
-    """Raise if the first argument is a data frame, or an array without a name."""
-    if hasattr(data, "columns"):
-        what, allowed = "this is a data frame", "a Dataset, a DataTree, or a mapping of names to arrays"
-        remedy = f"make scores of its columns: ap.{name}(ap.from_dataframe(frame, label=...), ...)"
-        raise InvalidInputError(what, "the first argument", type(data).__name__, allowed, remedy)
-    if isinstance(data, list | tuple) or (hasattr(data, "dtype") and hasattr(data, "shape")):
-        what, allowed = "these scores have no name of a model", "a Dataset, a DataTree, or a mapping of names to arrays"
-        remedy = f'name them: ap.{name}({{"model": scores}}, labels); or ap.estimate(scores, labels)'
-        raise InvalidInputError(what, "the first argument", type(data).__name__, allowed, remedy)
+def _is_no_label(value: Any) -> bool:
+    """Whether what stands behind a data set is no array of numbers, but names of estimators or of a baseline."""
+    return not getattr(value, "ndim", 0) or getattr(getattr(value, "dtype", None), "kind", "") in "OUT"
 
 
-def scores_of_arrays(scores: Mapping[Any, Any], label: Any, *, clusters: Any = None, weight: Any = None) -> xr.Dataset:
-    """Return a score data set of arrays (item) or (query, item) by model, all of the shape of the labels."""
-    if not scores:
-        remedy = 'give at least one: {"model": scores}'
-        what = "there are no scores"
-        raise InvalidInputError(what, "the first argument", "an empty mapping", "names of models, with arrays", remedy)
-    named = {str(name): values for name, values in scores.items()} | {"the labels": label}
-    named |= {name: values for name, values in (("clusters", clusters), ("weight", weight)) if values is not None}
-    if label is None or len(named) < len(scores) + 1:
-        what = "labels are needed next to the scores" if label is None else "two models have the same name"
-        remedy = 'give them behind the scores: ({"model": scores}, labels)' if label is None else "rename one"
+def scores_of(
+    scores: Any, label: Any = None, *, dim: Any = ITEM, by: Any = None, clusters: Any = None, weight: Any = None
+) -> tuple[Any, Any]:
+    """Return scores of any kind as data sets whose items lie along one dimension, and the names of their groups.
+
+    Parameters
+    ----------
+    scores : Dataset, DataTree, DataArray, mapping of names to arrays, data frame with a column for each model, or array
+        Arrays have `label` next to them: DataArrays are matched by name and label, pandas objects by their index,
+        others by position. A data set holds its labels. A result is returned as it is.
+    dim : str or sequence of str
+        The dimensions of the items; with several, all their items are ranked together.
+    by, clusters, weight
+        Groups of items, items that depend on each other, and weights: names of coordinates, DataArrays over some of
+        the dimensions of the items, or arrays with a value for each item.
+    """
+    dims = named_dimensions(dim)
+    beside: Mapping[str, Any] = {"clusters": clusters, "weight": weight}
+    if not isinstance(scores, DATA_SETS):
+        scores, beside, by = _data_set(scores, label, beside, by, dims)
+        dims = (ITEM,) if "score" in scores and ITEM in scores["score"].dims and len(dims) == 1 else dims
+    elif label is not None:
+        what, remedy = "a data set holds its labels", "leave out the labels, or pass scores['score'], labels"
+        raise clash(what, remedy, "the variable 'label'", scores=type(scores).__name__, label=label)
+    is_given = any(value is not None for value in beside.values())
+    if not is_given and dims == (ITEM,) and by is None:
+        return scores, None
+    nodes = dict(terms.nodes_of(scores))
+    if nodes and not any("score" in node for node in nodes.values()):
+        if is_given or dims != (ITEM,):
+            what, remedy = "these have no meaning for a result, which is evaluated already", "pass the scores"
+            raise clash(what, remedy, "scores", dim=dim, clusters=clusters, weight=weight)
+        return scores, by
+    found = {path: _prepared(node, dims, by, beside, path) for path, node in checked_nodes(scores)}
+    names = next((names for _, names in found.values()), None)
+    return terms.gathered(scores, {path: node for path, (node, _) in found.items()}), names
+
+
+def _prepared(
+    dataset: xr.Dataset, dims: tuple[str, ...], by: Any, beside: Mapping[str, Any], path: str
+) -> tuple[xr.Dataset, Any]:
+    """Return one data set with what is given beside it, its items along one dimension, and the names of groups."""
+    if "score" not in dataset:
+        return dataset, by  # and validation says what is missing
+    refuse_other_dimensions(dataset["score"], dims, path)
+    for option, role in (("clusters", "cluster"), ("weight", "weight")):
+        if beside[option] is not None:
+            if role in dataset:
+                what, remedy = f"the scores have a variable {role!r}", f"scores.drop_vars({role!r}), or leave it out"
+                raise bad_argument(what, option, beside[option], f"scores without {role!r}", remedy)
+            dataset = dataset.assign({role: _along(beside[option], option, dataset, dims, path)})
+    names, coords = (None, {}) if by is None else groups_along(dataset, by, dims, path)
+    return with_items(dataset, dims).assign_coords(coords), names
+
+
+def refuse_other_dimensions(score: xr.DataArray, dims: tuple[str, ...], path: str = "") -> None:
+    """Raise unless scores have all dimensions of the items."""
+    absent = [dim for dim in dims if dim not in score.dims]
+    if absent:
+        found = [str(dim) for dim in score.dims if dim not in dims and dim not in RANKING_DIMS]
+        what = f"'score' has no dimension {' and '.join(map(repr, absent))}"
+        received = f"({', '.join(map(str, score.dims))})"
+        others = [dim for dim in found if dim not in dims]
+        close = did_you_mean(absent[0], others, f"name the dimensions of the items: dim={(others or [ITEM])[-1]!r}")
+        raise InvalidInputError(what, f"{where_of(path)}, argument 'dim'", received, "dimensions of 'score'", close)
+
+
+def _along(values: Any, option: str, dataset: xr.Dataset, dims: tuple[str, ...], path: str) -> xr.Variable:
+    """Return clusters or weights that are given beside scores, over dimensions of these."""
+    score = dataset["score"]
+    if isinstance(values, str):
+        try:
+            values = dataset[values]
+        except (KeyError, AttributeError, TypeError):
+            known = [str(name) for name in dataset.coords if set(dataset[name].dims) & set(dims)]
+            what, remedy = f"there is no coordinate {brief(values)}", did_you_mean(values, known, "give an array")
+            where, allowed = f"{where_of(path)}, argument {option!r}", few(known) or "arrays: these scores have none"
+            raise InvalidInputError(what, where, brief(values), allowed, remedy) from None
+    if isinstance(values, xr.DataArray):
+        if not values.dims or not set(values.dims) <= set(score.dims):
+            received = f"({', '.join(map(str, values.dims))})"
+            remedy = "give it over some of these dimensions"
+            allowed = f"dimensions among {', '.join(map(str, score.dims))}"
+            raise bad_argument(f"{option} have another dimension than the scores", option, received, allowed, remedy)
+        check_same_labels(score, values, ("score", option))
+        return values.variable
+    array = as_array(values, option)
+    own = dims if option == "weight" or QUERY not in score.dims else (QUERY,)  # queries are clustered whole
+    like = next((dataset[name] for name in ("label", "positive_weight") if name in dataset), score)
+    if array.ndim > 1 and option == "weight":
+        own = tuple(map(str, like.dims))
+    expected = tuple(score.sizes[dim] for dim in own)
+    if array.shape != expected:
+        what, received = f"{option} and the labels differ in shape", f"shape {array.shape}"
+        allowed, remedy = f"shape {expected}, over ({', '.join(own)})", "give one value for each item, or a DataArray"
+        raise InvalidInputError(what, f"argument {option!r}", received, allowed, remedy)
+    refuse_other_order(values, dataset.indexes.get(own[-1]), expected[-1], option)
+    return xr.Variable(own, array)
+
+
+# Arrays
+
+
+def _data_set(
+    scores: Any, label: Any, beside: Mapping[str, Any], by: Any, dims: tuple[str, ...]
+) -> tuple[xr.Dataset, Mapping[str, Any], Any]:
+    """Return arrays of scores and labels as a data set; and what is given beside it, without labels of its own."""
+    if scores is None or (isinstance(scores, Mapping) and not scores):
+        what, remedy = "there are no scores", 'give at least one: {"model": scores}'
+        received = "None" if scores is None else "an empty mapping"
+        raise InvalidInputError(what, "the first argument", received, "names of models, with arrays", remedy)
+    if label is None:
+        remedy = 'give them behind the scores: ({"model": scores}, labels)'
+        if hasattr(scores, "columns"):
+            remedy += "; or ap.from_dataframe(frame, label=...) takes a column of the table"
+        what = "labels are needed next to the scores"
         raise InvalidInputError(what, "the second argument", brief(label), "1 positive, 0 negative", remedy)
-    index = common_labels(named)
-    arrays = {name: as_array(one.data if isinstance(one, xr.DataArray) else one, name) for name, one in named.items()}
-    labels = arrays.pop("the labels")
-    models = [float_scores(arrays[str(name)], f"model {name!r}") for name in scores]
-    for name, array in zip(scores, models, strict=True):
-        refuse_swapped(array, labels)
-        if array.shape != labels.shape:
-            raise mispositioned(f"scores of {str(name)!r}", array.shape, labels.shape)
-    if isinstance(labels, np.ndarray) and labels.dtype.kind == "f":
-        check_labels(labels, 0, "the labels")  # grades, too
-        labels = labels.astype(np.int8)
-    dims = (QUERY, ITEM)[2 - labels.ndim :]
-    if any(map(is_dask, models)):
-        import dask.array as da
+    if hasattr(scores, "columns"):
+        columns = list(getattr(scores, "column_names", scores.columns))
+        _refuse_same_names(columns)
+        scores = {name: scores[name] for name in columns}
+    named = dict(scores) if isinstance(scores, Mapping) else {None: scores}
+    _refuse_same_names(list(named))
+    if any(isinstance(one, xr.DataArray) for one in (*named.values(), label)):
+        return _of_labelled(named, label, dims), beside, by
+    return _of_plain(named, label, beside, by)
 
-        stacked: Any = da.stack(models)
-    else:
-        stacked = np.stack(models)
-    variables = {"score": ((MODEL, *dims), stacked), "label": (dims, labels)}
-    for name, role in (("clusters", "cluster"), ("weight", "weight")):
-        if name in arrays:
-            array = arrays[name]
-            of = dims[:1] if role == "cluster" else dims
-            if array.shape != labels.shape[: len(of)]:
-                raise mispositioned(name, array.shape, labels.shape[: len(of)])
-            variables[role] = of, _named_clusters(array) if role == "cluster" else array
-    coords = {MODEL: np.array([str(name) for name in scores], object)}
+
+def _refuse_same_names(names: Sequence[Any]) -> None:
+    if len(set(map(str, names))) < len(names):
+        what, allowed = "two models have the same name", "a name of its own for each"
+        raise InvalidInputError(what, "the first argument", few(names), allowed, "rename one")
+
+
+def _of_labelled(named: Mapping[Any, Any], label: Any, dims: tuple[str, ...]) -> xr.Dataset:
+    """Return DataArrays of scores and labels, matched by name and label, as a data set."""
+    arrays = {name: _labelled(one, f"scores of {name!r}" if name else "scores", dims) for name, one in named.items()}
+    label = _labelled(label, "label", dims)
+    first = next(iter(arrays.values()))
+    for name, one in arrays.items():
+        if name is not None and (MODEL in one.dims or set(one.dims) != set(first.dims)):
+            what, received = f"scores of {name!r} have other dimensions", f"({', '.join(map(str, one.dims))})"
+            allowed = "the dimensions of the first model, without 'model'"
+            remedy = "broadcast or select first; scores of several models are one DataArray with the dimension 'model'"
+            raise InvalidInputError(what, "the first argument", received, allowed, remedy)
+        check_same_labels(first, one, (str(next(iter(arrays))), str(name)))
+    score = first
+    if None not in arrays:
+        models = xr.Variable(MODEL, np.array(list(map(str, arrays)), object))
+        alike = [one.drop_vars(MODEL, errors="ignore").transpose(*first.dims) for one in arrays.values()]
+        score = xr.concat(alike, models, join="exact", coords="minimal", compat="override", combine_attrs="drop")
+    if strange := [str(dim) for dim in label.dims if dim not in score.dims]:
+        what, allowed = f"'label' has the dimension {strange[0]!r}, which the scores lack", "dimensions of the scores"
+        remedy = f"select from it: label.isel({strange[0]}=0)"
+        raise InvalidInputError(what, "argument 'label'", f"({', '.join(map(str, label.dims))})", allowed, remedy)
+    check_same_labels(score, label, ("score", "label"))
+    refuse_swapped(score.data, label.data)
+    coords = {name: one for name, one in label.coords.items() if name not in score.coords and name not in score.dims}
+    coords |= {dim: one for dim, one in label.coords.items() if dim in score.dims and dim not in score.coords}
+    return xr.Dataset({"score": score.variable, "label": label.variable}, {**coords, **score.coords})
+
+
+def _labelled(array: Any, name: str, dims: tuple[str, ...]) -> xr.DataArray:
+    """Return a DataArray with scores of a float type; one without names of dimensions is along the items."""
+    if not isinstance(array, xr.DataArray):
+        plain = as_array(array, name)
+        if plain.ndim != 1 or len(dims) > 1:
+            what, allowed = f"{name} are no DataArray, and others are", "DataArrays, which are matched by name"
+            remedy = f"name the dimensions: xr.DataArray(..., dims=[..., {dims[-1]!r}])"
+            raise InvalidInputError(what, "the arrays", type(array).__name__, allowed, remedy)
+        index = labels_of_items(array)
+        array = xr.DataArray(plain, {} if index is None else {dims[0]: index}, dims[:1])
+    refuse_lazy(array.data, name)
+    labelled: xr.DataArray = array if name == "label" else array.copy(data=float_scores(array.data, name))
+    return labelled
+
+
+def _of_plain(
+    named: Mapping[Any, Any], label: Any, beside: Mapping[str, Any], by: Any
+) -> tuple[xr.Dataset, dict[str, Any], Any]:
+    """Return arrays of scores and labels, matched by the index of pandas objects or by position, as a data set."""
+    labels = as_array(label, "the labels")
+    of_groups = [] if by is None else parted(by, labels.shape[-1] if labels.ndim else 0)
+    given = {"the scores" if name is None else str(name): one for name, one in named.items()}
+    beside_items = {name: one for name, one in beside.items() if labels.ndim == 1 or name == "weight"}
+    labels_of_groups = {f"by={name!r}": one for name, one, _ in of_groups}
+    index = common_labels({**given, "the labels": label, **beside_items, **labels_of_groups})
+    arrays = {name: float_scores(as_array(one, name), f"model {name!r}") for name, one in given.items()}
+    first = next(iter(arrays.values()))
+    dims = terms.DEFAULT_DIMS.get(first.ndim if None in named else labels.ndim + 1, ())
+    if not 0 < labels.ndim <= len(dims):
+        what, allowed = "arrays without names of dimensions have too many or none", "labels (item) or (query, item)"
+        received = f"scores of shape {first.shape}, labels of shape {labels.shape}"
+        remedy = "name the dimensions: DataArrays may have any"
+        raise InvalidInputError(what, "the first two arguments", received, allowed, remedy)
+    for name, array in arrays.items():
+        refuse_swapped(array, labels)
+        own = array.shape if None not in named else array.shape[-labels.ndim :]
+        if own != labels.shape:
+            raise mispositioned(f"scores of {name!r}", array.shape, labels.shape)
+    variables = {"score": (dims, first if None in named else _stacked(list(arrays.values())))}
+    variables["label"] = dims[-labels.ndim :], labels
+    coords = {} if None in named else {MODEL: np.array(list(given), object)}
     if index is not None and not isinstance(index, pd.RangeIndex | pd.MultiIndex) and index.is_unique:
         coords[ITEM] = np.asarray(index)
-    return xr.Dataset(variables, coords=coords)
+    plain = {name: one if one is None or isinstance(one, str) else as_array(one, name) for name, one in beside.items()}
+    unlabelled = {name: without_labels(one) for name, one, _ in of_groups}
+    groupers = {name: grouper for name, _, grouper in of_groups if grouper is not None}
+    return xr.Dataset(variables, coords), plain, None if by is None else unlabelled | groupers
 
 
-def _named_clusters(clusters: Any) -> Any:
-    """Return clusters of any type as numbers or text."""
-    clusters = np.asarray(clusters)
-    return clusters if clusters.dtype.kind in "iuTU" else np.array([str(one) for one in clusters.tolist()], object)
+def _stacked(arrays: list[Any]) -> Any:
+    if not any(map(is_dask, arrays)):
+        return np.stack(arrays)
+    import dask.array as da
+
+    return da.stack(arrays)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import ChunkError
 from aucpr_dask.evaluation.rankings import Array, Evaluated, Rows, check_rows, finished, reading_of, targets_of
-from aucpr_dask.schema.checks import check_labels
+from aucpr_dask.schema.checks import check_labels, whole_labels
 from aucpr_dask.schema.options import EvaluationOptions
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def collect_positives(score: Array, label: Array, *, options: EvaluationOptions)
     """First pass: return the scores of the positives of a chunk of items, and counts."""
     from aucpr_dask.kernels.tallies import distinct_scores, three_scores
 
+    label = whole_labels(label, score)
     check_labels(label, options.positive_from, "label")
     rows = Rows({"score": score, "label": label})
     counted, classes, distinct = [], [], []
@@ -173,6 +174,7 @@ def bin_items(
     """Count the items of a chunk in bins of scores; return these, and the counts that `Positives` has for a row."""
     from aucpr_dask.kernels.bins import AdaptiveBins
 
+    label = whole_labels(label, score)
     check_labels(label, options.positive_from, "label")
     rows = Rows({"score": score, "label": label})
     ((positive, negative, classes),) = _split_rows(score, label, rows, options)

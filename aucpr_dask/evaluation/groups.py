@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,14 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, bad_argument, brief, did_you_mean, few
-from aucpr_dask.evaluation.alignment import chunked_alike, named_dimensions
-from aucpr_dask.schema.terms import CATEGORIES, GROUP, GROUPS, ITEM, QUERY, SCORE_VARIABLES, Scores, map_nodes
+from aucpr_dask.evaluation.alignment import (
+    chunked_alike,
+    common_labels,
+    named_dimensions,
+    refuse_other_order,
+    with_items,
+)
+from aucpr_dask.schema.terms import CATEGORIES, GROUP, GROUPS, ITEM, OF_RESULTS, QUERY, SCORE_VARIABLES, Scores, map_nodes
 from aucpr_dask.scores.validate import check_same_labels, checked_nodes, where_of
 
 By = tuple[tuple[str, Any], ...]  # names of coordinates, each with a grouper of xarray or None
@@ -136,38 +143,136 @@ def _are_labels(by: Sequence[Any], n_items: int, known: Sequence[str]) -> bool:
     return not all(isinstance(one, str) and one in known for one in by)
 
 
+@dataclass(frozen=True)
+class Listed:
+    """A grouper of numbers: each is the place of an item's label among these."""
+
+    labels: pd.Index
+
+    def factorize(self, group: xr.DataArray) -> Any:
+        """Return the numbers, and the labels, as groupers of xarray do."""
+        return SimpleNamespace(codes=group, full_index=self.labels)
+
+    def __str__(self) -> str:
+        """Name the labels, as the parameters of a result do."""
+        return few(map(str, self.labels))
+
+
 def with_labels(scores: Scores, by: Any) -> tuple[Scores, By]:
-    """Return scores whose coordinates hold the labels of all groups, and the names of these, with their groupers."""
+    """Return scores whose coordinates along the items tell all groups, and the names of these, with their groupers."""
     names: By = ()
     list(checked_nodes(scores))
 
     def assigned(path: str, dataset: xr.Dataset) -> xr.Dataset:
         nonlocal names
-        given = parted(by, dataset.sizes.get(ITEM, 0), [str(name) for name in dataset.variables])
-        names = tuple((name, grouper) for name, _, grouper in given)
-        labels = {name: _along_items(value, name, dataset, path) for name, value, _ in given if value is not None}
-        return dataset.assign_coords({name: (ITEM, values) for name, values in labels.items()}) if labels else dataset
+        names, coords = groups_along(dataset, by, (ITEM,), path)
+        return dataset.assign_coords(coords) if coords else dataset
 
     return map_nodes(scores, assigned), names
 
 
-def _along_items(labels: Any, name: str, dataset: xr.Dataset, path: str) -> NDArray[Any]:
-    """Return the labels of the items, which are given next to the scores."""
-    values = _one_label_each(labels, name, dataset.sizes.get(ITEM, 0))
-    if isinstance(labels, xr.DataArray):
-        check_same_labels(dataset["score"], labels.rename({labels.dims[0]: ITEM}), ("score", name))
+def groups_along(
+    dataset: xr.Dataset, by: Any, dims: tuple[str, ...], path: str
+) -> tuple[By, dict[str, tuple[str, Any, Any]]]:
+    """Return the names of groups of items, with groupers, and the coordinates that a data set needs for them.
+
+    A coordinate along one dimension of items serves as it is. For others, and for labels that are given next to the
+    scores, there are numbers of groups, along all items.
+    """
+    names: dict[str, Any] = {}
+    coords: dict[str, tuple[str, Any, Any]] = {}
+    n_items = math.prod(dataset.sizes.get(dim, 0) for dim in dims)
+    for name, labels, grouper in parted(by, n_items, [str(name) for name in dataset.variables]):
+        if isinstance(labels, str) or labels is None:
+            known = _coordinate(dataset, labels or name)
+            if known is None or not set(known.dims) & set(dims):
+                raise _no_coordinate(dataset, labels or name, path, dims[0])
+            name = name if labels else str(known.name)
+            if known.dims == (name,) == dims and grouper is None:
+                what, remedy = "every item would be a group of its own", "name a coarser coordinate, or a grouper"
+                raise InvalidInputError(what, f"{where_of(path)}, argument 'by'", repr(name), "groups", remedy)
+            is_own = known.name == name and name not in dims and not _is_categorical(known)
+            if is_own and name in dataset.variables and (known.dims == dims or not set(known.dims) <= set(dims)):
+                names[name] = grouper  # folds differ between repeats
+                continue
+            labels = known
+        index, code = _numbered(labels, name, grouper, dataset, dims, path)
+        _refuse_other_variable(labels, name, dataset, path)
+        names[name] = Listed(index)
+        coords[name] = ITEM, code, dict(getattr(labels, "attrs", {}))
+    if ITEM in names:
+        raise _twice(ITEM, path)
+    return tuple(names.items()), coords
+
+
+def _coordinate(dataset: xr.Dataset, name: str) -> xr.DataArray | None:
+    """Return a variable of a data set, or what is derived from one, such as "time.month"; None if there is none."""
+    is_derived = "." in name and name.partition(".")[0] in dataset.coords
+    if name not in dataset.variables and not is_derived:
+        return None
+    try:
+        return dataset[name]
+    except (KeyError, AttributeError, TypeError):
+        return None
+
+
+def _is_categorical(labels: Any) -> bool:
+    return isinstance(getattr(labels, "dtype", None), pd.CategoricalDtype)
+
+
+def _numbered(
+    labels: Any, name: str, grouper: Any, dataset: xr.Dataset, dims: tuple[str, ...], path: str
+) -> tuple[pd.Index, NDArray[np.int64]]:
+    """Return the labels of groups, and the place among them of each item's, for all items."""
+    where = where_of(path)
+    if not isinstance(labels, xr.DataArray):
+        lengths = [dataset.sizes.get(dim, 0) for dim in dims]
+        values = _one_label_each(labels, name, lengths)
+        if len(dims) == 1:
+            refuse_other_order(labels, dataset.indexes.get(dims[0]), lengths[0], f"groups by {name!r}")
+        return factorized(values, name, grouper, where)
+    if not labels.dims or not set(labels.dims) <= set(dims):
+        received = f"({', '.join(map(str, labels.dims))})"
+        what, allowed = f"groups by {name!r} do not lie along the items", f"dimensions among {', '.join(dims)}"
+        remedy = "give labels along these, or name the dimensions of the items: dim=..."
+        raise bad_argument(what, "by", received, allowed, remedy)
+    check_same_labels(dataset["score"], labels, ("score", name))
+    index, codes = factorized(_values(labels), name, grouper, where)
+    number = xr.Variable(labels.dims, codes.reshape(labels.shape))
+    return index, number.set_dims({dim: dataset.sizes[dim] for dim in dims}).transpose(*dims).values.reshape(-1)
+
+
+def _values(labels: xr.DataArray) -> Any:
+    """Return labels in memory, along one dimension; categories stay what they are."""
+    if labels.ndim == 1 and _is_categorical(labels):
+        return labels.to_index()
+    return xr.DataArray(labels.values.reshape(-1), dims=ITEM, attrs=labels.attrs)
+
+
+def _refuse_other_variable(labels: Any, name: str, dataset: xr.Dataset, path: str) -> None:
+    """Raise if labels that are given next to the scores have the name of a variable that says something else."""
     own = dataset.get(name)
-    if own is not None and name in SCORE_VARIABLES and not (own.dims == (ITEM,) and bool((own == values).all())):
+    if own is None or name not in SCORE_VARIABLES:
+        return
+    if np.shape(labels) != own.shape or not bool((own.values == np.asarray(labels)).all()):
         what, remedy = f"the scores have another variable {name!r}", f'by={{"another name": labels}}, or by={name!r}'
         raise InvalidInputError(what, f"{where_of(path)}, argument 'by'", brief(labels), "a name of its own", remedy)
-    return values
 
 
-def _one_label_each(labels: Any, name: str, n_items: int) -> NDArray[Any]:
-    values = np.asarray(labels)
-    if values.shape == (n_items,):
-        return values
-    what, allowed = f"groups by {name!r} need one label for each item", f"{n_items} labels"
+def without_labels(labels: Any) -> Any:
+    """Return the labels of groups without those of their items: categories as such, all else as an array."""
+    if labels is None:
+        return None
+    is_of_pandas = isinstance(labels, pd.Series | pd.Index | pd.Categorical)
+    return pd.Categorical(labels) if is_of_pandas and _is_categorical(labels) else np.asarray(labels)
+
+
+def _one_label_each(labels: Any, name: str, lengths: Sequence[int]) -> Any:
+    """Return labels that are given without names of dimensions, one for each item."""
+    values = without_labels(labels)
+    if values.shape == tuple(lengths):
+        return values if values.ndim == 1 else values.reshape(-1)
+    what, allowed = f"groups by {name!r} need one label for each item", f"{' x '.join(map(str, lengths))} labels"
     remedy = "pass an array of labels along the items, or the name of a coordinate"
     raise bad_argument(what, "by", f"shape {values.shape}" if values.ndim else labels, allowed, remedy)
 
@@ -178,14 +283,14 @@ def groups_of(dataset: xr.Dataset, by: By, path: str = "", dim: str = ITEM) -> G
     for name, grouper in by:
         if name not in dataset.variables or dataset[name].dims != (dim,):
             raise _no_coordinate(dataset, name, path, dim)
-        if name == dim or name in dataset["score"].dims:
+        if name == dim or name in dataset["score"].dims or name in OF_RESULTS:
             raise _twice(name, path)
         found[name] = factorized(dataset[name], name, grouper, where_of(path))
     return combined(found)
 
 
 def _twice(name: str, path: str) -> InvalidInputError:
-    what, remedy = f"the result would have two dimensions {name!r}", 'by={"another name": labels}'
+    what, remedy = f"the result would have two of the name {name!r}", 'by={"another name": labels}'
     return InvalidInputError(what, f"{where_of(path)}, argument 'by'", repr(name), "another name", remedy)
 
 
@@ -206,7 +311,11 @@ def factorized(labels: Any, name: str, grouper: Any, where: str | None = None) -
     """Return the labels of groups, sorted or as categories are, and the place among them of each item's label."""
     order = getattr(labels, "attrs", {}).get(CATEGORIES, ())
     where = f"{where}, argument 'by'" if where else "argument 'by'"
-    if grouper is None:
+    if grouper is None and _is_categorical(labels):
+        known = pd.Categorical(labels).remove_unused_categories()  # in their order
+        codes, index = known.codes, known.categories
+        what, remedy = f"some items have no label of {name!r}", "name their group, for example 'unknown', or drop them"
+    elif grouper is None:
         values = np.asarray(labels)
         if values.dtype.kind in "iuf":  # pandas has no index of 16-bit floats, or of bytes in another order
             own = values.dtype.newbyteorder("=")
@@ -249,25 +358,17 @@ def groups_of_arrays(score: Any, label: Any, by: Any, dim: Any) -> Groups:
     if not isinstance(score, xr.DataArray):
         n_items = np.shape(score)[-1] if np.ndim(score) else 0
         given = {name: (_plain_labels(labels, name), grouper) for name, labels, grouper in parted(by, n_items)}
+        common_labels({"score": score, "label": label} | {f"by={name!r}": one for name, (one, _) in given.items()})
         labelled = {
-            name: (_one_label_each(labels, name, n_items), grouper) for name, (labels, grouper) in given.items()
+            name: (_one_label_each(labels, name, [n_items]), grouper) for name, (labels, grouper) in given.items()
         }
         return combined({name: factorized(labels, name, grouper) for name, (labels, grouper) in labelled.items()})
-    dims = named_dimensions(dim)
-    items = score.isel({one: 0 for one in score.dims if one not in dims}, drop=True).transpose(*dims)
-    coords = {**getattr(label, "coords", {}), **score.coords}
-    found = {}
-    for name, labels, grouper in parted(by, items.size, list(map(str, coords))):
-        labels = coords.get(name) if labels is None else labels
-        if labels is None or (isinstance(labels, xr.DataArray) and not set(labels.dims) <= set(dims)):
-            raise _no_coordinate(xr.Dataset({"score": items}, coords), name, "", dims[0])
-        if name in score.dims:
-            raise _twice(name, "")
-        if isinstance(labels, xr.DataArray):
-            check_same_labels(items, labels, ("score", name))
-            labels = labels.broadcast_like(items).transpose(*dims).values.reshape(-1)
-        found[name] = factorized(_one_label_each(labels, name, items.size), name, grouper)
-    return combined(found)
+    dims = tuple(one for one in named_dimensions(dim) if one in score.dims)
+    # The coordinates of the labels serve, too, and the scores themselves are not needed.
+    items = score.variable.copy(data=np.broadcast_to(np.int8(0), score.shape))
+    dataset = xr.Dataset({"score": items}, {**getattr(label, "coords", {}), **score.coords})
+    names, coords = groups_along(dataset, by, dims, "")
+    return groups_of(with_items(dataset, dims).assign_coords(coords), names)
 
 
 def _plain_labels(labels: Any, name: str) -> Any:

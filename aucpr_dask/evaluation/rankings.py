@@ -76,6 +76,7 @@ def evaluate_rankings(
     reading = reading_of(options)
     score = rows.full(named["score"])
     if "label" in named:
+        named = named | {"label": checks.whole_labels(named["label"], named["score"])}
         checks.check_labels(named["label"], options.positive_from, "label")
     if is_weighted(named):
         out, unit = _evaluate_weighted(rows, named, options, reading, targets)

@@ -159,12 +159,14 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
         labelled |= {str(name): (along.variables[name], along.xindexes[name]) for name in along}
     labels = {name: variable.copy(deep=False) for name, (variable, _) in labelled.items()}
     for name, coordinate in source.coords.items():  # all others travel with their dimensions
-        if name not in {*labels, *axes, *variables, "level"} and set(coordinate.dims) <= kept:
+        if name not in labels and set(coordinate.dims) <= kept:
             labels[str(name)] = coordinate.compute(scheduler="threads").variable  # to group by
     if "cluster" in source and terms.QUERY in source["cluster"].dims and terms.QUERY in kept:
         labels["cluster"] = source["cluster"].variable.compute()  # of queries that depend on each other
     indexes = {name: index for name, (_, index) in labelled.items()}
-    coordinates = xr.Coordinates(labels | scalars | {"level": xr.Variable((), resampling.level)}, indexes)
+    if "level" not in kept:  # which is a pressure, or the name of groups
+        labels = {"level": xr.Variable((), resampling.level)} | labels
+    coordinates = xr.Coordinates(labels | scalars, indexes)
     for name, variable in variables.items():
         variable.attrs |= {"description": terms.RESULT_VARIABLES[name].description, "units": "1"}
     variables["interval"].attrs |= {"ci_kind": "confidence interval", "ci_prob": resampling.level}

@@ -13,7 +13,6 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, few
 from aucpr_dask.evaluation.alignment import where_of
-from aucpr_dask.evaluation.arrays import refuse_plain
 from aucpr_dask.inference.designs import BOTH, COMPARED, CORRECTED, ITEMS, UNITS, are_values, estimators_of, unit_names
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.checks import FOLDS, choose, folds_as_units
@@ -39,10 +38,14 @@ def refuse_unknown_options(options: Iterable[str], record: type[Options], withou
 def are_scores(data: Scores, options: Mapping[str, Any]) -> bool:
     """Return whether the data must still be evaluated; refuse options of an evaluation otherwise."""
     if not isinstance(data, xr.Dataset | xr.DataTree) or not list(nodes_of(data)):
-        refuse_plain(data, "evaluate")
-        allowed, remedy = "a Dataset or DataTree with data", "pass what aucpr_dask.evaluate returns, or the scores"
+        allowed = "a Dataset or DataTree with data"
+        remedy = 'pass what ap.evaluate returns; of arrays, ap.evaluate({"model": scores}, labels); of a table, '
+        remedy += "ap.evaluate(ap.from_dataframe(frame, label=...))"
         raise InvalidInputError("there is no data", "the first argument", type(data).__name__, allowed, remedy)
     is_scores = all("score" in node and "estimate" not in node for _, node in nodes_of(data))
+    if is_scores and any(MODEL not in node["score"].dims for _, node in nodes_of(data)):
+        what, remedy = "these are the scores of one model", 'name several: {"old": scores, "new": others}, labels'
+        raise InvalidInputError(what, "the first argument", type(data).__name__, "scores over 'model'", remedy)
     if options and not is_scores:
         what = "these are options of an evaluation, and this result is evaluated already"
         remedy = "pass the scores to evaluate them with these options"

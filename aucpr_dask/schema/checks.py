@@ -19,6 +19,7 @@ REAL = int | float | np.integer | np.floating
 NOT_NUMBERS = bool | np.timedelta64  # although Python and NumPy derive them from integers
 LEAST_PREVALENCE = 1e-100  # so that products of counts at that prevalence neither under- nor overflow
 HIGHEST_GRADE = 127
+NO_ITEM = "give -2 where there is no item, as on land; -1 is an item that nobody judged, and counts as negative"
 LEAST_COUNT = 1e-100  # above 0: the inverse of its square is finite
 NAME_A_GRADE = (
     "pass positive_from=1 (--positive-from 1), or the grade from which your task counts positives; "
@@ -219,14 +220,29 @@ def check_labels(label: NDArray[Any], positive_from: int | None, where: str, *, 
         values = np.unique(bad)
         may_be_grades = positive_from is None and bool(np.all(values > 1))
         received = f"{bad.size} labels with values {few(values)}"
-        allowed = f"1 positive, 0 negative, -1 unjudged, -2 padding; whole numbers up to {highest}"
+        allowed = f"1 positive, 0 negative, -1 unjudged, -2 no item; whole numbers up to {highest}"
         remedy = f"if these are grades, {if_grades}" if may_be_grades else _remedy_for_labels(values)
         raise InvalidInputError("labels outside their domain", where, received, allowed, remedy)
 
 
+def whole_labels(label: NDArray[Any], score: NDArray[Any], where: str = "label") -> NDArray[Any]:
+    """Return labels of a float type as small integers; NaN is no item where all scores are NaN, too, as on a mask."""
+    if label.dtype.kind != "f":
+        return label
+    is_masked = np.isnan(label)
+    if is_masked.any():
+        if (n := np.count_nonzero(is_masked & ~np.isnan(score))) > 0:
+            what, received = "labels are NaN beside scores", f"{n} scores of items whose label is NaN"
+            allowed = "1 positive, 0 negative, -1 unjudged, -2 no item; NaN where all scores are NaN"
+            raise InvalidInputError(what, where, received, allowed, NO_ITEM)
+        label = np.where(is_masked, PADDING, label)
+    check_labels(label, 0, where)  # grades, too
+    return label.astype(np.int8)
+
+
 def _remedy_for_labels(values: NDArray[Any]) -> str:
     if np.isnan(values).any():
-        return "give -1 for an item that nobody judged, or leave it out"
+        return NO_ITEM
     if ((values > 0) & (values < 1)).any():
         return "for probabilities, give positive_weight=p and negative_weight=1 - p, or compare them: p >= 0.5"
     return "correct the labels: -2 for what is to be ignored, as 255 and -100 elsewhere"

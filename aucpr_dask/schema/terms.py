@@ -58,7 +58,7 @@ SCORE_VARIABLES = {
     for spec in (
         VariableSpec(
             "score",
-            ((MODEL, ITEM), (MODEL, QUERY, ITEM), (MODEL, CLASS, ITEM), (MODEL, REPEAT, ITEM)),
+            tuple((*of, *dims, ITEM) for of in ((MODEL,), ()) for dims in ((), (QUERY,), (CLASS,), (REPEAT,))),
             "f",
             "Score of an item by a model; larger is more positive, NaN is no score.",
             required=True,
@@ -131,6 +131,9 @@ RESULT_VARIABLES = {
         VariableSpec("flags", _OF_EACH, "iu", "Bit field of warnings; flag_masks and flag_meanings name the bits."),
     )
 }
+
+# Dimensions and variables of results, whose names no coordinate of scores that goes there may have.
+OF_RESULTS = frozenset({ESTIMATOR, METHOD, BOUND, RESAMPLE, *RESULT_VARIABLES} - SCORE_VARIABLES.keys())
 
 
 @dataclass(frozen=True)

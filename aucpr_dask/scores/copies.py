@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import RepeatedItemsWarning, few
-from aucpr_dask.schema.terms import ITEM, MODEL, QUERY
+from aucpr_dask.schema.terms import ITEM, MODEL, PADDING, QUERY
 
 COPIES = "source_repeated_items"  # the attribute of scores and results that counts them
 LOOKED_AT, SAMPLE = 2_000, 1_024  # items: of more, those in a window of scores, which is read off a sample
@@ -69,12 +69,16 @@ def copies_among(scores: xr.Dataset) -> int:
     if label is None or "cluster" in held or QUERY in score.dims or MODEL in label.dims or score.size == 0:
         return 0
     rankings, labels = ((one.transpose(..., ITEM).data.reshape(-1, one.sizes[ITEM])) for one in (score, label))
+    if labels.dtype.kind in "if" and (is_padding := np.asarray(labels == PADDING).all(axis=0)).any():
+        rankings, labels = rankings[:, ~is_padding], labels[:, ~is_padding]
     return count_copies(rankings, labels)
 
 
 def count_copies(rankings: Any, labels: Any) -> int:
     """Return how many items have the labels and all scores of another, where this is not by chance."""
-    # Arrays are (ranking, item). Of many items, the number is estimated from those whose first score is in a window.
+    # Arrays are (ranking, item). Of many items, those are looked at whose first score is in a window.
+    if rankings.shape[1] == 0:
+        return 0
     score = np.asarray(rankings[0])
     looked_at = _in_a_window(score)
     if not 0 < looked_at.size <= 4 * LOOKED_AT or not _has_copies(score[looked_at]):
@@ -84,7 +88,7 @@ def count_copies(rankings: Any, labels: Any) -> int:
         n = _copies(rows, np.asarray(labels[:, looked_at]))
         if n == 0 or step == 1:
             break
-    return round(n * score.size / looked_at.size)
+    return _number_of(rankings) if n and looked_at.size < score.size else n
 
 
 def _in_a_window(score: NDArray[np.floating[Any]]) -> NDArray[np.intp]:
@@ -110,9 +114,8 @@ def _copies(score: NDArray[np.float64], label: NDArray[Any]) -> int:
     known = ~np.isnan(score).any(axis=0)
     score, label = score[:, known], label[:, known]
     same = np.zeros(score.shape[1], np.uint64)  # a hash of each item's scores
-    for place, bits in enumerate((score + 0.0).view(np.uint64)):  # -0.0 is 0.0
-        odd = np.uint64((2 * place + 1) * 0x9E3779B97F4A7C15 % 2**64)
-        same += ((bits ^ (bits >> np.uint64(29))) * odd) ^ (bits >> np.uint64(17))
+    for place, row in enumerate(score):
+        same += _hashed(row, place)
     _, once, group, sizes = np.unique(same, return_index=True, return_inverse=True, return_counts=True)
     n_copies = same.size - once.size
     if n_copies < max(2, SHARE * same.size) or once.size < UNLIKE:
@@ -124,6 +127,24 @@ def _copies(score: NDArray[np.float64], label: NDArray[Any]) -> int:
     if (differ & repeated).sum() > MIXED * (holds & repeated).sum():
         return 0
     return n_copies if _are_all_ties(score, once) or _more_than_chance(sizes) else 0
+
+
+def _number_of(rankings: Any) -> int:
+    """Return how many of all items have the scores of another."""
+    known = ~np.isnan(np.asarray(rankings[0], dtype=np.float64))
+    same = np.zeros(known.size, np.uint64)
+    for place in range(len(rankings)):  # one by one, because they may be many
+        row = np.asarray(rankings[place], dtype=np.float64)
+        known &= ~np.isnan(row)
+        same += _hashed(row, place)
+    return int(np.count_nonzero(known) - np.unique(same[known]).size)
+
+
+def _hashed(score: NDArray[np.float64], place: int) -> NDArray[np.uint64]:
+    """Return a hash of the scores of one ranking, different for each place among the rankings."""
+    bits = (score + 0.0).view(np.uint64)  # -0.0 is 0.0
+    odd = np.uint64((2 * place + 1) * 0x9E3779B97F4A7C15 % 2**64)
+    return ((bits ^ (bits >> np.uint64(29))) * odd) ^ (bits >> np.uint64(17))
 
 
 def _are_all_ties(score: NDArray[np.float64], once: NDArray[np.intp]) -> bool:

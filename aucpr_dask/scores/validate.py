@@ -34,7 +34,7 @@ def validated_scores(scores: terms.Scores, *, positive_from: int | None = None) 
 def validated_nodes(scores: terms.Stored, *, positive_from: int | None = None) -> Iterator[tuple[str, xr.Dataset]]:
     """Yield (path, data set) for each data set, as :func:`validated_scores` returns it."""
     for path, given in checked_nodes(scores):
-        dataset = _with_label_of_each_class(path, in_usual_order(shared_by_models(path, given)))
+        dataset = _with_label_of_each_class(path, in_usual_types(in_usual_order(shared_by_models(path, given)), path))
         validate_dataset(dataset, path, positive_from)
         _refuse_former_grades(dataset, path)
         yield path, dataset
@@ -142,27 +142,84 @@ def _is_repeated(array: xr.DataArray) -> bool:
 
 
 def in_usual_order(dataset: xr.Dataset) -> xr.Dataset:
-    """Return scores of a float type, whose variables have their dimensions in the order of the records, if they can."""
+    """Return scores whose variables have their dimensions in the order of the records, if they can."""
     given = {name: dataset[name] for name in terms.SCORE_VARIABLES if name in dataset}
-    usual = {name: _usual_dims(array, terms.SCORE_VARIABLES[name]) for name, array in given.items()}
+    kept = kept_dims(dataset)
+    usual = {name: _usual_dims(array, terms.SCORE_VARIABLES[name], kept) for name, array in given.items()}
     other = {name: dims for name, dims in usual.items() if dims not in (None, given[name].dims)}
-    dataset = dataset.assign({name: given[name].transpose(*dims) for name, dims in other.items()}) if other else dataset
-    score = dataset.get("score")
-    if score is None or not (score.dtype.kind in "iub" or is_small_float(score.dtype)):
-        return dataset
-    return dataset.assign(score=score.copy(data=float_scores(score.data, "variable 'score'")))
+    return dataset.assign({name: given[name].transpose(*dims) for name, dims in other.items()}) if other else dataset
 
 
-def _usual_dims(variable: xr.DataArray, spec: terms.VariableSpec) -> tuple[str, ...] | None:
-    """Return the dimensions of a variable in the order of its record; None if the record does not have them."""
-    return next((dims for dims in spec.dims if set(dims) == set(variable.dims)), None)
+def kept_dims(dataset: xr.Dataset) -> tuple[str, ...]:
+    """Return the dimensions of scores that have no role, and stay in the answer: one answer for each label."""
+    known = {*terms.RANKING_DIMS, terms.ITEM, terms.FOLD, terms.GRADE}
+    return tuple(str(dim) for dim in dataset["score"].dims if dim not in known) if "score" in dataset else ()
+
+
+def _usual_dims(variable: xr.DataArray, spec: terms.VariableSpec, kept: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the dimensions of a variable in the order of its record; None if the record does not have them.
+
+    Those that have no role stand behind that of models.
+    """
+    own = tuple(dim for dim in kept if dim in variable.dims)
+    for dims in spec.dims:
+        if set(dims) | set(own) == set(variable.dims):
+            n_before = int(dims[:1] == (terms.MODEL,))
+            return (*dims[:n_before], *own, *dims[n_before:])
+    return None
+
+
+def in_usual_types(dataset: xr.Dataset, path: str) -> xr.Dataset:
+    """Return scores of a float type that kernels take, labels that are whole numbers, and clusters that have names."""
+    changed = {}
+    score, label, cluster = (dataset.get(name) for name in ("score", "label", "cluster"))
+    if score is not None and (score.dtype.kind in "iub" or is_small_float(score.dtype)):
+        changed["score"] = score.copy(data=float_scores(score.data, "variable 'score'"))
+    if score is not None and label is not None and label.dtype.kind == "f" and set(label.dims) <= set(score.dims):
+        whole = xr.apply_ufunc(
+            _labels_beside_scores,
+            label.variable,
+            score.variable.transpose(*label.dims, ...),
+            input_core_dims=[[], [dim for dim in score.dims if dim not in label.dims]],
+            kwargs={"where": where_of(path, "label")},
+            dask="parallelized",
+            output_dtypes=[np.int8],
+            dask_gufunc_kwargs={"allow_rechunk": True},
+        )
+        changed["label"] = xr.DataArray(whole, label.coords, label.dims, attrs=label.attrs)
+    if cluster is not None and cluster.dtype.kind in "fMmbO" and isinstance(cluster.data, np.ndarray):
+        changed["cluster"] = cluster.copy(data=names_of_clusters(cluster.data, where_of(path, "cluster")))
+    return dataset.assign(changed) if changed else dataset
+
+
+def _labels_beside_scores(label: NDArray[Any], score: NDArray[Any], *, where: str) -> NDArray[Any]:
+    """Return whole labels; the axes that scores have besides are their last ones."""
+    others = range(label.ndim, score.ndim)
+    return checks.whole_labels(label, np.moveaxis(score, others, range(len(others))), where)
+
+
+def names_of_clusters(cluster: Any, where: str) -> NDArray[Any]:
+    """Return clusters as whole numbers or text; raise if some item has none."""
+    values = np.asarray(cluster)
+    if (unknown := pd.isna(values)).any():
+        what, received = "some items have no cluster", f"{int(unknown.sum())} of {values.size} are missing"
+        remedy = "give each of them a cluster of its own, or leave these items out"
+        raise InvalidInputError(what, where, received, "one cluster for each item", remedy)
+    if values.dtype.kind == "f" and (values == np.rint(values)).all() and np.abs(values).max(initial=0) < 2**53:
+        return values.astype(np.int64)
+    if values.dtype.kind in "Mmb":
+        return values.astype(np.int64)
+    if values.dtype.kind == "f" or (values.dtype == object and not all(isinstance(one, str) for one in values.flat)):
+        return np.array([str(one) for one in values.ravel().tolist()], object).reshape(values.shape)
+    return values
 
 
 def validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None) -> None:
     """Raise a clear error unless this is a valid score data set."""
+    kept = kept_dims(dataset)
     for spec in terms.SCORE_VARIABLES.values():
         if spec.name in dataset:
-            _validate_variable(dataset[spec.name], spec, path)
+            _validate_variable(dataset[spec.name], spec, path, kept)
         elif spec.required:
             what = f"the variable {spec.name!r} is absent"
             received = ", ".join(map(str, dataset.data_vars)) or "no variables"
@@ -175,10 +232,11 @@ def validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None) 
         what = "a data set needs 'label', or else both 'positive_weight' and 'negative_weight'"
         raise InvalidInputError(what, where_of(path), ", ".join(map(str, dataset.data_vars)))
     _validate_classes(dataset, path)
-    for dim in (*terms.RANKING_DIMS, terms.ITEM):
+    _refuse_our_names(dataset, path, kept)
+    for dim in (*terms.RANKING_DIMS, *kept, terms.ITEM):
         if dim in dataset.indexes:
             check_unique(dataset.indexes[dim], dim, where_of(path))
-            if dim != terms.ITEM:  # these seed the resamples; items are checked when they are stored
+            if dim not in (terms.ITEM, *kept):  # these seed the resamples; items are checked when they are stored
                 terms.check_names(dataset.indexes[dim], f"{where_of(path)}, labels of {dim!r}")
     for name in dataset.coords:
         terms.check_node_name(str(name), f"{where_of(path)}, coordinate")
@@ -187,6 +245,15 @@ def validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None) 
     for name in ("weight", "positive_weight", "negative_weight"):
         if name in dataset and isinstance(dataset[name].data, np.ndarray):
             checks.check_weights(dataset[name].data, where_of(path, name))
+
+
+def _refuse_our_names(dataset: xr.Dataset, path: str, kept: tuple[str, ...]) -> None:
+    """Raise if a dimension or coordinate that goes into the result has the name of something of ours there."""
+    travelling = {str(name) for name, one in dataset.coords.items() if terms.ITEM not in one.dims}
+    if taken := sorted((travelling | {*kept}) & terms.OF_RESULTS | ({*kept} & {*terms.SCORE_VARIABLES})):
+        what, remedy = f"the result has something else of the name {taken[0]!r}", f"rename({taken[0]}='another')"
+        allowed = f"other names than {', '.join(sorted(terms.OF_RESULTS))}"
+        raise InvalidInputError(what, where_of(path), f"a coordinate or dimension {taken[0]!r}", allowed, remedy)
 
 
 def _validate_classes(dataset: xr.Dataset, path: str) -> None:
@@ -206,23 +273,20 @@ def _validate_classes(dataset: xr.Dataset, path: str) -> None:
         raise InvalidInputError(what, where_of(path, "n_positive"), received, allowed, remedy)
 
 
-def _validate_variable(variable: xr.DataArray, spec: terms.VariableSpec, path: str) -> None:
+def _validate_variable(variable: xr.DataArray, spec: terms.VariableSpec, path: str, kept: tuple[str, ...]) -> None:
     where = where_of(path, spec.name)
     refuse_lazy(variable.data, where)
     if variable.dtype.kind not in spec.kinds or (variable.dtype.kind == "f" and variable.dtype.itemsize > 8):
         allowed = f"{' or '.join(KINDS[kind] for kind in spec.kinds)} ({spec.description})"
         what = f"{spec.name!r} has an unsupported type"
         remedy = f"convert it, for example dataset[{spec.name!r}].astype(...)"
-        if spec.name == "label" and variable.dtype.kind == "f":  # as outer joins leave it
-            remedy = "dataset['label'].fillna(-2).astype('int8'), with -2 (padding) where there is no item"
         raise InvalidInputError(what, where, f"dtype {variable.dtype}", allowed, remedy)
-    if tuple(variable.dims) not in spec.dims:
-        usual = _usual_dims(variable, spec)
+    usual = _usual_dims(variable, spec, kept)
+    if tuple(variable.dims) != usual:
         received, how = f"({', '.join(map(str, variable.dims))})", f"dataset.transpose{usual}" if usual else None
         others = tuple(str(dim) for dim in variable.dims if dim not in terms.RANKING_DIMS)
         if spec.name == "score" and others and terms.ITEM not in others:
-            how = f"dataset.rename({{{others[0]!r}: 'item'}})"
-            how = how if len(others) == 1 else f"dataset.stack(item={others}, create_index=False)"
+            how = f"name the dimensions of the items: dim={others[0] if len(others) == 1 else others!r}"
         raise InvalidInputError(f"{spec.name!r} has unsupported dimensions", where, received, _layouts(spec), how)
 
 
@@ -359,7 +423,7 @@ def float_scores(score: Any, where: str = "'score'") -> Any:
         what, allowed = "scores are not numeric", "float32 or float64; integers are converted"
         remedy = "convert them to numbers, NaN where a score is missing"
         raise InvalidInputError(what, where, f"dtype {score.dtype}", allowed, remedy)
-    dtype = np.dtype(np.float32 if score.dtype in (np.float16, np.float32) else np.float64)
+    dtype = np.dtype(np.float32 if score.dtype == np.float32 else np.float64)
     is_wide = (score.dtype.itemsize > 4 and score.dtype.kind in "iu") or score.dtype.itemsize > 8
     if not is_wide:
         return score.astype(dtype, copy=False)
@@ -369,11 +433,9 @@ def float_scores(score: Any, where: str = "'score'") -> Any:
 
 
 def is_small_float(dtype: Any) -> bool:
-    """Whether this is a type of the package ml_dtypes, such as bfloat16, all of whose numbers float32 holds."""
-    return (dtype.kind == "V" and str(dtype).startswith(("bfloat", "float"))) or (dtype.kind, dtype.itemsize) == (
-        "f",
-        1,
-    )
+    """Whether this is float16 or a type of the package ml_dtypes, all of whose numbers float32 holds."""
+    is_of_ml = dtype.kind == "V" and str(dtype).startswith(("bfloat", "float"))
+    return is_of_ml or (dtype.kind == "f" and dtype.itemsize < 4)
 
 
 def exact_scores(score: np.ndarray) -> np.ndarray:
