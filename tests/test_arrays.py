@@ -181,3 +181,144 @@ def test_infinite_scores_are_first_and_last() -> None:
     np.testing.assert_array_equal(
         ap.metrics.precision_recall_curve(y, score)[0], ap.metrics.precision_recall_curve(y, ranks)[0]
     )
+
+
+# Labelled arrays of any dimensions
+
+TIME = pd.date_range("2020-01-01", periods=120)
+GRID = {"lead": [1, 2], "time": TIME, "lat": [50.0, 51, 52], "lon": [0.0, 1]}
+TRUTH = xr.DataArray((rng.random((120, 3, 2)) < 0.3).astype("int8"), {d: GRID[d] for d in ("time", "lat", "lon")})
+OLD, NEW = (xr.DataArray(rng.normal(size=(2, 120, 3, 2)), GRID) + TRUTH for _ in "on")
+FIELDS = xr.Dataset({"score": xr.concat([OLD, NEW], pd.Index(["old", "new"], name="model")), "label": TRUTH})
+ITEMS = ("time", "lat", "lon")
+COSINE = np.cos(np.deg2rad(TRUTH["lat"]))
+
+
+@pytest.mark.parametrize("function", [ap.evaluate, ap.compare, ap.rank, ap.power])
+def test_labelled_arrays_are_matched_by_name_and_label(function: Any) -> None:
+    old, new = OLD.isel(lead=0, drop=True), NEW.isel(lead=0, drop=True)
+    plain = {"old": old.values.ravel(), "new": new.values.ravel()}
+    expected = function(plain, TRUTH.values.ravel())
+    turned = new.transpose("lon", "time", "lat")
+    xr.testing.assert_equal(function({"old": old, "new": turned}, TRUTH.transpose("lat", ...), dim=ITEMS), expected)
+    south = {"lat": slice(None, None, -1)}
+    for scores, label in (({"old": old, "new": new.isel(south)}, TRUTH), ({"old": old, "new": new}, TRUTH.isel(south))):
+        with pytest.raises(AlignmentError, match="another order"):
+            function(scores, label, dim=ITEMS)
+    with pytest.raises(InvalidInputError, match="other dimensions"):
+        function({"old": old, "new": new.isel(lat=0)}, TRUTH, dim=ITEMS)
+
+
+def test_dimensions_keep_their_names() -> None:
+    """A square array that is transposed has other dimensions, not other queries."""
+    square = xr.DataArray(rng.normal(size=(6, 6)), dims=("station", "time"))
+    label = (square + xr.DataArray(rng.normal(size=(6, 6)), dims=("station", "time")) > 0).astype("int8")
+    found = ap.evaluate({"a": square.T}, label, dim="time")["estimate"]
+    assert found.dims == ("model", "station")
+    np.testing.assert_array_equal(found[0], ap.estimate(square.values, label.values))
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_labels_of_a_mask_are_no_items(lazy: bool) -> None:
+    sea = TRUTH["lat"] > 50
+    scores, label = FIELDS["score"].where(sea), TRUTH.astype(float).where(sea)
+    if lazy:
+        scores, label = scores.chunk(time=50, model=1), label.chunk(time=30)
+    part = {"lat": slice(1, None)}
+    expected = ap.estimate(FIELDS["score"].isel(part), TRUTH.isel(part), dim=ITEMS)
+    for found in (ap.evaluate(scores, label, dim=ITEMS)["estimate"], ap.estimate(scores.compute(), label, dim=ITEMS)):
+        np.testing.assert_array_equal(found, expected)
+    for ask in (ap.evaluate, ap.estimate, ap.curve):
+        with pytest.raises(InvalidInputError, match=r"NaN beside scores[\s\S]*-2 where there is no item"):
+            ask(FIELDS["score"], label.compute(), dim=ITEMS)
+
+
+@pytest.mark.parametrize("name", ["estimator", "interval_method", "ci_bound", "flags", "standard_error"])
+def test_names_of_ours_are_refused_in_words(name: str) -> None:
+    asks: list[Any] = [
+        lambda: ap.evaluate(FIELDS.rename(lead=name), dim=ITEMS),
+        lambda: ap.evaluate(FIELDS.isel(lead=0).rename(lead=name), dim=ITEMS),
+        lambda: ap.evaluate(FIELDS, dim=ITEMS, by={name: TRUTH["lat"]}),
+    ]
+    for ask in asks:
+        with pytest.raises(InvalidInputError, match=f"of the name '{name}'"):
+            ask()
+
+
+def test_a_coordinate_called_level_is_a_pressure() -> None:
+    pressure = FIELDS.rename(lead="level").assign_coords(level=("level", [500, 850], {"units": "hPa"}))
+    found, expected = (ap.evaluate(one, dim=ITEMS) for one in (pressure, FIELDS))
+    assert found["level"].values.tolist() == [500, 850]
+    assert found["level"].attrs == {"units": "hPa"}
+    np.testing.assert_array_equal(found["interval"], expected["interval"])
+    assert ap.evaluate(pressure.isel(level=0), dim=ITEMS).attrs["level"] == 0.95
+    assert ap.estimate(pressure["score"], TRUTH, dim=ITEMS)["level"].attrs == {"units": "hPa"}
+    assert ap.interval(found["estimate"], 10)["level"].values.tolist() == [500, 850]
+    by = ap.evaluate(FIELDS.rename(lat="level"), dim=("time", "level", "lon"), by="level")
+    assert by["level"].values.tolist() == [50, 51, 52]
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_half_precision_is_converted_first(lazy: bool, tmp_path: Any) -> None:
+    half = SCORES.assign(score=SCORES["score"].astype(np.float16))
+    half = half.chunk(model=1) if lazy else half
+    expected = ap.evaluate(SCORES.assign(score=half["score"].astype(np.float32)), interval="bootstrap")
+    xr.testing.assert_equal(ap.evaluate(half, interval="bootstrap").compute(), expected.compute())
+    ap.save_scores(half, tmp_path / "s.zarr")
+    xr.testing.assert_equal(ap.evaluate(ap.open_scores(tmp_path / "s.zarr"), interval="bootstrap"), expected.compute())
+
+
+def test_tables_and_arrays_of_models() -> None:
+    frame = pd.DataFrame({"a": A, "b": B, "y": Y}, index=rng.permutation(60))
+    expected = ap.evaluate({"a": A, "b": B}, Y)
+    xr.testing.assert_equal(ap.evaluate(frame[["a", "b"]], frame["y"]), expected)
+    xr.testing.assert_equal(ap.compare(frame[["a", "b"]], frame["y"], "a"), ap.compare({"a": A, "b": B}, Y, "a"))
+    xr.testing.assert_equal(ap.evaluate(np.stack([A, B]), Y), expected.drop_vars("model"))
+    xr.testing.assert_equal(ap.evaluate(A, Y), expected.isel(model=0).drop_vars("model"))
+    with pytest.raises(AlignmentError):
+        ap.evaluate(frame[["a", "b"]], frame["y"].sort_index())
+
+
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
+@pytest.mark.parametrize("function", [ap.evaluate, ap.compare, ap.rank])
+@pytest.mark.parametrize("name", ["by", "clusters", "weight"])
+def test_series_in_another_order_are_refused(function: Any, name: str) -> None:
+    beside, options = pd.Series(GROUPS % 2 + 1), {} if name == "by" else {"n_resamples": 50}
+    scores = {"a": pd.Series(A), "b": pd.Series(B)}
+    in_order = function(scores, pd.Series(Y), **{name: beside}, **options)
+    xr.testing.assert_equal(in_order, function(scores, pd.Series(Y), **{name: beside.to_numpy()}, **options))
+    plain = SCORES.drop_vars("cluster")
+    named = plain.assign_coords(item=[f"d{i}" for i in range(60)])
+    of_names = beside.set_axis(named["item"].values)
+    for given in ((scores, pd.Series(Y)), (plain,)):
+        with pytest.raises(AlignmentError):
+            function(*given, **{name: beside[::-1]}, **options)
+    function(named, **{name: of_names}, **options)
+    with pytest.raises(AlignmentError):
+        function(named, **{name: of_names[::-1]}, **options)
+
+
+def test_series_of_groups_of_plain_estimates_are_in_order() -> None:
+    with pytest.raises(AlignmentError):
+        ap.estimate(pd.Series(A), pd.Series(Y), by=pd.Series(GROUPS % 2)[::-1])
+
+
+@pytest.mark.parametrize("function", [ap.evaluate, ap.compare])
+def test_clusters_are_complete(function: Any) -> None:
+    scores = {"a": A, "b": B}
+    whole = function(scores, Y, clusters=GROUPS)
+    for complete in (GROUPS.astype(float), GROUPS + 0.5, list(map(str, GROUPS)), TIME[GROUPS], pd.Categorical(GROUPS)):
+        xr.testing.assert_allclose(function(scores, Y, clusters=complete), whole)
+    for lacking in (np.where(GROUPS > 3, GROUPS, np.nan), [None, *GROUPS[1:]], [pd.NaT, *TIME[GROUPS[1:]]]):
+        with pytest.raises(InvalidInputError, match="some items have no cluster"):
+            function(scores, Y, clusters=lacking)
+        with pytest.raises(InvalidInputError, match="some items have no cluster"):
+            function(SCORES.assign(cluster=("item", pd.Series(lacking).to_numpy())))
+
+
+def test_dimensions_of_items_are_named_as_they_are() -> None:
+    for ask in (ap.evaluate, ap.save_scores):
+        with pytest.raises(InvalidInputError, match="did you mean 'lon'"):
+            ap.evaluate(FIELDS, dim=("time", "lat", "long"))
+        with pytest.raises(InvalidInputError, match=r"dim="):
+            ask(FIELDS, *(["nowhere.zarr"] if ask is ap.save_scores else []))

@@ -1323,6 +1323,18 @@ def test_items_that_stand_twice_are_told(tmp_path: Path) -> None:
             quiet()
 
 
+def test_padding_is_no_copy() -> None:
+    """Of many items, too, as many are said to be copies as are."""
+    twice = standing_twice(9_000, 1_000)
+    padding = twice.isel(item=np.zeros(5_000, int)).assign(label=("item", np.full(5_000, -2, "i1")))
+    padded = xr.concat([twice, padding], "item")
+    with pytest.warns(RepeatedItemsWarning, match=r"1,000 of 15,000"):
+        ap.evaluate(padded)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RepeatedItemsWarning)
+        ap.evaluate(padded.isel(item=np.r_[:9_000, 10_000:15_000]))
+
+
 @pytest.mark.parametrize("n_models", [1, 2, 5])
 @pytest.mark.parametrize("n_items", [100, 1000, 30_000])
 @pytest.mark.parametrize("share", [0.01, 0.5])

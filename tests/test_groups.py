@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from distributed import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from xarray.groupers import BinGrouper, UniqueGrouper
+from xarray.groupers import BinGrouper, SeasonGrouper, TimeResampler, UniqueGrouper
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
@@ -81,13 +81,13 @@ DRAWN = {"keep_replicates": True, "n_resamples": 10, "interval": ["bootstrap", "
 @pytest.mark.parametrize(
     ("data", "options"),
     [
-        (scores(), {"estimators": PLAIN}),
+        (scores(), {"estimator": PLAIN}),
         (scores(), {"ties": "trec_eval", "prevalence": 0.1}),
         (scores(), {"missing": "unretrieved", "no_positives": "zero", "nothing_ranked": "drop"}),
         (scores(), {"interval": ["bca", "bootstrap_t", "bayesian"], "n_resamples": 10}),
         (scores(cluster=clusters), DRAWN),
         (scores(cluster=clusters), {}),
-        (scores(weight=weights), {"estimators": WEIGHTED}),
+        (scores(weight=weights), {"estimator": WEIGHTED}),
         (scores(weight=weights, cluster=clusters), {}),
         (scores(fold=folds), {"interval": ["cross_validation"]}),
         (scores(), {"interval": ["cross_validation"], "n_folds": 3}),
@@ -102,7 +102,7 @@ def test_a_group_is_evaluated_as_if_it_stood_alone(data: xr.Dataset, options: di
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"missing": "drop", "prevalence": 0.1}, {"missing": "last", "estimators": ["roc_area", "haldane"]}, DRAWN],
+    [{}, {"missing": "drop", "prevalence": 0.1}, {"missing": "last", "estimator": ["roc_area", "haldane"]}, DRAWN],
 )
 def test_groups_of_one_size_are_evaluated_together(
     weighted: bool, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -224,6 +224,40 @@ def test_bins_are_intervals_and_groups_without_items_are_flagged() -> None:
 def test_groups_that_mean_nothing_are_refused(by: Any, error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         ap.evaluate(scores(), by=by)
+
+
+def test_groups_lie_along_some_of_the_dimensions_of_items() -> None:
+    """Bins, seasons, months and categories, also of a dimension that is reduced: as loops over selections."""
+    random = np.random.default_rng(0)
+    time, lat = pd.date_range("2020-01-15", periods=200), np.arange(48.0, 52)
+    label = xr.DataArray(random.random((200, 4)) < 0.3, {"time": time, "lat": lat})
+    score = xr.DataArray(random.normal(size=(2, 200, 4)), {"model": ["x", "y"], "time": time, "lat": lat}) + label
+    dims = ("time", "lat")
+    bands = pd.cut(lat, [40, 49, 60], labels=["south", "north"])
+    ways: list[tuple[Any, str, dict[Any, Any]]] = [
+        ("time.month", "month", {4: {"time": time.month == 4}}),
+        ({"lat": BinGrouper([40, 49, 60])}, "lat", {48.5: {"lat": lat <= 49}}),
+        ({"time": TimeResampler("MS")}, "time", {np.datetime64("2020-03-01"): {"time": time.month == 3}}),
+        ({"time": SeasonGrouper(["DJF", "MAM"])}, "time", {"MAM": {"time": np.isin(time.month, [3, 4, 5])}}),
+        ({"band": xr.DataArray(bands, dims="lat")}, "band", {"south": {"lat": lat <= 49}}),
+        ({"band": xr.DataArray(pd.cut(lat, [40, 49, 60]), dims="lat")}, "band", {48.5: {"lat": lat <= 49}}),
+        ("lat", "lat", {50.0: {"lat": lat == 50}}),
+    ]
+    for by, name, places in ways:
+        found = ap.evaluate(score, label, dim=dims, by=by)["estimate"]
+        estimated = ap.estimate(score, label, dim=dims, by=by)
+        assert found.dims == ("model", name)
+        for place, one in places.items():
+            chosen = {dim: np.flatnonzero(which) for dim, which in one.items()}
+            expected = ap.estimate(score.isel(chosen), label.isel(chosen), dim=dims)
+            np.testing.assert_array_equal(found.sel({name: place}), expected)
+            np.testing.assert_array_equal(estimated.sel({name: place}), expected)
+    of_bands = ap.evaluate(score, label, dim=dims, by={"band": xr.DataArray(bands, dims="lat")})
+    assert of_bands["band"].values.tolist() == ["south", "north"]
+    alone = ap.estimate(score, label, dim="time", by={"time": SeasonGrouper(["DJF", "MAM"])})
+    assert alone.sizes == {"model": 2, "lat": 4, "time": 2}
+    with pytest.raises(InvalidInputError, match="every item would be a group"):
+        ap.evaluate(score, label, dim="time", by="time")
 
 
 def test_listed_groups_are_those_of_the_result() -> None:

@@ -154,9 +154,9 @@ def labelled_inputs(inputs: dict[str, Any], dims: tuple[str, ...]) -> dict[str, 
 
 
 def refuse_our_dimensions(arrays: dict[str, Any], ours: set[str]) -> None:
-    """Raise if DataArrays have dimensions or coordinates of the names that the result gives to its own."""
+    """Raise if DataArrays have dimensions of the names that the result gives to its own."""
     for name, array in arrays.items():
-        taken = sorted(ours & set(map(str, (*array.dims, *array.coords)))) if isinstance(array, xr.DataArray) else []
+        taken = sorted(ours & set(map(str, array.dims))) if isinstance(array, xr.DataArray) else []
         if taken:
             what = f"the result has something else of the name {taken[0]!r}"
             remedy = f"rename it: {name}.rename({{{taken[0]!r}: 'another'}})"

@@ -224,7 +224,8 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
     )
     if is_labelled:
         labels = {terms.METHOD: np.array(methods, object), terms.BOUND: np.array(terms.BOUNDS, object)}
-        bounds = bounds.assign_coords(labels | ({} if "level" in (*bounds.dims, *bounds.coords) else {"level": level}))
+        is_pressure = "level" in bounds.coords and (bounds["level"].ndim > 0 or not 0 < bounds["level"] < 1)
+        bounds = bounds.assign_coords(labels | ({} if is_pressure else {"level": kwargs["level"]}))
     bounds = bounds.isel({terms.METHOD: 0}) if isinstance(method, str) else bounds
     return bounds if is_labelled else bounds.transpose(*axes, ...).data
 

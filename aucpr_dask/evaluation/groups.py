@@ -334,7 +334,8 @@ def factorized(labels: Any, name: str, grouper: Any, where: str | None = None) -
             raise InvalidInputError(what, where, brief(grouper), allowed, "see xarray.groupers") from error
         codes, index = encoded.codes.values, encoded.full_index
         what, remedy = f"some items are in no bin of {name!r}", "add bins up to -inf and inf, or drop these items"
-    if (codes < 0).any() and getattr(grouper, "labels", None) is None:  # groups that are listed are those to evaluate
+    is_listed = any(getattr(grouper, listed, None) is not None for listed in ("labels", "seasons"))
+    if (codes < 0).any() and not is_listed:  # groups that are listed are those to evaluate
         received = f"{int((codes < 0).sum())} of {len(codes)} items"
         raise InvalidInputError(what, where, received, "one group for each item", remedy)
     if isinstance(index, pd.CategoricalIndex):
