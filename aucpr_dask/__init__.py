@@ -37,6 +37,7 @@ _HOME = {
         "curves.references": "normalised reference_levels unachievable_precision",
         "evaluation.api": "estimate evaluate interval",
         "evaluation.area_bounds": "area_bounds",
+        "evaluation.arrays": "save_scores",
         "evaluation.results": "open_result",
         "inference.aggregating": "aggregate",
         "inference.chance": "chance",
@@ -53,7 +54,7 @@ _HOME = {
         "metrics.accumulating": "Accumulator",
         "runs.run": "run",
         "scores.long_form": "to_long to_tree",
-        "scores.store": "open_scores save_scores",
+        "scores.store": "open_scores",
         "storage.backends": "history",
         "view.letters": "letters",
         "view.report": "audit report",
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from aucpr_dask.evaluation.api import evaluate as evaluate
     from aucpr_dask.evaluation.api import interval as interval
     from aucpr_dask.evaluation.area_bounds import area_bounds as area_bounds
+    from aucpr_dask.evaluation.arrays import save_scores as save_scores
     from aucpr_dask.evaluation.results import open_result as open_result
     from aucpr_dask.inference.aggregating import aggregate as aggregate
     from aucpr_dask.inference.chance import chance as chance
@@ -105,7 +107,6 @@ if TYPE_CHECKING:
     from aucpr_dask.scores.long_form import to_long as to_long
     from aucpr_dask.scores.long_form import to_tree as to_tree
     from aucpr_dask.scores.store import open_scores as open_scores
-    from aucpr_dask.scores.store import save_scores as save_scores
     from aucpr_dask.storage.backends import history as history
     from aucpr_dask.view.letters import letters as letters
     from aucpr_dask.view.report import audit as audit

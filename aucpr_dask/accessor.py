@@ -79,7 +79,7 @@ class _Accessor:
 
     # Of scores.
     evaluate = _Public("evaluation.api")
-    save = _Public("scores.store", "save_scores")
+    save = _Public("evaluation.arrays", "save_scores")
     to_long = _Public("scores.long_form")
     to_tree = _Public("scores.long_form")
     # Of results, or of scores, which are evaluated first.

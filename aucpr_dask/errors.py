@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
@@ -52,6 +52,13 @@ class AucprError(Exception):
     def without_part(self, name: str, value: object) -> Self:
         """Return the same error without its last part, if it is this one."""
         return _restored(type(self), (str(self).removesuffix(_part(name, value)),))
+
+    def with_names(self, names: Mapping[str, str]) -> Self:
+        """Return the same error about things that the caller calls by other names."""
+        text = str(self)
+        for ours, theirs in names.items():
+            text = text.replace(ours, printable(theirs))
+        return _restored(type(self), (text,))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the message as it is; to format it again would indent its lines twice."""

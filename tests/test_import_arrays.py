@@ -14,9 +14,10 @@ import pytest
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, StoreError
+from aucpr_dask.evaluation.arrays import save_scores
 from aucpr_dask.scores.importing.array_files import as_labels, as_scores
 from aucpr_dask.scores.importing.arrays import import_arrays, import_xarray
-from aucpr_dask.scores.store import open_scores, save_scores
+from aucpr_dask.scores.store import open_scores
 from aucpr_dask.storage import stores
 
 NAN = math.nan

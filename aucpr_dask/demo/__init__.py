@@ -13,7 +13,8 @@ import xarray as xr
 from aucpr_dask.errors import StoreError
 from aucpr_dask.schema.terms import Scores, nodes_of
 from aucpr_dask.scores.importing import arrays, trec
-from aucpr_dask.scores.store import open_scores, open_unread, save_scores, stored_digests
+from aucpr_dask.scores.store import open_scores, open_unread, stored_digests
+from aucpr_dask.scores.store import write_scores as write_to
 
 CLEF = "clef-tar"
 
@@ -53,7 +54,7 @@ def write_scores(
         )
         if overwrite or _digests(url) != _digests(runs) | _digests(tables):  # else another demo was interrupted later
             nodes = {name: node for store in (runs, tables) for name, node in nodes_of(open_scores(store, chunks=None))}
-            save_scores(xr.DataTree.from_dict(nodes), url, overwrite=overwrite)
+            write_to(xr.DataTree.from_dict(nodes), url, overwrite=overwrite)
 
 
 def _digests(url: str | Path) -> dict[str, list[int]]:

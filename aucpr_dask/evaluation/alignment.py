@@ -101,13 +101,16 @@ def score_inputs(dataset: xr.Dataset, positive_from: int | None, path: str) -> d
 def clusters_of(dataset: xr.Dataset, path: str) -> xr.DataArray:
     """Return the number of each item's cluster, in the order of appearance."""
     cluster = dataset.get("cluster")
-    if cluster is None or cluster.dims != (ITEM,):
+    if cluster is None or cluster.dims[-1:] != (ITEM,):
         over = None if cluster is None else f"'cluster' over ({', '.join(map(str, cluster.dims))})"
         what, remedy = "unit='clusters' needs to know the cluster of every item", "add a variable 'cluster' over 'item'"
         raise InvalidInputError(what, where_of(path), over or "no variable 'cluster'", None, remedy)
     check_same_labels(dataset["score"], cluster, ("score", "cluster"))
-    codes, _ = pd.factorize(np.asarray(cluster), use_na_sentinel=False)
-    return xr.DataArray(codes.astype(np.int64), dims=ITEM)
+    values = np.asarray(cluster)
+    codes = np.empty(values.shape, np.int64)
+    for place in np.ndindex(values.shape[:-1]):
+        codes[place] = pd.factorize(values[place], use_na_sentinel=False)[0]
+    return xr.DataArray(codes, dims=cluster.dims)
 
 
 # Arguments

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,9 @@ from aucpr_dask.schema import terms
 from aucpr_dask.schema.checks import is_dask
 from aucpr_dask.schema.terms import ITEM, MODEL, QUERY, RANKING_DIMS
 from aucpr_dask.scores.validate import check_same_labels, checked_nodes, float_scores, refuse_lazy, where_of
+
+if TYPE_CHECKING:
+    from zarr.abc.store import Store
 
 _Asked = ParamSpec("_Asked")
 _Answer = TypeVar("_Answer", covariant=True)
@@ -67,7 +71,14 @@ def takes_arrays(function: Callable[_Asked, _Answer]) -> TakesArrays[_Asked, _An
             given["label"] = others.pop(0)
         data, by = scores_of(data, by=options.get("by"), **given)
         options |= {} if by is None else {"by": by}
-        return cast(Any, function)(data, *others, **options)
+        dims = named_dimensions(given.get("dim", ITEM))
+        if dims == (ITEM,):
+            return cast(Any, function)(data, *others, **options)
+        try:
+            return cast(Any, function)(data, *others, **options)
+        except InvalidInputError as error:  # about the dimensions as they are called
+            whole = repr(dict.fromkeys(dims, -1))
+            raise error.with_names({f"{{{ITEM!r}: -1}}": whole, repr(ITEM): ", ".join(map(repr, dims))}) from error
 
     with_arrays.__signature__ = plain.replace(parameters=shown)  # type: ignore[attr-defined]
     return cast(TakesArrays[_Asked, _Answer], with_arrays)
@@ -176,6 +187,53 @@ def _along(values: Any, option: str, dataset: xr.Dataset, dims: tuple[str, ...],
         raise InvalidInputError(what, f"argument {option!r}", received, allowed, remedy)
     refuse_other_order(values, dataset.indexes.get(own[-1]), expected[-1], option)
     return xr.Variable(own, array)
+
+
+def save_scores(
+    scores: Any,
+    store: str | Path | Store,
+    *,
+    label: Any = None,
+    dim: str | Sequence[str] = ITEM,
+    clusters: Any = None,
+    weight: Any = None,
+    overwrite: bool = False,
+    models_per_chunk: int | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Write a score data set, or a tree of them, to a Zarr store.
+
+    The item axis is kept whole, unless a ranking is larger than a chunk and comes in several; then its chunks stay.
+    Models (and queries) are split into chunks of about 32 MiB. The store also holds, for every ranking, the number of
+    missing scores, which later runs check before they read, and a digest, by which they recognise what they have
+    already evaluated. An interrupted write leaves a store that refuses to open.
+
+    Parameters
+    ----------
+    scores : xarray.Dataset, xarray.DataTree, or arrays
+        NumPy- or Dask-backed: all that :func:`aucpr_dask.evaluate` takes, with `label`, `dim`, `clusters` and `weight`.
+    store : str, Path or zarr.abc.store.Store
+        Where to write.
+    overwrite : bool
+        Whether to replace a store at `store`.
+    models_per_chunk : int, optional
+        For chunks of less than 32 MiB: a run holds one chunk in memory, with all replicates of its models.
+    on_progress : callable, optional
+        Called with (chunks written, chunks in total).
+
+    Examples
+    --------
+    >>> import tempfile, xarray as xr, aucpr_dask as ap
+    >>> scores = xr.Dataset({"score": (("model", "item"), [[0.9, 0.1]]), "label": ("item", [1, 0])}, {"model": ["a"]})
+    >>> store = tempfile.mkdtemp() + "/scores.zarr"
+    >>> ap.save_scores(scores, store)
+    >>> ap.open_scores(store)["score"].values
+    array([[0.9, 0.1]])
+    """
+    from aucpr_dask.scores.store import write_scores  # with Zarr, which scores in memory do without
+
+    found, _ = scores_of(scores, label, dim=dim, clusters=clusters, weight=weight)
+    write_scores(found, store, overwrite=overwrite, models_per_chunk=models_per_chunk, on_progress=on_progress)
 
 
 # Arrays

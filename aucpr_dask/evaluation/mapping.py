@@ -141,13 +141,13 @@ def evaluate_in_chunks(
     """Evaluate rankings as :func:`evaluate_block` does, lazily, in any chunks; return Dask arrays."""
     from dask.graph_manipulation import clone
 
-    refuse_whole_only(roles, options)
-    used = [(role, array) for role, array in zip(roles, arrays, strict=True) if role != "tie_order"]
-    named = {role: _lazy(array) for role, array in used}
+    named = {role: _lazy(array) for role, array in zip(roles, arrays, strict=True)}
     n_lead = max(array.ndim - (role in terms.ITEM_ROLES) for role, array in named.items())
     if fits_in_one_place(named["score"]):
         found = _map(block_results.evaluate_block, named, n_lead, roles=tuple(named), options=options, **kwargs)
         return _unpacked(found, n_lead, outputs)
+    refuse_whole_only(roles, options)
+    named.pop("tie_order", None)
     items = {role: named.pop(role) for role in ("score", "label")}
     # Under other names, the second pass reads its input again; otherwise it would stay in memory.
     items_again = dict(zip(items, clone(*items.values(), seed="second pass"), strict=True))

@@ -401,7 +401,7 @@ def padding_share(scores: terms.Scores) -> float:
 def _chunk_lengths(dataset: xr.Dataset) -> dict[str, int]:
     """Return the lengths of the chunks of the scores, by leading dimension."""
     chunks = dataset["score"].encoding["preferred_chunks"]
-    return {dim: max(1, chunks[dim]) for dim in terms.RANKING_DIMS if dim in chunks}
+    return {str(dim): max(1, chunks[dim]) for dim in dataset["score"].dims if dim != terms.ITEM and dim in chunks}
 
 
 def _task_lengths(

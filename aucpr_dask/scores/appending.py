@@ -15,7 +15,7 @@ import xarray as xr
 from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError, StoreError, few
 from aucpr_dask.schema.terms import ITEM, MODEL, PADDING, Scores, nodes_of
 from aucpr_dask.scores.chunks import DERIVED
-from aucpr_dask.scores.store import open_scores, save_scores
+from aucpr_dask.scores.store import open_scores, write_scores
 from aucpr_dask.storage import stores, urls
 
 FILL = {"score": np.nan, "label": PADDING, "tie_order": -1}  # behind the end of a shorter ranking
@@ -48,7 +48,7 @@ def place_for(url: str | Path, *, overwrite: bool, append: bool) -> Iterator[str
             shutil.rmtree(rest, ignore_errors=True)
         if _is_finished(place):
             yield added
-            save_scores(joined(open_scores(place), open_scores(added)), whole)
+            write_scores(joined(open_scores(place), open_scores(added)), whole)
             # No system exchanges two folders in one step: the next call mends what a crash between these leaves.
             place.rename(before)
             whole.rename(place)

@@ -97,7 +97,13 @@ def ranking_digests(part: xr.Dataset) -> NDArray[np.uint64]:
     """Digest every ranking of a part of a data set that is in memory, with all variables and the labels of items."""
     # A digest is the first eight bytes of a SHA-256 of the names, types and values of a ranking, without the padding at
     # its end, which grows when a longer ranking is added.
-    lead = [dim for dim in RANKING_DIMS if dim in part["score"].dims]
+    lead = [str(dim) for dim in part["score"].dims if dim != ITEM]
+    if kept := [dim for dim in lead if dim not in RANKING_DIMS]:
+        each = [part.isel(dict(zip(kept, at, strict=True))) for at in np.ndindex(*(part.sizes[dim] for dim in kept))]
+        rest = [dim for dim in lead if dim in RANKING_DIMS]
+        found_of_each = np.stack([ranking_digests(one) for one in each])
+        sizes = {dim: part.sizes[dim] for dim in (*kept, *rest)}
+        return xr.Variable(sizes, found_of_each.reshape(*sizes.values())).transpose(*lead).values
     unit = next((dim for dim in (CLASS, REPEAT) if dim in lead), QUERY)
     names = sorted({str(name) for name in part.data_vars if name not in DERIVED} | ({ITEM} & set(part.coords)))
     lengths = _lengths(part)
@@ -106,7 +112,7 @@ def ranking_digests(part: xr.Dataset) -> NDArray[np.uint64]:
     of_all, of_each = (
         [_Rows(name, part[name], unit) for name in names if (name in own) is is_own] for is_own in (False, True)
     )
-    shape = part.sizes[MODEL], part.sizes[unit] if unit in lead else 1
+    shape = part.sizes.get(MODEL, 1), part.sizes[unit] if unit in lead else 1
     all_lengths = lengths.set_dims(dict(zip((MODEL, unit), shape, strict=True))).values
     found = bytearray()
     for place, of_models in enumerate(all_lengths.T.tolist()):

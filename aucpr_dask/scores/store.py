@@ -238,7 +238,7 @@ def source_digest(url: str | Path, unread: terms.Stored) -> str:
     """Return the digest of a score store: of its metadata, its names and the digests of its rankings, if stored."""
     digest = hashlib.sha256(stores.read_root_document(urls.concealed(url)))
     for path, dataset in terms.nodes_of(unread):
-        for dim in terms.RANKING_DIMS:
+        for dim in (one for one in dataset["score"].dims if one != terms.ITEM):
             if dim in dataset.indexes:
                 digest.update(json.dumps([path, dim, *map(str, dataset.indexes[dim])]).encode())
         if "digest" in dataset:
@@ -317,7 +317,7 @@ def _refuse_own_source(scores: terms.Scores, url: str | Path) -> None:
             raise errors.StoreError(what, urls.concealed(url), remedy=remedy)
 
 
-def save_scores(
+def write_scores(
     scores: terms.Scores,
     store: str | Path | Store,
     *,
@@ -325,35 +325,7 @@ def save_scores(
     models_per_chunk: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Write a score data set, or a tree of them, to a Zarr store.
-
-    The item axis is kept whole, unless a ranking is larger than a chunk and comes in several; then its chunks stay.
-    Models (and queries) are split into chunks of about 32 MiB. The store also holds, for every ranking, the number of
-    missing scores, which later runs check before they read, and a digest, by which they recognise what they have
-    already evaluated. An interrupted write leaves a store that refuses to open.
-
-    Parameters
-    ----------
-    scores : xarray.Dataset or xarray.DataTree
-        NumPy- or Dask-backed.
-    store : str, Path or zarr.abc.store.Store
-        Where to write.
-    overwrite : bool
-        Whether to replace a store at `store`.
-    models_per_chunk : int, optional
-        For chunks of less than 32 MiB: a run holds one chunk in memory, with all replicates of its models.
-    on_progress : callable, optional
-        Called with (chunks written, chunks in total).
-
-    Examples
-    --------
-    >>> import tempfile, xarray as xr, aucpr_dask as ap
-    >>> scores = xr.Dataset({"score": (("model", "item"), [[0.9, 0.1]]), "label": ("item", [1, 0])}, {"model": ["a"]})
-    >>> store = tempfile.mkdtemp() + "/scores.zarr"
-    >>> ap.save_scores(scores, store)
-    >>> ap.open_scores(store)["score"].values
-    array([[0.9, 0.1]])
-    """
+    """Write score data sets to a Zarr store, as :func:`aucpr_dask.save_scores` says."""
     store = urls.concealed(store)
     nodes = terms.Nodes(validated_nodes(scores, positive_from=0))
     _refuse_own_source(scores, store)
@@ -480,7 +452,7 @@ def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
     if "label" in found:
         found["label"] = found["label"].astype("int8")
     for name, dtype in FACTS.items():
-        found[name] = empty_variable({dim: score.sizes[dim] for dim in terms.RANKING_DIMS if dim in score.dims}, dtype)
+        found[name] = empty_variable({dim: size for dim, size in score.sizes.items() if dim != terms.ITEM}, dtype)
         found[name].encoding = {"chunks": stores.chunk_shape(found[name].shape, found[name].dtype.itemsize, whole=0)}
     length = _item_chunk_to_write(score)
     for name in _large(dataset):

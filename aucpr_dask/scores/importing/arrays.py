@@ -22,7 +22,7 @@ from aucpr_dask.scores.chunks import Region, empty_variable
 from aucpr_dask.scores.importing import array_files, files
 from aucpr_dask.scores.importing.array_files import Arrays, Npy, as_labels, as_scores, float_type
 from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress
-from aucpr_dask.scores.store import save_scores
+from aucpr_dask.scores.store import write_scores
 from aucpr_dask.storage import backends, stores, urls
 
 DEFAULT_MODELS = "models"
@@ -317,7 +317,7 @@ def import_xarray(
             raise lacks("no variable is called 'score'", path, has, remedy)
         scores = _as_scores(nodes)
         progress = on_progress and partial(on_progress, "writing blocks")
-        save_scores(scores, place, overwrite=overwrite, on_progress=progress)
+        write_scores(scores, place, overwrite=overwrite, on_progress=progress)
         unknown = {str(name) for dataset in renamed.values() for name in dataset.data_vars} - set(terms.SCORE_VARIABLES)
         notes = [f"variables left out: {few(sorted(unknown))}"] if unknown else []
         if left_out := [name or "/" for name in groups if name not in nodes]:
