@@ -204,9 +204,9 @@ GROUPS = CHUNKED.assign(cluster=("item", np.arange(60) // 2))
 @pytest.mark.parametrize(
     ("scores", "options", "what"),
     [
-        (CHUNKED, {"estimators": "interpolated_mean"}, "interpolated_mean"),
-        (CHUNKED, {"estimators": "interpolated_median"}, "interpolated_median"),
-        (CHUNKED, {"estimators": ["roc_area", "binormal"]}, "received: binormal"),
+        (CHUNKED, {"estimator": "interpolated_mean"}, "interpolated_mean"),
+        (CHUNKED, {"estimator": "interpolated_median"}, "interpolated_median"),
+        (CHUNKED, {"estimator": ["roc_area", "binormal"]}, "received: binormal"),
         (CHUNKED, {"interval": "bootstrap"}, "resamples of items"),
         (CHUNKED, {"interval": "bayesian"}, "resamples of items"),
         (CHUNKED, {"keep_replicates": True}, "resamples of items"),

@@ -162,7 +162,11 @@ def test_several_dimensions_need_names_of_dimensions() -> None:
     grid = xr.Dataset({"score": (("model", "time", "lat"), np.zeros((1, 2, 3))), "label": label})
     with pytest.raises(InvalidInputError, match=r"stack\(item=\('time', 'lat'\), create_index=False\)"):
         ap.evaluate(grid)
-    assert ap.evaluate(grid.stack(item=("time", "lat"), create_index=False))["estimate"].sizes == {"model": 1}
+    for found in (
+        ap.evaluate(grid.stack(item=("time", "lat"), create_index=False)),
+        ap.evaluate(grid, dim=["time", "lat"]),
+    ):
+        assert found["estimate"].sizes == {"model": 1}
 
 
 @pytest.mark.parametrize("lazy", [False, True])

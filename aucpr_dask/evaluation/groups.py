@@ -23,7 +23,17 @@ from aucpr_dask.evaluation.alignment import (
     refuse_other_order,
     with_items,
 )
-from aucpr_dask.schema.terms import CATEGORIES, GROUP, GROUPS, ITEM, OF_RESULTS, QUERY, SCORE_VARIABLES, Scores, map_nodes
+from aucpr_dask.schema.terms import (
+    CATEGORIES,
+    GROUP,
+    GROUPS,
+    ITEM,
+    OF_RESULTS,
+    QUERY,
+    SCORE_VARIABLES,
+    Scores,
+    map_nodes,
+)
 from aucpr_dask.scores.validate import check_same_labels, checked_nodes, where_of
 
 By = tuple[tuple[str, Any], ...]  # names of coordinates, each with a grouper of xarray or None

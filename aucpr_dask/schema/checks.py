@@ -219,7 +219,7 @@ def check_labels(label: NDArray[Any], positive_from: int | None, where: str, *, 
     if bad.size:
         values = np.unique(bad)
         may_be_grades = positive_from is None and bool(np.all(values > 1))
-        received = f"{bad.size} labels with values {few(values)}"
+        received = f"{bad.size} labels with values {few(values)}, dtype {label.dtype}"
         allowed = f"1 positive, 0 negative, -1 unjudged, -2 no item; whole numbers up to {highest}"
         remedy = f"if these are grades, {if_grades}" if may_be_grades else _remedy_for_labels(values)
         raise InvalidInputError("labels outside their domain", where, received, allowed, remedy)
@@ -232,7 +232,7 @@ def whole_labels(label: NDArray[Any], score: NDArray[Any], where: str = "label")
     is_masked = np.isnan(label)
     if is_masked.any():
         if (n := np.count_nonzero(is_masked & ~np.isnan(score))) > 0:
-            what, received = "labels are NaN beside scores", f"{n} scores of items whose label is NaN"
+            what, received = "labels outside their domain: NaN beside scores", f"{n} scores of items whose label is nan"
             allowed = "1 positive, 0 negative, -1 unjudged, -2 no item; NaN where all scores are NaN"
             raise InvalidInputError(what, where, received, allowed, NO_ITEM)
         label = np.where(is_masked, PADDING, label)

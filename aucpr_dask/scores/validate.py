@@ -286,7 +286,9 @@ def _validate_variable(variable: xr.DataArray, spec: terms.VariableSpec, path: s
         received, how = f"({', '.join(map(str, variable.dims))})", f"dataset.transpose{usual}" if usual else None
         others = tuple(str(dim) for dim in variable.dims if dim not in terms.RANKING_DIMS)
         if spec.name == "score" and others and terms.ITEM not in others:
-            how = f"name the dimensions of the items: dim={others[0] if len(others) == 1 else others!r}"
+            how = f"dataset.rename({{{others[0]!r}: 'item'}})"
+            how = how if len(others) == 1 else f"dataset.stack(item={others}, create_index=False)"
+            how = f"name the dimensions of the items: dim={others[0]!r}, or several; or {how}"
         raise InvalidInputError(f"{spec.name!r} has unsupported dimensions", where, received, _layouts(spec), how)
 
 
@@ -313,7 +315,7 @@ def where_of(path: str, variable: str | None = None) -> str:
 
 
 def _layouts(spec: terms.VariableSpec) -> str:
-    return " or ".join(f"({', '.join(dims)})" for dims in spec.dims)
+    return " or ".join(f"({', '.join(dims)})" for dims in spec.dims if spec.name != "score" or terms.MODEL in dims)
 
 
 def check_same_labels(first: xr.DataArray, second: xr.DataArray, names: tuple[str, str]) -> None:
