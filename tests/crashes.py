@@ -125,7 +125,7 @@ def import_more(folder: Path, *, overwrite: bool = True) -> None:
 
 
 def compare(folder: Path, *, overwrite: bool = False) -> None:
-    comparison = ap.compare(ap.open_result(folder / "result.zarr"), sample="items", level=0.5)
+    comparison = ap.compare(ap.open_result(folder / "result.zarr"), over="items", level=0.5)
     save_comparison(comparison, folder / "comparison.zarr", overwrite=overwrite)
 
 

@@ -226,11 +226,11 @@ def test_classes_are_never_a_sample() -> None:
     result, not_a_sample = ap.evaluate(DATA), "classes are not a sample"
     over = {"over": "class"}
     for call, message in (
-        (lambda: ap.compare(DATA, sample="units"), not_a_sample),
-        (lambda: ap.rank(DATA, sample="both"), not_a_sample),
-        (lambda: ap.aggregate(DATA, **over, sample="units"), not_a_sample),
+        (lambda: ap.compare(DATA, over="query"), not_a_sample),
+        (lambda: ap.rank(DATA, over=("query", "items")), not_a_sample),
+        (lambda: ap.aggregate(DATA, over=("class", "query")), not_a_sample),
         (lambda: ap.aggregate(result, **over), r"shared resamples.*\n.*\n.*\n.*keep_replicates=True"),
-        (lambda: ap.aggregate(result), "over='class'"),
+        (lambda: ap.aggregate(result), r"shared resamples"),
         (lambda: ap.aggregate(DATA, how="micro"), "has classes, not queries"),
         (lambda: ap.aggregate(result, **over, average="micro"), "needs their scores"),
         (lambda: ap.aggregate(DATA, **over, how="micro"), "average='micro' ranks"),

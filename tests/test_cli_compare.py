@@ -138,7 +138,7 @@ def test_ranks_say_where_the_chance_to_be_best_comes_from(stores: Path) -> None:
     assert "best: the share of Student draws of the areas in which the model is first" in items
 
 
-@pytest.mark.parametrize("words", [{}, {"sample": "items"}, {"method": "bootstrap", "level": 0.9, "n_resamples": 50}])
+@pytest.mark.parametrize("words", [{}, {"over": "items"}, {"method": "bootstrap", "level": 0.9, "n_resamples": 50}])
 def test_means(stores: Path, words: dict[str, Any]) -> None:
     flags = [part for name, value in words.items() for part in (f"--{name.replace('n_res', 'res')}", value)]
     (ranking,) = json.loads(ok("aggregate", stores / "result.zarr", "--json", *flags).stdout)["rankings"]
@@ -224,8 +224,8 @@ def test_each_data_set_has_its_own_design(tree: Path) -> None:
     words = ["compare", tree / "scores.zarr", "--missing", "unretrieved", "--n-resamples", 200, "--json"]
     words += ["--method", "bootstrap"]  # some have few positives
     comparisons = json.loads(ok(*words).stdout)["comparisons"]
-    samples = {one["data_set"]: one["facts"]["sample"] for one in comparisons}
-    assert samples.pop("topics") == "units"
+    samples = {one["data_set"]: one["facts"]["over"] for one in comparisons}
+    assert samples.pop("topics") == "query"
     assert set(samples.values()) == {"items"}
 
 

@@ -452,8 +452,8 @@ def test_influences_of_zero_give_the_same_in_chunks() -> None:
     scores = pooled(3, 60)
     perfect_and_constant = np.stack([scores["label"].values, np.ones(60)])
     scores["score"][:2] = perfect_and_constant
-    lazy = ap.compare(scores.chunk({"model": 1}), sample="items", method="influence")
-    xr.testing.assert_allclose(lazy.compute(), ap.compare(scores, sample="items", method="influence"))
+    lazy = ap.compare(scores.chunk({"model": 1}), over="items", method="influence")
+    xr.testing.assert_allclose(lazy.compute(), ap.compare(scores, over="items", method="influence"))
 
 
 def test_perfect_rankings_are_not_certain() -> None:
@@ -489,12 +489,12 @@ def test_influence_covers_with_ten_positives() -> None:
 def test_items_of_fixed_queries() -> None:
     scores = queried(4, 5, 60)
     result = ap.evaluate(scores, missing="drop", interval=(), keep_replicates=True)
-    comparison = ap.compare(result, sample="items")
+    comparison = ap.compare(result, over="items")
     replicate = result["replicate"].transpose("model", "query", "resample").values.mean(axis=1)
     errors = (replicate[:, None] - replicate[None]).std(axis=-1, ddof=1)
     np.testing.assert_allclose(comparison["standard_error"], errors, rtol=1e-9, atol=1e-15)
     assert "fixed: the 4 models, the 5 queries" in comparison.attrs["design"]
-    influence = ap.compare(scores, sample="items", method="influence", missing="drop")
+    influence = ap.compare(scores, over="items", method="influence", missing="drop")
     first, second = np.triu_indices(4, 1)
     common = on_common_items(scores, ComparisonOptions(), EvaluationOptions(missing="drop"))
     covariance = ap.covariance(common, missing="drop")["covariance"].mean("query") / 5
@@ -511,10 +511,10 @@ def test_both_adds_the_variances_of_units_and_items() -> None:
     scores = queried(3, 12, 80)
     result = ap.evaluate(scores, missing="drop", interval=(), keep_replicates=True, n_resamples=4000)
     error = {
-        sample: ap.compare(result, sample=sample, method="bootstrap", n_resamples=4000)["standard_error"].values[0, 1]
-        for sample in ("units", "items", "both")
+        over: ap.compare(result, over=over, method="bootstrap", n_resamples=4000)["standard_error"].values[0, 1]
+        for over in ("query", "items", ("query", "items"))
     }
-    np.testing.assert_allclose(error["both"], np.hypot(error["units"], error["items"]), rtol=0.06)
+    np.testing.assert_allclose(error["query", "items"], np.hypot(error["query"], error["items"]), rtol=0.06)
 
 
 # Data sets
@@ -685,33 +685,33 @@ def test_bootstrap_mean_is_plain_numpy(result: xr.Dataset) -> None:
 def test_means_of_fixed_queries() -> None:
     scores = queried(3, 6, 60)
     result = ap.evaluate(scores, missing="drop", interval="influence", keep_replicates=True)
-    normal = ap.aggregate(result, sample="items")
+    normal = ap.aggregate(result, over="items")
     error = np.sqrt((result["standard_error"].values ** 2).sum(axis=1)) / 6
     np.testing.assert_allclose(normal["standard_error"], error, rtol=1e-12)
     reach = stats.norm.ppf(0.975) * error
     np.testing.assert_allclose(normal["interval"].values[..., 1] - normal["estimate"], reach, rtol=1e-9)
-    bootstrap = ap.aggregate(result, sample="items", method="bootstrap")
+    bootstrap = ap.aggregate(result, over="items", method="bootstrap")
     replicates = result["replicate"].mean("query").transpose("model", "resample").values
     np.testing.assert_allclose(
         bootstrap["interval"], np.moveaxis(np.quantile(replicates, [0.025, 0.975], axis=-1), 0, -1)
     )
-    both = ap.aggregate(result, sample="both")
+    both = ap.aggregate(result, over=("query", "items"))
     students = ap.aggregate(result)["standard_error"] * np.sqrt(5 / 6)  # the bootstrap divides by q
     np.testing.assert_allclose(both["standard_error"], np.hypot(students, bootstrap["standard_error"]), rtol=0.12)
-    xr.testing.assert_identical(ap.aggregate(result.chunk({"model": 1}), sample="both").compute(), both)
+    xr.testing.assert_identical(ap.aggregate(result.chunk({"model": 1}), over=("query", "items")).compute(), both)
 
 
 @pytest.mark.parametrize("method", ["normal", "logit"])
 def test_means_of_fixed_queries_at_another_level_than_the_result(method: str) -> None:
     result = ap.evaluate(queried())
-    ours = ap.aggregate(result, sample="items", method=method, level=0.8)
+    ours = ap.aggregate(result, over="items", method=method, level=0.8)
     assert ours["level"] == 0.8
-    usual = ap.aggregate(result, sample="items", method=method)
+    usual = ap.aggregate(result, over="items", method=method)
     assert (ours["interval"].isel(ci_bound=0) > usual["interval"].isel(ci_bound=0)).all()
 
 
 def test_a_mean_of_one_data_set_by_its_items(kept: xr.Dataset) -> None:
-    mean = ap.aggregate(kept, sample="items", method="bootstrap")
+    mean = ap.aggregate(kept, over="items", method="bootstrap")
     bounds = np.quantile(kept["replicate"].transpose("model", "estimator", "resample").values, [0.025, 0.975], axis=-1)
     np.testing.assert_allclose(mean["interval"], np.moveaxis(bounds, 0, -1), rtol=1e-12)
 
@@ -731,7 +731,7 @@ def test_micro_is_one_ranking_of_all_items() -> None:
     how = "resampled: the queries, each with its items, 1,000 times; fixed: the models"
     assert clusters.attrs["design"] == of_all + how
     few: dict[str, Any] = {"interval": "bootstrap", "n_resamples": 50, "seed": 3, "prevalence_design": "fixed"}
-    items = ap.aggregate(scores, how="micro", missing="drop", unit="items", **few)
+    items = ap.aggregate(scores, how="micro", missing="drop", over="items", **few)
     fixed = "fixed: the models, these queries, the numbers of positives and negatives"
     assert items.attrs["design"] == f"{of_all}resampled: the items, 50 times; {fixed}"
     assert items.attrs["seed"] == 3
@@ -756,30 +756,24 @@ def test_micro_needs_scores(result: xr.Dataset) -> None:
 def test_the_mean_of_an_unknown_error_is_unknown() -> None:
     """Without replicates, the error of an estimator without an influence function is NaN, not 0."""
     result = ap.evaluate(queried(3, 3, 40), ["average_precision", "discrete"], "logit", missing="drop")
-    mean = ap.aggregate(result, sample="items")
+    mean = ap.aggregate(result, over="items")
     assert np.isfinite(mean["interval"].sel(estimator="average_precision")).all()
     assert mean["interval"].sel(estimator="discrete").isnull().all()
     assert mean.attrs["design"].endswith("NaN where a standard error is not known")
-    tree = xr.DataTree.from_dict({"a": result, "b": result.assign(estimate=result["estimate"] * 0.9)})
-    over = ap.aggregate(tree, over="dataset", sample="items")
-    assert np.isfinite(over["interval"].sel(estimator="average_precision")).all()
-    assert over["interval"].sel(estimator="discrete").isnull().all()
 
 
 def test_an_undefined_resample_is_not_a_mean_of_fewer_queries() -> None:
     result = ap.evaluate(queried(3, 3, 40), missing="drop", keep_replicates=True, n_resamples=30)
     result["replicate"][:, 1, 7] = np.nan
-    mean = ap.aggregate(result, sample="items", method="bootstrap")
+    mean = ap.aggregate(result, over="items", method="bootstrap")
     assert mean["interval"].isnull().all()
     assert mean.attrs["design"].endswith("NaN where a resample has no estimate")
-    tree = xr.DataTree.from_dict({"a": result, "b": result})
-    assert ap.aggregate(tree, over="dataset", sample="items", method="bootstrap")["interval"].isnull().all()
     for function in (ap.compare, ap.rank):
         with pytest.raises(InvalidInputError) as caught:
-            function(result, sample="items", method="bootstrap")
+            function(result, over="items", method="bootstrap")
         assert str(caught.value).startswith("some resamples have no estimate: no positive was drawn, or scores without")
         assert "of 30 resamples without an estimate 'm0': 1, 'm1': 1, 'm2': 1\n" in str(caught.value)
-        assert "unit='items'" in str(caught.value)
+        assert "over='items'" in str(caught.value)
 
 
 @pytest.mark.parametrize("is_lazy", [False, True])
@@ -793,7 +787,7 @@ def test_data_sets_without_queries_have_the_interval_of_the_level(is_lazy: bool)
         "sample: the items of one ranking, no queries to average over; interval of the result: wilson; "
         "fixed: the 4 models"
     )
-    assert (same.attrs["method"], same.attrs["level"], same.attrs["sample"]) == ("wilson", 0.95, "items")
+    assert (same.attrs["method"], same.attrs["level"], same.attrs["over"]) == ("wilson", 0.95, "items")
     wider = ap.aggregate(result, level=0.99)
     expected = ap.evaluate(scores, interval="wilson", level=0.99)["interval"]
     np.testing.assert_array_equal(wider["interval"], expected)
@@ -839,9 +833,9 @@ def test_means_of_scores() -> None:
     xr.testing.assert_identical(ap.aggregate(scores, missing="drop"), expected)
     xr.testing.assert_identical(scores.aucpr.aggregate(missing="drop"), expected)
     kept = ap.evaluate(scores, missing="drop", keep_replicates=True, n_resamples=60, seed=2)
-    again = ap.aggregate(scores, missing="drop", sample="items", method="bootstrap", n_resamples=60, seed=2)
-    xr.testing.assert_identical(again, ap.aggregate(kept, sample="items", method="bootstrap"))
-    others = ap.aggregate(scores, missing="drop", sample="items", estimator=["average_precision", "continuous"])
+    again = ap.aggregate(scores, missing="drop", over="items", method="bootstrap", n_resamples=60, seed=2)
+    xr.testing.assert_identical(again, ap.aggregate(kept, over="items", method="bootstrap"))
+    others = ap.aggregate(scores, missing="drop", over="items", estimator=["average_precision", "continuous"])
     assert np.isfinite(others["interval"]).all()
     with pytest.raises(InvalidInputError, match="these are options of an evaluation"):
         ap.aggregate(expected, missing="drop")
@@ -880,9 +874,9 @@ def test_means_of_scores() -> None:
             "this estimator is not in the result\n  where: option 'estimator'\n  received: 'continuous'",
         ),
         ({"method": "influence"}, "method='influence' needs the scores"),
-        ({"sample": "items"}, "this needs resamples of the items"),
-        ({"sample": "items", "method": "t"}, "unknown method for sample='items'"),
-        ({"sample": "both"}, "where: sample='both'"),
+        ({"over": "items"}, "this needs resamples of the items"),
+        ({"over": "items", "method": "t"}, "unknown method for over='items'"),
+        ({"over": ("query", "items")}, "where: over=\\('query', 'items'\\)"),
         ({"method": "t", "adjust": "max_t"}, "adjust='max_t' needs joint replicates"),
         ({"over": "dataset"}, "there are no data sets to average over"),
         ({"ties": "group"}, "these are options of an evaluation"),
@@ -964,16 +958,16 @@ def test_queries_in_clusters_are_drawn_together() -> None:
         np.testing.assert_allclose(bounds, expected, rtol=1e-9)
         assert "in 5 clusters, each drawn with all its queries" in mean.attrs["design"]
     ap.rank(scores, missing="drop")
-    assert ap.compare(scores, sample="items", missing="drop", n_resamples=50).attrs["sample"] == "items"
+    assert ap.compare(scores, over="items", missing="drop", n_resamples=50).attrs["over"] == "items"
 
 
 def test_what_cannot_draw_clusters_of_queries_says_so() -> None:
     scores = queried(3, 4, 40).assign(cluster=("query", [0, 0, 1, 1]))
     tree = xr.DataTree.from_dict({"a": scores})
     ways: list[Callable[[], Any]] = [
-        lambda: ap.compare(scores, sample="both", missing="drop"),
+        lambda: ap.compare(scores, over=("query", "items"), missing="drop"),
         lambda: ap.aggregate(scores, method="bootstrap", missing="drop"),
-        lambda: ap.aggregate(scores, how="micro", missing="drop", unit="clusters", interval="bootstrap"),
+        lambda: ap.aggregate(scores, how="micro", missing="drop", over="clusters", interval="bootstrap"),
         lambda: ap.compare(tree, auxiliary=tree, missing="drop"),
     ]
     for ask in ways:
@@ -993,11 +987,11 @@ def test_items_of_own_lists_cannot_be_resampled() -> None:
         }
     )
     with pytest.raises(InvalidInputError, match="each model has its own list of them") as caught:
-        ap.compare(ap.evaluate(scores), sample="items")
+        ap.compare(ap.evaluate(scores), over="items")
     assert "keep_replicates" not in str(caught.value)
     pooled_layout = ap.evaluate(queried())
     with pytest.raises(InvalidInputError, match=r"keep_replicates=True(.|\n)*per-run layout"):
-        ap.compare(pooled_layout, sample="items")
+        ap.compare(pooled_layout, over="items")
 
 
 @pytest.mark.parametrize("labels", [[7, 10, 12, 13, 20, 21], None])
@@ -1232,7 +1226,7 @@ def test_few_positives_warn(method: str, n_models: int, enough: int) -> None:
 def test_positives_of_all_queries_count() -> None:
     scores = queried(2, 3, 60)
     with pytest.warns(FewPositivesWarning, match=r"method='bootstrap' over \d+ positives finds"):
-        ap.compare(scores.isel(query=[0]), sample="items", method="bootstrap", missing="drop", n_resamples=50)
+        ap.compare(scores.isel(query=[0]), over="items", method="bootstrap", missing="drop", n_resamples=50)
 
 
 def test_methods_say_on_what_condition(result: xr.Dataset) -> None:
@@ -1314,7 +1308,7 @@ def test_items_that_stand_twice_are_told(tmp_path: Path) -> None:
         lambda: ap.run(tmp_path / "part.zarr", tmp_path / "of part.zarr"),
         lambda: ap.run(place, tmp_path / "items.zarr", unit="items"),
         lambda: ap.evaluate(twice, unit="items"),
-        lambda: ap.compare(twice, unit="items"),
+        lambda: ap.compare(twice, over="items"),
         lambda: ap.evaluate(twice.assign(cluster=("item", np.r_[:300, :60]))),
         lambda: ap.evaluate(twice, interval=()),
     ):
@@ -1364,3 +1358,85 @@ def test_designs_name_the_grade_and_the_rule_for_ties(function: Callable[..., An
     design = function(scores, convention="trec_eval").attrs["design"]
     assert design.endswith("; positive from grade 1; ties by name")
     assert "grade" not in function(scores, missing="last").attrs["design"]
+
+
+# What varies
+
+
+def in_clusters_of_items() -> xr.Dataset:
+    return pooled(3, 200).assign(cluster=("item", np.arange(200) // 4))
+
+
+@pytest.mark.parametrize("place", ["memory", "store"])
+@pytest.mark.parametrize("scores", [pooled(3, 200), in_clusters_of_items()], ids=["items", "clusters"])
+def test_a_result_is_asked_as_its_scores_are(scores: xr.Dataset, place: str, tmp_path: Path) -> None:
+    scores = scores.assign(score=scores["score"].fillna(0.0))
+    result = ap.evaluate(scores)
+    if place == "store":
+        ap.save_scores(scores, tmp_path / "scores.zarr")
+        ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr")
+        result, scores = ap.open_result(tmp_path / "result.zarr"), ap.open_scores(tmp_path / "scores.zarr")
+    xr.testing.assert_equal(ap.compare(result, "m0").compute(), ap.compare(scores, "m0").compute())
+    two = ap.rank(result.sel(model=["m2", "m0"]))
+    xr.testing.assert_equal(two.compute(), ap.rank(scores.sel(model=["m2", "m0"])).compute())
+    assert str(ap.gate(result, "m1", "m0", margin=0.01)) == str(ap.gate(scores, "m1", "m0", margin=0.01))
+    assert ap.power(result).attrs["summary"] == ap.power(scores).attrs["summary"]
+    assert ap.letters(result).worse.shape == (3, 1)
+    items = ap.compare(result, "m0", over="items").compute()
+    xr.testing.assert_equal(items, ap.compare(scores, "m0", over="items").compute())
+    assert items.attrs["over"] == "items"
+
+
+def test_a_result_whose_scores_are_gone_names_the_call() -> None:
+    result = ap.evaluate(pooled(2, 100), missing="drop")
+    stored = xr.Dataset.from_dict(result.to_dict())
+    stored.attrs["scores"] = str(stored.attrs["scores"])
+    with pytest.raises(InvalidInputError, match="pass the scores in place of the result"):
+        ap.compare(stored)
+    values = result.sel(model=["m0", "m1"]).assign_coords(model=["x", "y"])  # of no such models
+    with pytest.raises(InvalidInputError, match="pass the scores in place of the result"):
+        ap.compare(values)
+
+
+def test_what_varies_is_named_by_one_word(result: xr.Dataset) -> None:
+    scores = in_clusters_of_items().assign(score=lambda one: one["score"].fillna(0.0))
+    default, clusters, items = (ap.compare(scores, over=over) for over in (None, "clusters", "items"))
+    xr.testing.assert_identical(default, clusters)
+    plain = ap.compare(scores.drop_vars("cluster"))
+    xr.testing.assert_equal(items, plain)
+    assert [one.attrs["over"] for one in (default, items)] == ["clusters", "items"]
+    queries = result.assign_coords(cluster=("query", list("abcde") * 4))
+    xr.testing.assert_identical(ap.compare(queries), ap.compare(queries, over="clusters"))
+    xr.testing.assert_equal(ap.compare(queries, over="query"), ap.compare(result))
+    assert ap.compare(queries).attrs["over"] == "clusters"
+    other = result.rename(query="lead_time")
+    xr.testing.assert_equal(ap.compare(other, over="lead_time"), ap.compare(result))
+    for wrong, message in {
+        "quarry": "no dimension 'quarry'",
+        "fold": "folds and repeats",
+        "repeat": "folds and repeats",
+        ("items", "clusters"): "what varies needs names",
+        (): "what varies needs names",
+    }.items():
+        with pytest.raises(InvalidInputError, match=message):
+            ap.compare(result, over=wrong)
+
+
+@pytest.mark.parametrize("ask", [ap.compare, ap.rank, ap.power])
+def test_dimensions_that_do_not_vary_have_an_answer_for_each_label(ask: Callable[..., xr.Dataset]) -> None:
+    parts = {lead: result_of(areas_of(3, 12, seed=lead)).squeeze("estimator") for lead in (1, 2, 3)}
+    whole = xr.concat(list(parts.values()), pd.Index(list(parts), name="lead"))
+    found = ask(whole)
+    names = {"difference", "standard_error", "interval", "p_value", "rank", "rank_interval", "detectable"} & {*found}
+    for lead, part in parts.items():
+        alone = ask(xr.DataTree.from_dict({str(lead): part}))[str(lead)].to_dataset()
+        for name in names:
+            np.testing.assert_array_equal(found[name].sel(lead=lead), alone[name])
+    gates = ap.gate(whole, "m1", "m0")
+    assert [gate.group for gate in gates] == ["1", "2", "3"]
+    cells = ap.compare(whole, over=("lead", "query"))
+    assert cells["n_units"] == 36
+    np.testing.assert_allclose(cells["estimate"], whole["estimate"].mean(("lead", "query")))
+    over_lead = ap.compare(whole, over="lead", method="t")
+    np.testing.assert_allclose(over_lead["estimate"], whole["estimate"].mean(("lead", "query")))
+    assert over_lead["n_units"] == 3

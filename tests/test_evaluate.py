@@ -246,7 +246,7 @@ def test_dimensions_in_any_order(kind: str, tmp_path: Path) -> None:
     result = ap.evaluate(scores)
     xr.testing.assert_identical(ap.evaluate(turned), result)
     xr.testing.assert_identical(ap.evaluate(turned.chunk({"model": 1})).compute(), result)
-    options = {"sample": "items", "method": "influence"} if kind == "pooled" else {}
+    options = {"over": "items", "method": "influence"} if kind == "pooled" else {}
     xr.testing.assert_identical(ap.compare(turned, **options), ap.compare(scores, **options))
     for name, one in {"usual": scores, "turned": turned}.items():
         ap.save_scores(one, tmp_path / name)

@@ -267,7 +267,7 @@ def test_a_candidate_left_out_for_its_gaps_is_named() -> None:
         (("b", "a"), {"method": "wilcoxon"}, "has no intervals"),
         (("b", "a"), {"baseline": "a"}, "multiple values|unknown option"),
         (("b", "a"), {"equivalence": 0.1}, "unknown option"),
-        (("b", "a"), {"sample": "items"}, "resamples of the items"),
+        (("b", "a"), {"over": "items"}, "resamples of the items"),
     ],
 )
 def test_refusals(arguments: tuple[Any, ...], options: dict[str, Any], message: str) -> None:

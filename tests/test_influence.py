@@ -775,7 +775,7 @@ def test_covariances_and_comparisons_of_haldane() -> None:
     expected = result.sel(estimator="haldane")
     np.testing.assert_allclose(errors, expected["standard_error"], rtol=1e-12)
     np.testing.assert_array_equal(found["estimate"], expected["estimate"])
-    compared = ap.compare(scores, sample="items", method="influence", estimator="haldane")
+    compared = ap.compare(scores, over="items", method="influence", estimator="haldane")
     np.testing.assert_allclose(compared["standard_error"] ** 2, found["difference_variance"], rtol=1e-12)
     assert result["interval"].coords["interval_method"].item() == "influence_beta"
     alone = ap.evaluate(scores, "haldane")

@@ -325,8 +325,8 @@ def test_what_does_not_match_is_named(
 @pytest.mark.parametrize(
     ("ask", "options", "message"),
     [
-        (ap.aggregate, {"method": "bootstrap"}, "received: sample=None, method='bootstrap'"),
-        (ap.compare, {"sample": "items"}, "received: sample='items', method=None"),
+        (ap.aggregate, {"method": "bootstrap"}, "received: over=None, method='bootstrap'"),
+        (ap.compare, {"over": "items"}, "received: over='items', method=None"),
         (ap.aggregate, {"how": "micro"}, "pools all queries into one ranking"),
         (ap.compare, {"adjust": "romano_wolf"}, "adjust='romano_wolf' needs joint replicates"),
         (ap.rank, {}, "unknown option(.|\n)*'auxiliary'"),
@@ -341,7 +341,7 @@ def test_the_method_needs_a_machine() -> None:
     for ask in (ap.aggregate, ap.compare):
         with pytest.raises(InvalidInputError, match="prediction_powered"):
             ask(PEOPLE, method="prediction_powered")
-        named = ask(PEOPLE, auxiliary=MACHINE, sample="units", method="prediction_powered")
+        named = ask(PEOPLE, auxiliary=MACHINE, over="query", method="prediction_powered")
         xr.testing.assert_identical(named, ask(PEOPLE, auxiliary=MACHINE))
 
 

@@ -49,7 +49,7 @@ def rankings(n_sets: int = 6, *, n_models: int = 3, seed: int = 0) -> xr.DataTre
 @pytest.mark.parametrize("case", EFFECTS, ids=lambda case: case["name"])
 def test_numbers_of_metafor(case: dict[str, object]) -> None:
     tree = known(np.array(case["effects"]), np.array(case["variances"]))
-    found = ap.compare(tree, "b", over="dataset").sel(model="a")
+    found = ap.compare(tree, "b", over="dataset", weights="precision").sel(model="a")
     expected = case["expected"]
     assert isinstance(expected, dict)
     for name, value in expected.items():
@@ -59,19 +59,19 @@ def test_numbers_of_metafor(case: dict[str, object]) -> None:
 @pytest.mark.parametrize("case", POSTERIOR, ids=lambda case: f"{case['name']} {case['margin']}")
 def test_posterior_probabilities_by_quadrature(case: dict[str, object]) -> None:
     tree = known(np.array(case["effects"]), np.array(case["variances"]))
-    found = ap.compare(tree, "b", over="dataset", equivalence=case["margin"])
+    found = ap.compare(tree, "b", over="dataset", weights="precision", equivalence=case["margin"])
     for target in ("mean", "new"):
         shares = found["probability"].sel(model="a", target=target)
         np.testing.assert_allclose(shares, case[target], atol=1e-10)
     assert found["share_inside"].sel(model="a") == found["probability"].sel(model="a", target="mean")[1]
-    turned = ap.compare(tree, "a", over="dataset", equivalence=case["margin"])
+    turned = ap.compare(tree, "a", over="dataset", weights="precision", equivalence=case["margin"])
     np.testing.assert_array_equal(turned["probability"].sel(model="b"), found["probability"].sel(model="a")[:, ::-1])
 
 
 @pytest.mark.parametrize("n_sets", [4, 6])
 def test_data_sets_of_scores_weigh_by_their_positives(n_sets: int) -> None:
     tree = rankings(n_sets)
-    found = ap.compare(tree, over="dataset").sel(model="m0", other_model="m1")
+    found = ap.compare(tree, over="dataset", weights="precision").sel(model="m0", other_model="m1")
     effects, own, sizes = [], [], []
     for node in tree.children.values():
         result = ap.covariance(node.to_dataset())
@@ -80,7 +80,9 @@ def test_data_sets_of_scores_weigh_by_their_positives(n_sets: int) -> None:
         own.append(c[0, 0] + c[1, 1] - 2 * c[0, 1])
         sizes.append(float(result["n_effective"].min()))
     variance = np.mean(np.multiply(own, sizes)) / np.array(sizes)
-    expected = ap.compare(known(np.array(effects), variance), over="dataset").sel(model="a", other_model="b")
+    expected = ap.compare(known(np.array(effects), variance), over="dataset", weights="precision").sel(
+        model="a", other_model="b"
+    )
     for name in ("tau", "i_squared"):
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-9, atol=1e-12, err_msg=name)
 
@@ -109,10 +111,12 @@ def test_perfect_rankings_do_not_show_that_models_are_equal() -> None:
         node["score"] = node["score"] + (50.0 if place else 0.0) * node["label"]
     sizes = [int(node["label"].sum()) for node in tree.children.values()]
     perfect = xr.DataTree.from_dict({f"d{place}": tree[f"d{place}"].to_dataset() for place in range(1, 6)})
-    found = ap.compare(perfect, "m0", over="dataset").sel(model="m1")
+    found = ap.compare(perfect, "m0", over="dataset", weights="precision").sel(model="m1")
     assert found["standard_error"] == pytest.approx(0.5 / sum(sizes[1:]))
     assert (found["difference"], found["p_value"]) == (0, 1)
-    assert ap.compare(tree, "m0", over="dataset").sel(model="m1")["standard_error"] >= 0.5 * 5 / 6 / sum(sizes)
+    assert ap.compare(tree, "m0", over="dataset", weights="precision").sel(model="m1")[
+        "standard_error"
+    ] >= 0.5 * 5 / 6 / sum(sizes)
 
 
 def test_results_with_replicates_and_queries_know_their_variances() -> None:
@@ -128,8 +132,8 @@ def test_results_with_replicates_and_queries_know_their_variances() -> None:
     nodes = {f"d{j}": xr.Dataset({"estimate": (("model", "query"), one)}, coords) for j, one in enumerate(values)}
     apart = values[:, 0] - values[:, 1]
     pooled = np.full(5, np.mean(apart.var(axis=1, ddof=1)) / 12)
-    expected = ap.compare(known(apart.mean(axis=1), pooled), "b", over="dataset")
-    found = ap.compare(xr.DataTree.from_dict(nodes), "b", over="dataset")
+    expected = ap.compare(known(apart.mean(axis=1), pooled), "b", over="dataset", weights="precision")
+    found = ap.compare(xr.DataTree.from_dict(nodes), "b", over="dataset", weights="precision")
     np.testing.assert_allclose(found["interval"], expected["interval"], rtol=1e-9)
 
 
@@ -158,18 +162,22 @@ def test_models_that_agree_and_data_sets_that_say_nothing() -> None:
     tree = rankings(5, n_models=2)
     parts = {name: node.to_dataset().isel(model=[0, 0]) for name, node in tree.children.items()}
     copies = xr.DataTree.from_dict({name: part.assign_coords(model=["a", "b"]) for name, part in parts.items()})
-    found = ap.compare(copies, "b", over="dataset", equivalence=0.01).sel(model="a")
+    found = ap.compare(copies, "b", over="dataset", weights="precision", equivalence=0.01).sel(model="a")
     assert (found["difference"], found["standard_error"], found["p_value"]) == (0, 0, 1)
     np.testing.assert_allclose(found["probability"], [[0, 1, 0]] * 2, atol=1e-9)
     constant = known(np.full(6, 0.1), np.zeros(6))
-    assert ap.compare(constant, "b", over="dataset").sel(model="a")["difference"] == pytest.approx(0.1)
+    assert ap.compare(constant, "b", over="dataset", weights="precision").sel(model="a")["difference"] == pytest.approx(
+        0.1
+    )
     # A data set where the two rank alike weighs as the median one.
     variances = np.array([0.0, 1e-3, 2e-3, 3e-3, 4e-3])
     filled = np.where(variances > 0, variances, 2.5e-3)
     effects = np.array([0.0, 0.1, 0.05, 0.2, 0.1])
-    one, other = (ap.compare(known(effects, each), "b", over="dataset") for each in (variances, filled))
+    one, other = (
+        ap.compare(known(effects, each), "b", over="dataset", weights="precision") for each in (variances, filled)
+    )
     np.testing.assert_array_equal(one["interval"], other["interval"])
-    two = ap.compare(known(effects[:2], filled[:2]), "b", over="dataset").sel(model="a")
+    two = ap.compare(known(effects[:2], filled[:2]), "b", over="dataset", weights="precision").sel(model="a")
     assert two["prediction_interval"].isnull().all()
     assert two["interval"].notnull().all()
     alone = tree["d0"].to_dataset()
@@ -178,7 +186,7 @@ def test_models_that_agree_and_data_sets_that_say_nothing() -> None:
     with pytest.raises(
         InvalidInputError, match="the variance of a difference is not known in some data sets"
     ) as raised:
-        ap.compare(tree, over="dataset")
+        ap.compare(tree, over="dataset", weights="precision")
     assert "'d0'" in str(raised.value)
     assert ap.compare(tree, over="dataset", method="sign_flip")["p_value"].notnull().all()
 
@@ -313,4 +321,68 @@ def test_areas_near_one_are_said(area: float, is_said: bool) -> None:
     tree = known(np.full(6, 0.02), np.full(6, 0.001)).map_over_datasets(
         lambda node: node.assign(estimate=node["estimate"] + area) if node else node
     )
-    assert ("areas are near 1" in ap.compare(tree, over="dataset").attrs["design"]) == is_said
+    assert ("areas are near 1" in ap.compare(tree, over="dataset", weights="precision").attrs["design"]) == is_said
+
+
+SIZES = np.array([10, 10, 12, 14, 20, 30, 60, 100, 300, 1000])
+
+
+def growing(seed: int = 4) -> tuple[xr.DataTree, np.ndarray, np.ndarray]:
+    """Data sets whose difference grows with their size, so that the mean is below 0 and that by precision above."""
+    effects = 0.15 * (np.log10(SIZES) - 1.9) + np.random.default_rng(seed).normal(0, 0.01, SIZES.size)
+    variances = 0.35 / SIZES
+    return known(effects, variances), effects, variances
+
+
+def test_data_sets_count_alike_by_default() -> None:
+    tree, effects, _ = growing()
+    found = ap.compare(tree, "b", over="dataset").sel(model="a")
+    expected = stats.ttest_1samp(effects, 0)
+    assert float(found["difference"]) == pytest.approx(effects.mean())
+    assert float(found["p_value"]) == pytest.approx(expected.pvalue)
+    np.testing.assert_allclose(found["interval"], expected.confidence_interval())
+    assert float(found["difference"]) == pytest.approx(float(found["equal_difference"]))
+    by_precision = ap.compare(tree, "b", over="dataset", weights="precision").sel(model="a")
+    assert float(found["precision_difference"]) == pytest.approx(float(by_precision["difference"]))
+    for name in ("tau", "i_squared", "size_slope", "size_p"):
+        assert float(found[name]) == float(by_precision[name])
+    assert found["difference"] < 0 < by_precision["difference"]
+    assert "data sets count alike" in found.attrs["design"]
+    assert "large ones weigh more" in by_precision.attrs["design"]
+    assert "by precision; it grows by" in found.attrs["sizes"]
+    turned = ap.compare(tree, "a", over="dataset").sel(model="b")
+    assert float(turned["size_slope"]) == -float(found["size_slope"])
+
+
+def test_a_regression_on_size_is_that_of_weighted_least_squares() -> None:
+    from statsmodels.api import WLS
+
+    tree, effects, variances = growing()
+    found = ap.compare(tree, "b", over="dataset", weights="regression").sel(model="a")
+    weight = 1 / (variances + float(found["tau"]) ** 2)
+    size = -np.log10(variances)
+    fit = WLS(effects, np.column_stack([np.ones(SIZES.size), size - size.mean()]), weight).fit()
+    assert float(found["difference"]) == pytest.approx(fit.params[0])
+    assert float(found["standard_error"]) == pytest.approx(fit.bse[0])
+    np.testing.assert_allclose(found["interval"], fit.conf_int()[0])
+    assert float(found["size_slope"]) == pytest.approx(fit.params[1])
+    assert float(found["size_p"]) == pytest.approx(fit.pvalues[1])
+    with pytest.raises(InvalidInputError, match="needs several"):
+        ap.compare(known(effects[:3], variances[:3]), over="dataset", weights="regression")
+
+
+@pytest.mark.parametrize("weights", ["equal", "precision", "regression"])
+def test_a_gate_never_says_better_of_a_lower_mean(weights: str) -> None:
+    tree, effects, _ = growing()
+    gate = ap.gate(tree, "a", "b", over="dataset", weights=weights)
+    assert gate.estimates[0] < gate.estimates[1]
+    assert gate.verdict != "better"
+    assert f"{effects.mean():+.4f}" in gate.sentence
+    if weights == "precision":
+        assert gate.verdict == "cannot tell"
+
+
+@pytest.mark.parametrize("asked", [{}, {"over": "dataset", "method": "sign_flip"}])
+def test_weights_are_those_of_data_sets(asked: dict[str, str]) -> None:
+    with pytest.raises(InvalidInputError, match="weights are those of data sets"):
+        ap.compare(growing()[0], weights="precision", **asked)

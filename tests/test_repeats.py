@@ -79,7 +79,7 @@ def test_variances_of_items_and_of_training() -> None:
 
 def test_means_over_repeats_say_what_varies() -> None:
     result = ap.evaluate(DATA)
-    mean, of_items = ap.aggregate(result), ap.aggregate(result, sample="items")
+    mean, of_items = ap.aggregate(result), ap.aggregate(result, over="items")
     np.testing.assert_allclose(mean["estimate"], result["estimate"].mean("repeat"), rtol=1e-12)
     np.testing.assert_allclose(of_items["standard_error"], result["standard_error"].mean("repeat"), rtol=1e-12)
     np.testing.assert_allclose(mean["training_error"] ** 2, result["estimate"].var("repeat", ddof=1) * (0.25 + 4))
@@ -88,7 +88,7 @@ def test_means_over_repeats_say_what_varies() -> None:
     assert of_items.attrs["design"] == "mean of 4 repeats; sample: the items; fixed: the training"
     assert (of_items["interval"][:, 0] > mean["interval"][:, 0]).all()
     with pytest.raises(InvalidInputError, match="are no sample"):
-        ap.aggregate(result, sample="units")
+        ap.aggregate(result, over="query")
 
 
 @pytest.mark.parametrize("case", oracle("nadeau_bengio"), ids=lambda case: f"{case['first']} {case['second']}")

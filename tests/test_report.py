@@ -659,7 +659,7 @@ def test_pairs_on_items_and_queries_of_a_tree(reader: Reader, pages: Path, tmp_p
     place = "data-set-2" if has_scores else "data-set-1"
     same_numbers(reader.compare("data-set-0", "m1", "m4"), ap.compare(first, **how), "m1", "m4")
     same_numbers(reader.compare(place, "m7", "m2"), ap.compare(result["topics"].to_dataset()), "m7", "m2")
-    expected = ap.compare(topics, sample="items", **how)
+    expected = ap.compare(topics, over="items", **how)
     same_numbers(reader.compare(place, "m7", "m2", how=1), expected, "m7", "m2")
     assert f"{expected.attrs['design'][1:]}." in reader.find(f"#{place} .answer").text
     reader.enter(reader.find("#data-set-0 .leaderboard > .tools select"), "1")

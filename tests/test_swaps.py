@@ -116,18 +116,18 @@ def test_many_models_and_clusters() -> None:
     clustered = scores.assign(cluster=("item", np.arange(80) // 4))
     by_cluster = ap.compare(clustered, method="rank_swap")
     assert "within the clusters" in by_cluster.attrs["design"]
-    xr.testing.assert_equal(ap.compare(clustered, method="rank_swap", unit="items")[kept], found[kept])
+    xr.testing.assert_equal(ap.compare(clustered, method="rank_swap", over="items")[kept], found[kept])
 
 
 @pytest.mark.parametrize(
     ("scores", "options", "message"),
     [
-        (queried(), {"sample": "items"}, "the dimension 'query'"),
+        (queried(), {"over": "items"}, "the dimension 'query'"),
         (pooled().assign(weight=("item", np.ones(60))), {}, "weight"),
         (pooled(), {"estimator": "roc_area"}, "known for average precision"),
         (pooled(), {"prevalence": 0.5}, "no such option"),
         (ap.evaluate(pooled()), {}, "pass the scores"),
-        (pooled(), {"over": "dataset", "sample": "items"}, "over='dataset'"),
+        (pooled(), {"over": "dataset"}, "over='dataset'"),
     ],
 )
 def test_other_data_are_refused(scores: xr.Dataset, options: dict[str, Any], message: str) -> None:

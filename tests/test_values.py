@@ -349,12 +349,12 @@ def test_a_measure_is_picked_as_an_estimator_is() -> None:
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda: ap.compare(VALUES, sample="items"),
-        lambda: ap.compare(VALUES, sample="both"),
+        lambda: ap.compare(VALUES, over="items"),
+        lambda: ap.compare(VALUES, over=("query", "items")),
         lambda: ap.compare(VALUES, method="influence"),
-        lambda: ap.rank(VALUES, sample="items"),
-        lambda: ap.aggregate(VALUES, sample="items"),
-        lambda: ap.aggregate(BOTH, sample="both"),
+        lambda: ap.rank(VALUES, over="items"),
+        lambda: ap.aggregate(VALUES, over="items"),
+        lambda: ap.aggregate(BOTH, over=("query", "items")),
     ],
 )
 def test_values_have_no_items_to_sample(ask: Callable[[], Any]) -> None:

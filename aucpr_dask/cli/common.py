@@ -285,8 +285,8 @@ class Choice(click.Choice[str]):
 
 
 # Options that few calls need
-_RARE = {CONVENTION, *READINGS, "unit", "prevalence_design", "n_resamples", "seed", "n_folds", "incomplete", "sample"}
-_RARE |= {"auxiliary", "equivalence", "record", "other_code"}
+_RARE = {CONVENTION, *READINGS, "unit", "prevalence_design", "n_resamples", "seed", "n_folds", "incomplete"}
+_RARE |= {"auxiliary", "equivalence", "record", "other_code", "weights"}
 _FLAGS = {"named_by": "--name"}  # where they differ from the field
 _OLD_FLAGS = {"resamples": "n-resamples", "folds": "n-folds"}  # of any command
 
@@ -388,9 +388,10 @@ def reading_options() -> list[Option[Any]]:
     return [of_convention, *options]
 
 
-def design_options() -> list[Option[Any]]:
-    """Make the options that say of what scores are a sample."""
+def design_options(*names: str) -> list[Option[Any]]:
+    """Make the options, or those of these names, that say of what scores are a sample."""
     defaults = {"unit": False, "prevalence_design": ResamplingOptions().prevalence_design}
+    defaults = {name: defaults[name] for name in names or defaults}
     return [option_of(ResamplingOptions, name, default=None, show_default=shown) for name, shown in defaults.items()]
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 )
 @click.argument("store")
 @click.option("--estimator", metavar="NAME", shell_complete=cli.complete_estimator, help="Rank by this estimator.")
-@cli.options_of(AggregationOptions, "over", "how", "average", "sample")
+@cli.options_of(AggregationOptions, "over", "how", "average")
 @cli.method_option(
     "t bootstrap normal logit",
     "Of units: t or bootstrap; of items: normal, logit (the default over classes) or bootstrap; of both: bootstrap "
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @cli.options_of(AggregationOptions, "level", "n_resamples", "seed", "incomplete")
 @cli.auxiliary_option
 @cli.dataset_option
-@cli.with_options(*cli.reading_options(), *cli.design_options())
+@cli.with_options(*cli.reading_options(), *cli.design_options("prevalence_design"))
 @cli.top_option
 @cli.output_option
 def aggregate(
@@ -69,10 +69,10 @@ def aggregate(
 
 _asking_options = cli.with_options(
     click.argument("store"),
-    cli.options_of(ComparisonOptions, "estimator", "over", "sample", "level", "n_resamples", "seed", "incomplete"),
+    cli.options_of(ComparisonOptions, "estimator", "over", "level", "n_resamples", "seed", "incomplete"),
     cli.dataset_option,
     *cli.reading_options(),
-    *cli.design_options(),
+    *cli.design_options("prevalence_design"),
     click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Models to show."),
 )
 _question_options = cli.with_options(
@@ -105,6 +105,7 @@ _baseline_option = click.option(
 @cli.option_of(ComparisonOptions, "adjust")
 @cli.by_option
 @cli.option_of(ComparisonOptions, "equivalence", metavar="MARGIN")
+@cli.option_of(ComparisonOptions, "weights")
 @cli.auxiliary_option
 @_question_options
 def compare(output: cli.Output, store: str, auxiliary: str | None, dataset: tuple[str, ...], **options: Any) -> None:
@@ -118,7 +119,7 @@ def compare(output: cli.Output, store: str, auxiliary: str | None, dataset: tupl
         asked = {name: value for name, value in cli.given(options).items() if name != "method" and value is not None}
         if "target" in asked:
             asked["output"] = asked.pop("target")
-        others = ("baseline", "by", "adjust", "sample", "auxiliary", "n_resamples", "output")
+        others = ("baseline", "by", "adjust", "auxiliary", "n_resamples", "output")
         if unused := [name for name in others if name in asked]:
             allowed, remedy = "--over, --estimator, --level, --equivalence, --seed", "leave them out"
             raise InvalidInputError("mean ranks have no such option", None, few(unused), allowed, remedy)
@@ -193,7 +194,7 @@ def _ask(
     from aucpr_dask.view.comparisons import answer_of, summarize
 
     data, asked = cli.open_any(store, dataset), cli.given(options)
-    answer, left_out = _ask_each(lambda part: question(part, **asked), data, together=options["over"] != terms.QUERY)
+    answer, left_out = _ask_each(lambda part: question(part, **asked), data, together=options["over"] == "dataset")
     if target is not None:
         ap.save_comparison(answer, target, overwrite=overwrite)
         answer = ap.open_comparison(target)
@@ -256,18 +257,18 @@ _table_options = cli.with_options(
 @click.option(
     "--margin", type=float, default=0.0, show_default=True, help="How much worse a candidate may be and still pass."
 )
-@cli.options_of(ComparisonOptions, "level", "estimator", "over", "sample")
+@cli.options_of(ComparisonOptions, "level", "estimator", "over")
 @cli.method_option(
     "sign_flip bootstrap_t bootstrap t random_effects influence rank_swap",
     "Of units: sign_flip (default), bootstrap_t, bootstrap, t or random_effects (default over data sets whose "
     "variances are known); of items: influence (default, where the estimator or an option has influences), "
     "bootstrap or rank_swap.",
 )
-@cli.options_of(ComparisonOptions, "n_resamples", "seed", "incomplete")
+@cli.options_of(ComparisonOptions, "weights", "n_resamples", "seed", "incomplete")
 @cli.by_option
 @cli.dataset_option
 @_table_options
-@cli.with_options(*cli.reading_options(), *cli.design_options())
+@cli.with_options(*cli.reading_options(), *cli.design_options("prevalence_design"))
 @click.option("--markdown", is_flag=True, help="Print a table in Markdown, for the summary of a job.")
 @cli.output_option
 def gate(

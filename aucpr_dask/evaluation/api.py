@@ -331,7 +331,7 @@ def evaluate(
     >>> result["estimate"].values.round(3), result["interval"].sel(model="new").values.round(3)
     (array([0.252, 0.694]), array([0.543, 0.801]))
     """
-    return evaluate_scores(scores, EvaluationOptions.among(locals()))
+    return results.that_know(evaluate_scores(scores, EvaluationOptions.among(locals())), scores)
 
 
 def evaluate_scores(scores: terms.Scores, options: EvaluationOptions) -> terms.Scores:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from functools import cache, lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.errors import AucprError, InvalidInputError
 from aucpr_dask.evaluation.request import SCHEME, PreparedDataset
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import EvaluationOptions
@@ -81,7 +82,8 @@ def with_intervals_as_text(result: xr.Dataset) -> xr.Dataset:
 def group_dims(result: xr.Dataset) -> list[str]:
     """Return the dimensions of groups of items, apart from queries, of a result."""
     known = result["estimate"].dims if "estimate" in result else ()
-    return [name for name in str(result.attrs.get("by", "")).split(", ") if name in known and name != terms.QUERY]
+    named = [name for name in str(result.attrs.get("by", "")).split(", ") if name in known and name != terms.QUERY]
+    return named + [name for name in ("dataset",) if name in known and name not in named]
 
 
 def groups_as_data_sets(result: terms.Scores, most: int | None = None) -> terms.Scores:
@@ -234,6 +236,73 @@ def versions() -> str:
 
     packages = ("numpy", "numba", "scipy", "xarray", "dask", "zarr")
     return ", ".join([f"aucpr-dask {__version__}", *(f"{package} {version(package)}" for package in packages)])
+
+
+# --- the scores of a result -------------------------------------------------------------------------------------------
+
+SCORES = "scores"  # the attribute of a result of scores in memory
+MOST_KEPT = 2**24  # bytes of scores that a result keeps; larger ones are known as long as somebody else keeps them
+
+
+class KnownScores(str):
+    """What a result says of where its scores are, with the way to them. It is stored, copied and compared as text."""
+
+    __slots__ = ("find", "path")
+
+    def __new__(cls, find: Callable[[], terms.Scores | None], path: str) -> Self:
+        """Return the text, with a function that returns the scores, if they are still there."""
+        made = super().__new__(cls, "in memory when they were evaluated")
+        made.find, made.path = find, path
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, (str(self),)
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
+
+
+def that_know(result: terms.Scores, scores: terms.Scores) -> terms.Scores:
+    """Return results that know their scores, for questions that estimates alone cannot answer."""
+    n_bytes = sum(node["score"].nbytes for _, node in terms.nodes_of(scores))
+    find = weakref.ref(scores) if n_bytes > MOST_KEPT else lambda: scores
+    return terms.map_nodes(result, lambda path, node: node.assign_attrs({SCORES: KnownScores(find, path)}))
+
+
+def scores_of(result: xr.Dataset, path: str) -> xr.Dataset | None:
+    """Return the scores that a result was evaluated from, of the same models, queries and groups, if they are known."""
+    known = result.attrs.get(SCORES)
+    scores: terms.Scores | None = None
+    if isinstance(known, KnownScores):
+        scores, path = known.find(), known.path
+    elif "source" in result.attrs and "source_digest" in result.attrs:
+        from aucpr_dask.scores.store import open_scores, open_unread, source_digest
+
+        try:
+            place = str(result.attrs["source"])
+            is_same = source_digest(place, open_unread(place)) == result.attrs["source_digest"]
+            scores = open_scores(place) if is_same else None
+        except AucprError:  # not there any more
+            scores = None
+    node = None if scores is None else dict(terms.nodes_of(scores)).get(path)
+    return None if node is None else _alike(node, result)
+
+
+def _alike(scores: xr.Dataset, result: xr.Dataset) -> xr.Dataset | None:
+    """Return the part of scores that a result is about; None if it has others."""
+    by = str(result.attrs["by"]).split(", ") if "by" in result.attrs else []
+    if set(by) - set(result["estimate"].dims):
+        return None  # one group alone
+    for dim in (terms.MODEL, terms.QUERY, terms.CLASS, *by):
+        if dim not in result.indexes:
+            continue
+        wanted, own = result.indexes[dim], scores.get(dim)
+        if own is None or not wanted.isin(np.unique(np.asarray(own))).all():
+            return None  # renamed, or groups by bins
+        along = str(own.dims[0])
+        places = pd.Index(own.values).get_indexer(wanted) if along == dim else np.flatnonzero(own.isin(wanted.values))
+        scores = scores if along == dim and own.indexes[dim].equals(wanted) else scores.isel({along: places})
+    return scores
 
 
 def not_a_result(received: str) -> InvalidInputError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -36,10 +37,9 @@ COUNTS_BY_MACHINE = {terms.QUERY: "n_machine_queries", samples.DATASET: "n_machi
 def aggregate(
     data: terms.Scores,
     *,
-    over: str = terms.QUERY,
+    over: str | Sequence[str] | None = None,
     how: str = "macro",
     average: str | None = None,
-    sample: str | None = None,
     method: str | None = None,
     level: float = 0.95,
     n_resamples: int | None = None,
@@ -60,7 +60,7 @@ def aggregate(
     classes is about other items, and keeps the dependence between classes.
 
     Repeats of a cross-validation are no sample either. The interval of their mean counts ``items_error`` and, unless
-    ``sample="items"``, ``training_error``: the standard deviation between R repeats of k folds times
+    ``over="items"``, ``training_error``: the standard deviation between R repeats of k folds times
     ``sqrt(1 / R + k - 1)``.
 
     Parameters
@@ -68,11 +68,13 @@ def aggregate(
     data : xarray.Dataset or xarray.DataTree
         What :func:`aucpr_dask.evaluate` or :func:`aucpr_dask.from_values` returns; or score data sets, which are
         evaluated first. ``how="micro"`` needs scores.
-    over : {"query", "dataset", "class"}
-        What to average over: queries, within each data set; the data sets of a tree, in which models are matched by
-        label (queries or classes are averaged first); or the classes of each data set. A data set without queries keeps
-        its first interval if that has this `level`; at another level a formula is computed again, and any other
-        interval is NaN.
+    over : str or sequence of str, optional
+        What the mean varies over, as in :func:`compare`: by default the queries of each data set (or its classes, which
+        are fixed: items vary); ``"dataset"``, the data sets of a tree, in which models are matched by label (queries or
+        classes are averaged first); ``"items"``, with the queries fixed, by their standard errors or replicates;
+        ``("query", "items")``, both, which counts the noise of items twice and is conservative. A data set without
+        queries keeps its first interval if that has this `level`; at another level a formula is computed again, and any
+        other interval is NaN.
     how : {"macro", "micro"}
         Mean of the units' estimates; or the estimate of one ranking of all queries' items together, which needs
         scores that can be compared between queries.
@@ -80,9 +82,6 @@ def aggregate(
         How classes are averaged, as in scikit-learn: alike (the default); weighted by their positives in the data set;
         or, from scores, all pairs of an item and a class in one ranking; or the mean over the items of the area of the
         classes that each ranks.
-    sample : {"units", "items", "both"}, optional
-        What was sampled: units (the default), as above; the items of each unit, with the units fixed, by their
-        standard errors or replicates; or both, nested, which counts the noise of items twice and is conservative.
     method : str, optional
         For units ``"t"`` (default) or ``"bootstrap"`` (percentile); for items ``"normal"`` (default: from the
         standard errors, whose squares add up) or ``"bootstrap"`` (from the replicates); for both ``"bootstrap"``.
@@ -138,17 +137,22 @@ def aggregate(
     """
     requirements.refuse_unknown_options(options, AggregationOptions)
     question = AggregationOptions.among(locals())
+    nodes = [node for _, node in terms.nodes_of(data)] if isinstance(data, xr.Dataset | xr.DataTree) else []
+    if question.over is None and how == "macro" and nodes and all(map(requirements.has_classes, nodes)):
+        question = replace(question, over=terms.CLASS)
     _refuse_clashes(question, has_machine=auxiliary is not None)
+    if nodes and requirements.are_scores(data, {}):
+        options = options | question.unit
     if how == "micro":
         return _one_ranking_of_queries(data, question, options)
-    if over == terms.CLASS:
+    if question.dim == terms.CLASS:
         return _over_classes(data, question, options)
     results = _with_units(data, question, options)
     machines: dict[str, xr.Dataset] = {}
     if auxiliary is not None:
         with naming("evaluation", "machine"):
-            machines = machine_labels.machine_nodes(results, _with_units(auxiliary, question, options), over)
-    if over == samples.DATASET:
+            machines = machine_labels.machine_nodes(results, _with_units(auxiliary, question, options), question.dim)
+    if question.dim == samples.DATASET:
         return _mean(results, samples.DATASET, question, machines.get(""))
 
     def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
@@ -156,8 +160,8 @@ def aggregate(
         if terms.REPEAT in node["estimate"].dims:
             return _over_repeats(node, question)
         if terms.QUERY not in node["estimate"].dims:
-            return _as_it_is(node, question) if sample is None else _mean(node, None, question)
-        if machines or (question.method == "bootstrap" and sample != designs.ITEMS):
+            return _as_it_is(node, question) if question.sample is None else _mean(node, None, question)
+        if machines or (question.method == "bootstrap" and question.sample != designs.ITEMS):
             requirements.refuse_dependent_queries(path, node)
         return _mean(node, terms.QUERY, question, machines.get(path))
 
@@ -167,7 +171,7 @@ def aggregate(
 
 def _refuse_clashes(question: AggregationOptions, *, has_machine: bool) -> None:
     """Raise if options have no meaning together."""
-    over, how, average = question.over, question.how, question.average
+    over, how, average = question.dim, question.how, question.average
     if average is not None and over != terms.CLASS:
         remedy = "for queries, how='micro' pools the items of all queries"
         raise clash("average is a choice for classes", remedy, "over='class'", average=average, over=over)
@@ -195,7 +199,7 @@ def _with_units(data: terms.Scores, question: AggregationOptions, options: dict[
     if requirements.check(data, question, options):
         data = evaluate(data, **(_needs(question, options) | options))
     incomplete = question.incomplete or "raise"
-    if question.over == samples.DATASET:
+    if question.dim == samples.DATASET:
         stacked = samples.stack_data_sets(averages.means_over_classes(data, incomplete), incomplete)
         return samples.complete_units(stacked, samples.DATASET, incomplete)
 
@@ -264,7 +268,7 @@ def _mean(
     if sampling.sample != designs.UNITS:
         unknown = "a resample has no estimate" if mean.n_resamples else "a standard error is not known"
         sentence += f"; NaN where {unknown}"
-    facts: dict[str, Any] = {"over": dim, "sample": sampling.sample, "method": sampling.method}
+    facts: dict[str, Any] = {"over": sampling.over(result.attrs), "method": sampling.method}
     if mean.n_resamples:
         seed = result.attrs.get("seed") if sampling.sample == designs.ITEMS else question.seed
         facts |= {"n_resamples": mean.n_resamples, "seed": seed}
@@ -350,7 +354,7 @@ def _by_resamples(
     mean, _, counts = _known_mean(result, dim)
     has_replicates = sampling.sample != designs.UNITS
     if has_replicates:
-        requirements.require_replicates(result, f"sample={sampling.sample!r}")
+        requirements.require_replicates(result, f"over={question.over!r}, method={sampling.method!r}")
     n_resamples = result.sizes[terms.RESAMPLE] if has_replicates else question.n_resamples or designs.UNIT_RESAMPLES
     variable = result[samples.REPLICATE if has_replicates else "estimate"]
     quantities = samples.applied(
@@ -445,7 +449,7 @@ def _as_it_is(result: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
     models = designs.models_in_words(result.sizes.get(terms.MODEL, 1), {})
     aggregated = xr.Dataset(kept).drop_vars(terms.METHOD, errors="ignore")
     sentence = f"sample: the items of one ranking, no queries to average over; {how}; fixed: {models}"
-    return aggregated.assign_attrs(_attributes(result, sentence, question, {"sample": designs.ITEMS, "method": name}))
+    return aggregated.assign_attrs(_attributes(result, sentence, question, {"over": designs.ITEMS, "method": name}))
 
 
 def _interval_at(result: xr.Dataset, name: str, level: float) -> tuple[xr.DataArray, str]:
@@ -487,7 +491,7 @@ def _over_classes(data: terms.Scores, question: AggregationOptions, options: dic
             remedy = "pass the scores in place of the result; or evaluate with keep_replicates=True (--keep-replicates)"
             raise InvalidInputError(what, where_of(path), received, allowed, remedy)
         facts = {"over": terms.CLASS, "average": average, N_CLASSES: node.attrs[N_CLASSES]}
-        mean = _mean(node, None, replace(question, sample=designs.ITEMS, method=question.method or "logit"))
+        mean = _mean(node, None, replace(question, over=designs.ITEMS, method=question.method or "logit"))
         return mean.assign({N_CLASSES: node[N_CLASSES]}).assign_attrs(facts)
 
     return terms.map_nodes(means, mean_of_node)
@@ -496,7 +500,7 @@ def _over_classes(data: terms.Scores, question: AggregationOptions, options: dic
 def _over_repeats(node: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
     """Average over repeats: the variance of the mean is that of the items and, unless they alone vary, of training."""
     if question.sample == designs.UNITS:
-        raise checks.folds_as_units("argument 'sample'", "sample='units', and a result with the dimension 'repeat'")
+        raise checks.folds_as_units("argument 'over'", f"over={question.over!r}, and a result over repeats")
     mean, n_folds = averages.mean_of_repeats(node), node.attrs.get(terms.N_FOLDS)
     items = mean[samples.REPLICATE].std(terms.RESAMPLE, ddof=1) if samples.REPLICATE in mean else mean["standard_error"]
     n_repeats = node.sizes[terms.REPEAT]
@@ -504,11 +508,11 @@ def _over_repeats(node: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
     training = (spread * averages.inflation(n_repeats, n_folds)) ** 0.5
     error = items if question.sample == designs.ITEMS else (items**2 + training**2) ** 0.5
     parts = mean.assign(standard_error=error).drop_vars(samples.REPLICATE, errors="ignore")
-    found = _mean(parts, None, replace(question, sample=designs.ITEMS, method=question.method or "logit"))
+    found = _mean(parts, None, replace(question, over=designs.ITEMS, method=question.method or "logit"))
     varies = "the items; fixed: the training" if question.sample == designs.ITEMS else "the items, and training on them"
     design = f"mean of {n_repeats} repeats; sample: {varies}"
     found = found.assign(items_error=items, training_error=training, n_repeats=((), np.int64(n_repeats)))
-    return found.assign_attrs({"over": terms.REPEAT, "sample": question.sample or designs.BOTH, "design": design})
+    return found.assign_attrs({"over": question.over or f"{terms.REPEAT}, {designs.ITEMS}", "design": design})
 
 
 def _mean_over_items(scores: terms.Scores, question: AggregationOptions, options: dict[str, Any]) -> terms.Scores:
@@ -517,12 +521,12 @@ def _mean_over_items(scores: terms.Scores, question: AggregationOptions, options
     evaluated = evaluate(averages.items_as_queries(scores, options), **({"interval": ()} | options))
 
     def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
-        mean = _mean(node, terms.QUERY, replace(question, sample=None)).rename({COUNTS[terms.QUERY]: "n_items"})
+        mean = _mean(node, terms.QUERY, replace(question, over=None)).rename({COUNTS[terms.QUERY]: "n_items"})
         kind, design = (text.replace("queries", "items") for text in (mean["interval"].ci_kind, mean.design))
         mean["interval"].attrs["ci_kind"] = kind
         design = design.replace(", each with its items", "")
         design += f", the {n_classes[path]:,} classes, which each item ranks"
-        facts = {"over": terms.CLASS, "average": "samples", N_CLASSES: n_classes[path], "sample": designs.ITEMS}
+        facts = {"over": terms.CLASS, "average": "samples", N_CLASSES: n_classes[path]}
         return mean.assign_attrs(facts | {"design": design})
 
     return terms.map_nodes(evaluated, mean_of_node)

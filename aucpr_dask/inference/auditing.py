@@ -53,7 +53,7 @@ def audit_findings(data: Scores, question: ComparisonOptions, incomplete: str | 
     With `incomplete` None, models or units with gaps are left out, whichever leaves more of the table.
     """
     by_query = replace(question, incomplete=incomplete or "drop")  # of queries in clusters, before these are added up
-    node, dim = _one_table(data, question if question.over == DATASET else by_query)
+    node, dim = _one_table(data, question if question.dim == DATASET else by_query)
     estimate = node["estimate"]
     is_known = estimate.notnull().values
     is_known = is_known[:, is_known.any(axis=0)]
@@ -86,8 +86,8 @@ def audit_findings(data: Scores, question: ComparisonOptions, incomplete: str | 
 def _one_table(data: Scores, question: ComparisonOptions) -> tuple[xr.Dataset, str]:
     """Return the estimates (model, unit) of one data set or of the data sets of a tree, and the units' dimension."""
     answered = questions.results_for(data, question, {})
-    nodes = [answered] if question.over == DATASET else [node for _, node in nodes_of(answered)]
-    dim = DATASET if question.over == DATASET else questions.unit_dim(nodes[0])
+    nodes = [answered] if question.dim == DATASET else [node for _, node in nodes_of(answered)]
+    dim = DATASET if question.dim == DATASET else questions.unit_dim(nodes[0], question)
     if len(nodes) > 1 or dim is None:
         what = "an audit is of one table: a value of each model on each of several tasks"
         received = f"{len(nodes)} data sets" if len(nodes) > 1 else "estimates without queries"

@@ -15,7 +15,8 @@ from aucpr_dask.errors import InvalidInputError, brief, clash, did_you_mean, few
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference import covarying, grids, grouped, methods, paired_samples, pairs, samples
-from aucpr_dask.inference.questions import answer, with_default_method
+from aucpr_dask.inference.questions import answer, prepared, with_default_method
+from aucpr_dask.inference.random_effects import RandomEffects
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import ComparisonOptions, renamed
 
@@ -23,6 +24,7 @@ BASELINE = "baseline"
 Baseline = str | int | Sequence[str | int]
 KIND = terms.COMPARISON
 BETWEEN = ("interval", "simultaneous_interval", "prediction_interval")  # bounds of differences
+MOST_SIZES = 3  # pairs of which the answer says what the size of data sets does
 LAZY_FROM, LAZY_CHUNK = 500, 250  # models: from how many on the pairs are a chunked array, and in which chunks
 
 
@@ -34,12 +36,12 @@ def compare(
     *,
     by: Any = None,
     estimator: str | None = None,
-    over: str = terms.QUERY,
-    sample: str | None = None,
+    over: str | Sequence[str] | None = None,
     method: str | None = None,
     adjust: str | None = None,
     level: float = 0.95,
     equivalence: float | None = None,
+    weights: str = "equal",
     n_resamples: int | None = None,
     seed: int = 0,
     incomplete: str = "raise",
@@ -70,15 +72,15 @@ def compare(
         Areas of groups of different prevalence are comparable with ``prevalence=``.
     estimator : str, optional
         Compare by this estimator or measure; the first of the result by default.
-    over : {"query", "dataset", "class"}
-        What estimates are averaged over: the queries or classes of each data set, if it has any; or the data sets of a
-        tree, in which models are matched by label (queries or classes are averaged first). Classes are never sampled.
-    sample : {"units", "items", "both"}, optional
-        What is considered sampled. ``"units"`` (the default if there are units): queries or data sets, each with
-        its items; the results are about other units like these. The spread of units already includes the noise of
-        their items. ``"items"`` (the default without units): items, with the units fixed; the results are about
-        these units with other items. ``"both"`` resamples units and the items of each, which counts the noise of
-        items twice, so it is conservative.
+    over : str or sequence of str, optional
+        What the answer varies over; it is about others like these, and all else is fixed. By default what the data
+        say: queries where there are any, in clusters if they have some, or else items, in clusters if they have some.
+        ``"items"`` or ``"clusters"`` (items, with queries fixed; whoever names items draws each alone); ``"query"``
+        (each alone) or the name of any other dimension of a result, of several together; ``"dataset"``, the data sets
+        of a tree, in which models are matched by label (queries or classes are averaged first); ``"class"``, the mean
+        over classes, which are fixed: their items vary. The spread of units already includes the noise of their items;
+        ``("query", "items")`` resamples both, which counts it twice, so it is conservative. Folds and repeats never
+        vary on their own.
     method : str, optional
         For units ``"sign_flip"`` (default: exact if differences are jointly symmetric, with intervals that flip the
         residuals), ``"bootstrap_t"`` (each resample divided by its own error: for skewed differences), ``"bootstrap"``
@@ -98,6 +100,10 @@ def compare(
     equivalence : float, optional
         A margin: differences up to it do not matter. Adds the two one-sided tests of equivalence and a decision for
         each pair; neither is adjusted for the number of pairs.
+    weights : {"equal", "precision", "regression"}
+        How data sets whose variances are known count in differences: alike; by precision, so large ones weigh more (in
+        the mean of another question, if the effect depends on size); or by a regression of the effect on the logarithm
+        of size, read off at the mean, with the weights of precision.
     n_resamples : int, optional
         Resamples, draws or swaps; by default 10,000 of units or draws, 1,000 of items, or as many as the result keeps.
     seed : int
@@ -123,7 +129,8 @@ def compare(
         ``interval`` and ``simultaneous_interval`` (with ci_bound), ``p_value``, ``p_adjusted``; with a margin
         ``p_equivalence``, ``share_inside`` and ``decision``; with machine labels ``tuning``, ``width_ratio`` and
         ``n_machine_units``; with repeats ``training_share``; with random effects ``prediction_interval``, ``tau``,
-        ``i_squared`` and, with a margin, ``probability`` (of better, equivalent and worse, for the mean and for a new
+        ``i_squared``, ``equal_difference``, ``precision_difference``, ``size_slope``, ``size_p`` and, with a margin,
+        ``probability`` (of better, equivalent and worse, for the mean and for a new
         data set); also ``estimate(model)`` and ``n_units``. The attribute ``design`` describes what was resampled and
         what is fixed.
 
@@ -141,13 +148,14 @@ def compare(
 
     Random effects take the difference on a data set as a draw around what many more items would show there, and that as
     a draw around the mean, with the standard deviation ``tau`` (Paule and Mandel's, which is sometimes 0 where REML is
-    not, or the other way round). ``difference`` is the mean, in which large data sets weigh more, so it is not that of
-    the mean estimates. Of given variances, its error is Hartung and Knapp's; else weights take the upper 95 % limit of
-    ``tau``, and the error is Sidik and Jonkman's robust one. With fewer than five data sets, it is at least that of a
-    mean with the weights that ``tau`` gives. ``prediction_interval`` is for a new data set with many items: quantiles
-    over all that `tau` may be or, where variances are given, Student's with two degrees of freedom less than data sets,
-    too narrow where `tau` is small. ``i_squared`` is the share of ``tau**2`` in the variance of a typical estimate
-    (metafor's, not Higgins's from Q).
+    not, or the other way round). ``difference`` is the mean of data sets that count alike, with Student's t. With
+    ``weights="precision"`` large ones weigh more, so it is not that of the mean estimates, and another number where the
+    effect depends on size. Of given variances, its error then is Hartung and Knapp's; else weights take the upper 95 %
+    limit of ``tau``, and the error is Sidik and Jonkman's robust one. With fewer than five data sets, it is at least
+    that of a mean with the weights that ``tau`` gives. ``prediction_interval`` is for a new data set with many items:
+    quantiles over all that `tau` may be or, where variances are given, Student's with two degrees of freedom less than
+    data sets, too narrow where `tau` is small. ``i_squared`` is the share of ``tau**2`` in the variance of a typical
+    estimate (metafor's, not Higgins's from Q).
 
     Variances within data sets are those by influence (scores), between queries, or of the replicates that a result
     keeps, averaged in proportion to 1 / n, n the effective positives or the queries: used one by one, they pull the
@@ -180,17 +188,18 @@ def compare(
     exact if differences are jointly symmetric'
     """
     question = ComparisonOptions.among(locals())
-    if grouped.has_groups(data, by):
+    data, question, options, by = prepared(data, question, options, by)
+    if grouped.has_groups(data, by, question.dims):
         if auxiliary is not None or chunk is not None:
             others = {"auxiliary": auxiliary and type(auxiliary).__name__, "chunk": chunk}
             raise clash("groups are compared without these", "leave them out, or select a group", None, **others)
-        if over != samples.DATASET or by is not None:
 
-            def asked(tree: terms.Scores, joint: float) -> terms.Scores:
-                own = with_default_method(tree, replace(question, adjust=None), options)
-                return answer(tree, own, options, _comparison, joint=joint)
+        def asked(tree: terms.Scores, joint: float) -> terms.Scores:
+            own = with_default_method(tree, replace(question, adjust=None), options)
+            return answer(tree, own, options, _comparison, joint=joint)
 
-            return grouped.answered_by_groups(data, by, asked, question)
+        return grouped.answered_by_groups(data, by, asked, question)
+    if question.dim == samples.DATASET:
         data = groups_as_data_sets(data)
     if auxiliary is None:
         question = with_default_method(data, question, options)
@@ -210,6 +219,7 @@ def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
         raise clash(what, remedy, allowed, equivalence=question.equivalence, method="wilcoxon")
     names = grids.quantities_of(method, has_margin=has_margin)
     arrays: Mapping[str, Any]
+    sizes: str | None = None
     if columns is None and (chunk is not None or n_models > LAZY_FROM):
         arrays = grids.lazy_all_pairs(method, n_models, adjust, names, chunk or LAZY_CHUNK)
         family_size = n_models * (n_models - 1) // 2
@@ -221,6 +231,10 @@ def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
         across = everyone if columns is None else np.array(columns)
         arrays = grids.lay_out(names, family, adjusted, quantile, everyone, across)
         family_size = first.size
+        if isinstance(method, RandomEffects):
+            names_of = sample.estimates.names
+            said = zip(first, second, method.sizes_in_words(family), strict=True)
+            sizes = few([f"{names_of[j]} - {names_of[k]} {words}" for j, k, words in said], MOST_SIZES)
     other = covarying.OTHER_MODEL if columns is None else BASELINE
     arrays = {name: sample.inside(array) if name in BETWEEN else array for name, array in arrays.items()}
     comparison = xr.Dataset(
@@ -228,7 +242,7 @@ def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
         | {"estimate": (terms.MODEL, sample.shown)},
         coords={terms.MODEL: sample.labels, other: sample.labels if columns is None else sample.labels[columns]},
     )
-    comparison = paired_samples.annotate(comparison, sample, family_size=family_size)
+    comparison = paired_samples.annotate(comparison, sample, family_size=family_size, sizes=sizes)
     if has_margin:
         flags = {"flag_values": list(range(len(grids.DECISIONS))), "flag_meanings": " ".join(grids.DECISIONS)}
         comparison["decision"].attrs |= flags

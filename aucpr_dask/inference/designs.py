@@ -37,13 +37,13 @@ METHODS = {
 WITH_MACHINE: dict[str, tuple[str, ...]] = {UNITS: (POWERED,)}
 """The methods where people labelled a part of the units, and a machine all."""
 
-CONDITIONS = {
+CONDITIONS: dict[tuple[str, str], str | None] = {
     (UNITS, "sign_flip"): "exact if differences are jointly symmetric",
     (UNITS, "bootstrap_t"): "approximate, also if differences are skewed",
     (UNITS, "bootstrap"): "approximate, with many units",
     (UNITS, "t"): "exact if differences are normal",
     (UNITS, "wilcoxon"): "exact if differences are symmetric",
-    (UNITS, RANDOM_EFFECTS): "in differences, large ones weigh more; approximate, from 5 data sets on",
+    (UNITS, RANDOM_EFFECTS): None,  # by what they weigh
     (UNITS, CORRECTED): "corrected for training parts that overlap, approximate",
     (UNITS, POWERED): "approximate, with a random sample of units labelled by people",
     (ITEMS, "bootstrap"): "approximate, with many positives",
@@ -53,13 +53,20 @@ CONDITIONS = {
 }
 """When each method keeps its level."""
 
+WEIGHED = {
+    "equal": "data sets count alike; exact if differences are normal",
+    "precision": "in differences, large ones weigh more; approximate, from 5 data sets on, if size does not matter",
+    "regression": "read off at the mean of log sizes; approximate, if differences are linear in them",
+}
+"""How data sets count whose variances are known, and when that keeps its level."""
+
 INTERVAL_KINDS = {
     "sign_flip": "Student statistic, quantile of flipped residuals",
     "bootstrap_t": "symmetric bootstrap-t",
     "bootstrap": "symmetric bootstrap with a common error",
     "t": "Student t (simultaneous: Bonferroni)",
     "rank_swap": "reach of the differences under swaps (simultaneous: Bonferroni)",
-    RANDOM_EFFECTS: "Student t, random effects (simultaneous: Bonferroni)",
+    RANDOM_EFFECTS: "Student t over data sets (simultaneous: Bonferroni)",
     CORRECTED: "Student t, Nadeau and Bengio's variance (simultaneous: Bonferroni)",
     POWERED: "Student t, prediction-powered (simultaneous: Bonferroni)",
     "influence": "Student t, moderated variance (simultaneous: largest of Student draws)",
@@ -147,6 +154,13 @@ class Sampling:
     method: str
     adjust: str
 
+    def over(self, attrs: Mapping[Any, Any]) -> str:
+        """Return what an answer varies over, by the names that are asked for: units, items or clusters."""
+        drawn = "clusters" if "clusters" in str(attrs.get("sampled", attrs.get("resampled", ITEMS))) else ITEMS
+        drawn = terms.CLASS if self.dim is None and attrs.get("over") == terms.CLASS else drawn
+        units = "clusters" if IN_CLUSTERS in attrs else str(self.dim)
+        return {UNITS: units, ITEMS: drawn, BOTH: f"{units}, {drawn}"}[self.sample]
+
 
 def settle(
     dim: str | None,
@@ -156,12 +170,9 @@ def settle(
     methods: dict[str, tuple[str, ...]] = METHODS,
 ) -> Sampling:
     """Fill in defaults, and refuse options that contradict each other."""
-    sample = choose(options.SAMPLES, sample or (ITEMS if dim is None else UNITS), "sample")
-    if dim is None and sample != ITEMS:
-        what = "there are no units to sample: this data set has no queries"
-        remedy = "for a DataTree, over='dataset' takes the data sets as units"
-        raise InvalidInputError(what, "argument 'sample'", f"sample={sample!r}", "sample='items'", remedy)
-    method = choose(methods[sample], methods[sample][0] if method is None else method, f"method for sample={sample!r}")
+    sample = choose(options.SAMPLES, sample or (ITEMS if dim is None else UNITS), "over")
+    varying = ITEMS if sample == ITEMS else f"{dim}, {ITEMS}" if sample == BOTH else str(dim)
+    method = choose(methods[sample], methods[sample][0] if method is None else method, f"method for over={varying!r}")
     by_p_value = method in ("t", "wilcoxon", "rank_swap", RANDOM_EFFECTS, CORRECTED, POWERED)
     adjust = choose(options.ADJUSTMENTS, adjust or ("holm" if by_p_value else options.ADJUSTMENTS[0]), "adjust")
     if by_p_value and adjust not in BY_P_VALUE:
@@ -237,6 +248,14 @@ def missing_items(attrs: Mapping[Any, Any]) -> list[str]:
         return []
     costs = [f"{name!r} lacks {n:,} ({n_positive:,} positive)" for name, (n, n_positive) in attrs[COSTS].items() if n]
     return [f"on the {compared:,} of {scored:,} items that all scored: {few(costs)}"]
+
+
+def beside_intervals(number: int) -> list[str]:
+    """Explain significant differences whose simultaneous intervals hold 0, if there are any."""
+    if not number:
+        return []
+    why = "p-values are adjusted step by step, which shows more than intervals that hold for all at once"
+    return [f"{number:,} of these beside a simultaneous interval over 0: {why}"]
 
 
 def describe_one_ranking(whole: str, drawn: str, fixed: list[str], attrs: Mapping[Any, Any]) -> str:

@@ -16,10 +16,12 @@ from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference import comparing, covarying, grouped, methods, paired_samples, pairs, requirements
 from aucpr_dask.inference.designs import CORRECTED, ITEMS, RANDOM_EFFECTS, UNITS, reading_of, unit_names
 from aucpr_dask.inference.powering import ENOUGH_UNITS, POWER, reaches
-from aucpr_dask.inference.questions import parted_options, results_for, unit_dim, with_default_method
+from aucpr_dask.inference.questions import parted_options, prepared, results_for, unit_dim, with_default_method
+from aucpr_dask.inference.random_effects import RandomEffects
 from aucpr_dask.inference.samples import DATASET, labels_of
 from aucpr_dask.inference.units import Floats, mean_of_units
 from aucpr_dask.schema.checks import fraction, tolerance
+from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.terms import MODEL, Scores, Sentences, in_words, map_nodes, nodes_of, p_value_in_words, percent
 
 BETTER, NOT_WORSE, WORSE, CANNOT_TELL = "better", "not worse", "worse", "cannot tell"
@@ -67,6 +69,8 @@ class Gate(Sentences):
         The grade that counts as positive, and the rule for ties, if graded or not the default.
     gaps : str
         What is left out because some models lack it, and which models lack how much, in words.
+    sizes : str
+        Over data sets whose variances are known, the difference by other weights, and what size does to it, in words.
     """
 
     verdict: str
@@ -89,6 +93,7 @@ class Gate(Sentences):
     method: str = ""
     reading: str = ""
     gaps: str = ""
+    sizes: str = ""
 
     @property
     def passed(self) -> bool:
@@ -121,7 +126,7 @@ class Gate(Sentences):
             f"{self.difference:+.4f}, {percent(self.level)} interval {lower:+.4f} to {upper:+.4f}, "
             f"{p_value_in_words(self.p_value)}{by_method}"
         )
-        return "; ".join(filter(None, [said, self.gaps, self.caveat if self.passed else self.limits]))
+        return "; ".join(filter(None, [said, self.sizes, self.gaps, self.caveat if self.passed else self.limits]))
 
 
 class Gates(Sentences, tuple[Gate, ...]):
@@ -184,7 +189,7 @@ def gate(
     power : float
         The probability to which ``detectable`` refers.
     **options
-        Options of :func:`compare`: `estimator`, `over`, `sample`, `method`, `adjust`, `n_resamples`, `seed`,
+        Options of :func:`compare`: `estimator`, `over`, `method`, `adjust`, `n_resamples`, `seed`,
         `incomplete`; and of :func:`aucpr_dask.evaluate`, if `data` are scores. If their items are the sample, the
         method is by default ``"influence"``, or ``"bootstrap"`` where the estimator or an option has no influences.
         Over data sets whose variances are known it is ``"random_effects"``, with the interval of :func:`compare`.
@@ -213,28 +218,30 @@ def gate(
     >>> ap.gate(result, "tiny", "old").verdict
     'worse'
     """
-    if by is None and options.get("over") == DATASET and grouped.has_groups(data, by):
-        data = groups_as_data_sets(data)
-    elif grouped.has_groups(data, by):
-        return _gates_of_groups(data, candidate, baseline, margin, by, level, {"power": power, **options})
     question, rest = parted_options(options, without=("baseline", "equivalence", "chunk"), level=level)
+    data, question, rest, by = prepared(data, question, rest, by)
+    if grouped.has_groups(data, by, question.dims):
+        asked = options | rest | {"over": question.over, "estimator": question.estimator}
+        return _gates_of_groups(data, candidate, baseline, margin, by, question, {"power": power, **asked})
     allowance, wanted_power = tolerance(margin, "margin"), fraction(power, "power")
     several = isinstance(candidate, Iterable) and not isinstance(candidate, str) and getattr(candidate, "ndim", 1) > 0
     candidates = np.asarray(candidate).tolist() if hasattr(candidate, "dtype") else candidate
     given: list[Any] = [*candidates, baseline] if several else [candidate, baseline]  # type: ignore[misc]
+    if question.dim == DATASET:
+        data = groups_as_data_sets(data)
     if len(given) < 2:
         raise bad_argument("there is no candidate", "candidate", candidate, "labels of models", "name one or more")
     requirements.check(data, question, rest)  # before models are looked up in it
     question = with_default_method(data, question, rest)
     paths = [path for path, _ in nodes_of(data)]
-    if len(paths) > 1 and question.over != DATASET:
+    if len(paths) > 1 and question.dim != DATASET:
         received, allowed = f"{len(paths)} data sets: {few(map(repr, paths))}", "one data set, or several as a sample"
         remedy = "select one (--dataset NAME); or give over='dataset' (--over dataset)"
         raise InvalidInputError("a gate judges one data set", "the first argument", received, allowed, remedy)
     results = results_for(map_nodes(data, lambda path, node: _models_of(path, node, given)), question, rest)
-    ((path, node),) = [("", results)] if question.over == DATASET else nodes_of(results)
+    ((path, node),) = [("", results)] if question.dim == DATASET else nodes_of(results)
     with naming("data set", path and repr(path)):
-        dim = DATASET if question.over == DATASET else unit_dim(node)
+        dim = DATASET if question.dim == DATASET else unit_dim(node, question)
         found = _gates(paired_samples.paired_sample(node, dim, question), given, allowance, wanted_power)
     return Gates(found) if several else found[0]
 
@@ -245,15 +252,16 @@ def _gates_of_groups(
     baseline: str | int,
     margin: float,
     by: Any,
-    level: float,
+    question: ComparisonOptions,
     options: dict[str, Any],
 ) -> Gates:
     """Judge each group; the intervals of all hold together."""
-    if options.get("over") == DATASET:
+    if question.dim == DATASET and by is not None:
         raise clash("groups and data sets as the sample exclude each other", "leave out over", over=DATASET, by=by)
 
-    def asked(tree: Scores, at_level: float) -> tuple[Gate, ...]:
-        found = gate(tree, candidate, baseline, margin, level=at_level, **options)
+    def asked(tree: xr.DataTree, at_level: float) -> tuple[Gate, ...]:
+        data_of_group = grouped.with_data_sets(tree, question)
+        found = gate(data_of_group, candidate, baseline, margin, level=at_level, **options)
         return found if isinstance(found, Gates) else (found,)
 
     def judged(parts: grouped.Parts, answers: list[Any], path: str) -> list[Gate]:
@@ -267,7 +275,7 @@ def _gates_of_groups(
             found += [replace(each, group=", ".join(filter(None, [path, *names]))) for each in gates]
         return found
 
-    of_data_sets = grouped.ask_each(data, by, asked, level, judged)
+    of_data_sets = grouped.ask_each(data, by, asked, question.level, judged, question.dims)
     found = [gate for gates in of_data_sets.values() for gate in gates]
     known = np.array([place for place, one in enumerate(found) if not math.isnan(one.p_value)])
     adjusted = dict(zip(known.tolist(), pairs.holm(np.array([found[place].p_value for place in known])), strict=True))
@@ -305,10 +313,14 @@ def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], marg
         nouns = unit_names(sample.estimates.dim or "", sample.node.attrs)
         few_units = f"over {n_units} {nouns[n_units != 1]}"
         caveat = f"{few_units}, rare large losses may not show: below {ENOUGH_UNITS}, do not rely on a pass alone"
+    method = sample.method
+    sizes = method.sizes_in_words(family) if isinstance(method, RandomEffects) else [""] * len(rows)
     found = []
     for place, row in enumerate(rows):
         low, high = (float(bound[place]) for bound in bounds)
-        verdict = _verdict(low, high, margin)
+        verdict, shown = _verdict(low, high, margin), sample.mean[row] - sample.mean[baseline]
+        if (verdict == BETTER and shown < 0) or (verdict == WORSE and shown > 0):
+            verdict = CANNOT_TELL  # weights that follow size say the opposite of the means
         side, sign = (upper, -1.0) if verdict == WORSE else (lower, 1.0)
         own = replace(reach, reach=side, skewness=sign * float(skewness[place])).of(place)
         found.append(
@@ -332,6 +344,7 @@ def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], marg
                 method=sample.sampling.method,
                 reading=", ".join(reading_of(sample.node.attrs)),
                 gaps="; ".join(sample.gaps),
+                sizes=sizes[place],
             )
         )
     return found

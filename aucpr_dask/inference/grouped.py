@@ -14,14 +14,30 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, clash, few
 from aucpr_dask.evaluation.groups import groups_of, refuse_no_groups, with_labels
-from aucpr_dask.evaluation.results import group_dims
+from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets
 from aucpr_dask.inference import covarying, designs, requirements, samples
 from aucpr_dask.inference.pairs import benjamini_hochberg, holm
 from aucpr_dask.schema import checks, options
-from aucpr_dask.schema.terms import BOUND, FOLD, GROUPS, ITEM, MODEL, Scores, gathered, nodes_of, with_plain_names
+from aucpr_dask.schema.terms import (
+    BOUND,
+    CLASS,
+    ESTIMATOR,
+    FOLD,
+    GROUPS,
+    ITEM,
+    MEASURE,
+    MODEL,
+    QUERY,
+    REPEAT,
+    Scores,
+    gathered,
+    nodes_of,
+    with_plain_names,
+)
 from aucpr_dask.scores.validate import validated_scores
 
 ADJUSTED: dict[str, Callable[[Any], Any]] = {"holm": holm, "benjamini_hochberg": benjamini_hochberg, "none": np.copy}
+WITH_ROLES = (MODEL, QUERY, CLASS, REPEAT, FOLD, ITEM, ESTIMATOR, MEASURE)
 OF_ALL_GROUPS = ("level", "versions", "adjust", "family_size")  # facts that concern them together
 Ask = Callable[[xr.DataTree, float], Any]  # about one group; the level at which intervals of all hold together
 
@@ -51,16 +67,26 @@ class Parts:
         return "/".join(filter(None, [path, *words]))
 
 
-def has_groups(data: Any, by: Any) -> bool:
-    """Whether a question is about each group: it says so, or is about a result by groups, of which folds are none."""
-    is_result = isinstance(data, xr.Dataset | xr.DataTree)
-    return by is not None or (is_result and any({*group_dims(node)} - {FOLD} for _, node in nodes_of(data)))
+def has_groups(data: Any, by: Any, varying: Sequence[str] = ()) -> bool:
+    """Whether a question is about each group: it says so, or its data have groups, or dimensions that do not vary."""
+    is_known = isinstance(data, xr.Dataset | xr.DataTree)
+    return by is not None or (is_known and any(dims_of_family(node, varying) for _, node in nodes_of(data)))
 
 
-def parts_of(node: xr.Dataset, by: Any, path: str) -> Parts:
-    """Return the data of every group of scores, or of a result by groups."""
-    if "estimate" in node:
-        dims = group_dims(node)
+def dims_of_family(node: xr.Dataset, varying: Sequence[str]) -> list[str]:
+    """Return the dimensions each of whose labels has an answer of its own: groups, and those without another role."""
+    found = next((node[name] for name in ("estimate", "score") if name in node), None)
+    if found is None:
+        return []
+    first = group_dims(node) if "estimate" in node else []
+    others = [str(dim) for dim in found.dims if dim not in (*WITH_ROLES, *first)]
+    return [dim for dim in (*first, *others) if dim not in (FOLD, *varying)]
+
+
+def parts_of(node: xr.Dataset, by: Any, path: str, varying: Sequence[str] = ()) -> Parts:
+    """Return the data of every group of scores, or of a result by groups, and for each label of other dimensions."""
+    dims = dims_of_family(node, varying)
+    if "estimate" in node or by is None:
         refuse_no_groups(by)
         if by is not None and (not dims or list(np.atleast_1d(np.array(by, object))) != dims):
             what, remedy = "this result is evaluated already", "pass the scores, or leave out by"
@@ -69,6 +95,12 @@ def parts_of(node: xr.Dataset, by: Any, path: str) -> Parts:
         places = list(np.ndindex(*(len(index) for index in indexes.values())))
         names = [tuple(str(of[i]) for of, i in zip(indexes.values(), at, strict=True)) for at in places]
         return Parts(indexes, names, [node.isel(dict(zip(dims, at, strict=True)), drop=True) for at in places])
+    if dims:
+        what, remedy = (
+            "these scores have dimensions each of whose labels has an answer",
+            "select a label, or leave out by",
+        )
+        raise clash(what, remedy, None, by=by, dimensions=dims)
     labelled, named = with_labels(node, by)
     groups = groups_of(labelled.to_dataset() if isinstance(labelled, xr.DataTree) else labelled, named, path)
     order = np.argsort(groups.code, kind="stable")
@@ -78,7 +110,12 @@ def parts_of(node: xr.Dataset, by: Any, path: str) -> Parts:
 
 
 def ask_each(
-    data: Scores, by: Any, ask: Ask, level: float, reply: Callable[[Parts, list[Any], str], Any]
+    data: Scores,
+    by: Any,
+    ask: Ask,
+    level: float,
+    reply: Callable[[Parts, list[Any], str], Any],
+    varying: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Ask about each group of each data set, and return what `reply` makes of the answers, by data set.
 
@@ -88,7 +125,7 @@ def ask_each(
         data = validated_scores(data)
     found = {}
     for path, node in nodes_of(data):
-        parts = parts_of(node, by, path)
+        parts = parts_of(node, by, path, varying)
         answers: list[Any] = []
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -120,22 +157,30 @@ def _warn_once(caught: Sequence[warnings.WarningMessage], n_groups: int) -> None
         warnings.warn(f"{first}{more}", kind, stacklevel=5)
 
 
+def with_data_sets(tree: xr.DataTree, question: options.ComparisonOptions) -> Any:
+    """Return a group as a tree of its data sets, if these are to vary."""
+    if question.dim != samples.DATASET:
+        return tree
+    ((_, node),) = nodes_of(tree)
+    return groups_as_data_sets(node)
+
+
 def answered_by_groups(data: Scores, by: Any, ask: Ask, question: options.ComparisonOptions) -> Scores:
     """Compare or rank the models of every group; adjusted p-values and joint intervals hold for all groups."""
-    if question.over == samples.DATASET:
+    if question.dim == samples.DATASET and by is not None:
         remedy = "compare each group (leave out over), or average over the data sets of one group"
         raise clash("groups and data sets as the sample exclude each other", remedy, over=question.over, by=by)
     asked_for = "holm" if question.adjust is None else question.adjust
     adjusted: str = checks.choose(designs.BY_P_VALUE, asked_for, "adjust, of groups")
 
     def asked(tree: xr.DataTree, joint: float) -> xr.Dataset:
-        (found,) = (node for _, node in nodes_of(ask(tree, joint)))
+        (found,) = (node for _, node in nodes_of(ask(with_data_sets(tree, question), joint)))
         return found
 
     def combined(parts: Parts, answers: list[Any], path: str) -> xr.Dataset:
         return _combined(parts, answers, adjusted, question.level)
 
-    return gathered(data, ask_each(data, by, asked, question.level, combined))
+    return gathered(data, ask_each(data, by, asked, question.level, combined, question.dims))
 
 
 def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr.Dataset:
@@ -233,5 +278,8 @@ def _adjusted(result: xr.Dataset, dims: list[str], adjust: str, about: str) -> x
         words.append(f"shown to be {word}: {few(found, 5) if found else 'in none of these groups'}")
     n = int(chosen.sum())
     method = "" if adjust == "none" else f", adjusted by {adjust.replace('_', ' ').title()} for all {n}"
+    if "simultaneous_interval" in result:
+        ends = result["simultaneous_interval"].transpose(..., *pairs, *dims).values
+        words += designs.beside_intervals(int((shown & (ends[0] <= 0) & (ends[1] >= 0)).sum()))
     result.attrs["summary"] = f"{n} comparisons in {about}{method}; {'; '.join(words)}"
     return result

@@ -130,8 +130,8 @@ def refuse_other_samples(question: SampleOptions) -> None:
     """Raise unless units are the sample: those that people labelled."""
     if question.sample not in (None, UNITS) or question.method not in (None, POWERED):
         what = "with machine labels, the sample is the units that people labelled, and the method is prediction-powered"
-        received = f"sample={question.sample!r}, method={question.method!r}"
-        allowed, remedy = f"sample={UNITS!r}, method={POWERED!r}", "leave out these options, or auxiliary"
+        received = f"over={question.over!r}, method={question.method!r}"
+        allowed, remedy = f"the units, method={POWERED!r}", "leave out these options, or auxiliary"
         raise InvalidInputError(what, HERE, received, allowed, remedy)
 
 

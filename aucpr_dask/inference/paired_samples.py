@@ -38,6 +38,10 @@ DESCRIPTIONS = {
     "prediction_interval": "Interval of the difference on a new data set, had it many items.",
     "tau": "Standard deviation of the differences between data sets, that of their estimates left out.",
     "i_squared": "Share of the variance between data sets that the variances of their estimates do not explain.",
+    "equal_difference": "Mean difference over data sets that count alike.",
+    "precision_difference": "Mean difference over data sets by precision: large ones weigh more.",
+    "size_slope": "By how much the difference grows where a data set is ten times as large.",
+    "size_p": "Two-sided p-value of the test that the difference does not depend on the size of data sets.",
     "probability": "Posterior probability that the model is better by more than the margin, equivalent, or worse.",
     "training_share": "Share of the variance of the difference that comes from training; the rest is that of items.",
     "interval": "Confidence interval of the difference, each at the level on its own.",
@@ -74,6 +78,7 @@ DESCRIPTIONS = {
     "width_ratio": "Width of the interval relative to that from people's labels alone.",
 }
 
+LEAST_REGRESSED = 4  # data sets
 UNBOUNDED = ("gain_area",)  # estimators below 0, so that differences of two may be above 1
 NEAR_ONE = 0.9  # means of areas over data sets: where intervals of random effects held less than they say
 
@@ -166,7 +171,9 @@ class PairedSample:
         )
         if self.question.method is None and (self.sampling.sample, self.sampling.method) == (ITEMS, "bootstrap"):
             sentence += designs.why_bootstrap(self.estimator, has_scores=designs.HAS_SCORES in self.node.attrs)
-        if self.sampling.method == designs.RANDOM_EFFECTS and np.nanmax(self.mean) > NEAR_ONE:
+        if isinstance(self.method, RandomEffects):
+            sentence += f"; {designs.WEIGHED[self.method.weights]}"
+        if isinstance(self.method, RandomEffects) and self.method.weights != "equal" and self.mean.max() > NEAR_ONE:
             sentence += "; areas are near 1, where skewed differences make intervals too narrow if tau is large"
         if OF_REPEAT in self.node:
             folds = f", {self.node.attrs[N_FOLDS]} folds each" if N_FOLDS in self.node.attrs else ""
@@ -208,7 +215,7 @@ def paired_sample(
     elif sampling.method == designs.CORRECTED:
         method = methods.CorrectedStudent(estimates.values, node.attrs[N_FOLDS], goal)
     elif sampling.method == designs.RANDOM_EFFECTS:
-        method = _by_random_effects(node, estimates, goal)
+        method = _by_random_effects(node, estimates, question, goal)
     else:
         method = _over_units(estimates, sampling.method, question, goal)
     sample = PairedSample(node, question, sampling, estimates, method, n_machine)
@@ -226,7 +233,7 @@ def refuse_too_few(node: xr.Dataset, estimates: Estimates, dim: str | None, samp
         raise InvalidInputError("there is only one model", None, received, "two or more", remedy)
     if sample != ITEMS and len(estimates.units) < 2:
         one, several = unit_names(str(dim), node.attrs)
-        remedy = None if are_values(node) else "sample='items' samples the items, with the units fixed"
+        remedy = None if are_values(node) else "over='items' lets the items vary, with the units fixed"
         what, received = f"one {one} says nothing about others", few(map(repr, estimates.units))
         if gone := few(map(repr, estimates.left_out)):
             received, remedy = f"{received}; left out for gaps: {gone}", "leave out models or tasks with many gaps"
@@ -251,7 +258,9 @@ def _over_units(estimates: Estimates, method: str, question: ComparisonOptions, 
     return methods.resample_units(values, units, goal, n_resamples, seed, own_errors=method == "bootstrap_t")
 
 
-def _by_random_effects(node: xr.Dataset, estimates: Estimates, goal: methods.Goal) -> RandomEffects:
+def _by_random_effects(
+    node: xr.Dataset, estimates: Estimates, question: ComparisonOptions, goal: methods.Goal
+) -> RandomEffects:
     """Return the method that knows the variance of each difference within each data set."""
     values = np.asarray(estimates.of(node[DIFFERENCE_VARIANCE]).transpose(..., MODEL, OTHER_MODEL).values)
     if (unknown := np.isnan(values).any(axis=(1, 2))).any():
@@ -260,14 +269,18 @@ def _by_random_effects(node: xr.Dataset, estimates: Estimates, goal: methods.Goa
         remedy = "leave these data sets out, or give method='sign_flip', which needs no variances"
         raise InvalidInputError(what, None, received, "two positives and two negatives or more in each", remedy)
     sizes = estimates.of(node[SIZE].broadcast_like(node[MODEL])).transpose(MODEL, ...).values if SIZE in node else None
-    return RandomEffects(estimates.values, values, sizes, goal)
+    if question.weights == "regression" and values.shape[0] < LEAST_REGRESSED:
+        received, remedy = f"{values.shape[0]} data sets", "leave weights out: data sets then count alike"
+        what = "a regression on the size of data sets needs several"
+        raise InvalidInputError(what, "option 'weights'", received, f"{LEAST_REGRESSED} or more", remedy)
+    return RandomEffects(estimates.values, values, sizes, goal, question.weights)
 
 
 def _by_items(
     node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions, goal: methods.Goal
 ) -> tuple[Estimates, methods.Method]:
     """Return the bootstrap of the means over units, from the replicates of the items, and the estimates with them."""
-    requirements.require_replicates(node, f"sample={sampling.sample!r}")
+    requirements.require_replicates(node, f"over={question.over!r}, method={sampling.method!r}")
     kept = node.sizes[RESAMPLE]
     n_resamples = question.n_resamples or kept
     if n_resamples > kept:
@@ -294,7 +307,7 @@ def _refuse_undefined_replicates(replicates: Floats, estimates: Estimates) -> No
         received = f"of {replicates.shape[1]:,} resamples without an estimate {few(counts)}"
         remedy = (
             "leave these models out: incomplete='drop_models' (--incomplete); or another estimator "
-            "(average_precision needs no spread); unit='items' and prevalence_design='fixed', which draw as many "
+            "(average_precision needs no spread); over='items' and prevalence_design='fixed', which draw as many "
             "positives as there are; with rare classes, method='influence'; or data with more positives"
         )
         raise InvalidInputError(what, received=received, remedy=remedy)
@@ -411,9 +424,9 @@ def annotate(dataset: xr.Dataset, sample: PairedSample, **more: Any) -> xr.Datas
     seed = node.attrs.get("seed") if drawn_before else question.seed
     facts = {
         MEASURE if are_values(node) else "estimator": sample.estimator,
-        "over": sampling.dim or node.attrs.get("over"),
-        "sample": sampling.sample,
+        "over": sampling.over(node.attrs),
         "method": sampling.method,
+        "weights": question.weights if sampling.method == designs.RANDOM_EFFECTS else None,
         "adjust": None if "rank" in dataset else sampling.adjust,
         "level": question.level,
         "equivalence": question.equivalence,

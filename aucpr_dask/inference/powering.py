@@ -12,11 +12,13 @@ from scipy.special import nctdtr, nctdtrinc, ndtr, ndtri, stdtr, stdtrit
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.arrays import takes_arrays
+from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference import covarying, designs, grouped, pairs, questions
 from aucpr_dask.inference.comparing import BASELINE, Baseline, positions, with_one_baseline
 from aucpr_dask.inference.grids import Quantity, placed
 from aucpr_dask.inference.methods import Influence, Method, Pairs, SignFlips
 from aucpr_dask.inference.paired_samples import PairedSample, annotate, paired_sample
+from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.inference.units import Floats, Indices
 from aucpr_dask.schema.checks import fraction, margin
 from aucpr_dask.schema.options import ComparisonOptions
@@ -235,7 +237,7 @@ def power(
     level : float
         Confidence level of the intervals.
     **options
-        Options of :func:`compare`: `estimator`, `over`, `sample`, `method`, `n_resamples`, `seed`, `incomplete`; and
+        Options of :func:`compare`: `estimator`, `over`, `method`, `n_resamples`, `seed`, `incomplete`; and
         of :func:`aucpr_dask.evaluate`, if `data` are scores. If their items are the sample, the method is
         by default ``"influence"``, or ``"bootstrap"`` where the estimator or an option has no influences.
 
@@ -273,14 +275,15 @@ def power(
     difference = None if difference is None else margin(difference, "difference")
     own = {"level": level, "baseline": baseline}
     question, rest = questions.parted_options(options, without=("adjust", "equivalence", "chunk"), **own)
-    if grouped.has_groups(data, by := rest.get("by")):
-        remedy = "select a group: scores.isel(item=scores['site'].values == 'A'), or result.sel(site='A')"
-        raise InvalidInputError("power is of data sets, not of groups of items", None, f"{by=}", remedy=remedy)
+    data, question, rest, by = questions.prepared(data, question, rest, rest.pop("by", None))
 
-    def reply(sample: PairedSample) -> xr.Dataset:
-        return _power(sample, power, difference)
+    def asked(tree: Scores, joint: float = level) -> Scores:
+        own = questions.with_default_method(tree, question, rest)
+        return questions.answer(tree, own, rest, lambda sample: _power(sample, power, difference))
 
-    return questions.answer(data, question, rest, reply)
+    if grouped.has_groups(data, by, question.dims):
+        return grouped.answered_by_groups(data, by, asked, question)
+    return asked(groups_as_data_sets(data) if question.dim == DATASET else data)
 
 
 def _power(sample: PairedSample, power: float, difference: float | None) -> xr.Dataset:

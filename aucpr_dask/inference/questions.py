@@ -5,35 +5,56 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, naming
+from aucpr_dask.errors import InvalidInputError, clash, naming
 from aucpr_dask.evaluation import alignment
 from aucpr_dask.evaluation.api import evaluate, evaluate_dataset
 from aucpr_dask.evaluation.request import drawn_unit
+from aucpr_dask.evaluation.results import group_dims, scores_of
 from aucpr_dask.inference import averages, covarying, designs, machine_labels, requirements, samples
 from aucpr_dask.inference.methods import POSITIVE, RANK, SWAPPED
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
-from aucpr_dask.schema.options import READINGS, ComparisonOptions, EvaluationOptions
-from aucpr_dask.schema.terms import FOLD, ITEM, MODEL, N_FOLDS, QUERY, REPEAT, RESAMPLE, Scores, map_nodes, nodes_of
+from aucpr_dask.schema.options import READINGS, ComparisonOptions, EvaluationOptions, in_words_of_today
+from aucpr_dask.schema.terms import (
+    FOLD,
+    ITEM,
+    MODEL,
+    N_FOLDS,
+    QUERY,
+    REPEAT,
+    RESAMPLE,
+    Scores,
+    gathered,
+    map_nodes,
+    nodes_of,
+)
 from aucpr_dask.scores.copies import warn_of_copies
 from aucpr_dask.scores.validate import shared_by_models, validated_scores
 
 LEAST_QUERIES = 10  # of a data set, for the variance between them to be known
 OF_FAMILY = ("simultaneous_interval", "simultaneous_rank_interval")  # with groups, they hold for all together
 SWAP_OPTIONS = ("positive_from", "unjudged", "unit")
-SET_HERE = ("interval", "keep_replicates")  # options of an evaluation that a comparison sets
+SET_HERE = ("interval", "keep_replicates", "unit")  # options of an evaluation that a comparison sets
 
 
-def unit_dim(node: xr.Dataset) -> str | None:
-    """Return the dimension of the units of one data set: its queries, if it has any; or folds, for their test."""
-    if FOLD in node["estimate"].dims:
+def unit_dim(node: xr.Dataset, question: ComparisonOptions | None = None) -> str | None:
+    """Return the dimension of the units of one data set: the one that is asked for, or its queries, if it has any.
+
+    For their own test, folds are the units.
+    """
+    dims = node["estimate"].dims
+    if FOLD in dims:
         return FOLD
-    return QUERY if QUERY in node["estimate"].dims else None
+    asked = QUERY if question is None else question.dim
+    if asked in dims or question is None or not question.dims or question.sample is None:
+        return asked if asked in dims else None
+    raise requirements.without_dimension(node["estimate"], asked)
 
 
 def answer(
@@ -59,13 +80,13 @@ def answer(
     machines: dict[str, xr.Dataset] = {}
     if auxiliary is not None:
         with naming("evaluation", "machine"):
-            machines = machine_labels.machine_nodes(results, results_for(auxiliary, question, options), question.over)
-    if question.over == samples.DATASET:
+            machines = machine_labels.machine_nodes(results, results_for(auxiliary, question, options), question.dim)
+    if question.dim == samples.DATASET:
         return reply(paired_sample(results, samples.DATASET, question, machines.get("")))
 
     def answer_node(path: str, node: xr.Dataset) -> xr.Dataset:
         with naming("data set", path and repr(path)):
-            sample = paired_sample(node, unit_dim(node), question, machines.get(path))
+            sample = paired_sample(node, unit_dim(node, question), question, machines.get(path))
             found = reply(sample)
             if joint is None:
                 return found
@@ -76,6 +97,62 @@ def answer(
     return answers
 
 
+def prepared(
+    data: Scores, question: ComparisonOptions, options: Mapping[str, Any], by: Any = None
+) -> tuple[Scores, ComparisonOptions, dict[str, Any], Any]:
+    """Return what answers a question: the data, or where these are results without what it takes, their scores.
+
+    Also return the question as the data have it, the options of an evaluation, and the groups.
+    """
+    nodes = dict(nodes_of(data)) if isinstance(data, xr.Dataset | xr.DataTree) else {}
+    if question.over == "clusters" and nodes and all(map(_has_clusters_of_queries, nodes.values())):
+        question = replace(question, over=None)  # the default
+    if not nodes or not all("estimate" in node for node in nodes.values()) or options or by is not None:
+        return data, question, dict(options), by
+    if not any(_lacks_items(node, question) for node in nodes.values()):
+        return data, question, {}, by
+    scores = {path: scores_of(node, path) for path, node in nodes.items()}
+    found = {path: one for path, one in scores.items() if one is not None}
+    if len(found) < len(scores):
+        return data, question, {}, by
+    first = next(iter(nodes.values()))
+    asked = question.over if question.names else first.attrs.get("sampled", ITEM + "s")
+    estimator = question.estimator or next(iter(designs.estimators_of(first)), None)
+    question = replace(question, over=asked, estimator=estimator)
+    return gathered(data, found), question, evaluated_with(first.attrs), group_dims(first) or None
+
+
+def _has_clusters_of_queries(node: xr.Dataset) -> bool:
+    return "cluster" in node and QUERY in node["cluster"].dims
+
+
+def _lacks_items(node: xr.Dataset, question: ComparisonOptions) -> bool:
+    """Return whether a question about items is asked of a result that does not hold what it takes."""
+    dims = set(node["estimate"].dims)
+    has_units = bool({QUERY, FOLD, *question.dims} & dims) or question.dim == samples.DATASET
+    about_items = question.sample in (designs.ITEMS, designs.BOTH) or (question.sample is None and not has_units)
+    if designs.are_values(node) or question.method == designs.CORRECTED or not about_items:
+        return False
+    sampled = node.attrs.get("sampled")
+    if question.drawn is not None and sampled is not None and question.drawn != sampled:
+        return True
+    if set(node) >= covarying.COMPARED_BY:
+        return question.method not in (None, "influence")
+    return samples.REPLICATE not in node or question.method in ("influence", "rank_swap")
+
+
+def evaluated_with(attrs: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the options with which scores are compared as a result of these attributes was evaluated."""
+    attrs, defaults = in_words_of_today(attrs), EvaluationOptions().as_parameters()
+    options = {
+        name: value
+        for name, value in attrs.items()
+        if name in defaults and name not in {"by", "level", "estimator", "seed", "n_resamples", "n_folds", "unit"}
+        if (list(value) if np.iterable(value) and not isinstance(value, str) else value) != defaults[name]
+    }
+    return options | {"prevalence_design": attrs.get("prevalence_design", "fixed")}
+
+
 def results_for(
     data: Scores, question: ComparisonOptions, options: Mapping[str, Any], *, without: tuple[str, ...] = ()
 ) -> Any:
@@ -84,23 +161,28 @@ def results_for(
     is_scores = requirements.check(data, question, options)
     if is_scores:
         data = map_nodes(data, shared_by_models)
+        options = {**options, **question.unit}
     if question.method == "rank_swap":
         return _with_ranks(data, question, options, is_scores=is_scores)
     if question.method == "influence":
         return _with_covariance(data, question, options, is_scores=is_scores)
     results = _evaluated(data, question, options) if is_scores else data
+    if question.dims and {QUERY, samples.DATASET, averages.CLASS}.isdisjoint(question.dims):
+        results = map_nodes(results, lambda path, node: samples.mean_over_queries(node, path, question.incomplete))
+    if len(question.dims) > 1:
+        results = map_nodes(results, lambda path, node: _with_one_dimension(node, question))
     for path, node in nodes_of(results):
         requirements.refuse_different_items(path, node)
     if question.method == designs.CORRECTED:
         return map_nodes(results, lambda path, node: averages.areas_of_folds(node, path))
-    are_units, has_variances = question.over == samples.DATASET, question.method == designs.RANDOM_EFFECTS
+    are_units, has_variances = question.dim == samples.DATASET, question.method == designs.RANDOM_EFFECTS
     if are_units and question.sample in (None, designs.UNITS) and not has_variances:
         # The spread of the data sets shows what items and training do.
         results = map_nodes(results, lambda path, node: _averaged(node))
     results = map_nodes(results, lambda path, node: averages.compared_by_replicates(path, node, question.estimator))
     results = averages.means_over_classes(results, question.incomplete)
     if not are_units:
-        is_spread = question.sample not in (designs.ITEMS, designs.BOTH)
+        is_spread = question.over in (None, "clusters")  # whoever names queries counts each
         return map_nodes(results, partial(_in_clusters, question)) if is_spread else results
     if has_variances:
         results = map_nodes(results, lambda path, node: _with_variances(path, node, question))
@@ -112,12 +194,15 @@ def with_default_method(data: Scores, question: ComparisonOptions, options: Mapp
 
     Values of a measure have none. In data sets with queries, they are those between the queries.
     """
+    refuse_weights(question)
+    if question.weights != "equal":
+        return replace(question, method=designs.RANDOM_EFFECTS)
     is_open = question.method is None and question.sample in (None, designs.UNITS)
     if not is_open or not isinstance(data, xr.Dataset | xr.DataTree):
         return question
     if any("estimate" in node and FOLD in node["estimate"].dims for _, node in nodes_of(data)):
         return replace(question, method=designs.CORRECTED)
-    if question.over != samples.DATASET:
+    if question.dim != samples.DATASET:
         return question
     nodes = [node for _, node in nodes_of(data)]
     of_items = question.estimator in (None, *WITH_INFLUENCE) and set(options) <= set(covarying.COVARIANCE_OPTIONS)
@@ -133,6 +218,16 @@ def with_default_method(data: Scores, question: ComparisonOptions, options: Mapp
         return of_items and not ("label" in node and MODEL in node["label"].dims)
 
     return replace(question, method=designs.RANDOM_EFFECTS) if nodes and all(map(is_known, nodes)) else question
+
+
+def refuse_weights(question: ComparisonOptions) -> None:
+    """Raise if weights of data sets are given where none vary, or with a method that has none."""
+    if question.weights == "equal":
+        return
+    if question.dim != samples.DATASET or question.method not in (None, designs.RANDOM_EFFECTS):
+        what = "weights are those of data sets whose variances are known"
+        given = {"weights": question.weights, "over": question.over, "method": question.method}
+        raise clash(what, "leave out weights, or give over='dataset' alone", "over='dataset'", **given)
 
 
 def _averaged(node: xr.Dataset) -> xr.Dataset:
@@ -166,6 +261,18 @@ def _with_variances(path: str, node: xr.Dataset, question: ComparisonOptions) ->
     return node.assign({samples.DIFFERENCE_VARIANCE: squares, samples.SIZE: size.astype(np.float64)})
 
 
+def _with_one_dimension(node: xr.Dataset, question: ComparisonOptions) -> xr.Dataset:
+    """Return estimates whose units, cells of several dimensions, lie along one, named by their labels."""
+    estimate = node["estimate"]
+    for name in question.dims:
+        if name not in estimate.dims:
+            raise requirements.without_dimension(estimate, name)
+    labels = [list(map(str, samples.labels_of(estimate, name))) for name in question.dims]
+    names = [", ".join(one) for one in product(*labels)]
+    kept = node[[name for name in samples.AVERAGED if name in node]].drop_vars(question.dims, errors="ignore")
+    return kept.stack({question.dim: question.dims}, create_index=False).assign_coords({question.dim: names})
+
+
 def _in_clusters(question: ComparisonOptions, path: str, node: xr.Dataset) -> xr.Dataset:
     return samples.clusters_as_units(node, question.estimator, question.incomplete, path)
 
@@ -197,13 +304,13 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
 
     def evaluate_node(path: str, node: xr.Dataset) -> xr.Dataset:
         # Replicates are many times as much work as estimates, so only where the items are the sample.
-        has_units = question.over == samples.DATASET or QUERY in node["score"].dims
+        has_units = question.dim == samples.DATASET or bool({QUERY, *question.dims} & set(node["score"].dims))
         within = question.method == designs.RANDOM_EFFECTS and QUERY not in node["score"].dims
         of_default = question.sample is None and not has_units
         are_sampled = within or of_default or question.sample in (designs.ITEMS, designs.BOTH)
         if are_sampled:
             warn_of_copies({path: node}, options.get("unit"), reads=True)
-        asks_items = question.method is None and question.sample != designs.BOTH and question.over != samples.DATASET
+        asks_items = question.method is None and question.sample != designs.BOTH and question.dim != samples.DATASET
         by_influence = of_items and (within or asks_items)
         if are_sampled and by_influence and not ("label" in node and MODEL in node["label"].dims):
             result = covarying.covariance(node, plain["estimator"][0], **options)
@@ -221,10 +328,9 @@ def _with_covariance(
         what = "method='influence' needs the scores, or what aucpr_dask.covariance returns"
         received = "a result without " + ", ".join(map(repr, sorted(covarying.COMPARED_BY)))
         raise InvalidInputError(what, received=received, remedy="pass the scores in place of the result")
-    if question.over == samples.DATASET:
-        remedy = "with the data sets fixed, sample='items' and method='bootstrap'"
+    if question.dim == samples.DATASET:
         what = "method='influence' compares models within a data set"
-        raise InvalidInputError(what, received="over='dataset'", remedy=remedy)
+        raise InvalidInputError(what, received="over='dataset'", remedy="leave out method, or over")
     if not is_scores:
         for path, node in nodes_of(data):
             requirements.refuse_different_items(path, node)
@@ -242,7 +348,7 @@ def _with_covariance(
 
 
 def _with_ranks(data: Scores, question: ComparisonOptions, options: Mapping[str, Any], *, is_scores: bool) -> Scores:
-    if not is_scores or question.over == samples.DATASET:
+    if not is_scores or question.dim == samples.DATASET:
         what, received = "method='rank_swap' swaps the ranks of items within a data set", "a result"
         received = received if not is_scores else "over='dataset'"
         raise InvalidInputError(what, None, received, "scores", "pass the scores, and leave out over")
@@ -305,7 +411,7 @@ def on_common_items(scores: Scores, question: ComparisonOptions, options: Evalua
     }  # other models have a list each
     ranked = {path: _is_ranked(node, options) for path, node in shared.items()}
     if question.incomplete == "drop_models":
-        ranked = _of_complete_models(ranked, together=question.over == samples.DATASET)
+        ranked = _of_complete_models(ranked, together=question.dim == samples.DATASET)
 
     def hide(path: str, node: xr.Dataset) -> xr.Dataset:
         return _hidden(node, ranked[path], options) if path in shared else node

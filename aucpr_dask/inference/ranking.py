@@ -5,6 +5,7 @@ A larger estimate is better, unless less of the measure is; the best model has r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,13 +19,13 @@ from aucpr_dask.evaluation import arrays, results
 from aucpr_dask.inference import covarying, designs, families, grids, grouped, paired_samples, pairs, samples
 from aucpr_dask.inference.families import JointReplicates
 from aucpr_dask.inference.methods import Influence, SignFlips, resample_units
-from aucpr_dask.inference.questions import answer, with_default_method
+from aucpr_dask.inference.questions import answer, prepared, with_default_method
 from aucpr_dask.inference.units import Floats, Indices, generator
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.terms import BOUND, MODEL, QUERY, Scores
+from aucpr_dask.schema.terms import BOUND, MODEL, Scores
 
-ONLY_OF_COMPARISONS = ("adjust", "equivalence", "baseline", "chunk")
+ONLY_OF_COMPARISONS = ("adjust", "equivalence", "baseline", "chunk", "weights")
 RANKING_METHODS = ("sign_flip", "bootstrap_t", "bootstrap", "influence")
 
 
@@ -34,8 +35,7 @@ def rank(
     *,
     by: Any = None,
     estimator: str | None = None,
-    over: str = QUERY,
-    sample: str | None = None,
+    over: str | Sequence[str] | None = None,
     method: str | None = None,
     level: float = 0.95,
     n_resamples: int | None = None,
@@ -52,7 +52,7 @@ def rank(
 
     Parameters
     ----------
-    data, by, estimator, over, sample, level, n_resamples, seed, incomplete, **options
+    data, by, estimator, over, level, n_resamples, seed, incomplete, **options
         See :func:`compare`.
     method : {"sign_flip", "bootstrap_t", "bootstrap", "influence"}, optional
         As in :func:`compare`. The probability of being best comes from the bootstrap of the same units or items
@@ -90,10 +90,11 @@ def rank(
         allowed, remedy = ", ".join(map(repr, RANKING_METHODS)), "give one of these, or leave it out"
         raise InvalidInputError("unknown method for ranks", "option 'method'", brief(method), allowed, remedy)
     question = ComparisonOptions.among(locals())
-    if grouped.has_groups(data, by):
-        if over != samples.DATASET or by is not None:
-            asked = partial(answer, question=question, options=options, reply=ranks_of, without=ONLY_OF_COMPARISONS)
-            return grouped.answered_by_groups(data, by, lambda tree, joint: asked(tree, joint=joint), question)
+    data, question, options, by = prepared(data, question, options, by)
+    if grouped.has_groups(data, by, question.dims):
+        asked = partial(answer, question=question, options=options, reply=ranks_of, without=ONLY_OF_COMPARISONS)
+        return grouped.answered_by_groups(data, by, lambda tree, joint: asked(tree, joint=joint), question)
+    if question.dim == samples.DATASET:
         data = results.groups_as_data_sets(data)
     found = answer(data, question, options, ranks_of, without=ONLY_OF_COMPARISONS)
     if with_default_method(data, question, options).method == designs.RANDOM_EFFECTS:
@@ -273,7 +274,7 @@ DRAWS, PRIOR_WEIGHT = 10_000, 0.5  # of the posterior of signed ranks; of one mo
 def friedman(
     data: Scores,
     *,
-    over: str = samples.DATASET,
+    over: str | Sequence[str] = samples.DATASET,
     posthoc: str = "nemenyi",
     estimator: str | None = None,
     level: float = 0.95,

@@ -11,15 +11,16 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, InvalidInputError, few
+from aucpr_dask.errors import AlignmentError, InvalidInputError, did_you_mean, few
 from aucpr_dask.evaluation.alignment import where_of
-from aucpr_dask.inference.designs import BOTH, COMPARED, CORRECTED, ITEMS, UNITS, are_values, estimators_of, unit_names
+from aucpr_dask.inference.designs import BOTH, COMPARED, CORRECTED, ITEMS, are_values, estimators_of, unit_names
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.checks import FOLDS, choose, folds_as_units
 from aucpr_dask.schema.options import CONVENTION, EvaluationOptions, Options, SampleOptions
 from aucpr_dask.schema.options import option_names as names_of_options
-from aucpr_dask.schema.terms import CLASS, MODEL, QUERY, UNIT, Scores, nodes_of
+from aucpr_dask.schema.terms import CLASS, ESTIMATOR, MEASURE, MODEL, QUERY, UNIT, Scores, nodes_of
 
+KINDS = (ESTIMATOR, MEASURE)  # dimensions of what is estimated
 ROUND_OFF = 1e-9  # of sums of weights
 FOLD_NAME = re.compile(r"(test[ _])?(cv|fold|rep|repeat|split)[ _.-]?\d+(_|\b)", re.IGNORECASE)
 
@@ -59,14 +60,14 @@ def check(data: Scores, question: SampleOptions, options: Mapping[str, Any]) -> 
     # All of them before the first is evaluated, which may take hours.
     is_scores = are_scores(data, options)
     names = [path for path, _ in nodes_of(data)]
-    if question.over == DATASET and question.sample != ITEMS and _are_folds(names):
+    if question.dim == DATASET and question.sample != ITEMS and _are_folds(names):
         raise folds_as_units("the data sets", few(map(repr, names)))
     for path, node in nodes_of(data):
         _check_classes(node, question)
         _refuse_folds(path, node, question)
         if are_values(node):
             _check_values(path, node, question)
-        if question.over == QUERY and question.sample == BOTH:
+        if question.dim == QUERY and question.sample == BOTH:
             refuse_dependent_queries(path, node)
     if not is_scores:
         require_results(data)
@@ -93,25 +94,24 @@ def has_classes(node: xr.Dataset) -> bool:
 
 def _check_classes(node: xr.Dataset, question: SampleOptions) -> None:
     """Raise if classes are to be a sample, or are to be averaged over where there are none."""
-    if question.over == CLASS and not has_classes(node):
+    if question.dim == CLASS and not has_classes(node):
         what, received = "there are no classes to average over", "a data set without the dimension 'class'"
         allowed, remedy = "scores over (model, class, item), or a result of these", "over='query' averages the queries"
         raise InvalidInputError(what, "argument 'over'", received, allowed, f"{remedy} of a data set")
-    if has_classes(node) and question.over in (CLASS, QUERY) and question.sample not in (None, ITEMS):
+    if has_classes(node) and question.dim in (CLASS, QUERY) and question.sample not in (None, ITEMS):
         what = "classes are not a sample: they are fixed, and the same items are behind all of them"
         remedy = "leave it out: the items are resampled, the same ones for all classes"
-        received, allowed = f"sample={question.sample!r}", f"sample={ITEMS!r}"
-        raise InvalidInputError(what, "argument 'sample'", received, allowed, remedy)
+        raise InvalidInputError(what, "argument 'over'", repr(question.over), repr(ITEMS), remedy)
 
 
 def _check_values(path: str, node: xr.Dataset, question: SampleOptions) -> None:
     """Raise if values are asked for a measure that they are not, or for their items."""
     if question.sample in (ITEMS, BOTH) or question.method == "influence":
-        where = f"argument 'sample', data set {path!r}" if path else "argument 'sample'"
-        received = f"sample={question.sample!r}, method={question.method!r}"
+        where = f"argument 'over', data set {path!r}" if path else "argument 'over'"
+        received = f"over={question.over!r}, method={question.method!r}"
         remedy = f"leave both out: the {unit_names(QUERY, node.attrs)[1]} are the sample"
         what = "values of a measure have no items that could be sampled"
-        raise InvalidInputError(what, where, received, f"sample={UNITS!r}", remedy)
+        raise InvalidInputError(what, where, received, "the units of the values", remedy)
     names, estimator = estimators_of(node), getattr(question, "estimator", None)
     if names and estimator is not None:
         choose(tuple(names), estimator, "measure")
@@ -138,6 +138,14 @@ def are_folds(node: xr.Dataset, found: xr.DataArray) -> bool:
 def _are_folds(names: Iterable[Any]) -> bool:
     texts = [str(name) for name in names]
     return len(texts) > 1 and all(map(FOLD_NAME.match, texts))
+
+
+def without_dimension(estimate: xr.DataArray, name: str) -> InvalidInputError:
+    """Return the error for a dimension that is to vary and is not there."""
+    others = [str(dim) for dim in estimate.dims if dim not in (MODEL, *KINDS)]
+    what, received = f"there are no units to vary: no dimension {name!r}", f"over={name!r}"
+    remedy = did_you_mean(name, others, "name another, or leave over out; for a DataTree, over='dataset'")
+    return InvalidInputError(what, "argument 'over'", received, few(map(repr, [*others, "items"])), remedy)
 
 
 def refuse_classes_for_queries(path: str, node: xr.Dataset) -> None:
@@ -185,7 +193,7 @@ def require_replicates(result: xr.Dataset, what: str) -> None:
     if _has_own_lists(result):
         impossible = f"{what} resamples items, which cannot be done here: each model has its own list of them"
         received = "a result of a per-run layout: the models' rankings of a query differ in length"
-        remedy = "sample the queries: sample='units'; or import a pooled layout"
+        remedy = "let the queries vary: over='query'; or import a pooled layout"
         raise InvalidInputError(impossible, None, received, None, remedy)
     remedy = (
         "pass the scores in place of the result; or evaluate with keep_replicates=True "

@@ -266,9 +266,9 @@ def complete_units(node: xr.Dataset, dim: str, incomplete: str, path: str = "") 
     partly = known.any(MODEL) & ~known.all(MODEL)
     where, names = where_of(path), unit_names(dim, node.attrs)
     units, models = [str(label) for label in labels_of(known, dim)], labels_of(known, MODEL)
-    worst, axis = known, estimator_dim(known)
-    if axis is not None:  # the estimator that most units lack
-        worst = known.isel({axis: int((~known).sum((dim, MODEL)).argmax(axis))})
+    worst, others = known, [axis for axis in known.dims if axis not in (MODEL, dim)]
+    if others:  # the estimator, and the label of other dimensions, that most units lack
+        worst = known.isel((~known).sum((dim, MODEL)).argmax(others))
     table = worst.transpose(MODEL, dim).values
     if incomplete == "raise" and bool(partly.any()):
         lacking = np.logical_not(table.all(axis=0)) & table.any(axis=0)
@@ -371,7 +371,7 @@ def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
     if incomplete == "drop":
         _refuse_no_complete_data_set(nodes, len(models))
     both = {MODEL: models, "other_model": models}
-    averaged = [_mean_over_queries(node, path, incomplete) for path, node in nodes]
+    averaged = [mean_over_queries(node, path, incomplete) for path, node in nodes]
     gaps = [gap for node in averaged for gap in node.attrs.get(GAPS, ())]
     averaged = [node.reindex({dim: both[dim] for dim in both if dim in node.dims}) for node in averaged]
     shared = set.intersection(*(set(map(str, node.data_vars)) for node in averaged))
@@ -430,10 +430,10 @@ def of_models_here(node: xr.Dataset) -> xr.Dataset:
     return node.isel({MODEL: np.flatnonzero(has_any)})
 
 
-def _mean_over_queries(node: xr.Dataset, path: str, incomplete: str) -> xr.Dataset:
+def mean_over_queries(node: xr.Dataset, path: str, incomplete: str) -> xr.Dataset:
     """Average the variables of a node over its queries; those without any estimate are left out."""
     node = node[[name for name in (*AVERAGED, DIFFERENCE_VARIANCE, SIZE) if name in node]]
-    if QUERY not in node.dims:
+    if QUERY not in node["estimate"].dims:
         return node
     node = complete_units(of_models_here(node), QUERY, incomplete, path)
     known = node["estimate"].notnull()

@@ -31,9 +31,10 @@ NOTHING_RANKED = ("count", "drop")
 NO_POSITIVES = ("drop", "zero")
 UNITS = ("items", "clusters")
 PREVALENCE_DESIGNS = ("random", "fixed")
-OVER = (QUERY, "dataset", CLASS)
+DATASET = "dataset"
 AVERAGES = ("macro", "weighted", "micro", "samples")
-SAMPLES = ("units", "items", "both")
+SAMPLES = ("units", "items", "both")  # what varies: units (with their items), the items of fixed units, or both apart
+WEIGHTS = ("equal", "precision", "regression")
 INCOMPLETE = ("raise", "drop", "drop_models")
 ADJUSTMENTS = ("romano_wolf", "max_t", "holm", "benjamini_hochberg", "none")
 
@@ -351,15 +352,25 @@ def renamed(**new_names: str) -> Callable[[_Function], _Function]:
     return decorate
 
 
+def varying(value: Any, name: str) -> str | tuple[str, ...]:
+    """Return what an answer varies over: one name, or several in their order."""
+    listed = value.split(",") if isinstance(value, str) else checks.names_of(value, name)
+    names = tuple(checks.text(one.strip() if isinstance(one, str) else one, name) for one in listed)
+    if not names or len(set(names)) < len(names) or not all(names) or set(UNITS) <= set(names):
+        allowed, remedy = "'items', 'clusters' or the name of a dimension, or several, each once", "name one"
+        raise bad_argument("what varies needs names", name, value, allowed, remedy)
+    return names[0] if len(names) == 1 else names
+
+
 @dataclass(frozen=True, kw_only=True)
 class SampleOptions(Options):
-    """What a statement samples, and how it resamples."""
+    """What a statement varies over, and how it resamples."""
 
-    over: str = option(QUERY, "What estimates are averaged over: queries, data sets, or classes.", allowed=OVER)
-    sample: str | None = option(
+    over: str | tuple[str, ...] | None = option(
         None,
-        "What the sample is: queries or data sets (units), their items, or both; by default units where there are any.",
-        allowed=SAMPLES,
+        "What the answer varies over: items, clusters, query, dataset, class or another dimension, or several "
+        "(query,items); by default queries where there are any, in clusters if they have some, or else items.",
+        check=varying,
     )
     method: str | None = option(None, "How intervals and p-values are found.", check=checks.text)
     level: float = option(0.95, "Confidence level of the intervals.", check=checks.fraction)
@@ -372,10 +383,46 @@ class SampleOptions(Options):
     seed: int = option(0, "Seed of the resamples.", least=0, most=LARGEST_SEED)
 
     def checked(self) -> Self:
-        """Also raise if folds or repeats are to be averaged over."""
-        if isinstance(self.over, str) and self.over in checks.FOLDS:
-            raise checks.folds_as_units("argument 'over'", repr(self.over))
-        return super().checked()
+        """Also raise if folds or repeats are to vary, other than by their own test."""
+        options = super().checked()
+        folds = [name for name in options.dims if name in checks.FOLDS]
+        if folds and (folds != ["fold"] or options.method != "corrected_t"):
+            raise checks.folds_as_units("argument 'over'", repr(options.over))
+        return options
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What varies, by name; nothing by default."""
+        return () if self.over is None else (self.over,) if isinstance(self.over, str) else tuple(self.over)
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """The dimensions that vary, by name."""
+        return tuple(name for name in self.names if name not in UNITS)
+
+    @property
+    def dim(self) -> str:
+        """The dimension of the units; queries by default. Several are one, by their names."""
+        return ", ".join(self.dims) or QUERY
+
+    @property
+    def drawn(self) -> str | None:
+        """Whether items or clusters of them vary, if one is named."""
+        return next((name for name in self.names if name in UNITS), None)
+
+    @property
+    def unit(self) -> dict[str, str]:
+        """The option of an evaluation that draws what is named: items, or clusters of them."""
+        return {} if self.drawn is None else {"unit": self.drawn}
+
+    @property
+    def sample(self) -> str | None:
+        """What varies, of :data:`SAMPLES`; None where it follows the data."""
+        if self.drawn is not None and self.dims and self.dims != (CLASS,):
+            return "both"
+        if self.drawn is not None:
+            return "items"
+        return "units" if self.dims and self.dims != (CLASS,) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -400,6 +447,11 @@ class ComparisonOptions(SampleOptions):
     )
     baseline: str | int | tuple[str | int, ...] | None = option(
         None, "Models to compare all others with; by default all pairs are compared."
+    )
+    weights: str = option(
+        "equal",
+        "How data sets count: alike, by precision, or by a regression on their size read off at the mean size.",
+        allowed=WEIGHTS,
     )
     chunk: int | None = option(None, "Lay out all pairs as Dask arrays in chunks of this many models.", least=1)
 

@@ -18,7 +18,7 @@ from aucpr_dask.errors import printable
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference.comparing import BASELINE
 from aucpr_dask.inference.covarying import OTHER_MODEL
-from aucpr_dask.inference.designs import direction, measured, noun, unit_names
+from aucpr_dask.inference.designs import beside_intervals, direction, measured, noun, unit_names
 from aucpr_dask.schema.terms import MEASURE, MODEL, Scores, count, in_words, nodes_of, p_value_in_words, percent
 from aucpr_dask.view.rankings import Document, labels_as_text
 from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, first, number, shorten, titled
@@ -282,6 +282,9 @@ def _notes_of_comparison(comparison: Document) -> list[str]:
         neighbours = count(len(comparison["models"]) - 1, "neighbour pair")
         separable += f", {comparison['n_separable_neighbours']:,} of {neighbours}"
     notes = [f"significant at {percent(alpha)} ({together}): {separable}"]
+    if _has(pairs, "simultaneous_interval"):
+        lower, upper = np.array([*pairs["simultaneous_interval"]]).T
+        notes += beside_intervals(int(((pairs["p_adjusted"] <= alpha) & (lower <= 0) & (upper >= 0)).sum()))
     for baseline in comparison["baselines"] or ():
         against = pairs[pairs["other"] == baseline]
         differing = against["difference"][against["p_adjusted"] <= alpha]
@@ -295,7 +298,8 @@ def _notes_of_comparison(comparison: Document) -> list[str]:
     machine = widths(pairs["width_ratio"])
     if machine:
         machine.append("each difference weighs the machine labels in its own way, so it is not that of the two means")
-    return [*notes, *machine, str(facts["design"])]
+    sizes = [f"weights and sizes: {facts['sizes']}"] if "sizes" in facts else []
+    return [*notes, *machine, *sizes, str(facts["design"])]
 
 
 def widths(ratios: Iterable[float | None]) -> list[str]:
@@ -358,7 +362,7 @@ def _notes_of_ranks(ranks: Document) -> list[str]:
     """Say how many groups there are, and where the chance to be best comes from."""
     facts = ranks["facts"]
     drawn = "bootstrap resamples" if facts["method"] != "influence" else "Student draws of the areas"
-    if ranks["n_units"] is not None and facts["sample"] == "units":
+    if ranks["n_units"] is not None and not {"items", "clusters"} & {*facts["over"].split(", ")}:
         drawn += f" of the {unit_names(facts['over'], facts)[1]}"
     groups = f"{count(int(facts['n_groups']), 'group')} of indistinguishable models"
     return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import methodcaller
 from pathlib import Path
@@ -16,11 +16,12 @@ from rich.console import Group
 from rich.text import Text
 
 from aucpr_dask.errors import InvalidInputError, printable
+from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference import aggregating, comparing, questions
 from aucpr_dask.inference.designs import direction, estimators_of, measured, reading_of, unit_names, with_estimators
 from aucpr_dask.interplay.exporting import named_file, refuse_existing, written_whole
 from aucpr_dask.schema.checks import truth
-from aucpr_dask.schema.terms import BOUND, BOUNDS, ESTIMATOR, METHOD, MODEL, QUERY, count, in_words, percent
+from aucpr_dask.schema.terms import BOUND, BOUNDS, ESTIMATOR, METHOD, MODEL, QUERY, count, in_words, nodes_of, percent
 from aucpr_dask.view import rankings, reprs
 from aucpr_dask.view.tables import Column, Sheet, markdown_rows
 
@@ -133,7 +134,7 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Any) -> Let
     intervals : bool
         Whether to show the interval of each mean, as :func:`aggregate` gives it.
     **options
-        Of :func:`compare`: `over`, `sample`, `method`, `adjust`, `level`, `n_resamples`, `seed`, `incomplete`.
+        Of :func:`compare`: `over`, `method`, `adjust`, `level`, `n_resamples`, `seed`, `incomplete`.
 
     Returns
     -------
@@ -157,29 +158,44 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Any) -> Let
     if unknown := {"baseline", "equivalence", "estimator", "chunk", "auxiliary"} & {*options}:
         what = "a table compares all models by all measures"
         raise InvalidInputError(what, "options", ", ".join(sorted(unknown)), remedy="leave them out")
-    found = {name: cast(xr.Dataset, comparing.compare(data, estimator=name, **options)) for name in estimators_of(data)}
-    (first, *_) = found.values()
-    means = pd.DataFrame({measured(data.attrs, name): one["estimate"].to_series() for name, one in found.items()})
-    order = np.argsort(-direction(data.attrs, next(iter(found))) * first["estimate"].values, kind="stable")
+    names: list[Any] = [*estimators_of(data)] or [None]
+    found = {name: cast(xr.Dataset, comparing.compare(data, estimator=name, **options)) for name in names}
+    columns = {key: one for name, whole in found.items() for key, one in _of_each_group(data, name, whole)}
+    first = next(iter(columns.values()))
+    means = pd.DataFrame({key: one["estimate"].to_series() for key, one in columns.items()})
+    order = np.argsort(-direction(data.attrs, names[0]) * means.iloc[:, 0].to_numpy(), kind="stable")
     means = means.iloc[order]
     signs, between = list(ascii_lowercase), ""
     if len(means) > len(signs):
         signs, between = [str(i + 1) for i in range(len(means))], ","
     letter_of = dict(zip(means.index, signs, strict=False))
     worse = {}
-    for name, one in found.items():
+    for key, one in columns.items():
         is_worse = (one["difference"] > 0) & (one["p_adjusted"] <= 1 - one.attrs["level"])
-        table = is_worse.transpose(MODEL, ...).to_pandas()
-        worse[measured(data.attrs, name)] = {
+        table = (
+            is_worse.transpose(MODEL, ...).to_pandas().reindex(index=means.index, columns=means.index, fill_value=False)
+        )
+        worse[key] = {
             model: between.join(letter_of[other] for other in means.index if table.loc[model, other])
             for model in means.index
         }
-    names = pd.Series(means.index, list(letter_of.values()))
     caption, bounds = _caption(data, first, len(means)), None
     if truth(intervals, "intervals"):
-        bounds, method = _bounds(data, list(found), options)
+        if len(columns) > len(found):
+            what, remedy = "a table of groups shows no intervals", "leave out intervals, or select a group"
+            raise InvalidInputError(what, "option 'intervals'", repr(intervals), "a result without groups", remedy)
+        bounds, method = _bounds(data, names, options)
         caption += f" Brackets: {percent(first.attrs['level'])} intervals ({method})."
-    return Letters(means, pd.DataFrame(worse).reindex(means.index), names, caption, bounds)
+    of_letters = pd.Series(means.index, list(letter_of.values()))
+    return Letters(means, pd.DataFrame(worse).reindex(means.index), of_letters, caption, bounds)
+
+
+def _of_each_group(data: xr.Dataset, name: Any, found: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
+    """Return the column of each group that has an answer by one measure, or of the measure alone."""
+    measure = measured(data.attrs, name)
+    for path, one in nodes_of(groups_as_data_sets(found)):
+        if "by" not in one.attrs or one["estimate"].notnull().any():
+            yield ", ".join(filter(None, [measure, path])), one
 
 
 def _bounds(data: xr.Dataset, names: Sequence[str], options: Mapping[str, Any]) -> tuple[pd.DataFrame, str]:

@@ -157,7 +157,7 @@ print(f"{int(best.sum())} of {best.size} systems may be the best; groups: {ranki
 # %%
 import_trec(runs, clef / "qrels.txt.xz", "pool.zarr", layout="pooled")
 pool = ap.open_scores("pool.zarr").load()
-significant(ap.compare(pool, sample="items", method="influence", missing="unretrieved"))
+significant(ap.compare(pool, over="items", method="influence", missing="unretrieved"))
 
 # %% [markdown]
 # More pairs differ, but it is a claim about these 14 reviews and no others. `attrs["design"]` distinguishes the

@@ -12,10 +12,10 @@ from aucpr_dask.errors import FewPositivesWarning, InvalidInputError, printable
 from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.evaluation.results import group_dims
 from aucpr_dask.inference import comparing, designs, grouped
+from aucpr_dask.inference.questions import evaluated_with
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import ReportOptions
 from aucpr_dask.view.rankings import level_of
-from aucpr_dask.view.report.subjects import evaluated_with
 from aucpr_dask.view.tables import bounds, distinct
 
 MOST_LINES, NAME_WIDTH = 40, 28  # of the table and the picture
@@ -61,7 +61,15 @@ def groups_shown(
     if options.baseline is None:
         return shown | {"summary": ["Name a baseline (baseline=, --baseline) to see in which groups others lose."]}
     asked: dict[str, Any] = {"level": level_of(first), "incomplete": "drop", "estimator": names[0] if names else None}
-    asked |= {} if scores is None else {"by": by if named is None else named, **evaluated_with(first.attrs)}
+    asked |= (
+        {}
+        if scores is None
+        else evaluated_with(first.attrs)
+        | {
+            "by": by if named is None else named,
+            "over": first.attrs.get("sampled", "items"),
+        }
+    )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FewPositivesWarning)

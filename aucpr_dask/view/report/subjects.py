@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from aucpr_dask.inference import aggregating, comparing, designs, families, ques
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.samples import DATASET, REPLICATE, Estimates, labels_of, stack_data_sets
 from aucpr_dask.schema import checks, terms
-from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions, in_words_of_today
+from aucpr_dask.schema.options import ComparisonOptions, in_words_of_today
 from aucpr_dask.view.rankings import level_of, method_with_bounds, with_means_of_repeats
 
 ALL = "All data sets"
@@ -184,7 +184,7 @@ def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
 
     def compared(models: np.ndarray[Any, Any], **options: Any) -> xr.Dataset:
         some = xr.DataTree.from_dict({path: node.sel({terms.MODEL: kept[models]}) for path, node in alone.items()})
-        compared = comparing.compare(some, over=DATASET, level=level, incomplete="drop", **options)
+        compared = comparing.compare(some, level=level, incomplete="drop", **options)
         return compared  # type: ignore[return-value]
 
     kept = stacked[terms.MODEL].values
@@ -201,26 +201,14 @@ def _by_scores(node: xr.Dataset, level: float, **options: Any) -> xr.Dataset:
     return compared  # type: ignore[return-value]
 
 
-def evaluated_with(attrs: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the options with which scores are compared as a result of these attributes was evaluated."""
-    attrs, defaults = in_words_of_today(attrs), EvaluationOptions().as_parameters()
-    options = {
-        name: value
-        for name, value in attrs.items()
-        if name in defaults and name not in {"by", "level", "estimator", "seed", "n_resamples", "n_folds"}
-        if (list(value) if np.iterable(value) and not isinstance(value, str) else value) != defaults[name]
-    }
-    design = {"unit": attrs.get("sampled", "items"), "prevalence_design": attrs.get("prevalence_design", "fixed")}
-    return options | design
-
-
 def _covariances(subject: Subject, scores: xr.Dataset, estimator: str) -> xr.Dataset | None:
     """Return the covariances of the best models, evaluated as the result was; None without influences."""
-    options, mean = evaluated_with(subject.node.attrs), subject.means["estimate"].sel({terms.ESTIMATOR: estimator})
+    attrs = subject.node.attrs
+    options, mean = questions.evaluated_with(attrs), subject.means["estimate"].sel({terms.ESTIMATOR: estimator})
     best = np.sort(np.argsort(-mean.transpose(terms.MODEL).values, kind="stable")[:MOST_BY_INFLUENCE])
     names = shown_labels(scores, terms.MODEL)
     rows = [names.index(subject.models[place]) for place in best]
-    question = ComparisonOptions(estimator=estimator, sample=designs.ITEMS, method="influence")
+    question = ComparisonOptions(estimator=estimator, over=attrs.get("sampled", "items"), method="influence")
     try:
         found: xr.Dataset = questions.results_for(scores.isel({terms.MODEL: rows}), question, options).compute()
     except InvalidInputError:  # of the estimator, or of how scores were read, no influences are known
@@ -297,7 +285,7 @@ def _by_items(subject: Subject, estimates: Estimates, estimator: str, share: flo
 
 def _by_influence(subject: Subject, node: xr.Dataset, estimates: Estimates) -> dict[str, Any]:
     design = designs.settle(subject.dim, designs.ITEMS, "influence")
-    compared = _by_scores(node, subject.level, sample=designs.ITEMS)
+    compared = _by_scores(node, subject.level, over=node.attrs["sampled"])
     kept = replace(estimates, models=labels_of(compared["estimate"], terms.MODEL))
     n_models = len(estimates.models)
     is_whole = len(kept.models) == n_models <= MOST_ADJUSTED
@@ -346,7 +334,7 @@ def _adjusted(
     """Return the p-values adjusted for all pairs, if there are not too many."""
     if len(estimates.models) > MOST_ADJUSTED:
         return None
-    options |= {"sample": design.sample, "method": design.method}
+    options |= {"over": design.over(subject.node.attrs), "method": design.method}
     adjusted: NDArray[np.float64] = subject.compared(_places(subject, estimates), **options)["p_adjusted"].values
     return adjusted
 
