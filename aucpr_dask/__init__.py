@@ -41,6 +41,7 @@ _HOME = {
         "evaluation.results": "open_result",
         "inference.aggregating": "aggregate",
         "inference.chance": "chance",
+        "inference.contrasting": "contrast",
         "inference.comparing": "compare open_comparison save_comparison",
         "inference.covarying": "covariance",
         "inference.gating": "gate",
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
     from aucpr_dask.inference.comparing import compare as compare
     from aucpr_dask.inference.comparing import open_comparison as open_comparison
     from aucpr_dask.inference.comparing import save_comparison as save_comparison
+    from aucpr_dask.inference.contrasting import contrast as contrast
     from aucpr_dask.inference.covarying import covariance as covariance
     from aucpr_dask.inference.gating import gate as gate
     from aucpr_dask.inference.powering import power as power

@@ -106,10 +106,10 @@ def covariance(
     (array([0.7556, 0.6389]), array([0.2198, 0.2859]))
     """
     found = influences(scores, estimator, unit=unit, prevalence_design=prevalence_design, **reading)
-    return map_nodes(found, lambda path, node: _covariance(node))
+    return map_nodes(found, lambda path, node: of_influences(node))
 
 
-@takes(*_READING)
+@takes(*_READING, "prevalence")
 def influences(
     scores: Scores,
     estimator: str,
@@ -230,7 +230,8 @@ def _mean_of_repeats(result: xr.Dataset, dataset: xr.Dataset) -> xr.Dataset:
     return means.assign({OF_REPEAT: repeats}).assign_attrs({} if n_folds is None else {N_FOLDS: n_folds})
 
 
-def _covariance(node: xr.Dataset) -> xr.Dataset:
+def of_influences(node: xr.Dataset) -> xr.Dataset:
+    """Return the covariances of models whose influences are known, and what comparisons need of them."""
     from aucpr_dask.kernels.intervals import degrees_of
 
     between = products_of_models(node["influence"])

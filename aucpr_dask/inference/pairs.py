@@ -101,12 +101,12 @@ def bonferroni_quantile(level: float, n_pairs: int, degrees: float | None) -> fl
     return parametric_quantile(1 - (1 - level) / max(1, n_pairs), degrees)
 
 
-def parametric_p_values(difference: Floats, error: Floats, degrees: float | None = None) -> Floats:
+def parametric_p_values(difference: Floats, error: Floats, degrees: float | Floats | None = None) -> Floats:
     """Two-sided p-values of ``difference / error`` under the normal distribution, or Student's t."""
     return 2 * upper_tail(np.abs(difference), error, degrees)
 
 
-def upper_tail(value: Floats, error: Floats, degrees: float | None) -> Floats:
+def upper_tail(value: Floats, error: Floats, degrees: float | Floats | None) -> Floats:
     """P-value of ``value / error`` being this large: an error of 0 puts all probability at 0."""
     known = error > 0
     statistic = np.divide(value, error, out=np.zeros(value.shape), where=known)

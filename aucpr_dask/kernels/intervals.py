@@ -249,7 +249,7 @@ def influence_beta(
     quantile = np.where(np.isinf(n_clusters), 1.0, quantile)
     is_known &= np.isfinite(quantile) & ~np.isnan(effect)
     widened = np.where(is_known, np.maximum(effect * quantile**2, 1.0), 1.0)  # never narrower than of items
-    variance = _moderated(error**2, of_proportion, n) * widened
+    variance = moderated(error**2, of_proportion, n) * widened
 
     z = max(float(scipy.special.ndtri(1 - tail)), 1.0)
     stretched = 1 + 0.5 * (2 * z**2 + 1) / (6 * z) * np.maximum(0, -_excess_skew(area, variance, cubes))
@@ -298,7 +298,7 @@ def variance_of_differences(covariance: Array, proportion: Array, unseen_loss: A
     correlation = covariance / (spread[..., :, None] * spread[..., None, :])
     correlation = np.where(itself & ~np.isnan(correlation), 1.0, correlation)
     products = correlation * (root[..., :, None] * root[..., None, :])
-    common = _moderated(_squared(variance, covariance), n * _squared(proportion, products), n)
+    common = moderated(_squared(variance, covariance), n * _squared(proportion, products), n)
     lost, other = unseen_loss[..., :, None], unseen_loss[..., None, :]
     # Where neither area varies, nothing shows how much the two have in common, and no side is safe.
     shared = np.where(varies[..., :, None] | varies[..., None, :] | itself, 1.0, 0.0)
@@ -341,7 +341,8 @@ def degrees_of(n: Array) -> Array:
     return n + BINOMIAL_WORTH - 1
 
 
-def _moderated(variance: Array, of_proportion: Array, n: Array) -> Array:
+def moderated(variance: Array, of_proportion: Array, n: Array) -> Array:
+    """Return a variance to which ten draws of a proportion are added; n is the effective number of positives."""
     return ((n - 1) * variance + BINOMIAL_WORTH * of_proportion / n) / degrees_of(n)
 
 

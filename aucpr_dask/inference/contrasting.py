@@ -1,0 +1,564 @@
+"""Contrasts between groups: whether a model, or the difference of two, is worse in one group than in another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Unpack
+
+import numpy as np
+import pandas as pd
+import scipy
+import xarray as xr
+from numpy.typing import NDArray
+
+from aucpr_dask.errors import AlignmentError, InvalidInputError, bad_argument, few
+from aucpr_dask.evaluation import results
+from aucpr_dask.evaluation.api import evaluate
+from aucpr_dask.evaluation.arrays import takes_arrays
+from aucpr_dask.evaluation.groups import factorized
+from aucpr_dask.evaluation.request import drawn_unit
+from aucpr_dask.inference import comparing, covarying, designs, grouped, pairs, requirements, samples
+from aucpr_dask.inference.questions import on_common_items
+from aucpr_dask.inference.units import Floats
+from aucpr_dask.schema import checks, terms
+from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
+from aucpr_dask.schema.options import UNITS, Reading, takes
+from aucpr_dask.schema.terms import MODEL, QUERY, REPEAT
+from aucpr_dask.scores.validate import validated_scores
+
+UNBOUNDED = ("gain_area",)  # areas that may lie outside [0, 1]
+UNALIKE = 1.25  # ratio of prevalences from which a contrast says that they differ
+CENTRES = {"average_precision": "haldane"}  # what is contrasted in its place: its bias does not depend on the positives
+OTHER = "other_"  # before the name of a grouping coordinate: the group that is contrasted with
+
+DESCRIPTIONS = {
+    "estimate": "Estimate of the model in the group.",
+    "difference": "Value in the group minus that in the reference, or in the other group.",
+    "standard_error": "Standard error of the difference.",
+    "interval": "Confidence interval of the difference, each at the level on its own.",
+    "simultaneous_interval": "Confidence intervals of the differences, all of the family at the level together.",
+    "p_value": "Two-sided p-value of the test that the groups do not differ, each on its own.",
+    "p_adjusted": "P-value adjusted for all contrasts of all models.",
+}
+
+
+class _Group(NamedTuple):
+    """What is known of each model, or of its difference from the baseline, in one group."""
+
+    value: Floats
+    variance: Floats  # of the value
+    n: Floats  # effective positives, clusters that hold some, or units
+    degrees: Floats  # of freedom of the variance
+    effect: Floats  # by how much clusters multiply the variance of items
+    is_area: bool  # a single area, whose variance is moderated
+    influence: Floats | None = None  # (model, cluster), if clusters are the sample
+    clusters: pd.Index | None = None
+
+
+@takes_arrays
+@takes("prevalence", "missing", "unjudged", "positive_from")
+def contrast(
+    data: terms.Scores,
+    by: Any,
+    *,
+    reference: Any = None,
+    baseline: str | int | None = None,
+    estimator: str | None = None,
+    over: str | None = None,
+    adjust: str = "holm",
+    level: float = 0.95,
+    prevalence_design: str = "random",
+    **reading: Unpack[Reading],
+) -> terms.Scores:
+    """Contrast groups: tell whether a model, or its difference from a baseline, is worse in one than in another.
+
+    With A and B the areas of a model in two groups, the difference is B - A; with a baseline, it is the difference of
+    the two differences. Its variance is the sum of both, ``V = ((n - 1) s² + 10 m (1 - m) / n) / (n + 9)`` for an area
+    of n positives with the standard error s by its influences, m being the mean of both areas. Intervals and p-values
+    are Student's t with Welch's degrees of freedom from n + 9 of each group.
+
+    The bias of average precision is larger where positives are few, so that a small group looks better than a large
+    one. What is contrasted in its place is Haldane's area, which counts each positive in no precision of its own.
+
+    Parameters
+    ----------
+    data : xarray.Dataset, xarray.DataTree or mapping
+        Score data sets; or a result or values over (model, query), whose groups are those of the queries. Or a mapping
+        of names to arrays of scores, with their labels behind it.
+    by : str, array, mapping or sequence
+        The groups, named as for :func:`aucpr_dask.evaluate`: by coordinates along the items (of results, along the
+        queries). ``"dataset"`` names the data sets of a tree.
+    reference : label, or mapping of names to labels, optional
+        The group that all others are contrasted with; by default, all pairs of groups are.
+    baseline : label, optional
+        Contrast the difference of each model from this one, in place of the model itself.
+    estimator : str, optional
+        One that has an influence function; the first of a result by default, ``"average_precision"`` of scores.
+    over : {"items", "clusters"}, optional
+        What is sampled; by default clusters where the scores have some. Clusters that lie in both groups pair them.
+    adjust : {"holm", "benjamini_hochberg", "none"}
+        Adjustment of p-values for all contrasts of all models, which are one family.
+    level : float
+        Confidence level of the intervals.
+    prevalence_design : {"random", "fixed"}
+        See :func:`aucpr_dask.evaluate`.
+    prevalence : float, optional
+        Prevalence at which all groups are compared. Without it, average precision is higher in a group of higher
+        prevalence, because its level of chance is; the summary says where prevalences differ.
+    missing, unjudged, positive_from
+        See :func:`aucpr_dask.estimate`. With a baseline, ``missing="drop"`` takes the items that both models scored.
+
+    Returns
+    -------
+    xarray.Dataset or xarray.DataTree
+        Over (model, group), each grouping coordinate being a dimension, or (model, group, other_group) without a
+        reference: ``difference``, ``standard_error``, ``interval`` and ``simultaneous_interval`` (with ci_bound),
+        ``p_value`` and ``p_adjusted``; also ``estimate(model, group)`` and, of scores, ``n_positive``, ``n_negative``
+        and ``prevalence`` of each group. The attribute ``summary`` says where models differ, ``design`` what was
+        sampled, and ``groups_left_out`` which groups have no answer.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is one group, the reference is none of them, the baseline is no model, or the estimator has no
+        influence function.
+    AlignmentError
+        If groups have different models.
+
+    References
+    ----------
+    Haldane 1945, doi:10.1093/biomet/33.3.222. Welch 1947, doi:10.1093/biomet/34.1-2.28.
+
+    Examples
+    --------
+    >>> import numpy as np, aucpr_dask as ap
+    >>> rng = np.random.default_rng(1)
+    >>> label, site = np.arange(3000) % 10 == 0, np.arange(3000) % 3
+    >>> score = rng.normal(size=3000) + np.where(site == 2, 1.0, 2.0) * label
+    >>> found = ap.contrast({"forest": score}, label, by={"site": site}, reference=0)
+    >>> found["difference"].values.round(2), found["p_adjusted"].values.round(4)
+    (array([[ 0.  , -0.02, -0.38]]), array([[   nan, 0.7233, 0.    ]]))
+    """
+    question = _Question(
+        reference=reference,
+        baseline=baseline,
+        estimator=estimator,
+        over=None if over is None else checks.choose(UNITS, over, "over"),
+        adjust=checks.choose(designs.BY_P_VALUE, adjust, "adjust"),
+        level=checks.fraction(level, "level"),
+        reading={"prevalence_design": prevalence_design} | reading,
+    )
+    is_scores = requirements.are_scores(data, {name: one for name, one in reading.items() if one is not None})
+    if isinstance(data, xr.DataTree) and isinstance(by, str) and by == samples.DATASET:
+        return _answer(_data_sets(data, is_scores=is_scores), "", question, is_scores=is_scores)
+    data = validated_scores(data) if is_scores else data
+
+    def answer(path: str, node: xr.Dataset) -> xr.Dataset:
+        return _answer(_parts(node, by, path), path, question, is_scores=is_scores)
+
+    return terms.map_nodes(data, answer)
+
+
+@dataclass(frozen=True)
+class _Question:
+    reference: Any
+    baseline: str | int | None
+    estimator: str | None
+    over: str | None
+    adjust: str
+    level: float
+    reading: Mapping[str, Any]
+
+
+# --- the groups ----------------------------------------------------------------------------------------------------
+
+
+def _data_sets(tree: xr.DataTree, *, is_scores: bool) -> grouped.Parts:
+    """Return the data sets of a tree as groups."""
+    nodes = dict(terms.nodes_of(validated_scores(tree) if is_scores else tree))
+    index = pd.Index(list(nodes), name=samples.DATASET)
+    return grouped.Parts({samples.DATASET: index}, [(path,) for path in nodes], list(nodes.values()))
+
+
+def _parts(node: xr.Dataset, by: Any, path: str) -> grouped.Parts:
+    """Return the groups of items or, of several queries, those of the queries."""
+    units = node["estimate" if "estimate" in node else "score"].dims
+    if QUERY not in units:
+        if "estimate" in node:
+            what, remedy = "a result without queries does not say how its groups vary", "pass the scores in its place"
+            raise InvalidInputError(what, path or None, few(map(str, node.data_vars)), "scores", remedy)
+        return grouped.parts_of(node, by, path)
+    if not isinstance(by, str) or by not in node.coords or node[by].dims != (QUERY,):
+        along = [str(name) for name in node.coords if node[name].dims == (QUERY,) and name != QUERY]
+        what, remedy = "groups of queries are named by a coordinate along them", "assign_coords(kind=('query', labels))"
+        raise bad_argument(what, "by", by, few(map(repr, along)) or "a coordinate along the queries", remedy)
+    index, code = factorized(node[by].values, by, None, path or None)
+    data = [node.isel({QUERY: np.flatnonzero(code == place)}).drop_vars(by) for place in range(len(index))]
+    return grouped.Parts({by: index}, [(str(label),) for label in index], data)
+
+
+def _known(part: xr.Dataset, path: str, question: _Question, *, is_scores: bool) -> tuple[xr.Dataset, _Group]:
+    """Return the estimates of one group, and what their differences from other groups need."""
+    if is_scores:
+        if REPEAT in part["score"].dims:
+            what, remedy = "contrasts do not know how training varies between repeats", "select one: .isel(repeat=0)"
+            raise InvalidInputError(what, path or None, "the dimension 'repeat'", "one repeat", remedy)
+        name = _estimator(question)
+        result: Any = evaluate(part, name, (), **question.reading, unit=question.over)
+        if QUERY not in part["score"].dims:
+            return result, _of_items(part, path, name, question)
+    else:
+        result = part
+    return result, _of_units(result, question)
+
+
+def _of_items(part: xr.Dataset, path: str, estimator: str, question: _Question) -> _Group:
+    """Return the values of a group of items with their variances by influence."""
+    centre = CENTRES.get(estimator, estimator)
+    reading = dict(question.reading)
+
+    def influences(scores: Any) -> xr.Dataset:
+        found: Any = covarying.influences(scores, centre, unit=question.over, **reading)
+        return found  # type: ignore[no-any-return]
+
+    if question.baseline is None:
+        alone = influences(part)
+        own = _squares(alone["influence"])
+        items = _squares(alone["item_influence"]) if "item_influence" in alone else own
+        return _group(part, alone, alone["estimate"].values, items, _ratio(own, items), question, is_area=True)
+    (place,) = comparing.positions(question.baseline, list(map(str, part.get_index(MODEL))))
+    if reading.get("missing") != "drop":
+        both = influences(part)
+        return _differences(part, both, np.arange(part.sizes[MODEL]), place, question)
+    # Every model is compared on the items that it shares with the baseline, whatever other models lack.
+    each = []
+    for model in range(part.sizes[MODEL]):
+        pair: Any = part.isel({MODEL: [model, place] if model != place else [place]})
+        pair = on_common_items(pair, "drop")
+        each.append(_differences(pair, influences(pair), np.array([0]), -1, question))
+    arrays = ("value", "variance", "n", "degrees", "effect")
+    joined = {name: np.concatenate([getattr(one, name) for one in each]) for name in arrays}
+    influence = None if each[0].influence is None else np.concatenate([one.influence for one in each])
+    return _Group(**joined, is_area=False, influence=influence, clusters=each[0].clusters)
+
+
+def _ratio(total: Floats, part: Floats) -> Floats:
+    return np.divide(total, part, out=np.ones_like(total), where=part > 0)
+
+
+def _squares(influence: xr.DataArray) -> Floats:
+    return np.asarray((influence**2).sum(str(influence.dims[-1]), skipna=False).values)
+
+
+def _differences(
+    part: xr.Dataset, known: xr.Dataset, models: NDArray[Any], baseline: int, question: _Question
+) -> _Group:
+    """Return the differences of models from the baseline, with the variance by which `compare` judges them."""
+    covariance = covarying.of_influences(known)
+    values = known["estimate"].values
+    variance = covariance["difference_variance"].values[models, baseline]
+    difference, influence = values[models] - values[baseline], known["influence"]
+    less = known.isel({MODEL: models}).assign(influence=influence.isel({MODEL: models}) - influence[baseline])
+    return _group(part, less, difference, variance, np.ones(models.size), question, is_area=False)
+
+
+def _group(
+    part: xr.Dataset,
+    known: xr.Dataset,
+    value: Floats,
+    variance: Floats,
+    effect: Floats,
+    question: _Question,
+    *,
+    is_area: bool,
+) -> _Group:
+    from aucpr_dask.kernels.intervals import degrees_of, design_effect
+
+    n, ones = known["n_positive"].values, np.ones(value.size)
+    if drawn_unit(question.over, part) != "clusters":
+        return _Group(value, variance, n, degrees_of(n), ones, is_area)
+    held, clusters = known["n_effective"].values, pd.Index(pd.unique(np.asarray(part["cluster"])))
+    effect = np.maximum(design_effect(effect, held), 1.0) if is_area else ones
+    influence = known["influence"].values[:, : len(clusters)]
+    return _Group(value, variance, n, np.maximum(held - 1, 1.0), effect, is_area, influence, clusters)
+
+
+def _of_units(result: xr.Dataset, question: _Question) -> _Group:
+    """Return the means over the queries of a group, with their variances between queries."""
+    estimate = samples.chosen(result["estimate"], question.estimator).transpose(MODEL, QUERY)
+    values = estimate.values
+    if question.baseline is not None:
+        (place,) = comparing.positions(question.baseline, list(map(str, estimate.get_index(MODEL))))
+        values = values - values[place]
+    known = ~np.isnan(values)
+    n = known.sum(axis=1).astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(known, values, 0.0).sum(axis=1) / n
+        squares = np.where(known, values - mean[:, None], 0.0) ** 2
+        variance = squares.sum(axis=1) / np.where(n > 1, n - 1, np.nan) / n
+    return _Group(mean, variance, n, np.maximum(n - 1, 1.0), np.ones(n.size), is_area=False)
+
+
+def _estimator(question: _Question) -> str:
+    """Return the one estimator of scores."""
+    names = estimator_names(question.estimator or "average_precision")
+    if len(names) == 1 and names[0] in WITH_INFLUENCE:
+        return names[0]
+    what, remedy = "contrasts need an influence function", "name one of these"
+    raise bad_argument(what, "estimator", question.estimator, ", ".join(WITH_INFLUENCE), remedy)
+
+
+def _measure(result: xr.Dataset, question: _Question) -> str | None:
+    return question.estimator or next(iter(designs.estimators_of(result)), None)
+
+
+# --- the differences -----------------------------------------------------------------------------------------------
+
+
+def _difference(group: _Group, other: _Group) -> tuple[Floats, Floats, Floats]:
+    """Return the difference of each model between two groups, its standard error and its degrees of freedom."""
+    from aucpr_dask.kernels.intervals import moderated
+
+    def variance_of(one: _Group) -> Floats:
+        if not one.is_area:
+            return one.variance
+        area = np.clip((group.value + other.value) / 2, 0, 1)
+        return np.asarray(moderated(one.variance, area * (1 - area), one.n) * one.effect)
+
+    own, others = variance_of(group), variance_of(other)
+    shared = _correlation(group, other) * np.sqrt(own * others)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        welch = (own + others) ** 2 / (own**2 / group.degrees + others**2 / other.degrees)
+    degrees = np.where(own + others > 0, welch, np.minimum(group.degrees, other.degrees))
+    return group.value - other.value, np.sqrt(np.maximum(own + others - 2 * shared, 0.0)), degrees
+
+
+def _correlation(group: _Group, other: _Group) -> Floats:
+    """Return the correlation of each model's values in two groups: that of the clusters that lie in both."""
+    if group.influence is None or other.influence is None or group.clusters is None or other.clusters is None:
+        return np.zeros(group.value.size)
+    place = other.clusters.get_indexer(group.clusters)
+    both = place >= 0
+    products = (group.influence[:, both] * other.influence[:, place[both]]).sum(axis=1)
+    spread = np.sqrt((group.influence**2).sum(axis=1) * (other.influence**2).sum(axis=1))
+    return np.asarray(np.divide(products, spread, out=np.zeros_like(products), where=spread > 0))
+
+
+def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: bool) -> xr.Dataset:
+    """Contrast the groups of one data set."""
+    known: dict[int, tuple[xr.Dataset, _Group]] = {}
+    for place, part in enumerate(parts.data):
+        if part is not None:
+            try:
+                known[place] = _known(part.load(), path, question, is_scores=is_scores)
+            except InvalidInputError as caught:
+                raise parts.named(caught, place, path) from caught
+    if len(known) < 2:
+        what, received = "there is nothing to contrast", few(", ".join(parts.names[place]) for place in known)
+        raise InvalidInputError(what, path or None, received or "no group", "two groups or more", "choose other groups")
+    models = _common_models(list(known.values()), parts, list(known))
+    at = _reference(question.reference, parts)
+    sizes = {name: len(index) for name, index in parts.indexes.items()}
+    n_groups = len(parts.names)
+    others = range(n_groups) if at is None else [at]
+    difference, error, degrees = (np.full((len(models), n_groups, len(others)), np.nan) for _ in range(3))
+    for group, (_, of_group) in known.items():
+        for column, other in enumerate(others):
+            if group == other:
+                difference[:, group, column] = np.where(np.isnan(of_group.value), np.nan, 0.0)
+            elif other in known:
+                found = _difference(of_group, known[other][1])
+                difference[:, group, column], error[:, group, column], degrees[:, group, column] = found
+    if question.baseline is not None:
+        (place,) = comparing.positions(question.baseline, list(map(str, models)))
+        difference[place] = error[place] = np.nan
+    is_tested = ~np.isnan(error)
+    family = is_tested if at is not None else is_tested & np.triu(np.ones((n_groups, n_groups), bool), 1)
+    arrays = _statements(difference, error, degrees, family, is_tested, question, mirrored=at is None)
+    if is_scores and (question.estimator or "average_precision") not in UNBOUNDED:
+        most = 1.0 if question.baseline is None else 2.0
+        arrays |= {name: np.clip(arrays[name], -most, most) for name in ("interval", "simultaneous_interval")}
+    shape = (len(models), *sizes.values(), *(sizes.values() if at is None else ()))
+    dims = (MODEL, *sizes, *((OTHER + name for name in sizes) if at is None else ()))
+    laid = {
+        name: xr.Variable((*dims, terms.BOUND)[: array.ndim - 3 + len(dims)], array.reshape(*shape, *array.shape[3:]))
+        for name, array in arrays.items()
+    }
+    coords: dict[str, Any] = {name: (name, index) for name, index in parts.indexes.items()}
+    if at is None:
+        coords |= {OTHER + name: (OTHER + name, index) for name, index in parts.indexes.items()}
+    else:
+        where = zip(parts.indexes.items(), np.unravel_index(at, tuple(sizes.values())), strict=True)
+        coords |= {f"reference_{name}": index[int(i)] for (name, index), i in where}
+    answer = xr.Dataset(laid | _facts(parts, known, len(models), sizes), {MODEL: models})
+    answer = answer.assign_coords(xr.Coordinates(coords))
+    answer = answer.assign_coords({terms.BOUND: np.array(terms.BOUNDS, object)})
+    for name, text in DESCRIPTIONS.items():
+        answer[name].attrs["description"] = text
+    return terms.with_plain_names(_described(answer, parts, known, family, at, question, is_scores=is_scores))
+
+
+def _common_models(known: Sequence[tuple[xr.Dataset, _Group]], parts: grouped.Parts, places: Sequence[int]) -> pd.Index:
+    """Return the models, which all groups share in one order."""
+    models = samples.labels_of(known[0][0]["estimate"], MODEL)
+    for place, (result, _) in zip(places, known, strict=True):
+        own = samples.labels_of(result["estimate"], MODEL)
+        if not own.equals(models):
+            what, remedy = "the groups have different models", "select the models that all of them have"
+            raise AlignmentError(what, ", ".join(parts.names[place]), few(own), few(models), remedy)
+    return models
+
+
+def _reference(reference: Any, parts: grouped.Parts) -> int | None:
+    """Return the place of the reference among the groups."""
+    if reference is None:
+        return None
+    labels = dict(reference) if isinstance(reference, Mapping) else dict.fromkeys(list(parts.indexes)[:1], reference)
+    wanted = tuple(str(labels.get(name)) for name in parts.indexes)
+    if labels.keys() == set(parts.indexes) and wanted in parts.names:
+        return list(parts.names).index(wanted)
+    what, remedy = "the reference is none of the groups", "name one of them"
+    if len(parts.indexes) > 1:
+        remedy = f"give a label of each: {{{', '.join(f'{name!r}: ...' for name in parts.indexes)}}}"
+    raise bad_argument(what, "reference", reference, few(map(", ".join, parts.names)), remedy)
+
+
+def _statements(
+    difference: Floats,
+    error: Floats,
+    degrees: Floats,
+    family: NDArray[np.bool_],
+    is_tested: NDArray[np.bool_],
+    question: _Question,
+    *,
+    mirrored: bool,
+) -> dict[str, Floats]:
+    """Return intervals and p-values; those of the family are adjusted for each other."""
+    tail = (1 - question.level) / 2
+    p_value = np.where(is_tested, pairs.parametric_p_values(difference, error, degrees), np.nan)
+    adjusted = np.full_like(p_value, np.nan)
+    adjusted[family] = grouped.ADJUSTED[question.adjust](p_value[family])
+    if mirrored:
+        adjusted = np.where(np.isnan(adjusted), np.swapaxes(adjusted, 1, 2), adjusted)
+    found = {"difference": difference, "standard_error": error, "p_value": p_value, "p_adjusted": adjusted}
+    for name, share in (("interval", tail), ("simultaneous_interval", tail / max(1, int(family.sum())))):
+        half = -scipy.special.stdtrit(degrees, share) * error
+        found[name] = np.stack([difference - half, difference + half], axis=-1)
+    return found
+
+
+def _facts(
+    parts: grouped.Parts, known: Mapping[int, tuple[xr.Dataset, _Group]], n_models: int, sizes: Mapping[str, int]
+) -> dict[str, xr.Variable]:
+    """Return what is known of each group next to the contrasts."""
+    shown = np.full((n_models, len(parts.names)), np.nan)
+    counts = {name: np.full(len(parts.names), np.nan) for name in ("n_positive", "n_negative", "prevalence")}
+    for place, (result, _) in known.items():
+        estimate = result["estimate"]
+        shown[:, place] = estimate.mean([dim for dim in estimate.dims if dim != MODEL])
+        for name, values in counts.items():
+            if name in result and estimate.dims == (MODEL,):
+                values[place] = np.nanmax(np.atleast_1d(result[name].values), initial=np.nan)
+    shape = tuple(sizes.values())
+    found = {"estimate": xr.Variable((MODEL, *sizes), shown.reshape(n_models, *shape))}
+    return found | {
+        name: xr.Variable(tuple(sizes), values.reshape(shape))
+        for name, values in counts.items()
+        if not np.isnan(values).all()
+    }
+
+
+# --- in words ------------------------------------------------------------------------------------------------------
+
+
+def _described(
+    answer: xr.Dataset,
+    parts: grouped.Parts,
+    known: Mapping[int, tuple[xr.Dataset, _Group]],
+    family: NDArray[np.bool_],
+    reference: int | None,
+    question: _Question,
+    *,
+    is_scores: bool,
+) -> xr.Dataset:
+    """Return the contrasts with what was asked, what was sampled, and a sentence that says where models differ."""
+    result, _ = next(iter(known.values()))
+    measure = _measure(result, question)
+    names = [", ".join(one) for one in parts.names]
+    left_out = [name for place, name in enumerate(names) if place not in known or np.isnan(known[place][1].value).all()]
+    facts = {
+        "estimator": measure,
+        "by": ", ".join(parts.indexes),
+        "reference": None if reference is None else names[reference],
+        "baseline": None if question.baseline is None else str(question.baseline),
+        "prevalence": question.reading.get("prevalence"),
+        "contrasted": CENTRES.get(str(measure)) if is_scores and QUERY not in result["estimate"].dims else None,
+        "sampled": result.attrs.get("sampled"),
+        "level": question.level,
+        "adjust": question.adjust,
+        "family_size": int(family.sum()),
+        "design": _design(answer, result, len(names) - len(left_out), question),
+        "groups_left_out": "; ".join(left_out) or None,
+    }
+    way = designs.direction(result.attrs, measure)
+    facts["summary"] = _summary(answer, names, left_out, family, reference, question, way)
+    asked = {name: value for name, value in facts.items() if value is not None}
+    return answer.assign_attrs(results.provenance(result, asked))
+
+
+def _design(answer: xr.Dataset, result: xr.Dataset, n_groups: int, question: _Question) -> str:
+    fixed = f"fixed: {designs.models_in_words(answer.sizes[MODEL], result.attrs)}, the {n_groups} groups"
+    if QUERY in result["estimate"].dims:
+        several = designs.unit_names(QUERY, result.attrs)[1]
+        return f"sample: the {several} of each group; {fixed}; Welch's t, exact if means are normal"
+    clusters = result.attrs.get("sampled") == "clusters"
+    drawn = "the clusters" if clusters else "the items of each group with their labels"
+    condition = "approximate, from 5 positives in a group on"
+    if clusters:
+        condition = condition.replace("positives", "clusters with positives") + "; clusters in two groups pair them"
+    return f"sample: {drawn}; {fixed}; Student's t, {condition}"
+
+
+def _summary(
+    answer: xr.Dataset,
+    names: Sequence[str],
+    left_out: Sequence[str],
+    family: NDArray[np.bool_],
+    reference: int | None,
+    question: _Question,
+    direction: float,
+) -> str:
+    """Say where models are shown to be better or worse, of how many contrasts, and what would explain it."""
+    models = [str(model) for model in answer[MODEL].values]
+    difference, adjusted = (answer[name].values.reshape(family.shape) for name in ("difference", "p_adjusted"))
+    shown = family & (adjusted <= 1 - question.level)
+    whose = "" if question.baseline is None else f" over {question.baseline}"
+    found = []
+    for is_worse, word in ((True, "worse"), (False, "better")):
+        places = np.argwhere(shown & ((direction * difference < 0) == is_worse))
+        said = [
+            f"{models[model]}{whose} in {names[group]} than in {names[other if reference is None else reference]} "
+            f"({difference[model, group, other]:+.3f})"
+            for model, group, other in places
+        ]
+        found.append(f"shown to be {word}: {few(said, 5) if said else 'none'}")
+    n = int(family.sum())
+    against = "between all pairs" if reference is None else f"with {names[reference]}"
+    sentence = f"{n} contrasts of {len(names)} groups by {', '.join(_dims(answer))} {against}"
+    if question.adjust != "none":
+        sentence += f", adjusted by {question.adjust.replace('_', ' ').title()} for all {n}"
+    sentence = "; ".join([sentence, *found])
+    if left_out:
+        sentence += f"; without an answer: {few(left_out)}"
+    prevalence = answer.get("prevalence")
+    if prevalence is not None and question.reading.get("prevalence") is None:
+        least, most = float(prevalence.min()), float(prevalence.max())
+        if most > UNALIKE * least:
+            sentence += f"; prevalence differs ({least:.2g} to {most:.2g}), and with it the level of chance: "
+            sentence += "prevalence= contrasts them at one"
+    return sentence
+
+
+def _dims(answer: xr.Dataset) -> list[str]:
+    return [str(dim) for dim in answer["estimate"].dims if dim != MODEL]
