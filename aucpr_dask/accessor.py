@@ -85,6 +85,7 @@ class _Accessor:
     # Of results, or of scores, which are evaluated first.
     aggregate = _Public("inference.aggregating")
     compare = _Public("inference.comparing")
+    contrast = _Public("inference.contrasting")
     friedman = _Public("inference.ranking")
     gate = _Public("inference.gating")
     power = _Public("inference.powering")

@@ -14,6 +14,7 @@ for command in (
     evaluation.show,
     comparison.aggregate,
     comparison.compare,
+    comparison.contrast,
     comparison.rank,
     comparison.power,
     inspection.table,

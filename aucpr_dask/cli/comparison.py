@@ -13,7 +13,15 @@ import aucpr_dask as ap
 from aucpr_dask.cli import common as cli
 from aucpr_dask.errors import InvalidInputError, few
 from aucpr_dask.schema import terms
-from aucpr_dask.schema.options import AggregationOptions, ComparisonOptions, TableOptions
+from aucpr_dask.schema.options import (
+    ADJUSTMENTS,
+    UNITS,
+    AggregationOptions,
+    ComparisonOptions,
+    EvaluationOptions,
+    ResamplingOptions,
+    TableOptions,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -129,6 +137,52 @@ def compare(output: cli.Output, store: str, auxiliary: str | None, dataset: tupl
     for _, node in terms.nodes_of(answer):
         output.show(*([node.attrs["summary"]] if "summary" in node.attrs else []))
     output.suggest("rank", store)
+
+
+@cli.command(
+    "aucpr-dask contrast scores.zarr --by site --reference Bern",
+    short_help="Show whether a model is worse in one group of items than in another.",
+)
+@click.argument("store")
+@cli.by_option
+@click.option(
+    "--reference", metavar="LABEL", help="The group that all others are contrasted with [default: all pairs]."
+)
+@click.option("--baseline", metavar="NAME", help="Contrast the difference from this model, in place of the area.")
+@cli.options_of(ComparisonOptions, "estimator", "level")
+@cli.option_of(EvaluationOptions, "prevalence", metavar="SHARE")
+@cli.option_of(EvaluationOptions, "missing", default=None, show_default="raise")
+@cli.option_of(EvaluationOptions, "positive_from")
+@click.option("--over", type=cli.Choice(list(UNITS)), help="What is sampled [default: clusters, if there are some].")
+@click.option(
+    "--adjust",
+    type=cli.Choice([name for name in ADJUSTMENTS if name in ("holm", "benjamini_hochberg", "none")]),
+    default="holm",
+    show_default=True,
+)
+@cli.option_of(ResamplingOptions, "prevalence_design")
+@cli.dataset_option
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Contrasts to show.")
+@cli.output_option
+def contrast(
+    output: cli.Output, store: str, by: tuple[str, ...] | None, dataset: tuple[str, ...], top: int, **options: Any
+) -> None:
+    """Contrast the groups of STORE: say whether a model is worse in one group than in another.
+
+    STORE holds scores, or values per query. With a baseline, the question is about the difference from it. All
+    contrasts of all models are one family.
+    """
+    from aucpr_dask.view.contrasts import contrast_rows, contrasts_view
+
+    if by is None:
+        raise click.UsageError("Name the groups: --by COORDINATE.")
+    answer = ap.contrast(cli.open_any(store, dataset), by[0] if len(by) == 1 else list(by), **options)
+    documents = []
+    for path, node in terms.nodes_of(answer):
+        output.show(contrasts_view(path, node, top))
+        documents.append({"data_set": path, "facts": node.attrs, "contrasts": contrast_rows(node)})
+    output.show(f"{output.seconds:.1f} s", fold=False)
+    output.data({"store": store, "contrasts": documents, "seconds": output.seconds})
 
 
 @cli.command(

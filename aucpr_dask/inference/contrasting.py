@@ -493,7 +493,9 @@ def _described(
         "reference": None if reference is None else names[reference],
         "baseline": None if question.baseline is None else str(question.baseline),
         "prevalence": question.reading.get("prevalence"),
-        "contrasted": CENTRES.get(str(measure)) if is_scores and QUERY not in result["estimate"].dims else None,
+        "contrasted": CENTRES.get(str(measure), measure)
+        if is_scores and QUERY not in result["estimate"].dims
+        else measure,
         "sampled": result.attrs.get("sampled"),
         "level": question.level,
         "adjust": question.adjust,

@@ -14,6 +14,7 @@ from aucpr_dask.inference.designs import are_values, unit_names, with_estimators
 from aucpr_dask.progress import console_for
 from aucpr_dask.schema.terms import FOLD, ITEM, MODEL, RANKING_DIMS, Scores, count, map_nodes, nodes_of
 from aucpr_dask.view.comparisons import Answer, answer_of, summarize
+from aucpr_dask.view.contrasts import contrasts_view
 from aucpr_dask.view.rankings import MOST_DATA_SETS, Document, rank_models, rankings_in_html, rankings_view
 from aucpr_dask.view.stores import flags_in_words
 
@@ -60,6 +61,8 @@ def plain_text(view: Group) -> str:
 
 def _kind(data: Scores) -> str:
     nodes = [node for _, node in nodes_of(data)]
+    if nodes and all("contrasted" in node.attrs for node in nodes):
+        return "contrasts"
     return next((kind for name, kind in KINDS.items() if nodes and all(name in node for node in nodes)), "data")
 
 
@@ -84,6 +87,8 @@ def _rankings(data: Scores) -> list[Document]:
 def _answers(data: Scores) -> list[Answer]:
     """Return the tables of a complete comparison or of complete ranks; nothing for other data."""
     try:
+        if _kind(data) == "contrasts":
+            return [contrasts_view(path, node) for path, node in nodes_of(data)]
         return [answer_of(one) for one in summarize(data)] if _kind(data) in ("comparison", "ranks") else []
     except Exception:  # as above
         return []
