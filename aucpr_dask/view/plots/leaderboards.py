@@ -261,7 +261,7 @@ def differences(
     Parameters
     ----------
     comparison : xarray.Dataset or xarray.DataTree
-        What :func:`aucpr_dask.compare` returns.
+        What :func:`aucpr_dask.compare` returns, or :func:`aucpr_dask.contrast` with a reference.
     baseline : label, optional
         The model to compare with; optional if there is only one baseline. If all pairs are compared, any model.
     """
@@ -365,7 +365,8 @@ def _groups_as_rows(
     parts = []
     for path, node in terms.nodes_of(comparison):
         dims = group_dims(node)
-        name, node = _against(node, baseline)
+        is_contrast = "contrasted" in node.attrs
+        name, node = (_reference(node), node) if is_contrast else _against(node, baseline)
         kept = [i for i, label in enumerate(subjects.names_of(node)) if label != name]
         node = node.isel({terms.MODEL: kept if models is None else subjects.positions_of(node, models)})
         names = subjects.names_of(node)
@@ -373,10 +374,18 @@ def _groups_as_rows(
         flat = node.stack({"row": (*dims, terms.MODEL)}, create_index=False)
         named = [flat[dim].values for dim in (*dims, *([terms.MODEL] if len(names) > 1 else []))]
         rows = [", ".join(filter(None, [path, *map(str, row)])) for row in zip(*named, strict=True)]
-        flat = flat.drop_vars([terms.MODEL, *dims]).rename({"row": terms.MODEL})
-        parts.append(flat.assign_coords({terms.MODEL: rows}))
+        flat = flat.drop_vars([terms.MODEL, *dims]).rename({"row": terms.MODEL}).assign_coords({terms.MODEL: rows})
+        parts.append(flat.isel({terms.MODEL: np.flatnonzero(flat["p_value"].notnull())}) if is_contrast else flat)
     title = names[0] if len(names) == 1 else ""
     return name, title, xr.concat(parts, terms.MODEL, data_vars="minimal", coords="minimal", compat="override")
+
+
+def _reference(contrasts: xr.Dataset) -> str:
+    """Return the group that all others are contrasted with."""
+    if "reference" in contrasts.attrs:
+        return str(contrasts.attrs["reference"])
+    what, remedy = "contrasts are drawn from one reference", "name one: contrast(..., reference=...)"
+    raise InvalidInputError(what, received="all pairs of groups", remedy=remedy)
 
 
 def _others(node: xr.Dataset) -> tuple[str, xr.Dataset]:
