@@ -172,10 +172,7 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
     for name, variable in variables.items():
         variable.attrs |= {"description": terms.RESULT_VARIABLES[name].description, "units": "1"}
     variables["interval"].attrs |= {"ci_kind": "confidence interval", "ci_prob": resampling.level}
-    variables["flags"].attrs |= {
-        "flag_masks": np.array([flag.bit for flag in terms.FLAGS], dtype=np.int32).tolist(),
-        "flag_meanings": " ".join(flag.name for flag in terms.FLAGS),
-    }
+    variables["flags"].attrs |= terms.flag_attributes()
     given = {one.name: getattr(options, one.name) for one in fields(options) if one.name != "resampling"}
     given |= {"by": ", ".join(name for name, _ in options.by) if options.by else None}
     given |= {"estimator": ", ".join(options.estimators), "level": resampling.level}

@@ -18,14 +18,19 @@ from aucpr_dask.evaluation.api import evaluate, interval
 from aucpr_dask.evaluation.results import laid_out, provenance
 from aucpr_dask.inference import averages, covarying, designs, machine_labels, requirements, samples, units
 from aucpr_dask.inference.averages import N_CLASSES
+from aucpr_dask.kernels.intervals import ROUND_OFF, score_bounds
 from aucpr_dask.schema import checks, intervals, terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import AVERAGES, AggregationOptions, EvaluationOptions, renamed
 
+RELIABLE_UNITS = 8  # from which on intervals of means hold in most worlds
+SKEWED = 8.0  # times the squared skewness must there be units, where their values vary less than a proportion's
+SCORE = "score"
+FEW = "so few, or so skewed, that intervals may miss"
 FEWEST_UNITS = 3  # of two, Student's interval is 9 times as wide as they are apart, and so mostly outside 0 to 1
 SKEWNESS_UNSEEN = 1.5  # times the skewness that a few clusters show, which is too small
 METHODS = {
-    designs.UNITS: ("t", "bootstrap"),
+    designs.UNITS: (SCORE, "t", "bootstrap"),
     designs.ITEMS: ("normal", "bootstrap", "logit"),
     designs.BOTH: ("bootstrap",),
 }
@@ -50,11 +55,14 @@ def aggregate(
 ) -> terms.Scores:
     """Average the estimates of each model over its queries, over data sets or over classes, with an interval.
 
-    By default queries are the sample and the interval is ``mean -+ t sd / sqrt(q)`` with Student's t of q - 1 degrees
-    of freedom, over the q queries whose estimate is not NaN: it is about other queries like these. The
-    spread of the queries already includes the noise of their items. Of queries in clusters, the standard error is the
-    jackknife's, and the interval reaches further on the side to which their sums are skewed; with few clusters of very
-    skewed values no interval keeps its level.
+    By default queries are the sample, and the interval is about other queries like these: the q whose estimate is not
+    NaN. The spread of the queries already includes the noise of their items. Estimates that lie between 0 and 1 by
+    their measure have a score interval: the means m for which ``|mean - m| = t sqrt(r m (1 - m) / q)``, with the
+    variance r of the estimates relative to that of a proportion, at most 1.2, and Student's t of q - 1 degrees of
+    freedom. It stays inside 0 and 1 and has a width, also where all queries are alike. Others have ``mean -+ t sd /
+    sqrt(q)``. Of queries in clusters, the standard error is the jackknife's, q the effective number of clusters, and
+    the interval reaches further on the side to which their sums are skewed. The flag ``few_units`` says where units are
+    few, or few for values so skewed.
 
     Classes are never a sample: they are fixed, and their estimates rest on the same items. The interval of a mean over
     classes is about other items, and keeps the dependence between classes.
@@ -83,8 +91,9 @@ def aggregate(
         or, from scores, all pairs of an item and a class in one ranking; or the mean over the items of the area of the
         classes that each ranks.
     method : str, optional
-        For units ``"t"`` (default) or ``"bootstrap"`` (percentile); for items ``"normal"`` (default: from the
-        standard errors, whose squares add up) or ``"bootstrap"`` (from the replicates); for both ``"bootstrap"``.
+        For units ``"score"`` (default of values between 0 and 1), ``"t"`` (of others) or ``"bootstrap"`` (percentile);
+        for items ``"normal"`` (default: from the standard errors, whose squares add up) or ``"bootstrap"`` (from the
+        replicates); for both ``"bootstrap"``.
         Over classes the standard error is that of the mean, by the influence of each item on it or by its replicates;
         the default there is ``"logit"``, normal on the scale of the logit, which stays between 0 and 1.
         NaN where the standard error of a unit is unknown, or one of its resamples has no estimate.
@@ -131,7 +140,7 @@ def aggregate(
     >>> areas = [[0.2, 0.4, 0.6, 0.3, 0.5, 0.4, 0.3, 0.5], [0.2, 0.5, 0.5, 0.3, 0.6, 0.5, 0.3, 0.5]]
     >>> mean = ap.aggregate(xr.Dataset({"estimate": (("model", "query"), areas)}, coords={"model": ["bm25", "neural"]}))
     >>> mean["estimate"].values.round(3), mean["interval"].sel(model="bm25").values.round(3)
-    (array([0.4  , 0.425]), array([0.291, 0.509]))
+    (array([0.4  , 0.425]), array([0.298, 0.512]))
     >>> mean.attrs["design"]
     'sample: queries with an estimate (up to 8), each with its items; fixed: the 2 models'
     """
@@ -246,24 +255,29 @@ def _mean(
         method = "normal" if "standard_error" in result else "bootstrap"
     methods = METHODS if machine is None else designs.WITH_MACHINE
     sampling = designs.settle(dim, question.sample, method, methods=methods)
+    on_unit_scale = designs.are_on_unit_scale(result)
+    if sampling.method == SCORE and not np.any(on_unit_scale):
+        sampling = _without_unit_scale(sampling, method)
     if machine is not None and dim is not None:
         mean = _powered(result, machine, dim, question)
     elif sampling.method == "bootstrap":
         mean = _by_resamples(result, dim, sampling, question)
-    elif sampling.method == "t":
-        mean = _by_spread(result, str(dim), question.level)
+    elif sampling.method in (SCORE, "t"):
+        mean = _by_spread(result, str(dim), question.level, on_unit_scale if sampling.method == SCORE else False)
     else:
         mean = _by_errors(result, dim, sampling.method, question.level)
-    bounds = mean.bounds.assign_coords({terms.BOUND: np.array(terms.BOUNDS, dtype=object), "level": question.level})
+    bounds = _with_a_width(mean, on_unit_scale, question.level)
+    bounds = bounds.assign_coords({terms.BOUND: np.array(terms.BOUNDS, dtype=object), "level": question.level})
     bounds.attrs = {"ci_kind": _kind(sampling, result.attrs), "ci_prob": question.level}
     variables = {"estimate": mean.estimate, "standard_error": mean.error, "interval": bounds} | mean.counts
     n_models, n_largest = result.sizes.get(terms.MODEL, 1), 1 if dim is None else result.sizes[dim]
     n_machine = 0 if machine is None else machine.sizes[dim]
     sizes = n_models, n_largest, mean.n_resamples
-    sentence = designs.describe(sampling, *sizes, result.attrs, has_gaps=dim is not None, n_machine=n_machine)
-    if sampling.method in ("t", designs.POWERED) and n_largest < FEWEST_UNITS:
+    told: dict[str, Any] = {"has_gaps": dim is not None, "condition": FEW if _are_few(mean) else None}
+    sentence = designs.describe(sampling, *sizes, result.attrs, n_machine=n_machine, **told)
+    if sampling.method in (SCORE, "t", designs.POWERED) and n_largest < FEWEST_UNITS:
         sentence += f"; no interval from fewer than {FEWEST_UNITS}"
-    if dim == terms.QUERY and sampling.method == "t" and samples.are_in_clusters(result):
+    if dim == terms.QUERY and sampling.method in (SCORE, "t") and samples.are_in_clusters(result):
         sentence += f"; in {np.unique(result['cluster'].values).size:,} clusters, each drawn with all its queries"
     if sampling.sample != designs.UNITS:
         unknown = "a resample has no estimate" if mean.n_resamples else "a standard error is not known"
@@ -273,6 +287,47 @@ def _mean(
         seed = result.attrs.get("seed") if sampling.sample == designs.ITEMS else question.seed
         facts |= {"n_resamples": mean.n_resamples, "seed": seed}
     return xr.Dataset(variables).assign_attrs(_attributes(result, sentence, question, facts))
+
+
+def _without_unit_scale(sampling: designs.Sampling, asked: str | None) -> designs.Sampling:
+    """Return the sampling by Student's t, of values that may lie outside 0 to 1; raise if another was asked for."""
+    if asked is not None:
+        what, remedy = "a score interval is for values from 0 to 1 by their measure", "method='t'"
+        raise InvalidInputError(what, "argument 'method'", f"method={asked!r}", "'t', 'bootstrap'", remedy)
+    return replace(sampling, method="t")
+
+
+def _are_few(mean: _Mean) -> bool:
+    """Whether the units of a mean are known to be few, or skewed; of lazy ones nothing is computed."""
+    flags = mean.counts.get("flags")
+    return flags is not None and flags.chunks is None and bool((flags & terms.FLAG_BITS["few_units"]).any())
+
+
+def _with_a_width(mean: _Mean, on_unit_scale: Any, level: float) -> xr.DataArray:
+    """Return bounds inside [0, 1], if the measure is, and with a width: that of a proportion, if nothing varies."""
+    bounds = mean.bounds
+    lower, upper = (bounds.isel({terms.BOUND: place}, drop=True) for place in range(2))
+    of_units = [one for name, one in mean.counts.items() if name in COUNTS.values()]
+    n = of_units[0] if of_units else 0 * mean.estimate + 1
+    has_none = (upper - lower <= ROUND_OFF) & bounds.notnull().all(terms.BOUND)
+    quantile = _student((n - 1).where(n > 1), level)
+    widened = _score(mean.estimate, 0 * mean.estimate, n, quantile)
+    inside = bounds.clip(0, 1).where(~has_none, widened)
+    found: xr.DataArray = xr.where(on_unit_scale, inside, bounds.where(~has_none)).transpose(*bounds.dims)
+    return found
+
+
+def _student(degrees: xr.DataArray, level: float) -> xr.DataArray:
+    """Return Student's quantile; NaN without degrees of freedom."""
+    found: xr.DataArray = xr.apply_ufunc(
+        scipy.special.stdtrit, degrees, 0.5 + level / 2, dask="parallelized", output_dtypes=[np.float64]
+    )
+    return found
+
+
+def _score(mean: xr.DataArray, error: xr.DataArray, n: xr.DataArray, quantile: xr.DataArray) -> xr.DataArray:
+    """Return the bounds of a score interval."""
+    return samples.applied(score_bounds, mean, error, n, quantile, over=(), sizes={terms.BOUND: 2})
 
 
 def _known_mean(result: xr.Dataset, dim: str | None) -> tuple[xr.DataArray, xr.DataArray, dict[str, xr.DataArray]]:
@@ -285,11 +340,12 @@ def _known_mean(result: xr.Dataset, dim: str | None) -> tuple[xr.DataArray, xr.D
     return mean, error, {COUNTS[dim]: n_units.astype("int64")}
 
 
-def _by_spread(result: xr.Dataset, dim: str, level: float) -> _Mean:
-    """Return the mean with Student's t."""
+def _by_spread(result: xr.Dataset, dim: str, level: float, on_unit_scale: Any) -> _Mean:
+    """Return the mean with Student's t, or the score interval of values in [0, 1]."""
     mean, error, counts = _known_mean(result, dim)
+    skewness = samples.summarize(result["estimate"], dim).isel({terms.QUANTITY: 3})
     drawn = counts[COUNTS[dim]]
-    degrees, skewness = drawn - 1.0, 0 * mean
+    degrees, longer = drawn - 1.0, 0 * mean
     if samples.are_in_clusters(result):  # the jackknife, and the effective number of clusters: large ones decide
         estimate = result["estimate"].assign_coords(cluster=result["cluster"].compute())
         share = estimate.notnull().groupby("cluster").sum(dim) / drawn
@@ -297,14 +353,25 @@ def _by_spread(result: xr.Dataset, dim: str, level: float) -> _Mean:
         degrees, drawn = 1 / (share**2).sum("cluster") - 1, (share > 0).sum("cluster")
         squares, cubes = ((change**power).sum("cluster", skipna=False) for power in (2, 3))
         error = (squares * (drawn - 1) / drawn) ** 0.5
-        n = degrees + 1
-        skewness = SKEWNESS_UNSEEN * (cubes / squares**1.5).fillna(0) * (n * degrees) ** 0.5 / (n - 2).clip(0.1)
+        n, of_sums = degrees + 1, (cubes / squares**1.5).fillna(0)
+        skewness, longer = of_sums * drawn**0.5, SKEWNESS_UNSEEN * of_sums * (n * degrees) ** 0.5 / (n - 2).clip(0.1)
+    n = degrees + 1
     degrees = degrees.where(drawn >= FEWEST_UNITS)
-    quantile = xr.apply_ufunc(
-        scipy.special.stdtrit, degrees, 0.5 + level / 2, dask="parallelized", output_dtypes=[np.float64]
-    )
-    longer = (skewness * (2 * quantile**2 + 1) / 6).clip(-quantile, quantile) * error  # Hall's first term, on one side
-    return _Mean(mean, error, _bounds(mean, quantile * error, longer), counts)
+    quantile = _student(degrees, level)
+    longer = (longer * (2 * quantile**2 + 1) / 6).clip(-quantile, quantile) * error  # Hall's first term, on one side
+    bounds = _bounds(mean, quantile * error, longer)
+    if np.any(on_unit_scale):
+        score = _score(mean, error, n, quantile)
+        is_lower = xr.DataArray([True, False], dims=terms.BOUND)
+        wider = xr.where(is_lower, np.minimum(score, bounds.clip(0, 1)), np.maximum(score, bounds.clip(0, 1)))
+        bounds = xr.where(on_unit_scale, xr.where(longer != 0, wider, score), bounds).transpose(*score.dims)
+    # A proportion is as skewed as the score interval reckons; what varies less may be more skewed than it shows.
+    of_proportion = (mean * (1 - mean)).clip(min=0)
+    share = (n * error**2 / of_proportion.where(of_proportion > 0)).fillna(1).clip(max=1)
+    is_skewed = n < SKEWED * skewness**2 * (1 - xr.where(on_unit_scale, share, 0))
+    flags = terms.FLAG_BITS["few_units"] * ((n < RELIABLE_UNITS) | is_skewed)
+    flags = flags.where(mean.notnull(), 0).astype(np.int32).assign_attrs(terms.flag_attributes())
+    return _Mean(mean, error, bounds, counts | {"flags": flags})
 
 
 def _powered(result: xr.Dataset, machine: xr.Dataset, dim: str, question: AggregationOptions) -> _Mean:
@@ -416,7 +483,12 @@ def _kind(sampling: designs.Sampling, attrs: dict[Any, Any]) -> str:
     """Name the interval of a mean."""
     units_in_words = designs.unit_names(str(sampling.dim), attrs)[1]
     sampled = {designs.ITEMS: "items", designs.BOTH: "units and items"}.get(sampling.sample, units_in_words)
-    kinds = {"t": "Student t", designs.POWERED: "Student t, prediction-powered,", "bootstrap": "percentile bootstrap"}
+    kinds = {
+        SCORE: "score interval with a design effect",
+        "t": "Student t",
+        designs.POWERED: "Student t, prediction-powered,",
+        "bootstrap": "percentile bootstrap",
+    }
     return f"{kinds.get(sampling.method, sampling.method)} over {sampled}"
 
 

@@ -90,6 +90,25 @@ def are_values(node: xr.Dataset) -> bool:
     return terms.UNIT in node.attrs
 
 
+def are_on_unit_scale(node: xr.Dataset) -> Any:
+    """Return whether the estimates of a result lie in [0, 1] by their measure; of values, if all do and more is better.
+
+    An array over the estimators, or measures, if there are several.
+    """
+    estimate = node["estimate"]
+    dim = estimator_dim(estimate)
+    names = estimators_of(node)
+    if terms.NORMALISED in node.attrs:
+        return False
+    if not are_values(node) and names and all(name.partition("(")[0] in estimators.ESTIMATORS for name in names):
+        are_areas = [not name.startswith("gain_area") for name in names]
+        return xr.DataArray(are_areas, {dim: names}, dim) if dim is not None and len(names) > 1 else all(are_areas)
+    others = [one for one in estimate.dims if one != dim]
+    is_inside = (((estimate >= 0) & (estimate <= 1)) | estimate.isnull()).all(others).compute()
+    is_more_better = [direction(node.attrs, name) > 0 for name in names] or [True]
+    return is_inside & np.array(is_more_better if dim is not None else is_more_better[0])
+
+
 def direction(attrs: Mapping[Any, Any], measure: str | None = None) -> float:
     """Return 1, or -1 if less is better, of the named measure or the one that the attributes name."""
     return -1.0 if (measure or attrs.get(terms.MEASURE)) in attrs.get(terms.LOWER, ()) else 1.0

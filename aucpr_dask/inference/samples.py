@@ -233,25 +233,28 @@ def error_of_mean(standard_error: xr.DataArray, known: xr.DataArray, dim: str) -
 
 
 def summarize(variable: xr.DataArray, dim: str) -> xr.DataArray:
-    """Return mean, standard error and number of the units that are not NaN, along ``quantity``."""
+    """Return mean, standard error, number and skewness of the units that are not NaN, along ``quantity``."""
     names = tuple(str(label) for label in labels_of(variable, dim))
-    return applied(_summarize, variable, over=[dim], sizes={QUANTITY: 3}, names=names)
+    return applied(_summarize, variable, over=[dim], sizes={QUANTITY: 4}, names=names)
 
 
 def _summarize(values: NDArray[Any], *, names: tuple[str, ...]) -> Floats:
-    """Return mean, standard error and number of the known units, added by name: ``(unit) -> (quantity)``."""
+    """Return mean, standard error, number and skewness of the known units, added by name: ``(unit) -> (quantity)``."""
     order = sorted(range(len(names)), key=names.__getitem__)
     known = ~np.isnan(values)
     number = known.sum(axis=-1).astype(np.float64)
-    total, squares = np.zeros((2, *values.shape[:-1]))
+    total, squares, cubes = np.zeros((3, *values.shape[:-1]))
     for unit in order:
         total += np.where(known[..., unit], values[..., unit], 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = total / number
         for unit in order:
-            squares += np.where(known[..., unit], (values[..., unit] - mean) ** 2, 0.0)
+            deviation = np.where(known[..., unit], values[..., unit] - mean, 0.0)
+            squares += deviation**2
+            cubes += deviation**2 * deviation
         error = np.sqrt(squares / np.where(number > 1, number - 1, np.nan) / number)
-    return np.stack([mean, error, number], axis=-1)
+        skewness = np.where(squares > 0, cubes / squares**1.5 * np.sqrt(number), 0.0)
+    return np.stack([mean, error, number, skewness], axis=-1)
 
 
 # --- units that some models lack -----------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ MOST_SKEW = 1.5  # of the skewness that lengthens the lower side
 LOWERED = 0.7  # of the lower bound of draws: an estimate that is mostly extrapolated is one that came out too high
 MOST_EXTRAPOLATED = 1.25  # of an area, relative to that with half a negative more above all items
 ROUND_OFF = 1e-12  # of sums of variances
+MOST_DESIGN = 1.2  # of the variance of values in [0, 1], relative to that of a proportion with their mean
 UNSEEN = 0.5  # mean and variance of Jeffreys' posterior of a Poisson mean of which nothing was seen
 SHAPE = 1 / 3  # between Clopper and Pearson's 0 and Jeffreys' 1/2
 
@@ -61,6 +62,22 @@ def wilson(area: Array, n: Array, level: float) -> Bounds:
     # At the ends centre and half are equal in exact arithmetic: the bound there is the end itself.
     lower, upper = np.maximum((centre - half) / width, 0.0), np.minimum((centre + half) / width, 1.0)
     return np.where(area <= 0, 0.0, lower), np.where(area >= 1, 1.0, upper)
+
+
+def score_bounds(mean: Array, error: Array, n: Array, quantile: Array) -> Array:
+    """Score interval (..., bound) of a mean of values in [0, 1] by a design effect, as of a proportion of `n` units.
+
+    The values vary r times as much as a proportion with their mean, and as a proportion if they do not vary at all. The
+    bounds are the means that lie `quantile` of their own standard errors from the one found.
+    """
+    of_proportion = np.maximum(mean * (1 - mean), 0.0)
+    varies = n * error**2 > ROUND_OFF * np.maximum(of_proportion, ROUND_OFF)
+    ratio = n * error**2 / np.where(of_proportion > 0, of_proportion, 1.0)
+    k = quantile**2 * np.where(varies & (of_proportion > 0), np.minimum(ratio, MOST_DESIGN), 1.0) / n
+    half = np.sqrt(k * of_proportion + k**2 / 4)
+    lower, upper = (mean + k / 2 - half) / (1 + k), (mean + k / 2 + half) / (1 + k)
+    bounds = np.stack([np.where(mean <= 0, 0.0, lower), np.where(mean >= 1, 1.0, upper)], axis=-1)
+    return np.where(np.isnan(mean)[..., None], np.nan, np.clip(bounds, 0.0, 1.0))
 
 
 def clopper_pearson(area: Array, n: Array, level: float) -> Bounds:

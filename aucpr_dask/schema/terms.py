@@ -160,9 +160,15 @@ _MEANINGS = {
     "unseen_rates": "Rates below one false positive decide: about 20 (1-p)/p negatives show a prevalence of p.",
     "repeated_items": "Many items have the scores of another in all models: intervals of copies are too narrow.",
     "few_weights": "Fewer than 10 items, by their weights, are most of an area's variance: intervals may miss.",
+    "few_units": "Fewer than 8 units, or few for values so skewed: the interval of their mean may miss.",
 }
 FLAGS = tuple(Flag(name, 1 << place, meaning) for place, (name, meaning) in enumerate(_MEANINGS.items()))
 FLAG_BITS = {flag.name: flag.bit for flag in FLAGS}
+
+
+def flag_attributes() -> dict[str, Any]:
+    """Return the attributes by which a variable of flags names its bits."""
+    return {"flag_masks": [flag.bit for flag in FLAGS], "flag_meanings": " ".join(flag.name for flag in FLAGS)}
 
 
 N_FOLDS = "n_folds_of_repeats"  # an attribute of results
