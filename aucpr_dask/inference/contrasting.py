@@ -19,7 +19,6 @@ from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.groups import factorized
 from aucpr_dask.evaluation.request import drawn_unit
 from aucpr_dask.inference import comparing, covarying, designs, grouped, pairs, requirements, samples
-from aucpr_dask.inference.questions import on_common_items
 from aucpr_dask.inference.units import Floats
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
@@ -235,7 +234,7 @@ def _of_items(part: xr.Dataset, path: str, estimator: str, question: _Question) 
     each = []
     for model in range(part.sizes[MODEL]):
         pair: Any = part.isel({MODEL: [model, place] if model != place else [place]})
-        pair = on_common_items(pair, "drop")
+        pair = pair.assign(score=pair["score"].where(pair["score"].notnull().all(MODEL)))
         each.append(_differences(pair, influences(pair), np.array([0]), -1, question))
     arrays = ("value", "variance", "n", "degrees", "effect")
     joined = {name: np.concatenate([getattr(one, name) for one in each]) for name in arrays}
