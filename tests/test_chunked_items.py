@@ -211,7 +211,7 @@ GROUPS = CHUNKED.assign(cluster=("item", np.arange(60) // 2))
         (CHUNKED, {"interval": "bayesian"}, "resamples of items"),
         (CHUNKED, {"keep_replicates": True}, "resamples of items"),
         (FOLDS, {"interval": "cross_validation"}, "folds of items"),
-        (GROUPS, {"interval": "influence", "unit": "clusters"}, "clusters of items"),
+        (GROUPS, {"interval": "influence", "over": "clusters"}, "clusters of items"),
         (CHUNKED, {"ties": "trec_eval"}, "trec_eval"),
         (CHUNKED.assign(weight=("item", np.ones(60))), {}, "weights"),
     ],

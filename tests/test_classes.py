@@ -133,7 +133,7 @@ def test_draws_of_items_do_not_depend_on_labels(data: st.DataObject) -> None:
     assert (of_first.of_item[first < 0] == -1).all()
 
 
-@pytest.mark.parametrize("options", [{}, {"unit": "clusters"}])
+@pytest.mark.parametrize("options", [{}, {"over": "clusters"}])
 def test_all_classes_share_the_multiplicities_of_items(options: dict[str, str]) -> None:
     # The area of a constant score is the share of positives, here of each class in each resample.
     constant = DATA.assign(score=xr.zeros_like(DATA["score"]), cluster=("item", np.arange(60) // 2))

@@ -292,8 +292,8 @@ def test_commands_say_of_what_the_scores_are_a_sample(tmp_path: Path) -> None:
     gate = ("gate", tmp_path / "s.zarr", "--candidate", "m1", "--baseline", "m0")
     for words in (("compare", tmp_path / "s.zarr"), ("rank", tmp_path / "s.zarr"), gate):
         assert "sample: the clusters" in call(*words).stdout
-        assert "sample: the items with their labels" in call(*words, "--unit", "items").stdout
-        fixed = call(*words, "--unit", "items", "--prevalence-design", "fixed").stdout
+        assert "sample: the items with their labels" in call(*words, "--over", "items").stdout
+        fixed = call(*words, "--over", "items", "--prevalence-design", "fixed").stdout
         assert "the numbers of positives and negatives" in " ".join(fixed.split())
 
 

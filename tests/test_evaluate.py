@@ -368,7 +368,7 @@ def test_where_clusters_are_the_sample_they_are_counted() -> None:
     result = ap.evaluate(scores, keep_replicates=True, n_resamples=100)
     np.testing.assert_allclose(result["n_positive_clusters"], 10)
     assert result.aucpr.flagged("few_positives")["few_positives"].all()
-    alone = ap.evaluate(scores, unit="items")
+    alone = ap.evaluate(scores, over="items")
     assert "n_positive_clusters" not in alone
     assert not alone["flags"].any()
     xr.testing.assert_identical(ap.evaluate(scores.chunk({"model": 1})).compute(), ap.evaluate(scores))

@@ -114,12 +114,12 @@ def test_with_enough_negatives_it_is_the_plain_interval() -> None:
 def test_clusters_have_none_where_it_is_needed_and_chunks_change_nothing() -> None:
     scores = normal(30, mean=2.5)
     clustered = scores.assign(cluster=("item", np.arange(300) // 3))
-    result = ap.evaluate(clustered, prevalence=0.001, unit="clusters")
+    result = ap.evaluate(clustered, prevalence=0.001, over="clusters")
     assert result["interval"].isnull().all()
     assert result["extrapolated"].isnull().all()
     for flag in ("no_interval", "unseen_rates"):
         assert result.aucpr.flagged(flag)[flag].all()
-    assert ap.evaluate(clustered, prevalence=0.3, unit="clusters")["interval"].notnull().all()
+    assert ap.evaluate(clustered, prevalence=0.3, over="clusters")["interval"].notnull().all()
     in_chunks = ap.evaluate(scores.chunk({"item": 100}), prevalence=0.001).compute()
     xr.testing.assert_identical(in_chunks, ap.evaluate(scores, prevalence=0.001))
 

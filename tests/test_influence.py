@@ -656,7 +656,7 @@ def test_the_default_interval_of_clusters_by_hand(correlation: float, seed: int)
     items = {"score": (("model", "item"), score[None]), "label": ("item", positive.astype(np.int8))}
     dataset = xr.Dataset(items | {"cluster": ("item", cluster)})
     lower, upper = ap.evaluate(dataset)["interval"].values[0]
-    of_items = ap.evaluate(dataset, unit="items")
+    of_items = ap.evaluate(dataset, over="items")
     area, error, n = of_items["estimate"].item(), of_items["standard_error"].item(), positive.sum()
 
     found = np.array([np.sum(positive & (score >= x)) for x in score[positive]])
@@ -681,7 +681,7 @@ def test_the_default_interval_of_clusters_by_hand(correlation: float, seed: int)
 
 def test_clusters_multiply_the_variance_of_a_difference_by_its_design_effect() -> None:
     dataset = with_clusters(pooled(6, 90))
-    of_clusters, of_items = covariance(dataset), covariance(dataset, unit="items")
+    of_clusters, of_items = covariance(dataset), covariance(dataset, over="items")
     within, between = (
         np.add.outer(np.diagonal(each), np.diagonal(each)) - 2 * each
         for each in (of_items["covariance"].values, of_clusters["covariance"].values)
@@ -744,7 +744,7 @@ def test_a_class_of_one_item_or_in_one_cluster_shows_no_spread() -> None:
     assert np.isfinite(covariance(dataset)["covariance"]).all()
     clusters = np.arange(20)
     clusters[4] = 3
-    assert np.isnan(covariance(dataset.assign(cluster=("item", clusters)), unit="clusters")["covariance"]).all()
+    assert np.isnan(covariance(dataset.assign(cluster=("item", clusters)), over="clusters")["covariance"]).all()
 
 
 def test_trees_and_grades() -> None:
@@ -814,8 +814,8 @@ HOLE = ITEMS.assign(score=ITEMS["score"].where((ITEMS["model"] != "m1") | (ITEMS
         (ITEMS, {"estimator": "discrete"}, "no influence function"),
         (HOLE, {}, "'m1': 1"),
         (LISTS, {}, "share no items"),
-        (with_clusters(ITEMS).assign(n_positive=30), {"unit": "clusters"}, "belong to no cluster"),
-        (ITEMS, {"unit": "clusters"}, "cluster of every item"),
+        (with_clusters(ITEMS).assign(n_positive=30), {"over": "clusters"}, "belong to no cluster"),
+        (ITEMS, {"over": "clusters"}, "cluster of every item"),
         (ITEMS.assign(n_positive=1), {}, "n_positive is less"),
     ],
 )

@@ -82,7 +82,7 @@ WAYS: dict[str, Callable[..., Answer]] = {
 }
 
 
-@pytest.mark.parametrize("unit", [{}, {"unit": "items"}], ids=["clusters", "items"])
+@pytest.mark.parametrize("unit", [{}, {"over": "items"}], ids=["clusters", "items"])
 @pytest.mark.parametrize("way", WAYS)
 def test_one_question_has_one_answer(way: str, unit: dict[str, str], tmp_path: Path) -> None:
     scores = clustered()

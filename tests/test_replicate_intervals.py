@@ -221,7 +221,7 @@ def test_intervals_count_weights_and_clusters() -> None:
     random = ap.evaluate(data)["interval"].values
     np.testing.assert_allclose(clustered, random, atol=0.015)  # 800 items say no more than 400
     assert (
-        np.ptp(ap.evaluate(twice, unit="items")["interval"].values, axis=-1).max()
+        np.ptp(ap.evaluate(twice, over="items")["interval"].values, axis=-1).max()
         < 0.8 * np.ptp(clustered, axis=-1).max()
     )
 

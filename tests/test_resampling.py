@@ -955,7 +955,7 @@ def per_run() -> xr.Dataset:
 ONES = ("item", np.ones(60))
 REPLICATED = [name for name, spec in INTERVALS.items() if "replicates" in spec.needs]
 LAYOUT = r"items cannot be resampled: each model has its own list of them[\s\S]*a per-run layout"
-CLUSTERS = r"unit='clusters' needs to know the cluster of every item[\s\S]*"
+CLUSTERS = r"over='clusters' needs to know the cluster of every item[\s\S]*"
 KNOWN_FOR = "known for average_precision, lower_trapezoid, "
 INFLUENCE = rf"these intervals need the influence function, {KNOWN_FOR}[\s\S]*"
 UNWEIGHTED = r"known for unweighted items drawn one by one[\s\S]*"
@@ -966,11 +966,11 @@ UNWEIGHTED = r"known for unweighted items drawn one by one[\s\S]*"
     [
         *((per_run(), {"interval": name}, LAYOUT) for name in (*REPLICATED, "cross_validation")),
         (per_run(), {"keep_replicates": True}, LAYOUT),
-        (pooled(), {"unit": "clusters", "interval": "bootstrap"}, CLUSTERS + "no variable 'cluster'"),
-        (pooled(), {"unit": "clusters", "interval": "influence"}, CLUSTERS + "no variable 'cluster'"),
+        (pooled(), {"over": "clusters", "interval": "bootstrap"}, CLUSTERS + "no variable 'cluster'"),
+        (pooled(), {"over": "clusters", "interval": "influence"}, CLUSTERS + "no variable 'cluster'"),
         (
             queried().assign(cluster=("query", [0, 0, 1])),
-            {"unit": "clusters", "interval": "bayesian"},
+            {"over": "clusters", "interval": "bayesian"},
             CLUSTERS + r"'cluster' over \(query\)",
         ),
         (
@@ -1090,7 +1090,7 @@ SOFT = {"positive_weight": ("item", PAIRS[0]), "negative_weight": ("item", PAIRS
     [
         (pooled(2, 400), {"prevalence_design": "random"}),
         (pooled(2, 150).drop_vars("label").assign(SOFT), {}),
-        (pooled(2, 400).assign(cluster=("item", np.arange(400) // 2)), {"unit": "clusters"}),
+        (pooled(2, 400).assign(cluster=("item", np.arange(400) // 2)), {"over": "clusters"}),
     ],
 )
 def test_random_prevalence_draws_both_classes_together(scores: xr.Dataset, options: dict[str, Any]) -> None:
@@ -1116,7 +1116,7 @@ def test_resamples_without_an_estimate_are_flagged_and_one_cluster_has_no_interv
     assert both.aucpr.flagged("undefined_resamples")["undefined_resamples"].all()  # though all weights are positive
     assert not ap.evaluate(scores, interval="bootstrap", **fixed).aucpr.flagged("undefined_resamples").to_array().any()
     one = pooled(2, 40).assign(cluster=("item", np.zeros(40, int)))
-    assert ap.evaluate(one, interval="bootstrap", unit="clusters")["interval"].isnull().all()
+    assert ap.evaluate(one, interval="bootstrap", over="clusters")["interval"].isnull().all()
 
 
 def test_replicates_of_missing_scores_are_refused_too() -> None:
@@ -1169,8 +1169,8 @@ def test_the_attributes_say_how_the_data_were_resampled() -> None:
     found = ap.evaluate(clustered, interval="bootstrap")
     assert found.attrs["resampled"] == "clusters"
     assert found.attrs["design"] == "sample: the clusters, each with its items; fixed: the models"
-    xr.testing.assert_identical(found, ap.evaluate(clustered, interval="bootstrap", unit="clusters"))
-    items = ap.evaluate(clustered, interval="bootstrap", unit="items")
+    xr.testing.assert_identical(found, ap.evaluate(clustered, interval="bootstrap", over="clusters"))
+    items = ap.evaluate(clustered, interval="bootstrap", over="items")
     xr.testing.assert_identical(items, ap.evaluate(pooled(), interval="bootstrap"))
 
 
@@ -1179,7 +1179,7 @@ def test_clusters_of_any_name_are_drawn_whole() -> None:
     scores = pooled(2, 30)
     twice = scores.isel(item=np.repeat(np.arange(30), 2)).drop_vars("item")
     names = np.array([f"patient {i}" for i in range(30)])
-    options: dict[str, Any] = {"interval": "bootstrap", "unit": "clusters", "n_resamples": 70, "keep_replicates": True}
+    options: dict[str, Any] = {"interval": "bootstrap", "over": "clusters", "n_resamples": 70, "keep_replicates": True}
     estimators = ["average_precision", "continuous"]
     single = ap.evaluate(scores.assign(cluster=("item", names)), estimators, **options)
     double = ap.evaluate(twice.assign(cluster=("item", np.repeat(names, 2))), estimators, **options)

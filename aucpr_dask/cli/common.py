@@ -285,7 +285,7 @@ class Choice(click.Choice[str]):
 
 
 # Options that few calls need
-_RARE = {CONVENTION, *READINGS, "unit", "prevalence_design", "n_resamples", "seed", "n_folds", "incomplete"}
+_RARE = {CONVENTION, *READINGS, "prevalence_design", "n_resamples", "seed", "n_folds", "incomplete"}
 _RARE |= {"auxiliary", "equivalence", "record", "other_code", "weights"}
 _FLAGS = {"named_by": "--name"}  # where they differ from the field
 _OLD_FLAGS = {"resamples": "n-resamples", "folds": "n-folds"}  # of any command
@@ -388,16 +388,15 @@ def reading_options() -> list[Option[Any]]:
     return [of_convention, *options]
 
 
-def design_options(*names: str) -> list[Option[Any]]:
-    """Make the options, or those of these names, that say of what scores are a sample."""
-    defaults = {"unit": False, "prevalence_design": ResamplingOptions().prevalence_design}
-    defaults = {name: defaults[name] for name in names or defaults}
-    return [option_of(ResamplingOptions, name, default=None, show_default=shown) for name, shown in defaults.items()]
+def design_option() -> Option[Any]:
+    """Make the option that says whether another sample has other numbers of positives and negatives."""
+    shown = ResamplingOptions().prevalence_design
+    return option_of(ResamplingOptions, "prevalence_design", default=None, show_default=shown)
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:
     """Return options without those of an evaluation that were not given."""
-    of_evaluation = (CONVENTION, *READINGS, "unit", "prevalence_design")
+    of_evaluation = (CONVENTION, *READINGS, "prevalence_design")
     return {name: value for name, value in options.items() if name not in of_evaluation or value is not None}
 
 

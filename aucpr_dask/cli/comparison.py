@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 @cli.options_of(AggregationOptions, "level", "n_resamples", "seed", "incomplete")
 @cli.auxiliary_option
 @cli.dataset_option
-@cli.with_options(*cli.reading_options(), *cli.design_options("prevalence_design"))
+@cli.with_options(*cli.reading_options(), cli.design_option())
 @cli.top_option
 @cli.output_option
 def aggregate(
@@ -80,7 +80,7 @@ _asking_options = cli.with_options(
     cli.options_of(ComparisonOptions, "estimator", "over", "level", "n_resamples", "seed", "incomplete"),
     cli.dataset_option,
     *cli.reading_options(),
-    *cli.design_options("prevalence_design"),
+    cli.design_option(),
     click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Models to show."),
 )
 _question_options = cli.with_options(
@@ -322,7 +322,7 @@ _table_options = cli.with_options(
 @cli.by_option
 @cli.dataset_option
 @_table_options
-@cli.with_options(*cli.reading_options(), *cli.design_options("prevalence_design"))
+@cli.with_options(*cli.reading_options(), cli.design_option())
 @click.option("--markdown", is_flag=True, help="Print a table in Markdown, for the summary of a job.")
 @cli.output_option
 def gate(

@@ -103,7 +103,7 @@ def clusters_of(dataset: xr.Dataset, path: str) -> xr.DataArray:
     cluster = dataset.get("cluster")
     if cluster is None or cluster.dims[-1:] != (ITEM,):
         over = None if cluster is None else f"'cluster' over ({', '.join(map(str, cluster.dims))})"
-        what, remedy = "unit='clusters' needs to know the cluster of every item", "add a variable 'cluster' over 'item'"
+        what, remedy = "over='clusters' needs to know the cluster of every item", "add a variable 'cluster' over 'item'"
         raise InvalidInputError(what, where_of(path), over or "no variable 'cluster'", None, remedy)
     check_same_labels(dataset["score"], cluster, ("score", "cluster"))
     values = np.asarray(cluster)

@@ -256,7 +256,7 @@ def evaluate(
     convention: str | None = None,
     n_resamples: int = 1000,
     seed: int = 0,
-    unit: str | None = None,
+    over: str | None = None,
     keep_replicates: bool = False,
     prevalence_design: str = "random",
     n_folds: int = 10,
@@ -295,7 +295,7 @@ def evaluate(
         Resamples of the intervals that need them.
     seed : int
         Seed of resamples and folds.
-    unit : {"items", "clusters"}
+    over : {"items", "clusters"}
         Whether a resample draws items, positives and negatives separately, or whole groups of the variable ``cluster``.
     keep_replicates : bool
         Whether to return the estimate of every resample, ``replicate(..., estimator, resample)``.
@@ -350,7 +350,7 @@ def evaluate_scores(scores: terms.Scores, options: EvaluationOptions) -> terms.S
 
 def with_copies(nodes: Mapping[str, xr.Dataset], options: EvaluationOptions) -> dict[str, xr.Dataset]:
     """Warn of items that look like copies, if there are to be intervals; their data sets say how many there are."""
-    found = warn_of_copies(nodes, options.resampling.unit) if options.resampling.intervals else {}
+    found = warn_of_copies(nodes, options.resampling.over) if options.resampling.intervals else {}
     return {path: node.assign_attrs({COPIES: found[path]}) if path in found else node for path, node in nodes.items()}
 
 
@@ -419,7 +419,7 @@ def outputs_of(prepared: PreparedDataset) -> dict[str, Output]:
     sizes |= {terms.RESAMPLE: resampling.n_resamples}
     dtypes: dict[str, Any] = {"n_missing": np.int64, "flags": np.int32}
     is_there = {"replicate": resampling.keep_replicates, "extrapolated": "extrapolated" in resampling.intervals}
-    is_there |= {"n_positive_clusters": resampling.unit == "clusters"}
+    is_there |= {"n_positive_clusters": resampling.over == "clusters"}
     sizes = {dim: size for dim, size in sizes.items() if dim not in options.single}
     of_groups = prepared.groups.sizes if prepared.groups else {}
     return {

@@ -101,9 +101,9 @@ def prepare_dataset(
     `in_chunks` tells whether its items will be in several chunks; by default as they are. `groups` are those of its
     items, if they are known.
     """
-    has_copies = counted_copies(dataset, options.resampling.unit)[0] > 0
-    unit = drawn_unit(options.resampling.unit, dataset)
-    options = replace(options, resampling=replace(options.resampling, unit=unit))
+    has_copies = counted_copies(dataset, options.resampling.over)[0] > 0
+    unit = drawn_unit(options.resampling.over, dataset)
+    options = replace(options, resampling=replace(options.resampling, over=unit))
     inputs = alignment.score_inputs(dataset, options.positive_from, path)
     options = with_own_intervals(options, inputs)
     resampling = options.resampling
@@ -113,7 +113,7 @@ def prepare_dataset(
     groups = groups_of(dataset, options.by, path) if options.by and groups is None else groups
     arrays = {name: array.variable for name, array in alignment.aligned(inputs, options, ITEM).items()}
     n_folds, has_own_folds = resampling.n_folds, resampling.uses_folds and "fold" in dataset
-    if resampling.unit == "clusters":
+    if resampling.over == "clusters":
         arrays["cluster"] = alignment.clusters_of(dataset, path).variable
     if has_own_folds:
         names, numbers = np.unique(dataset["fold"].values, return_inverse=True)
@@ -128,7 +128,7 @@ def prepare_dataset(
     # If clusters, items that are positive and negative, or items of several classes are drawn, the numbers of positives
     # and negatives cannot be fixed.
     has_classes = CLASS in inputs["score"].dims
-    is_together = resampling.unit == "clusters" or "positive_weight" in inputs or has_classes
+    is_together = resampling.over == "clusters" or "positive_weight" in inputs or has_classes
     is_stratified = resampling.prevalence_design == "fixed" and not is_together
     sampling = Sampling(is_stratified, has_classes, n_folds if resampling.uses_folds else 0)
     if groups is not None:
@@ -301,9 +301,9 @@ def _impossible(
             f"weights, and {'replicates' if resampling.keep_replicates else ', '.join(resampling.intervals)}",
             "'influence_beta', which needs no replicates, or another estimator",
         )
-    if "bootstrap_t" in resampling.intervals and (is_weighted(inputs) or resampling.unit == "clusters"):
+    if "bootstrap_t" in resampling.intervals and (is_weighted(inputs) or resampling.over == "clusters"):
         what = "the standard error of a replicate is known for unweighted items drawn one by one"
-        return what, "weights" if is_weighted(inputs) else "unit='clusters'", "'bootstrap', or 'influence_logit'"
+        return what, "weights" if is_weighted(inputs) else "over='clusters'", "'bootstrap', or 'influence_logit'"
     if resampling.uses_folds and "fold" in dataset and ITEM not in dataset["fold"].dims:
         received = f"'fold' over ({', '.join(map(str, dataset['fold'].dims))})"
         remedy = "a variable 'fold' over 'item', or none for stratified folds"

@@ -201,11 +201,11 @@ def _sampling(prepared: PreparedDataset) -> dict[str, Any]:
     """Return the attributes that describe resamples and folds."""
     resampling = prepared.options.resampling
     is_fixed = prepared.sampling.is_stratified
-    kept: dict[str, Any] = {"sampled": resampling.unit, "prevalence_design": "fixed" if is_fixed else "random"}
+    kept: dict[str, Any] = {"sampled": resampling.over, "prevalence_design": "fixed" if is_fixed else "random"}
     kept |= {"design": _design(prepared)}
     if resampling.draws:
         how = "positives and negatives apart" if prepared.sampling.is_stratified else "positives and negatives together"
-        kept |= {"resampled": f"{resampling.unit}, {how}" if resampling.unit == "items" else resampling.unit}
+        kept |= {"resampled": f"{resampling.over}, {how}" if resampling.over == "items" else resampling.over}
         kept |= {"n_resamples": resampling.n_resamples}
     has_own_folds = "fold" in prepared.arrays
     if resampling.uses_folds:
@@ -217,7 +217,7 @@ def _sampling(prepared: PreparedDataset) -> dict[str, Any]:
 
 def _design(prepared: PreparedDataset) -> str:
     """Say of what the data are a sample, and what another sample would have in common with them."""
-    if prepared.options.resampling.unit == "clusters":
+    if prepared.options.resampling.over == "clusters":
         return "sample: the clusters, each with its items; fixed: the models"
     if prepared.sampling.is_stratified:
         return "sample: the items; fixed: the models, the numbers of positives and negatives"

@@ -620,12 +620,12 @@ def _one_ranking_of_queries(data: terms.Scores, question: AggregationOptions, op
         raise clash(what, remedy, allowed, how="micro", ties="trec_eval")
     for path, node in terms.nodes_of(data):
         requirements.refuse_classes_for_queries(path, node)
-        if options.get("unit") == "clusters":
+        if options.get("over") == "clusters":
             requirements.refuse_dependent_queries(path, node)
     n_queries = {path: node.sizes.get(terms.QUERY) for path, node in terms.nodes_of(data)}
     pooled = terms.map_nodes(data, lambda path, node: _pooled_queries(node))
     if any("n_positive" in node for _, node in terms.nodes_of(pooled)):
-        options = {"unit": "items"} | options  # positives that are not items belong to no cluster
+        options = {"over": "items"} | options  # positives that are not items belong to no cluster
 
     def describe_node(path: str, node: xr.Dataset) -> xr.Dataset:
         return node.assign_attrs({"design": _design_of_one_ranking(n_queries[path], node.attrs)})

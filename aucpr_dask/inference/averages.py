@@ -101,9 +101,9 @@ def _with_error(path: str, node: xr.Dataset) -> xr.Dataset:
 def evaluate_pairs(scores: Scores, level: float, options: dict[str, Any]) -> Scores:
     """Evaluate the ranking of all pairs of an item and a class; an item is drawn with its pairs."""
     scores = validated_scores(scores, positive_from=options.get("positive_from"))
-    is_clustered = options.get("unit") == "clusters"
+    is_clustered = options.get("over") == "clusters"
     pairs = map_nodes(scores, lambda path, node: _pairs(node, is_clustered=is_clustered))
-    evaluated = evaluate(pairs, level=level, **(options | {"unit": "clusters"}))
+    evaluated = evaluate(pairs, level=level, **(options | {"over": "clusters"}))
 
     def describe_node(path: str, node: xr.Dataset) -> xr.Dataset:
         n_classes = dict(nodes_of(scores))[path].sizes[CLASS]
@@ -138,10 +138,10 @@ def _with_whole_items(scores: xr.Dataset) -> xr.Dataset:
 
 def items_as_queries(scores: Scores, options: dict[str, Any]) -> Scores:
     """Return score data sets in which every item is a query that ranks the classes."""
-    if options.get("unit") == "clusters":
+    if options.get("over") == "clusters":
         what = "average='samples' takes every item as one unit, and items in clusters are not independent"
         remedy = "average='macro', 'weighted' or 'micro' draw clusters"
-        raise clash(what, remedy, "unit='items'", average="samples", unit="clusters")
+        raise clash(what, remedy, "over='items'", average="samples", over="clusters")
     scores = validated_scores(scores, positive_from=options.get("positive_from"))
     return map_nodes(scores, _items_as_queries)
 

@@ -204,7 +204,7 @@ def _known(part: xr.Dataset, path: str, question: _Question, *, is_scores: bool)
             what, remedy = "contrasts do not know how training varies between repeats", "select one: .isel(repeat=0)"
             raise InvalidInputError(what, path or None, "the dimension 'repeat'", "one repeat", remedy)
         name = _estimator(question)
-        result: Any = evaluate(part, name, (), **question.reading, unit=question.over)
+        result: Any = evaluate(part, name, (), **question.reading, over=question.over)
         if QUERY not in part["score"].dims:
             return result, _of_items(part, path, name, question)
     else:
@@ -218,7 +218,7 @@ def _of_items(part: xr.Dataset, path: str, estimator: str, question: _Question) 
     reading = dict(question.reading)
 
     def influences(scores: Any) -> xr.Dataset:
-        found: Any = covarying.influences(scores, centre, unit=question.over, **reading)
+        found: Any = covarying.influences(scores, centre, over=question.over, **reading)
         return found  # type: ignore[no-any-return]
 
     if question.baseline is None:

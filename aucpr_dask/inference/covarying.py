@@ -32,7 +32,7 @@ DESCRIPTIONS = {
 }
 
 _READING = ("missing", "positive_from", "unjudged")
-COVARIANCE_OPTIONS = (*_READING, "unit", "prevalence_design")
+COVARIANCE_OPTIONS = (*_READING, "over", "prevalence_design")
 _UNIT, _ITEM_UNIT = "unit", "item_unit"  # items or clusters, and all positives that are not items together
 
 
@@ -41,7 +41,7 @@ def covariance(
     scores: Scores,
     estimator: str = "average_precision",
     *,
-    unit: str | None = None,
+    over: str | None = None,
     prevalence_design: str = "random",
     **reading: Unpack[Reading],
 ) -> Scores:
@@ -60,7 +60,7 @@ def covariance(
         One that has an influence function: ``"average_precision"`` or ``"haldane"``.
     missing, positive_from, unjudged
         See :func:`aucpr_dask.estimate`. Under ``missing="drop"`` an item counts only for models that scored it.
-    unit : {"items", "clusters"}, optional
+    over : {"items", "clusters"}, optional
         What is sampled; by default clusters where the scores have the variable ``cluster``. Influences are added up
         within each cluster, and the sum over the C clusters is multiplied by C/(C - 1).
     prevalence_design : {"random", "fixed"}
@@ -105,7 +105,7 @@ def covariance(
     >>> result["estimate"].values.round(4), np.sqrt(np.diagonal(result["covariance"])).round(4)
     (array([0.7556, 0.6389]), array([0.2198, 0.2859]))
     """
-    found = influences(scores, estimator, unit=unit, prevalence_design=prevalence_design, **reading)
+    found = influences(scores, estimator, over=over, prevalence_design=prevalence_design, **reading)
     return map_nodes(found, lambda path, node: of_influences(node))
 
 
@@ -114,7 +114,7 @@ def influences(
     scores: Scores,
     estimator: str,
     *,
-    unit: str | None = None,
+    over: str | None = None,
     prevalence_design: str = "random",
     **reading: Unpack[Reading],
 ) -> Scores:
@@ -127,14 +127,14 @@ def influences(
         what, allowed = "this estimator has no influence function here", " or ".join(map(repr, WITH_INFLUENCE))
         remedy = "compare other estimators by their bootstrap replicates"
         raise bad_argument(what, "estimator", estimator, allowed, remedy)
-    options = EvaluationOptions.of(estimator=names, unit=unit, prevalence_design=prevalence_design, **reading)
+    options = EvaluationOptions.of(estimator=names, over=over, prevalence_design=prevalence_design, **reading)
     scores = validated_scores(scores, positive_from=options.positive_from)
 
     def influences_of_node(path: str, dataset: xr.Dataset) -> xr.Dataset:
         inputs = alignment.score_inputs(dataset, options.positive_from, path)
         inputs.pop("tie_order", None)
         _refuse_unshared_items(inputs, path)
-        clusters = alignment.clusters_of(dataset, path).values if drawn_unit(unit, dataset) == "clusters" else None
+        clusters = alignment.clusters_of(dataset, path).values if drawn_unit(over, dataset) == "clusters" else None
         is_fixed = prevalence_design == "fixed" and CLASS not in dataset["score"].dims
         result = _influences(prepare_labelled(inputs, options), clusters, is_fixed=is_fixed)
         result = _mean_of_classes(result) if CLASS in result.dims else result
@@ -144,7 +144,7 @@ def influences(
             "missing": options.missing,
             "unjudged": options.unjudged,
             "prevalence_design": "fixed" if is_fixed else "random",
-            "sampled": drawn_unit(unit, dataset),
+            "sampled": drawn_unit(over, dataset),
             "positive_from": options.positive_from,
         }
         return result.assign_attrs(result.attrs | results.provenance(dataset, facts))

@@ -39,8 +39,8 @@ from aucpr_dask.scores.validate import shared_by_models, validated_scores
 
 LEAST_QUERIES = 10  # of a data set, for the variance between them to be known
 OF_FAMILY = ("simultaneous_interval", "simultaneous_rank_interval")  # with groups, they hold for all together
-SWAP_OPTIONS = ("positive_from", "unjudged", "unit")
-SET_HERE = ("interval", "keep_replicates", "unit")  # options of an evaluation that a comparison sets
+SWAP_OPTIONS = ("positive_from", "unjudged", "over")
+SET_HERE = ("interval", "keep_replicates")  # options of an evaluation that a comparison sets
 
 
 def unit_dim(node: xr.Dataset, question: ComparisonOptions | None = None) -> str | None:
@@ -147,7 +147,7 @@ def evaluated_with(attrs: Mapping[Any, Any]) -> dict[str, Any]:
     options = {
         name: value
         for name, value in attrs.items()
-        if name in defaults and name not in {"by", "level", "estimator", "seed", "n_resamples", "n_folds", "unit"}
+        if name in defaults and name not in {"by", "level", "estimator", "seed", "n_resamples", "n_folds", "over"}
         if (list(value) if np.iterable(value) and not isinstance(value, str) else value) != defaults[name]
     }
     return options | {"prevalence_design": attrs.get("prevalence_design", "fixed")}
@@ -309,7 +309,7 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
         of_default = question.sample is None and not has_units
         are_sampled = within or of_default or question.sample in (designs.ITEMS, designs.BOTH)
         if are_sampled:
-            warn_of_copies({path: node}, options.get("unit"), reads=True)
+            warn_of_copies({path: node}, options.get("over"), reads=True)
         asks_items = question.method is None and question.sample != designs.BOTH and question.dim != samples.DATASET
         by_influence = of_items and (within or asks_items)
         if are_sampled and by_influence and not ("label" in node and MODEL in node["label"].dims):
@@ -339,7 +339,7 @@ def _with_covariance(
         what, received = "method='influence' has no such option", ", ".join(map(repr, unused))
         remedy = "method='bootstrap' takes all options of an evaluation"
         raise InvalidInputError(what, None, received, ", ".join(covarying.COVARIANCE_OPTIONS), remedy)
-    warn_of_copies(dict(nodes_of(data)), options.get("unit"), reads=True)
+    warn_of_copies(dict(nodes_of(data)), options.get("over"), reads=True)
     reading = {name: value for name, value in options.items() if name in READINGS}
     data = on_common_items(data, question, EvaluationOptions.of(**reading))
     result = covarying.covariance(data, question.estimator or "average_precision", **options)
@@ -353,7 +353,7 @@ def _with_ranks(data: Scores, question: ComparisonOptions, options: Mapping[str,
         received = received if not is_scores else "over='dataset'"
         raise InvalidInputError(what, None, received, "scores", "pass the scores, and leave out over")
     scores = validated_scores(data, positive_from=options.get("positive_from"))
-    warn_of_copies(dict(nodes_of(scores)), options.get("unit"), reads=True)
+    warn_of_copies(dict(nodes_of(scores)), options.get("over"), reads=True)
     return map_nodes(scores, lambda path, node: _swapped_ranks(path, node, question.estimator, options))
 
 
@@ -362,13 +362,13 @@ def _swapped_ranks(path: str, scores: xr.Dataset, estimator: str | None, options
     from scipy.stats import rankdata  # its import takes half a second
 
     _refuse_unswappable(path, scores, estimator, options)
-    reading = {name: value for name, value in options.items() if name != "unit"}
+    reading = {name: value for name, value in options.items() if name != "over"}
     checked = EvaluationOptions.of(estimator=("average_precision",), interval=(), **reading)
     result = evaluate_dataset(scores, path, checked)
     label = scores["label"].load()
     is_judged = (label >= 0) if checked.unjudged == "drop" else (label > -2)
     kept = scores.isel({ITEM: np.flatnonzero(is_judged)})
-    by_cluster = drawn_unit(options.get("unit"), scores) == "clusters"
+    by_cluster = drawn_unit(options.get("over"), scores) == "clusters"
     together = alignment.clusters_of(kept, path).values if by_cluster else np.arange(kept.sizes[ITEM])
     ranks = rankdata(kept["score"].transpose(MODEL, ITEM).values, axis=1)  # average ranks, as swaps need
     is_positive = kept["label"].values >= (checked.positive_from or 1)

@@ -33,7 +33,7 @@ def evaluate_arrays(named: dict[str, Array], options: EvaluationOptions) -> dict
     Roles are ``score`` (model, item), ``label``, ``weight`` and ``cluster`` (item).
     """
     unit = "clusters" if "cluster" in named else "items"
-    options = replace(options, resampling=replace(options.resampling, unit=unit))
+    options = replace(options, resampling=replace(options.resampling, over=unit))
     options = with_own_intervals(options, named)
     resampling = options.resampling
     refuse_impossible(ranked(named), {}, options)

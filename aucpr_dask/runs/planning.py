@@ -302,8 +302,8 @@ def _with_groups(scores: terms.Stored, unread: terms.Stored, asked: EvaluationOp
 
 def _unit(asked: EvaluationOptions, sources: Mapping[str, xr.Dataset]) -> dict[str, str]:
     """Return what is sampled, if it is the same in all data sets: plans record it, asked for or not."""
-    units = {drawn_unit(asked.resampling.unit, source) for source in sources.values()}
-    return {"unit": units.pop()} if len(units) == 1 else {}
+    units = {drawn_unit(asked.resampling.over, source) for source in sources.values()}
+    return {"over": units.pop()} if len(units) == 1 else {}
 
 
 def _groups(asked: EvaluationOptions, sources: Mapping[str, xr.Dataset]) -> dict[str, Any]:

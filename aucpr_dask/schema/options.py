@@ -105,7 +105,7 @@ class ResamplingOptions(Options):
     level: float = option(0.95, "Confidence level of the intervals.", check=checks.fraction)
     n_resamples: int = option(1000, "Resamples of bootstrap intervals.", least=2, most=MOST_RESAMPLES)
     seed: int = option(0, "Seed of resamples and folds.", least=0, most=LARGEST_SEED)
-    unit: str | None = option(
+    over: str | None = option(
         None,
         "What is sampled: items, or whole clusters of items; by default clusters where the scores have some.",
         allowed=UNITS,
@@ -413,7 +413,7 @@ class SampleOptions(Options):
     @property
     def unit(self) -> dict[str, str]:
         """The option of an evaluation that draws what is named: items, or clusters of them."""
-        return {} if self.drawn is None else {"unit": self.drawn}
+        return {} if self.drawn is None else {"over": self.drawn}
 
     @property
     def sample(self) -> str | None:

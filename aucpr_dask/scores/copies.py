@@ -45,7 +45,7 @@ def counted_copies(scores: xr.Dataset, unit: str | None) -> list[int]:
     return counts if is_it else [0, 0]
 
 
-OF_DATA_SETS = "give a variable 'cluster' that says which belong together; if not, unit='items' says so"
+OF_DATA_SETS = "give a variable 'cluster' that says which belong together; if not, over='items' says so"
 
 
 def warn(found: Mapping[str, Sequence[int]], remedy: str = OF_DATA_SETS, above: int = 2) -> None:

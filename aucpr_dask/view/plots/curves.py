@@ -78,7 +78,7 @@ def precision_recall(
     level: float = 0.95,
     n_resamples: int = 1000,
     seed: int = 0,
-    unit: str | None = None,
+    over: str | None = None,
     top: int | None = None,
     others: str = "quantiles",
     iso_f: bool = True,
@@ -100,7 +100,7 @@ def precision_recall(
     ax = _axes(ax, subject)
     _draw_precision_recall_ground(ax, subject, iso_f=iso_f)
     _draw_others(ax, subject, PRECISION_RECALL, others)
-    _draw_bands(ax, subject, PRECISION_RECALL, bands, unit=unit, level=level, n_resamples=n_resamples, seed=seed)
+    _draw_bands(ax, subject, PRECISION_RECALL, bands, over=over, level=level, n_resamples=n_resamples, seed=seed)
     for line, (arguments, label) in enumerate(subject.drawn("average_precision", "AP")):
         grid = _recalls_of(arguments)
         _draw_line(ax, grid, _values(arguments, PRECISION_RECALL, grid), line, label)
@@ -157,7 +157,7 @@ def roc(
     level: float = 0.95,
     n_resamples: int = 1000,
     seed: int = 0,
-    unit: str | None = None,
+    over: str | None = None,
     top: int | None = None,
     others: str = "quantiles",
     ax: Axes | None = None,
@@ -178,7 +178,7 @@ def roc(
     ax = _axes(ax, subject)
     ax.plot([0, 1], [0, 1], color=style.GREY, linestyle=":", linewidth=0.9, label="random ranking")
     _draw_others(ax, subject, ROC, others)
-    _draw_bands(ax, subject, ROC, bands, unit=unit, level=level, n_resamples=n_resamples, seed=seed)
+    _draw_bands(ax, subject, ROC, bands, over=over, level=level, n_resamples=n_resamples, seed=seed)
     for line, (arguments, label) in enumerate(subject.drawn("roc_area", "AUC")):
         points = api.curve(**arguments, kind=ROC).isel({MODEL: 0})
         _draw_line(ax, points["false_positive_rate"].values, points["recall"].values, line, label)
@@ -317,7 +317,7 @@ def _draw_density(ax: Axes, grid: Floats, values: Floats) -> None:
 
 
 def _draw_bands(
-    ax: Axes, subject: _Subject, kind: str, bands: str, *, unit: str | None, level: float, **draws: Any
+    ax: Axes, subject: _Subject, kind: str, bands: str, *, over: str | None, level: float, **draws: Any
 ) -> None:
     if choose(BANDS, bands, "bands") == "none":
         return
@@ -330,7 +330,7 @@ def _draw_bands(
     if subject.query is not None:  # the resamples depend on its name
         name = np.array([str(subject.query)], dtype=object)
         arguments["score"] = arguments["score"].expand_dims(query=name)
-    if request.drawn_unit(None if unit is None else choose(UNITS, unit, "unit"), subject.node) == "clusters":
+    if request.drawn_unit(None if over is None else choose(UNITS, over, "over"), subject.node) == "clusters":
         draws["clusters"] = alignment.clusters_of(subject.node, subject.path).values
     of_clusters = " (clusters)" if "clusters" in draws else ""
     drawn = curve_bands(**arguments, kind=kind, level=level, dataset=subject.path, **draws)

@@ -79,7 +79,7 @@ _SHARED = {
     "level": ("float", "Confidence level."),
     "n_resamples": ("int", "Resamples of the bands."),
     "seed": ("int", "Seed of the bands."),
-    "unit": (
+    "over": (
         '{"items", "clusters"}, optional',
         "What the bands draw; by default clusters where the scores have the variable ``cluster``.",
     ),
