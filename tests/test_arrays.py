@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import dask.array as da
@@ -322,3 +323,80 @@ def test_dimensions_of_items_are_named_as_they_are() -> None:
             ap.evaluate(FIELDS, dim=("time", "lat", "long"))
         with pytest.raises(InvalidInputError, match=r"dim="):
             ask(FIELDS, *(["nowhere.zarr"] if ask is ap.save_scores else []))
+
+
+# Crossings: every cell of a result is that of a plain call
+
+SIZES = {"model": 2, "lead": 2, "query": 2, "class": 2, "repeat": 2, "time": 40, "lat": 2}
+LABELS = {"model": ["a", "b"], "lead": [6, 12], "query": ["p", "q"], "class": ["u", "v"], "repeat": [0, 1]}
+LABELS |= {"time": pd.date_range("2020-01-01", periods=40, freq="3D").values, "lat": [50.0, 51.0]}
+
+
+def crossed(layout: str | None, dims: tuple[str, ...], *, own_label: bool, missing: str | None) -> xr.Dataset:
+    random = np.random.default_rng(0)
+    lead = ["model", "lead", *([layout] if layout else [])]
+    of_label = [*(["lead"] if own_label else []), *([layout] if layout and layout != "repeat" else []), *dims]
+
+    def drawn(names: list[str]) -> xr.DataArray:
+        return xr.DataArray(random.normal(size=[SIZES[d] for d in names]), {d: LABELS[d] for d in names}, names)
+
+    label = (drawn(of_label) > 0.5).astype("int8")
+    score = (drawn([*lead, *dims]) + label).round(1)
+    score = score.where(drawn([*lead, *dims]) < 1.5) if missing else score
+    return xr.Dataset({"score": score.transpose(*lead, *dims), "label": label})
+
+
+@pytest.mark.parametrize("where", ["memory", "dask", "store"])
+@pytest.mark.parametrize(
+    ("layout", "dims", "by", "beside", "missing", "own_label"),
+    [
+        (None, ("time",), None, (), None, False),
+        (None, ("time", "lat"), "time.month", ("weight",), None, True),
+        (None, ("time", "lat"), None, ("clusters",), "drop", False),
+        (None, ("time",), "time.month", ("weight", "clusters"), "last", True),
+        ("query", ("time",), None, ("weight",), "unretrieved", False),
+        ("query", ("time", "lat"), "time.month", (), "drop", True),
+        ("class", ("time",), None, ("clusters",), None, True),
+        ("class", ("time", "lat"), "time.month", ("weight",), None, False),
+        ("repeat", ("time",), None, ("clusters",), "drop", False),
+        ("repeat", ("time", "lat"), "time.month", ("weight",), None, True),
+    ],
+)
+def test_each_cell_is_that_of_a_plain_call(
+    where: str,
+    layout: str | None,
+    dims: tuple[str, ...],
+    by: str | None,
+    beside: tuple[str, ...],
+    missing: str | None,
+    own_label: bool,
+    tmp_path: Any,
+) -> None:
+    data = crossed(layout, dims, own_label=own_label, missing=missing)
+    data = data.assign_coords(month=("time", pd.DatetimeIndex(LABELS["time"]).month))
+    of_time = xr.DataArray(np.arange(40) // 4, {"time": LABELS["time"]}, "time")
+    given: dict[str, Any] = {"weight": of_time % 3 + 1.0, "clusters": of_time}
+    given = {name: given[name] for name in beside}
+    options: dict[str, Any] = {"interval": ["influence_beta", "bootstrap"], "n_resamples": 10}
+    options |= {"missing": missing} if missing else {}
+    if where == "store":
+        ap.save_scores(data, tmp_path / "s.zarr", dim=dims, **given)
+        found = ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", by=by and "month", **options)
+    else:
+        chunked = data.chunk(model=1, lead=1, time=25) if where == "dask" else data
+        found = ap.evaluate(chunked, dim=dims, by=by, **given, **options).compute()
+    assert found["estimate"].sizes["lead"] == 2
+    months = [None] if by is None else np.unique(data["month"])
+    for lead, month in itertools.product(LABELS["lead"], months):
+        part = data.sel(lead=lead)
+        part = part if month is None else part.isel(time=np.flatnonzero(part["month"] == month))
+        item = part["time"].broadcast_like(part[list(dims)]).transpose(*dims)  # the time of each item
+        roles = {name: ("item", one.sel(time=item.values.ravel()).values) for name, one in given.items()}
+        plain = part.stack(item=dims, create_index=False).drop_vars(["time", "lat", "month"], errors="ignore")
+        plain = plain.assign({{"clusters": "cluster"}.get(name, name): one for name, one in roles.items()})
+        tree = xr.DataTree.from_dict({"all" if month is None else str(month): plain})  # resampled by its name
+        expected = ap.evaluate(plain if month is None else tree, **options)
+        expected = expected if month is None else expected[str(month)].to_dataset()
+        one = found.sel(lead=lead) if month is None else found.sel(lead=lead, month=month)
+        for name in ("estimate", "standard_error", "interval", "n_positive", "n_missing", "flags"):
+            np.testing.assert_array_equal(one[name].transpose(*expected[name].dims), expected[name], name)

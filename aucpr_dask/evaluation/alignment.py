@@ -208,8 +208,11 @@ def with_one_dimension(arrays: dict[str, xr.DataArray], dims: tuple[str, ...]) -
     }
 
 
-def with_items(dataset: xr.Dataset, dims: tuple[str, ...]) -> xr.Dataset:
-    """Return a data set whose items, along these dimensions, lie along the one of items."""
+def with_items(dataset: xr.Dataset, dims: tuple[str, ...], *, keeps: bool = False) -> xr.Dataset:
+    """Return a data set whose items, along these dimensions, lie along the one of items.
+
+    Of several dimensions, it `keeps` the coordinates only if asked to: they are repeated along all items.
+    """
     if dims == (ITEM,):
         return dataset
     if ITEM in dataset.dims or ITEM in dataset.variables:
@@ -217,8 +220,7 @@ def with_items(dataset: xr.Dataset, dims: tuple[str, ...]) -> xr.Dataset:
         raise bad_argument(what, "dim", dims, f"scores without {ITEM!r}, or dim={ITEM!r}", remedy)
     if len(dims) == 1:
         return dataset.rename({dims[0]: ITEM})
-    # Coordinates would be repeated along all dimensions.
-    along = [name for name, array in dataset.coords.items() if set(array.dims) & set(dims)]
+    along = [name for name, array in dataset.coords.items() if set(array.dims) & set(dims) and not keeps]
     return dataset.drop_vars(along).stack({ITEM: dims}, create_index=False)
 
 

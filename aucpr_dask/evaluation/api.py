@@ -263,17 +263,21 @@ def evaluate(
 ) -> terms.Scores:
     """Evaluate every model of one data set, or of a tree of data sets.
 
-    Resample r of a query depends only on ``(seed, data set, query, r)`` and is the same for all models and classes. So
-    models can be compared in pairs, and more resamples, other models, chunks or workers do not change existing numbers.
+    Resample r of a query depends only on ``(seed, data set, query, r)`` and is the same for all models, classes and
+    labels of other dimensions. So models can be compared in pairs, and more resamples, other models, chunks or workers
+    do not change existing numbers.
 
     Parameters
     ----------
-    scores : xarray.Dataset or xarray.DataTree
-        Score data sets: ``score`` over (model, item), (model, query, item), (model, class, item) or (model, repeat,
-        item), ``label`` and,
-        optionally, ``n_positive``, ``weight``, ``positive_weight`` and ``negative_weight``, ``tie_order``, ``cluster``
-        and ``fold``. Or a mapping of names to arrays of scores, (item) or (query, item), with their labels behind it:
-        ``evaluate({"forest": a, "linear": b}, y)``.
+    scores : xarray.Dataset, xarray.DataTree, xarray.DataArray, mapping, data frame or array
+        Score data sets: ``score`` over (model, ..., item), ``label`` and, optionally, ``n_positive``, ``weight``,
+        ``positive_weight`` and ``negative_weight``, ``tie_order``, ``cluster`` and ``fold``. One more dimension may be
+        ``query``, ``class`` or ``repeat``; any other, such as a lead time or a latitude, stays in the result, with one
+        answer for each label. Or scores alone: a DataArray, a mapping of names to DataArrays or to arrays (item) or
+        (query, item), a table with a column for each model, or an array (item) or (model, item).
+    label : array
+        The labels of scores that are no data set: ``evaluate({"forest": a, "linear": b}, y)``. DataArrays are matched
+        by name and label, pandas objects by their index, others by position.
     estimator : str or sequence of str
         Names from the registry. One that is given as text is a scalar coordinate of the result, a sequence is a
         dimension, as in indexing.
@@ -283,12 +287,19 @@ def evaluate(
         interval is NaN, and the flag ``no_interval`` is set.
     level : float
         Confidence level of the intervals.
+    dim : str or sequence of str
+        The dimension of the items, or several, such as ``("time", "lat", "lon")``, whose items are ranked together.
     by : str, array, mapping or sequence, optional
-        Evaluate every model within groups of items: by the name of a coordinate along them (or of a variable, such as
-        ``"fold"``), an array of labels, or several in a list; a mapping gives names to arrays, or groupers of xarray to
-        coordinates, such as ``{"age": BinGrouper([0, 50, 100])}``. The result has one dimension of each name, in sorted
-        order of the labels. Every group is evaluated as if it stood alone, as the data set of a tree that has its name
-        (several names are joined by slashes); a group without items is NaN and flagged.
+        Evaluate every model within groups of items: by the name of a coordinate along some dimensions of theirs (or of
+        a variable, such as ``"fold"``; or what xarray derives from one, such as ``"time.month"``), an array of labels,
+        or several in a list; a mapping gives names to arrays, or groupers of xarray to coordinates, such as
+        ``{"age": BinGrouper([0, 50, 100])}``. The result has one dimension of each name, in sorted order of the labels,
+        or in that of ordered categories. Every group is evaluated as if it stood alone, as the data set of a tree that
+        has its name (several names are joined by slashes); a group without items is NaN and flagged.
+    clusters, weight : str or array, optional
+        Items (or queries) that depend on each other carry the same value; and sample weights. A name of a coordinate, a
+        DataArray over some of the dimensions of the scores, or an array with a value for each item; in place of the
+        variables ``cluster`` and ``weight``.
     prevalence, recall_range, missing, ties, unjudged, positive_from, nothing_ranked, no_positives, convention
         See :func:`estimate`.
     n_resamples : int
@@ -304,16 +315,15 @@ def evaluate(
         clusters or classes they are always random.
     n_folds : int
         Folds of the cross-validation intervals, unless the data set has a variable ``fold``.
-    clusters, weight : array, optional
-        Next to arrays: the cluster of each item (of each query, if there are queries), and sample weights.
 
     Returns
     -------
     xarray.Dataset or xarray.DataTree
-        The same kind as `scores`; lazy if they are Dask-backed. Variables ``estimate(..., estimator)``,
-        ``standard_error(..., estimator)``, ``interval(..., estimator, interval_method, ci_bound)``, ``n_positive``,
-        ``n_negative``, ``n_missing``, ``prevalence`` and ``flags``, with clusters also ``n_positive_clusters``, where
-        ... is model and, if present, query or class.
+        A tree of a tree, otherwise a data set; lazy if the scores are Dask-backed. Variables
+        ``estimate(..., estimator)``, ``standard_error(..., estimator)``,
+        ``interval(..., estimator, interval_method, ci_bound)``, ``n_positive``, ``n_negative``, ``n_missing``,
+        ``prevalence`` and ``flags``, with clusters also ``n_positive_clusters``, where ... is model and all dimensions
+        of the scores but those of the items.
         A single estimator or interval is a scalar coordinate in place of a dimension.
 
     Raises

@@ -57,7 +57,9 @@ def takes_arrays(function: Callable[_Asked, _Answer]) -> TakesArrays[_Asked, _An
     added = [kinds(name, kinds.KEYWORD_ONLY, default=one, annotation=Any) for name, one in defaults.items()]
     if function.__name__ == "evaluate":
         own = [added.pop(0).replace(kind=kinds.POSITIONAL_OR_KEYWORD), *own]
-    shown = [first, *(one for one in own if one not in options), *added, *options]
+    own = [one for one in own if one not in options]
+    positional = [one for one in own if one.kind is not kinds.KEYWORD_ONLY]
+    shown = [first, *positional, *added, *(one for one in own if one not in positional), *options]
 
     @functools.wraps(function)
     def with_arrays(*arguments: Any, **options: Any) -> Any:
@@ -90,7 +92,14 @@ def _is_no_label(value: Any) -> bool:
 
 
 def scores_of(
-    scores: Any, label: Any = None, *, dim: Any = ITEM, by: Any = None, clusters: Any = None, weight: Any = None
+    scores: Any,
+    label: Any = None,
+    *,
+    dim: Any = ITEM,
+    by: Any = None,
+    clusters: Any = None,
+    weight: Any = None,
+    keeps: bool = False,
 ) -> tuple[Any, Any]:
     """Return scores of any kind as data sets whose items lie along one dimension, and the names of their groups.
 
@@ -104,6 +113,8 @@ def scores_of(
     by, clusters, weight
         Groups of items, items that depend on each other, and weights: names of coordinates, DataArrays over some of
         the dimensions of the items, or arrays with a value for each item.
+    keeps : bool
+        Whether to keep the coordinates of items along several dimensions, for each item.
     """
     dims = named_dimensions(dim)
     beside: Mapping[str, Any] = {"clusters": clusters, "weight": weight}
@@ -122,13 +133,13 @@ def scores_of(
             what, remedy = "these have no meaning for a result, which is evaluated already", "pass the scores"
             raise clash(what, remedy, "scores", dim=dim, clusters=clusters, weight=weight)
         return scores, by
-    found = {path: _prepared(node, dims, by, beside, path) for path, node in checked_nodes(scores)}
+    found = {path: _prepared(node, dims, by, beside, path, keeps=keeps) for path, node in checked_nodes(scores)}
     names = next((names for _, names in found.values()), None)
     return terms.gathered(scores, {path: node for path, (node, _) in found.items()}), names
 
 
 def _prepared(
-    dataset: xr.Dataset, dims: tuple[str, ...], by: Any, beside: Mapping[str, Any], path: str
+    dataset: xr.Dataset, dims: tuple[str, ...], by: Any, beside: Mapping[str, Any], path: str, *, keeps: bool
 ) -> tuple[xr.Dataset, Any]:
     """Return one data set with what is given beside it, its items along one dimension, and the names of groups."""
     if "score" not in dataset:
@@ -141,7 +152,7 @@ def _prepared(
                 raise bad_argument(what, option, beside[option], f"scores without {role!r}", remedy)
             dataset = dataset.assign({role: _along(beside[option], option, dataset, dims, path)})
     names, coords = (None, {}) if by is None else groups_along(dataset, by, dims, path)
-    return with_items(dataset, dims).assign_coords(coords), names
+    return with_items(dataset, dims, keeps=keeps).assign_coords(coords), names
 
 
 def refuse_other_dimensions(score: xr.DataArray, dims: tuple[str, ...], path: str = "") -> None:
@@ -232,7 +243,7 @@ def save_scores(
     """
     from aucpr_dask.scores.store import write_scores  # with Zarr, which scores in memory do without
 
-    found, _ = scores_of(scores, label, dim=dim, clusters=clusters, weight=weight)
+    found, _ = scores_of(scores, label, dim=dim, clusters=clusters, weight=weight, keeps=True)
     write_scores(found, store, overwrite=overwrite, models_per_chunk=models_per_chunk, on_progress=on_progress)
 
 
