@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from conftest import pooled, queried
+from numpy.typing import NDArray
 from scipy import stats
 
 import aucpr_dask as ap
@@ -28,7 +29,7 @@ from aucpr_dask.inference.covarying import standard_errors_of_differences
 from aucpr_dask.inference.designs import CONDITIONS, WITH_MACHINE
 from aucpr_dask.inference.designs import METHODS as COMPARED_BY
 from aucpr_dask.inference.questions import on_common_items
-from aucpr_dask.inference.units import means_under, multiplicities
+from aucpr_dask.inference.units import Redraws
 from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions
 from aucpr_dask.scores.copies import copies_among
 
@@ -179,7 +180,7 @@ def test_bootstrap_of_queries_is_plain_numpy(result: xr.Dataset) -> None:
     comparison = ap.compare(result, method="bootstrap", n_resamples=RESAMPLES, seed=7)
     areas, names = result["estimate"].values[..., 0], list(result["query"].values)
     order = np.argsort(names)
-    counts = multiplicities([names[i] for i in order], RESAMPLES, 7)
+    counts = multiplicities(20, RESAMPLES, 7)
     assert (counts.sum(axis=1) == 20).all()
     replicates = areas[:, order] @ counts.T / 20
     statistics = {}
@@ -356,18 +357,15 @@ def test_signs_of_a_query_follow_its_name() -> None:
     np.testing.assert_array_equal(before["p_value"], after["p_value"])
 
 
+def multiplicities(n_units: int, n_resamples: int, seed: int) -> NDArray[np.int64]:
+    """How often each unit is in each resample (R, Q)."""
+    drawn = [draws for _, draws in Redraws(n_units, n_resamples, seed).blocks()]
+    return np.array([np.bincount(draw, minlength=n_units) for draw in np.concatenate(drawn)])
+
+
 def test_more_resamples_extend_the_first() -> None:
-    names = [f"q{i}" for i in range(7)]
-    np.testing.assert_array_equal(multiplicities(names, 1000, 3)[:100], multiplicities(names, 100, 3))
-    assert (multiplicities(names, 100, 3) != multiplicities(names, 100, 4)).any()
-
-
-def test_means_under_weights_are_each_their_own() -> None:
-    random = np.random.default_rng(0)
-    weights, values = random.integers(0, 3, (50, 8)), random.normal(size=(300, 8))
-    means = means_under(weights, values)
-    np.testing.assert_allclose(means, values @ weights.T / 8, rtol=1e-12)
-    np.testing.assert_array_equal(means[[7, 200]], means_under(weights, values[[7, 200]]))
+    np.testing.assert_array_equal(multiplicities(7, 1000, 3)[:100], multiplicities(7, 100, 3))
+    assert (multiplicities(7, 100, 3) != multiplicities(7, 100, 4)).any()
 
 
 def test_the_seed_matters_and_is_kept(result: xr.Dataset) -> None:
@@ -740,7 +738,7 @@ def test_bootstrap_mean_is_plain_numpy(result: xr.Dataset) -> None:
     result["estimate"][:, 4] = np.nan
     mean = ap.aggregate(result, method="bootstrap", n_resamples=500, seed=2, level=0.9)
     names = sorted(set(result["query"].values) - {"q4"})
-    counts = multiplicities(names, 500, 2)
+    counts = multiplicities(len(names), 500, 2)
     replicates = result["estimate"].sel(query=names).values[..., 0] @ counts.T / 19
     bounds = np.quantile(replicates, [0.05, 0.95], axis=1).T
     np.testing.assert_allclose(mean["interval"].values[:, 0], bounds, rtol=1e-10)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -27,7 +28,7 @@ from aucpr_dask.inference.pairs import (
     parametric_quantile,
     wilcoxon_p_values,
 )
-from aucpr_dask.inference.units import sign_flips
+from aucpr_dask.inference.units import Flips, Redraws, _stable_hash
 
 N_MODELS = 6
 PAIRS = all_pairs(N_MODELS)
@@ -54,18 +55,17 @@ def unit_values(seed=0, n_models=N_MODELS, n_units=9):
 
 
 def sign_flipped(values, n_resamples=1000, seed=0):
-    signs, complete = sign_flips(values.shape[1], n_resamples, seed=seed)
-    null = signs @ values.T / values.shape[1]
-    return families.joint_replicates(values.mean(axis=1), null, null=True, complete=complete)
+    flips = Flips(values.shape[1], n_resamples, seed)
+    return families.joint_replicates(values.mean(axis=1), flips.means(values).T, null=True, complete=flips.complete)
 
 
 def over_units(values, n_resamples=199, seed=0, own_errors=True):
     """The bootstrap over units, whose replicates have errors of their own."""
     n_units = values.shape[1]
-    weights = np.random.default_rng(seed).multinomial(n_units, np.full(n_units, 1 / n_units), size=n_resamples)
-    units = families.ResampledUnits(values, np.ascontiguousarray(weights.T, dtype=float)) if own_errors else None
-    means = np.sum(weights[:, np.newaxis] * values, axis=2) / n_units  # each its own sum, unlike a product of matrices
-    return families.joint_replicates(values.mean(axis=1), means, units=units), weights
+    redraws = Redraws(n_units, n_resamples, seed)
+    units = families.ResampledUnits(values, redraws) if own_errors else None
+    weights = np.concatenate([[np.bincount(one, minlength=n_units) for one in block] for _, block in redraws.blocks()])
+    return families.joint_replicates(values.mean(axis=1), redraws.means(values).T, units=units), weights
 
 
 def romano_wolf(sample, first, second):
@@ -399,19 +399,58 @@ def test_random_sign_flips_come_close_to_the_exact_ones():
     assert np.any(drawn != exact)
 
 
+def signs_of(flips):
+    """The signs (R, Q) themselves: a unit's alone add up to them."""
+    return flips.n_units * flips.means(np.eye(flips.n_units)).T
+
+
 def test_sign_flips_depend_on_seed_and_key_alone():
-    signs, complete = sign_flips(40, 1000, seed=5)
-    assert not complete
+    signs = signs_of(Flips(40, 1000, 5))
+    assert not Flips(40, 1000, 5).complete
     assert set(np.unique(signs)) == {-1.0, 1.0}
     assert np.abs(signs.mean(axis=0)).max() < 5 / np.sqrt(1000)
     correlation = np.corrcoef(signs.T) - np.eye(40)
     assert np.abs(correlation).max() < 5 / np.sqrt(1000)
-    more, _ = sign_flips(41, 3000, seed=5)
+    more = signs_of(Flips(41, 3000, 5))
     np.testing.assert_array_equal(more[:1000, :40], signs)
-    keyed, _ = sign_flips(12, 1000, seed=5, keys=np.array([7, 2**63, 0, *range(100, 109)], np.uint64))
+    keyed = signs_of(Flips(12, 1000, 5, np.array([7, 2**63, 0, *range(100, 109)], np.uint64)))
     np.testing.assert_array_equal(keyed[:, [2, 0]], signs[:, [0, 7]])
-    other, _ = sign_flips(40, 1000, seed=6)
-    assert np.any(other != signs)
+    assert np.any(signs_of(Flips(40, 1000, 6)) != signs)
+    whole = np.random.Philox(key=np.array([5, 0], np.uint64)).random_raw(16)  # of the unit of key 0
+    np.testing.assert_array_equal(signs[:, 0], [1 - 2 * (int(whole[r // 64]) >> r % 64 & 1) for r in range(1000)])
+
+
+def test_complete_flips_are_all_choices():
+    assert {tuple(signs) for signs in signs_of(Flips(7, 128))} == set(itertools.product((-1.0, 1.0), repeat=7))
+    assert Flips(7, 128).complete
+    assert Flips(7, 127).n_replicates == 127
+
+
+@pytest.mark.parametrize("block_bytes", [1, 5000, 2**25])
+@pytest.mark.parametrize("by_numpy", [0, 2**24])
+@pytest.mark.parametrize("n_resamples", [8, 130, 1000])
+def test_redraws_are_the_same_in_any_blocks_and_compiled(block_bytes, by_numpy, n_resamples, monkeypatch):
+    values = unit_values(n_models=5, n_units=37)
+    redraws = [Flips(37, n_resamples, 3), Redraws(37, n_resamples, 3)]
+    expected = [drawn.means(values) for drawn in redraws]
+    monkeypatch.setattr("aucpr_dask.inference.units.BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr("aucpr_dask.kernels.differences.BY_NUMPY", by_numpy)
+    for drawn, means in zip(redraws, expected, strict=True):
+        np.testing.assert_array_equal(drawn.means(values), means)
+        np.testing.assert_array_equal(drawn.means(values[[4, 1]]), means[[4, 1]])
+    draws = np.random.Generator(np.random.Philox(np.random.SeedSequence([3, _stable_hash("units")])))
+    weights = [np.bincount(one, minlength=37) for one in draws.integers(37, size=(n_resamples, 37))]
+    np.testing.assert_allclose(expected[1], values @ np.transpose(weights) / 37, rtol=1e-12)
+
+
+@pytest.mark.parametrize("redraws", [Flips(30_000, 5000), Redraws(30_000, 2000, 0)])
+def test_redraws_of_many_units_take_little_memory(redraws):
+    values = unit_values(n_models=2, n_units=30_000)
+    tracemalloc.start()
+    redraws.means(values)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**28 - 1 < 8 * 30_000 * redraws.n_replicates
 
 
 # --- from errors and from values per unit --------------------------------------------------------------------------

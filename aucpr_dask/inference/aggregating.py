@@ -473,7 +473,7 @@ def _summarize_replicates(
             drawn = units.draw_units_and_items(kept, n_resamples, seed) if draws else None
             replicates = units.means_of_replicates(of_units, drawn)
         else:
-            replicates = units.means_under(units.multiplicities(kept, n_resamples, seed), of_units)
+            replicates = units.Redraws(len(kept), n_resamples, seed).means(of_units)
         bounds = np.quantile(replicates, [0.5 - level / 2, 0.5 + level / 2], axis=1)
         summary[alike] = np.column_stack([replicates.std(axis=1, ddof=1), *bounds])
     return summary.reshape(*shape, 3)

@@ -22,10 +22,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from aucpr_dask.errors import clash
 from aucpr_dask.inference.pairs import ROUND_OFF, Equivalence, decided, errors_and_squares, slices
-from aucpr_dask.inference.units import Floats, Indices, all_signs
+from aucpr_dask.inference.units import BLOCK_BYTES, Floats, Indices, Redraws, all_signs
 
 LEAST_UNITS = 6  # on which two models differ, for a test at 0.05: 2 of the 2^5 choices of five signs are more
-LEAST_PAIRS = 16  # of a panel, where replicates have errors of their own: fewer would take longer for each
+LEAST_OWN_ERROR = 0.2  # of a replicate, relative to the error of the data
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ResampledUnits:
     """Values of Q units, drawn with replacement; they give each replicate a standard error of its own."""
 
     values: Floats  # (M, Q)
-    weights: Floats  # (Q, R): how often each unit was drawn
+    redraws: Redraws
 
     @cached_property
     def resolution(self) -> Floats:
@@ -67,7 +67,10 @@ class JointReplicates:
     def panels(self, n_pairs: int) -> Iterator[slice]:
         """Cut pairs into panels."""
         n_replicates: int = self.centred.shape[1]
-        return slices(n_pairs, 8 * n_replicates, 1 if self.units is None else LEAST_PAIRS)
+        if self.units is None:
+            return slices(n_pairs, 8 * n_replicates)
+        of_pair = 8 * (n_replicates + self.units.redraws.n_units)
+        return slices(n_pairs, of_pair, max(1, BLOCK_BYTES // of_pair))  # units are drawn again for each panel
 
 
 def joint_replicates(
@@ -224,13 +227,20 @@ def deviations_from_centre(sample: JointReplicates, first: Indices, second: Indi
 def stretch(
     deviations: Floats, sample: JointReplicates, units: ResampledUnits, first: Indices, second: Indices
 ) -> Floats:
-    """Multiply each deviation from the centre by the standard error over its own error; return the standard errors."""
-    from aucpr_dask.kernels.products import stretch_by_own_errors
+    """Multiply each deviation from the centre by the standard error over its own error; return the standard errors.
 
+    An own error counts as at least a fifth of that of the data: else one pair of models that differ on few units, which
+    a replicate may lack, would decide on a family.
+    """
     of_units = units.values[first] - units.values[second]
     error, squares = errors_and_squares(of_units, units.resolution[first] + units.resolution[second])
-    resolution = sample.resolution[first] + sample.resolution[second]
-    stretch_by_own_errors(deviations, squares, units.weights, error, resolution)
+    n_units, of_pair = squares.shape[1], error[:, np.newaxis]
+    deviations[np.abs(deviations) <= (sample.resolution[first] + sample.resolution[second])[:, np.newaxis]] = 0.0
+    own = units.redraws.sums(squares)
+    own /= n_units * (n_units - 1.0)
+    own -= deviations * deviations / (n_units - 1.0)
+    np.sqrt(np.maximum(own, (LEAST_OWN_ERROR * of_pair) ** 2, out=own), out=own)
+    deviations *= np.divide(of_pair, own, out=np.ones(own.shape), where=own > 0)
     return error
 
 

@@ -87,17 +87,14 @@ class SignFlips:
     def __init__(self, values: Floats, names: Sequence[str], goal: Goal, n_resamples: int, seed: int) -> None:
         self.goal, self.values = goal, values
         self.estimate = units.mean_of_units(values)
-        signs, complete = units.sign_flips(len(names), n_resamples, seed=seed, keys=units.keys_of(names))
+        flips = units.Flips(len(names), n_resamples, seed, units.keys_of(names))
+        *of_values, of_ones = flips.means(np.vstack([values, np.ones(len(names))]))
+        of_residuals = of_values - self.estimate[:, None] * of_ones
         self.sample, self.residual = (
             families.joint_replicates(
-                self.estimate,
-                units.means_under(signs, flipped).T,
-                null=True,
-                complete=complete,
-                flipped=flipped,
-                values=values,
+                self.estimate, means.T, null=True, complete=flips.complete, flipped=flipped, values=values
             )
-            for flipped in (values, values - self.estimate[:, None])
+            for means, flipped in ((np.array(of_values), values), (of_residuals, values - self.estimate[:, None]))
         )
 
     def pairs(self, first: Indices, second: Indices) -> Pairs:
@@ -324,9 +321,9 @@ def resample_units(
     values: Floats, names: Sequence[str], goal: Goal, n_resamples: int, seed: int, *, own_errors: bool = False
 ) -> Resampling:
     """Draw units with replacement; `own_errors` divides each replicate by its own standard error."""
-    weights = units.multiplicities(names, n_resamples, seed)
-    resampled = ResampledUnits(values, np.ascontiguousarray(weights.T, dtype=np.float64)) if own_errors else None
-    return Resampling(units.mean_of_units(values), units.means_under(weights, values), goal, resampled)
+    redraws = units.Redraws(len(names), n_resamples, seed)
+    resampled = ResampledUnits(values, redraws) if own_errors else None
+    return Resampling(units.mean_of_units(values), redraws.means(values), goal, resampled)
 
 
 def student_pairs(

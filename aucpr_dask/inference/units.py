@@ -6,17 +6,22 @@ their names, so every number is bit-for-bit identical for any other models, orde
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aucpr_dask.kernels import differences
+from aucpr_dask.kernels.differences import WORD
+
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-PANEL_BYTES = 2**20  # of replicates added up at a time, which stay in the cache
+BLOCK_BYTES = 2**25  # of draws, or signs, in memory at a time
 
 
 # --- means ---------------------------------------------------------------------------------------------------------
@@ -37,20 +42,6 @@ def total_of_units(values: NDArray[Any]) -> Floats:
     return total
 
 
-def means_under(weights: NDArray[Any], values: Floats) -> Floats:
-    """Return the weighted mean of the units of each model under each of R weightings."""
-    n_models, n_units = values.shape
-    means = np.zeros((n_models, len(weights)))
-    columns = np.ascontiguousarray(weights.T, dtype=np.float64)
-    width = max(1, PANEL_BYTES // (8 * max(1, len(weights))))
-    for start in range(0, n_models, width):
-        panel = means[start : start + width]
-        for unit in range(n_units):
-            panel += values[start : start + width, unit, None] * columns[unit]
-    means /= n_units
-    return means
-
-
 def means_of_replicates(replicates: NDArray[Any], drawn: tuple[Indices, Indices] | None = None) -> Floats:
     """Return the mean (..., R) over units of replicates (..., Q, R): of every unit once, or of the units drawn."""
     n_units = replicates.shape[-2]
@@ -64,12 +55,41 @@ def means_of_replicates(replicates: NDArray[Any], drawn: tuple[Indices, Indices]
 # --- random draws --------------------------------------------------------------------------------------------------
 
 
-def multiplicities(names: Sequence[str], n_resamples: int, seed: int) -> Indices:
-    """Draw units with replacement, in the order of their names, and return how often each is in each resample."""
-    n_units = len(names)
-    flat = draw_units(names, n_resamples, seed) + n_units * np.arange(n_resamples)[:, None]
-    counts = np.bincount(flat.ravel(), minlength=n_resamples * n_units)
-    return counts.reshape(n_resamples, n_units)
+@dataclass(frozen=True)
+class Redraws:
+    """Q units drawn with replacement, in the order of their names, once for each of R replicates."""
+
+    n_units: int
+    n_replicates: int
+    seed: int
+
+    def blocks(self) -> Iterator[tuple[slice, Indices]]:
+        """Yield the units (some of R, Q) that replicates draw, some of them at a time."""
+        random, rows = generator(self.seed, "units"), max(1, BLOCK_BYTES // (8 * self.n_units))
+
+        def draw(start: int) -> Indices:
+            return random.integers(self.n_units, size=(min(rows, self.n_replicates - start), self.n_units))
+
+        with ThreadPoolExecutor(1) as ahead:  # the next block is drawn while one is added up
+            pending = ahead.submit(draw, 0)
+            for start in range(0, self.n_replicates, rows):
+                draws = pending.result()
+                if start + rows < self.n_replicates:
+                    pending = ahead.submit(draw, start + rows)
+                yield slice(start, start + len(draws)), draws
+
+    def sums(self, values: Floats) -> Floats:
+        """Return the sums (M, R) of the values (M, Q) of the units drawn; each is the same for any other rows."""
+        sums = np.empty((len(values), self.n_replicates))
+        for replicates, draws in self.blocks():
+            of_block = np.empty((len(values), len(draws)))
+            differences.add_drawn(values, draws, of_block)
+            sums[:, replicates] = of_block
+        return sums
+
+    def means(self, values: Floats) -> Floats:
+        """Return the means (M, R) of the values (M, Q) of the units drawn."""
+        return self.sums(values) / self.n_units
 
 
 def draw_units(names: Sequence[str], n_resamples: int, seed: int) -> Indices:
@@ -83,24 +103,60 @@ def draw_units_and_items(names: Sequence[str], n_resamples: int, seed: int) -> t
     return units, generator(seed, "items of units").integers(n_resamples, size=units.shape)
 
 
-def sign_flips(
-    n_units: int, n_resamples: int, *, seed: int = 0, keys: NDArray[np.uint64] | None = None
-) -> tuple[Floats, bool]:
-    """Return signs (R, Q) for a test by sign flips over units, and whether they are all rather than a random sample.
+@dataclass(frozen=True)
+class Flips:
+    """Signs of Q units for R replicates, for a test by sign flips: random ones, or all 2**Q choices if these are fewer.
 
-    The replicates of the means of `values` (M, Q) under the null hypothesis are ``signs @ values.T / Q``. The signs of
-    a unit depend only on the seed and its key; with more resamples, the first ones stay the same.
+    The signs of a unit depend only on the seed and its key; with more replicates, the first ones stay the same.
     """
-    if 0 < n_units < 63 and 2**n_units <= n_resamples:
-        return all_signs(n_units), True
-    signs = np.empty((n_resamples, n_units))
-    if seed >= 2**64:  # half of the key of the generator
-        seed = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
-    for unit, key in enumerate(range(n_units) if keys is None else keys.tolist()):
-        words = np.random.Philox(key=np.array([seed, key], np.uint64)).random_raw(-(-n_resamples // 64))
-        drawn = np.unpackbits(words.astype("<u8").view(np.uint8), bitorder="little", count=n_resamples)
-        signs[:, unit] = np.where(drawn, -1.0, 1.0)
-    return signs, False
+
+    n_units: int
+    n_resamples: int  # at most
+    seed: int = 0
+    keys: NDArray[np.uint64] | None = None  # of the units, by default their numbers
+
+    @property
+    def complete(self) -> bool:
+        """Whether the replicates are all choices of signs rather than a random sample."""
+        return 0 < self.n_units < 63 and 2**self.n_units <= self.n_resamples
+
+    @property
+    def n_replicates(self) -> int:
+        """The number R of replicates."""
+        return 2**self.n_units if self.complete else self.n_resamples
+
+    def blocks(self) -> Iterator[tuple[slice, NDArray[np.uint64]]]:
+        """Yield words (some of Q, R / 64) of the signs of some units: a set bit is a minus, the lowest first."""
+        n_words = -(-self.n_replicates // WORD)
+        rows = max(1, BLOCK_BYTES // (8 * n_words))
+        words_of = self._all_words() if self.complete else self._random_words(n_words)
+        for start in range(0, self.n_units, rows):
+            units = slice(start, min(start + rows, self.n_units))
+            yield units, np.array([next(words_of) for _ in range(units.stop - start)])
+
+    def means(self, values: Floats) -> Floats:
+        """Return the means (M, R) of the values (M, Q) of the units under each choice of signs."""
+        sums = np.zeros((len(values), self.n_replicates))
+        for units, words in self.blocks():
+            differences.add_flipped(values[:, units], words, sums)
+        sums /= self.n_units
+        return sums
+
+    def _all_words(self) -> Iterator[NDArray[np.uint64]]:
+        replicate = np.arange(-(-self.n_replicates // WORD) * WORD)
+        for unit in range(self.n_units):
+            yield np.packbits(replicate >> unit & 1, bitorder="little").view("<u8").astype(np.uint64)
+
+    def _random_words(self, n_words: int) -> Iterator[NDArray[np.uint64]]:
+        seed = self.seed
+        if seed >= 2**64:  # half of the key of the generator
+            seed = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
+        stream = np.random.Philox(key=np.array([seed, 0], np.uint64))
+        state: Any = stream.state
+        for key in range(self.n_units) if self.keys is None else self.keys.tolist():
+            state["state"]["key"][1] = key  # takes a tenth of the time of another generator
+            stream.state = state
+            yield stream.random_raw(n_words)
 
 
 def all_signs(n_units: int) -> Floats:

@@ -1,16 +1,14 @@
-"""Sums of products, of influences and of the units that replicates draw; their order is part of the result."""
+"""Sums of products of influences; their order is part of the result."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import types
 
-from aucpr_dask.kernels.compiling import F8, helper, kernel, row_of, rows_of
+from aucpr_dask.kernels.compiling import F8, helper, kernel
 from aucpr_dask.kernels.first_calls import PANEL
 
 TILE, STEP = 64, 4  # adjacent rows, columns per step
-REPLICATES = 512  # at a time
-LEAST_OWN_ERROR = 0.2  # relative to the error of the data
 
 
 @helper
@@ -51,29 +49,3 @@ def add_products(left, right, out):
                 add_multiples(row, panel, size, sums)
                 for j in range(width):
                     out[i, first + j] += sums[j]
-
-
-@kernel(types.void(F8[:, ::1], rows_of(F8), rows_of(F8), row_of(F8), row_of(F8)))
-def stretch_by_own_errors(deviations, squares, weights, error, resolution):
-    """Multiply deviations of means (P, R) by `error` (P,) over the error of each replicate, in place (bootstrap-t).
-
-    `squares` (P, Q) are those of the units' deviations from their mean, and `weights` (Q, R) say how often each unit is
-    in each replicate. An error counts as at least a fifth of that of the data: else one pair of models that differ on
-    few units, which a replicate may lack, would decide on a family. A deviation up to `resolution` becomes 0.
-    """
-    n_units, n_replicates = weights.shape
-    panel, sums = np.zeros((n_units + STEP, REPLICATES)), np.empty(REPLICATES)
-    row = np.zeros(n_units + STEP)
-    for start in range(0, n_replicates, REPLICATES):
-        size = min(REPLICATES, n_replicates - start)
-        panel[:n_units, :size] = weights[:, start : start + size]
-        for p in range(deviations.shape[0]):
-            row[:n_units] = squares[p] / (n_units * (n_units - 1.0))
-            sums[:] = 0.0
-            add_multiples(row, panel, n_units, sums)
-            least = (LEAST_OWN_ERROR * error[p]) ** 2
-            deviation = deviations[p, start : start + size]
-            for c in range(size):
-                own = max(sums[c] - deviation[c] * deviation[c] / (n_units - 1.0), least)
-                factor = error[p] / np.sqrt(own) if own > 0.0 else 1.0
-                deviation[c] = deviation[c] * factor if abs(deviation[c]) > resolution[p] else 0.0

@@ -25,7 +25,7 @@ ALL = "All data sets"
 STEPS = 200  # of the grid of a curve
 CURVE_OPTIONS = ("missing", "unjudged", "prevalence")
 MOST_ADJUSTED = 100  # models whose p-values are adjusted for all pairs
-MOST_BY_INFLUENCE = 200  # models whose pairs are compared by influences, the best
+MOST_COMPARED = 200  # models whose pairs are compared by units or influences, the best
 MOST_REPLICATE_BYTES = 24 * 2**20  # of a page; beyond that, only those of the best models are kept
 
 NO_REPLICATES = (
@@ -205,7 +205,7 @@ def _covariances(subject: Subject, scores: xr.Dataset, estimator: str) -> xr.Dat
     """Return the covariances of the best models, evaluated as the result was; None without influences."""
     attrs = subject.node.attrs
     options, mean = questions.evaluated_with(attrs), subject.means["estimate"].sel({terms.ESTIMATOR: estimator})
-    best = np.sort(np.argsort(-mean.transpose(terms.MODEL).values, kind="stable")[:MOST_BY_INFLUENCE])
+    best = np.sort(np.argsort(-mean.transpose(terms.MODEL).values, kind="stable")[:MOST_COMPARED])
     names = shown_labels(scores, terms.MODEL)
     rows = [names.index(subject.models[place]) for place in best]
     question = ComparisonOptions(estimator=estimator, over=attrs.get("sampled", "items"), method="influence")
@@ -247,16 +247,23 @@ def comparisons(
 
 def _by_units(subject: Subject, estimates: Estimates, estimator: str, seed: int) -> dict[str, Any]:
     design = designs.settle(subject.dim, designs.UNITS, None)
-    n_units = len(estimates.units)
-    signs, complete = units.sign_flips(n_units, designs.UNIT_RESAMPLES, seed=seed, keys=units.keys_of(estimates.units))
+    n_models, n_units = len(estimates.models), len(estimates.units)
+    best = np.sort(np.argsort(-estimates.mean, kind="stable")[:MOST_COMPARED])
+    kept = replace(estimates, models=estimates.models[best], values=estimates.values[best])
+    flips = units.Flips(n_units, designs.UNIT_RESAMPLES)
     values = subject.node["estimate"].sel({terms.ESTIMATOR: estimator}).transpose(terms.MODEL, subject.dim)
     names = [str(label) for label in labels_of(values, str(subject.dim))]
-    return _record(subject, estimates, design, len(signs), complete) | {
+    over = design.over(subject.node.attrs)
+    options = {"estimator": estimator, "seed": seed, "over": over, "method": design.method}
+    compared = subject.of_result(_places(subject, kept), **options)
+    record = _record(subject, kept, design, flips.n_replicates, flips.complete) | _pairs_of(compared, n_models)
+    return record | {
         "values": values.values,
-        "signs": None if complete else np.packbits(signs > 0, axis=1, bitorder="little"),
+        "estimate": values.values[:, [names.index(name) for name in kept.units]].mean(axis=1)[record["models"]],
+        "lower": record["lower"].T if kept.direction < 0 else record["lower"],  # of what is shown
+        "n_without": n_models - len(kept.models),
         "possible": 2.0 ** (1 - n_units) <= 1 - subject.level,  # with fewer units no difference can be significant
-        "adjusted": _adjusted(subject, estimates, estimator=estimator, design=design, seed=seed),
-        "units": [names.index(name) for name in estimates.units],
+        "units": [names.index(name) for name in kept.units],
         "seed": seed,
     }
 
@@ -288,17 +295,26 @@ def _by_influence(subject: Subject, node: xr.Dataset, estimates: Estimates) -> d
     compared = _by_scores(node, subject.level, over=node.attrs["sampled"])
     kept = replace(estimates, models=labels_of(compared["estimate"], terms.MODEL))
     n_models = len(estimates.models)
-    is_whole = len(kept.models) == n_models <= MOST_ADJUSTED
-    record = _record(subject, kept, design, 0) | {
-        "design": compared.attrs["design"],
-        "n_without": n_models - len(kept.models),
-        "estimate": compared["estimate"].values,
-        "lower": compared["interval"].sel({terms.BOUND: terms.BOUNDS[0]}).values,
-        "possible": True,
-        "seed": compared.attrs["seed"],
-    }
-    columns = {"errors": "standard_error", "p_values": "p_value"} | ({"adjusted": "p_adjusted"} if is_whole else {})
-    return record | {name: compared[column].values for name, column in columns.items()}
+    return (
+        _record(subject, kept, design, 0)
+        | _pairs_of(compared, n_models)
+        | {
+            "design": compared.attrs["design"],
+            "n_without": n_models - len(kept.models),
+            "estimate": compared["estimate"].values,
+            "possible": True,
+            "seed": compared.attrs["seed"],
+        }
+    )
+
+
+def _pairs_of(compared: xr.Dataset, n_models: int) -> dict[str, NDArray[np.float64]]:
+    """Return the errors, p-values and lower bounds of all pairs; adjusted p-values if these are all of not too many."""
+    columns = {"errors": "standard_error", "p_values": "p_value"}
+    if compared.sizes[terms.MODEL] == n_models <= MOST_ADJUSTED:
+        columns["adjusted"] = "p_adjusted"
+    lower = compared["interval"].sel({terms.BOUND: terms.BOUNDS[0]}).values
+    return {name: compared[column].values for name, column in columns.items()} | {"lower": lower}
 
 
 def _places(subject: Subject, estimates: Estimates) -> NDArray[np.intp]:

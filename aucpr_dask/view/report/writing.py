@@ -286,25 +286,28 @@ def _best(subject: Subject) -> dict[str, str]:
 
 def _units(subject: Subject) -> list[dict[str, str]]:
     """Return each query's name, and a line with its size and best model."""
-    node = subject.node
+    node, models = subject.node, subject.models
     table = node["estimate"].isel({terms.ESTIMATOR: 0}).transpose(terms.MODEL, terms.QUERY).values
-    models = subject.models
+    known, way = ~np.isnan(table), direction(node.attrs, subject.estimators[0])
+    best = np.where(known, way * table, -np.inf).argmax(axis=0)
+    median = np.full(table.shape[1], np.nan)
+    median[known.any(axis=0)] = np.nanmedian(table[:, known.any(axis=0)], axis=0)
+    n_positive = node["n_positive"].max(terms.MODEL).values if "n_positive" in node else None
+    prevalence = node["prevalence"].median(terms.MODEL).values if "prevalence" in node else None
     units = []
     for place, name in enumerate(subject.units):
         facts = []
-        if "n_positive" in node:
-            n_positive = float(node["n_positive"].isel({terms.QUERY: place}).max())
-            facts.append(f"{n_positive:,.4g} positive{'' if n_positive == 1 else 's'}")
-        if "prevalence" in node:
-            facts.append(f"prevalence {float(node['prevalence'].isel({terms.QUERY: place}).median()):.3g}")
-        column = table[:, place]
-        if np.isnan(column).all():
+        if n_positive is not None:
+            facts.append(f"{n_positive[place]:,.4g} positive{'' if n_positive[place] == 1 else 's'}")
+        if prevalence is not None:
+            facts.append(f"prevalence {prevalence[place]:.3g}")
+        top = table[best[place], place]
+        if np.isnan(top):
             facts.append("no estimate")
         else:
-            best = int(np.nanargmax(direction(node.attrs, subject.estimators[0]) * column))
-            n_others = int((column == column[best]).sum()) - 1
-            which = f"{models[best]}{f' and {n_others} more' if n_others else ''}"
-            facts.append(f"best {which} {column[best]:.4f}, median {np.nanmedian(column):.4f}")
+            n_others = int((table[:, place] == top).sum()) - 1
+            which = f"{models[best[place]]}{f' and {n_others} more' if n_others else ''}"
+            facts.append(f"best {which} {top:.4f}, median {median[place]:.4f}")
         units.append({"name": name, "facts": "; ".join(facts)})
     return units
 

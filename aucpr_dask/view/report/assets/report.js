@@ -336,27 +336,24 @@
   }
 
   async function compare(plan, [one, other]) {
-    if (plan.method === "influence") {
-      const [estimate, errors, p, lower] = await Promise.all(
-        [plan.estimate, plan.errors, plan.p_values, plan.lower].map(numbers));
+    const estimate = await numbers(plan.estimate);
+    let found;
+    if (plan.p_values) {
+      const [errors, p, lower] = await Promise.all([plan.errors, plan.p_values, plan.lower].map(numbers));
       const n = plan.models.length, at = one * n + other;
-      const found = { difference: estimate[one] - estimate[other], error: errors[at], p: p[at], lower: lower[at],
+      found = { difference: estimate[one] - estimate[other], error: errors[at], p: p[at], lower: lower[at],
         upper: 0 - lower[other * n + one] };
-      if (plan.adjusted) found.adjusted = (await numbers(plan.adjusted))[at];
-      return found;
     }
-    const values = await numbers(plan.values);
-    const width = plan.values.shape[1];
-    let rows, found;
-    if (plan.method === "sign_flip") {
-      rows = [one, other].map((row) => Float64Array.from(plan.units, (unit) => values[plan.models[row] * width + unit]));
-      found = statistics.bySignFlips(...rows, plan, plan.signs && (await numbers(plan.signs)));
-      found.units = rows[0].map((value, unit) => value - rows[1][unit]);
-    } else {
-      const estimate = await numbers(plan.estimate);
-      rows = [one, other].map((row) => values.slice(row * width, (row + 1) * width));
-      found = statistics.byReplicates([estimate[one], estimate[other]], rows, plan);
-      found.replicates = rows[0].map((value, r) => value - rows[1][r]);
+    if (plan.values) {
+      const values = await numbers(plan.values), width = plan.values.shape[1];
+      if (plan.units) {
+        const [first, second] = [one, other].map((row) => plan.models[row] * width);
+        found.units = Array.from(plan.units, (unit) => values[first + unit] - values[second + unit]);
+      } else {
+        const rows = [one, other].map((row) => values.slice(row * width, (row + 1) * width));
+        found = statistics.byReplicates([estimate[one], estimate[other]], rows, plan);
+        found.replicates = rows[0].map((value, r) => value - rows[1][r]);
+      }
     }
     if (plan.adjusted) found.adjusted = (await numbers(plan.adjusted))[one * plan.adjusted.shape[1] + other];
     return found;
