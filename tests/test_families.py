@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tracemalloc
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -54,9 +55,11 @@ def unit_values(seed=0, n_models=N_MODELS, n_units=9):
     return np.random.default_rng(seed).uniform(size=(n_models, n_units))
 
 
-def sign_flipped(values, n_resamples=1000, seed=0):
+def sign_flipped(values, n_resamples=1000, seed=0, *, of_units=False):
     flips = Flips(values.shape[1], n_resamples, seed)
-    return families.joint_replicates(values.mean(axis=1), flips.means(values).T, null=True, complete=flips.complete)
+    known = {"flipped": values, "values": values} if of_units else {}
+    means = flips.means(values).T
+    return families.joint_replicates(values.mean(axis=1), means, null=True, complete=flips.complete, **known)
 
 
 def over_units(values, n_resamples=199, seed=0, own_errors=True):
@@ -69,7 +72,7 @@ def over_units(values, n_resamples=199, seed=0, own_errors=True):
 
 
 def romano_wolf(sample, first, second):
-    return families.romano_wolf(sample, first, second, families.pair_statistics(sample, first, second).reach)
+    return families.romano_wolf(sample, first, second, families.pair_statistics(sample, first, second))
 
 
 def absolute_statistics(estimate, replicates, first, second):
@@ -235,7 +238,7 @@ def every_answer(sample, first, second):
         "statistic": statistics.statistic,
         "p_value": statistics.p_value,
         "single_step": families.single_step(statistics),
-        "romano_wolf": families.romano_wolf(sample, first, second, statistics.reach),
+        "romano_wolf": families.romano_wolf(sample, first, second, statistics),
         "quantile": families.marginal_quantiles(sample, first, second, 0.9),
         "equivalence": verdict.p_value,
         "inside": verdict.share_inside,
@@ -252,14 +255,35 @@ def many_models_over_units(models=slice(None)):
     return over_units(unit_values(seed=3, n_models=40)[models], n_resamples=333)[0]
 
 
+def many_zeros_and_ones():
+    values = np.random.default_rng(4).integers(0, 2, (40, 30)).astype(float)
+    values[7] = values[9]
+    return sign_flipped(values, n_resamples=1500, of_units=True)
+
+
 @pytest.mark.parametrize("panel_bytes", PANELS)
 @pytest.mark.parametrize("made", [lambda: families.joint_replicates(*many_models()), many_models_over_units])
 def test_panels_change_nothing(made, panel_bytes, monkeypatch):
     sample, pairs = made(), all_pairs(40)
     expected = every_answer(sample, *pairs)
     monkeypatch.setattr("aucpr_dask.inference.pairs.PANEL_BYTES", panel_bytes)
+    monkeypatch.setattr("aucpr_dask.inference.replicates.PANEL", panel_bytes // 8 + 1)
     for name, values in every_answer(sample, *pairs).items():
         np.testing.assert_array_equal(values, expected[name], err_msg=name)
+
+
+@pytest.mark.parametrize("made", [lambda: families.joint_replicates(*many_models()), many_zeros_and_ones])
+@pytest.mark.parametrize("n_cores", [1, 3])
+def test_compiled_loops_have_the_bits_of_numpy(made, n_cores, monkeypatch):
+    sample, pairs = made(), all_pairs(40)
+    expected, (errors, maxima) = every_answer(sample, *pairs), families.errors_and_maxima(sample)
+    monkeypatch.setattr("aucpr_dask.inference.replicates.BY_NUMPY", 0)
+    monkeypatch.setattr("aucpr_dask.inference.replicates.PAIRS", 100)
+    monkeypatch.setattr("numba.config.NUMBA_NUM_THREADS", n_cores)
+    for name, values in every_answer(sample, *pairs).items():
+        np.testing.assert_array_equal(values, expected[name], err_msg=name)
+    for values, one in zip(families.errors_and_maxima(sample), (errors, maxima), strict=True):
+        np.testing.assert_array_equal(values, one)
 
 
 def some_models(models=slice(None)):
@@ -434,7 +458,7 @@ def test_redraws_are_the_same_in_any_blocks_and_compiled(block_bytes, by_numpy, 
     redraws = [Flips(37, n_resamples, 3), Redraws(37, n_resamples, 3)]
     expected = [drawn.means(values) for drawn in redraws]
     monkeypatch.setattr("aucpr_dask.inference.units.BLOCK_BYTES", block_bytes)
-    monkeypatch.setattr("aucpr_dask.kernels.differences.BY_NUMPY", by_numpy)
+    monkeypatch.setattr("aucpr_dask.inference.replicates.BY_NUMPY", by_numpy)
     for drawn, means in zip(redraws, expected, strict=True):
         np.testing.assert_array_equal(drawn.means(values), means)
         np.testing.assert_array_equal(drawn.means(values[[4, 1]]), means[[4, 1]])
@@ -451,6 +475,42 @@ def test_redraws_of_many_units_take_little_memory(redraws):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2**28 - 1 < 8 * 30_000 * redraws.n_replicates
+
+
+def mid_p_of_mcnemar(first, second):
+    """P(T > t) + P(T = t) / 2 of all signs of the units that differ, in rational numbers."""
+    differences = [Fraction(int(a)) - Fraction(int(b)) for a, b in zip(first, second, strict=True) if a != b]
+    sums = [abs(sum(signs)) for signs in itertools.product((-1, 1), repeat=len(differences))]
+    observed = abs(sum(differences))
+    ties = sums.count(observed)
+    return (sum(one > observed for one in sums) + Fraction(ties, 2)) / len(sums) if differences else Fraction(1)
+
+
+@pytest.mark.parametrize("n_units", [4, 7, 11, 16])  # all signs, and random ones
+@pytest.mark.parametrize("n_ones", [0.5, 0.9])
+def test_units_that_are_0_or_1_have_the_mid_p_of_mcnemar(n_units, n_ones):
+    values = (np.random.default_rng(n_units).uniform(size=(7, n_units)) < n_ones).astype(float)
+    values[6] = values[0]
+    method = SignFlips(0.3 * values, [f"q{i}" for i in range(n_units)], Goal(0.95, None), 4000, 0)
+    found = method.pairs(*all_pairs(7))
+    expected = [float(mid_p_of_mcnemar(values[j], values[k])) for j, k in zip(*all_pairs(7), strict=True)]
+    np.testing.assert_allclose(found.p_value, expected, rtol=1e-12)
+    excludes = (found.bounds[:, 0] > 0) | (found.bounds[:, 1] < 0)
+    np.testing.assert_array_equal(excludes, np.array(expected) <= 0.05)
+
+
+def test_families_of_units_that_are_0_or_1_count_ties_half():
+    values = np.random.default_rng(2).integers(0, 2, (5, 9)).astype(float)
+    sample, pairs = sign_flipped(values, of_units=True), all_pairs(5)
+    statistics = families.pair_statistics(sample, *pairs)
+    apart = (values[pairs[0]] - values[pairs[1]]).astype(int)
+    signs = np.array(list(itertools.product((-1, 1), repeat=9)))
+    sizes = np.abs(apart @ signs.T) / np.sqrt(np.abs(apart).sum(axis=1))[:, None]
+    left_out = np.abs(apart).sum(axis=1) < 5
+    assert left_out.any()
+    maximum, own = np.max(sizes[~left_out], axis=0), np.abs(apart.sum(axis=1)) / np.sqrt(np.abs(apart).sum(axis=1))
+    beyond, at_least = (np.mean(maximum >= own[:, None] + shift, axis=1) for shift in (1e-9, -1e-9))
+    np.testing.assert_allclose(families.single_step(statistics)[~left_out], (beyond + at_least)[~left_out] / 2)
 
 
 # --- from errors and from values per unit --------------------------------------------------------------------------
@@ -642,7 +702,7 @@ def test_near_twins_cannot_be_told_apart_and_widen_nobody_elses_sets(method: str
     width = float(before["simultaneous_interval"].diff("ci_bound").mean())
     assert 1 <= float(same["simultaneous_interval"].diff("ci_bound").mean()) / width < 1.02
     pair = after.sel(model="m20", other_model="m0")
-    assert pair["p_value"] == 2 / 2**3
+    assert pair["p_value"] == (1 if method == "sign_flip" else 2) / 2**3  # ties of equal sizes count half
     lower, upper = pair["interval"].values
     assert -0.01 < lower < 0 < upper < 0.01
     assert pair["standard_error"] >= abs(pair["difference"])

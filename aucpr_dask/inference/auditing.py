@@ -152,7 +152,7 @@ def _neighbours(
         raise TypeError("this method has no replicates")
     first, second = pairs.all_pairs(len(values))
     tests = families.pair_statistics(sample, first, second)
-    adjusted = np.maximum(families.romano_wolf(sample, first, second, tests.reach), tests.p_value)
+    adjusted = np.maximum(families.romano_wolf(sample, first, second, tests), tests.p_value)
     is_next, is_shown = second - first == 1, adjusted <= 1 - level
     reach = Reach(
         error=pairs.errors_from_units(values, first, second),

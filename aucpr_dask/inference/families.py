@@ -14,17 +14,31 @@ doi:10.1016/j.spl.2016.02.012. Hall 1992, doi:10.1007/978-1-4612-4384-7 (bootstr
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from aucpr_dask.errors import clash
-from aucpr_dask.inference.pairs import ROUND_OFF, Equivalence, decided, errors_and_squares, slices
+from aucpr_dask.inference import replicates as loops
+from aucpr_dask.inference.pairs import (
+    ROUND_OFF,
+    Equivalence,
+    all_pairs,
+    decided,
+    errors_and_squares,
+    errors_from_units,
+    parametric_quantile,
+    slices,
+)
 from aucpr_dask.inference.units import BLOCK_BYTES, Floats, Indices, Redraws, all_signs
+from aucpr_dask.progress import reporting_if
 
 LEAST_UNITS = 6  # on which two models differ, for a test at 0.05: 2 of the 2^5 choices of five signs are more
+TYPICAL = 0.9  # of a normal quantile: few quantiles of replicates are smaller
 LEAST_OWN_ERROR = 0.2  # of a replicate, relative to the error of the data
 
 
@@ -64,12 +78,16 @@ class JointReplicates:
         of_units = {name: None if known is None else known[models] for name, known in of_units.items()}
         return replace(self, **columns, units=units, **of_units)
 
+    @property
+    def n_replicates(self) -> int:
+        """The number R of replicates."""
+        return int(self.centred.shape[1])
+
     def panels(self, n_pairs: int) -> Iterator[slice]:
         """Cut pairs into panels."""
-        n_replicates: int = self.centred.shape[1]
         if self.units is None:
-            return slices(n_pairs, 8 * n_replicates)
-        of_pair = 8 * (n_replicates + self.units.redraws.n_units)
+            return slices(n_pairs, 8 * self.n_replicates)
+        of_pair = 8 * (self.n_replicates + self.units.redraws.n_units)
         return slices(n_pairs, of_pair, max(1, BLOCK_BYTES // of_pair))  # units are drawn again for each panel
 
 
@@ -111,11 +129,18 @@ class PairStatistics:
 
     difference: Floats  # exactly 0 for two models that agree in every replicate
     error: Floats  # standard deviation of the difference's replicates, or standard error over units
-    statistic: Floats  # difference over error, always finite: an error of 0 is replaced by the resolution
+    scale: Floats  # the error or, if it is 0, the resolution
     p_value: Floats  # two-sided, unadjusted
-    reach: Floats  # |statistic| less rounding errors: a replicate that reaches it counts against the pair
+    reach: Floats  # |difference / scale| less rounding errors: a replicate that reaches it counts against the pair
+    beyond: Floats  # a replicate that reaches only `reach` counts half; the same as `reach` where none does
+    left_out: NDArray[np.bool_]  # of what concerns the family: models that differ on too few units
     maximum: Floats  # (R,): largest |statistic| over all pairs, in each replicate
     complete: bool  # as in `JointReplicates`
+
+    @property
+    def statistic(self) -> Floats:
+        """Difference over scale, always finite."""
+        return self.difference / self.scale
 
 
 def pair_statistics(sample: JointReplicates, first: Indices, second: Indices) -> PairStatistics:
@@ -131,80 +156,163 @@ def pair_statistics(sample: JointReplicates, first: Indices, second: Indices) ->
     If the sample has its units, s is the standard error over them, and each replicate is divided by its own
     (bootstrap-t).
 
+    If the signs of differences of one size are flipped, as of units that are 0 or 1, p is the exact mid-p of McNemar's
+    test, P(|t*| > |t|) + P(|t*| = |t|) / 2, and replicates as large as |t| count half in the family, too.
+
     Two models that agree in every replicate have difference, error and statistic 0 and p-value 1. Two that differ by
-    the same amount in every replicate have error 0 and the smallest p-value. Two that differ on fewer than
-    `LEAST_UNITS` units cannot be told apart: their error is at least their difference, so that no interval excludes 0,
-    their p-value that of all signs of these units, and they are left out of what concerns the family.
+    the same amount in every replicate have error 0 and the smallest p-value. Two that differ on too few units cannot be
+    told apart: their error is at least their difference, so that no interval excludes 0, their p-value that of all
+    signs of these units, and they are left out of what concerns the family.
     """
-    from aucpr_dask.kernels.differences import tally
-
-    error, scale, reach = np.empty((3, first.size))
-    counts = np.empty(first.size, np.int64)
-    maximum = np.zeros(sample.centred.shape[1])
+    of_units = units_apart(sample, first, second)
+    error, scale = _errors(sample, first, second)
     size = np.abs(sample.estimate[first] - sample.estimate[second])
-    resolved = np.maximum(size - (sample.resolution[first] + sample.resolution[second]), 0)
-    for panel in sample.panels(first.size):
-        sizes, error[panel], scale[panel] = sizes_in_family(sample, first[panel], second[panel])
-        is_undecided = undecided(sample.values, first[panel], second[panel])
-        reach[panel] = np.where(is_undecided, 0.0, resolved[panel] / scale[panel])
-        counts[panel] = tally(sizes, reach[panel], maximum)
+    resolution = sample.resolution[first] + sample.resolution[second]
+    reach = np.where(of_units.too_few, 0.0, np.maximum(size - resolution, 0) / scale)
+    beyond = np.where(of_units.of_one_size & ~of_units.too_few, (size + resolution) / scale, reach)
+    maximum = np.zeros(sample.n_replicates)
+    counts = _tally(sample, first, second, scale, of_units.too_few, reach, beyond, maximum)
     difference = differences(sample, first, second, error)
-    p_value = _shares(counts, maximum.size, sample.complete)
-    for pair in np.flatnonzero(undecided(sample.values, first, second)):
+    p_value = _shares(counts / 2, maximum.size, sample.complete)
+    same = of_units.of_one_size
+    p_value[same] = mid_p(of_units.n_apart[same], of_units.n_ahead[same])
+    for pair in np.flatnonzero(of_units.too_few & ~same):
         p_value[pair] = _exact_p_value(sample, int(first[pair]), int(second[pair]))
-    return PairStatistics(difference, error, difference / scale, p_value, reach, maximum, sample.complete)
+    error = np.where(of_units.too_few, np.maximum(error, size), error)
+    return PairStatistics(difference, error, scale, p_value, reach, beyond, of_units.too_few, maximum, sample.complete)
 
 
-def studentise(sample: JointReplicates, first: Indices, second: Indices) -> tuple[Floats, Floats, Floats]:
-    """Return the sizes (P, R) of the replicates' statistics, the standard errors, and what they are divided by.
+@dataclass(frozen=True)
+class UnitsApart:
+    """On how many units the models of P pairs differ; all 0 where the sample is not over units."""
+
+    n_apart: Indices
+    n_ahead: Indices  # by how many units one model is ahead of the other, if all differences have one size
+    of_one_size: NDArray[np.bool_]  # the signs of differences of one size are flipped
+    too_few: NDArray[np.bool_]  # too few to tell; not where there are too few units for any pair
+
+
+def units_apart(sample: JointReplicates, first: Indices, second: Indices) -> UnitsApart:
+    """Count the units on which models differ."""
+    values = sample.values
+    if values is None:
+        nothing = np.zeros(first.size, np.int64)
+        return UnitsApart(nothing, nothing, nothing > 0, nothing > 0)
+    resolution = ROUND_OFF * np.abs(values).max(axis=1)
+    n_apart, least, most = loops.apart(values, resolution, first, second)
+    of_one_size: NDArray[np.bool_] = (n_apart > 0) & (most - least <= resolution[first] + resolution[second])
+    of_one_size &= sample.flipped is not None
+    total = np.abs(sample.estimate[first] - sample.estimate[second]) * values.shape[1]
+    n_ahead = np.rint(np.divide(total, most, out=np.zeros(first.size), where=of_one_size)).astype(np.int64)
+    needed = LEAST_UNITS - of_one_size
+    too_few = (n_apart > 0) & (n_apart < needed) & (values.shape[1] >= needed)
+    return UnitsApart(n_apart, n_ahead, of_one_size, too_few)
+
+
+def mid_p(n_apart: Indices, n_ahead: Indices) -> Floats:
+    """Return the two-sided mid-p of sums of `n_apart` random signs that are `n_ahead`.
+
+    Fagerland, Lydersen & Laake 2013, doi:10.1186/1471-2288-13-91.
+    """
+    from scipy import special
+
+    losses = (n_apart - n_ahead) // 2
+    at_most = special.bdtr(losses, n_apart, 0.5)
+    fewer = np.where(losses > 0, special.bdtr(np.maximum(losses - 1, 0), n_apart, 0.5), 0.0)
+    return np.where(n_ahead > 0, at_most + fewer, 1 - (at_most - fewer) / 2)
+
+
+def critical_numbers(n_apart: Indices, alpha: float) -> Floats:
+    """Return by how many of `n_apart` random signs a sum must be ahead for a mid-p of at most alpha, less a half step.
+
+    More than all where no sum is rare enough.
+    """
+    found = np.empty(n_apart.size)
+    for n in np.unique(n_apart):
+        ahead = np.arange(n % 2, n + 1, 2)
+        is_rare = mid_p(np.full(ahead.size, n), ahead) <= alpha
+        found[n_apart == n] = ahead[is_rare.argmax()] - 1 if is_rare.any() else n + 1
+    return found
+
+
+def _errors(sample: JointReplicates, first: Indices, second: Indices) -> tuple[Floats, Floats]:
+    """Return the standard errors of pairs, 0 where they are rounding errors, and what differences are divided by.
 
     The errors are the standard deviations of the differences' replicates, known or estimated, or, if the sample has its
     units, the standard errors over them.
     """
+    resolution = sample.resolution[first] + sample.resolution[second]
+    if sample.units is not None:
+        error = errors_from_units(sample.units.values, first, second)
+        return error, np.maximum(error, resolution)
+    spread, degrees = sample.centred, sample.n_replicates - (not sample.complete)
+    if sample.flipped is not None:
+        spread, degrees = sample.flipped, sample.flipped.shape[1] ** 2
+    deviation = np.sqrt(loops.squares(spread, first, second) / max(1, degrees))
+    error = np.where(deviation > resolution, deviation, 0.0)
+    return error, np.maximum(error, resolution)
+
+
+def _replicates(
+    sample: JointReplicates, first: Indices, second: Indices, scale: Floats, left_out: NDArray[np.bool_] | None = None
+) -> loops.Replicates:
+    """Return the replicates of pairs over their scales; 0 for those that are left out."""
+    inverse = 1 / scale
+    if left_out is not None:
+        inverse[left_out] = 0.0
+    return loops.Replicates(sample.centred, first, second, sample.bias[first] - sample.bias[second], inverse)
+
+
+def _stretched(
+    sample: JointReplicates, units: ResampledUnits, pairs: loops.Replicates
+) -> Iterator[tuple[slice, Floats]]:
+    """Yield panels of the sizes of replicates that are divided by their own errors."""
+    for panel in sample.panels(pairs.first.size):
+        sizes = deviations_from_centre(sample, pairs.first[panel], pairs.second[panel])
+        stretch(sizes, sample, units, pairs.first[panel], pairs.second[panel])
+        np.abs(sizes, out=sizes)
+        sizes *= pairs.inverse[panel, np.newaxis]
+        yield panel, sizes
+
+
+def _tally(
+    sample: JointReplicates,
+    first: Indices,
+    second: Indices,
+    scale: Floats,
+    left_out: NDArray[np.bool_],
+    reach: Floats,
+    beyond: Floats,
+    maximum: Floats,
+    *,
+    is_cumulative: bool = False,
+) -> Indices:
+    """Raise the maxima, and return twice the numbers of replicates that count against each pair."""
+    pairs = _replicates(sample, first, second, scale, left_out)
     if sample.units is None:
-        from aucpr_dask.kernels import differences as compiled
-
-        spread, degrees = sample.centred, sample.centred.shape[1] - (not sample.complete)
-        if sample.flipped is not None:
-            spread, degrees = sample.flipped, sample.flipped.shape[1] ** 2
-        of_models = sample.centred, sample.bias, sample.resolution, spread
-        found = compiled.studentise(*of_models, float(degrees), first, second)
-        return _with_undecided(sample, first, second, *found)
-    sizes = deviations_from_centre(sample, first, second)
-    error = stretch(sizes, sample, sample.units, first, second)
-    scale = np.maximum(error, sample.resolution[first] + sample.resolution[second])
-    np.abs(sizes, out=sizes)
-    sizes /= scale[:, np.newaxis]
-    return _with_undecided(sample, first, second, sizes, error, scale)
+        with watching("differences of all pairs", is_small=pairs.is_small) as watcher:
+            return pairs.tally(reach, beyond, maximum, is_cumulative=is_cumulative, watcher=watcher)
+    counts = np.empty(first.size, np.int64)
+    for panel, sizes in _stretched(sample, sample.units, pairs):
+        counts[panel] = loops.tally(sizes, reach[panel], beyond[panel], maximum, is_cumulative=is_cumulative)
+    return counts
 
 
-def _with_undecided(
-    sample: JointReplicates, first: Indices, second: Indices, sizes: Floats, error: Floats, scale: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Let pairs that differ on too few units have an error as large as their difference."""
-    is_undecided = undecided(sample.values, first, second)
-    size = np.abs(sample.estimate[first] - sample.estimate[second])
-    return sizes, np.where(is_undecided, np.maximum(error, size), error), scale
+@contextmanager
+def watching(what: str, *, is_small: bool) -> Iterator[loops.Watcher | None]:
+    """Yield what shows how far work on pairs is, on a terminal from two seconds on; nothing for little work."""
+    if is_small:
+        yield None
+        return
+    with reporting_if(None) as report:
+        yield lambda done, total: None if report is None else report(what, done, total)
 
 
-def sizes_in_family(sample: JointReplicates, first: Indices, second: Indices) -> tuple[Floats, Floats, Floats]:
-    """Return the same as :func:`studentise`, without the sizes of pairs that differ on too few units."""
-    sizes, error, scale = studentise(sample, first, second)
-    sizes[undecided(sample.values, first, second)] = 0.0
-    return sizes, error, scale
-
-
-def undecided(values: Floats | None, first: Indices, second: Indices) -> NDArray[np.bool_]:
-    """Return which pairs differ on too few units to tell; none where there are too few for any pair."""
-    if values is None or values.shape[1] < LEAST_UNITS:
-        return np.zeros(first.size, bool)
-    resolution = ROUND_OFF * np.abs(values).max(axis=1)
-    n_different = np.empty(first.size, np.int64)
-    for panel in slices(first.size, 8 * values.shape[1]):
-        j, k = first[panel], second[panel]
-        apart = np.abs(values[j] - values[k]) > (resolution[j] + resolution[k])[:, np.newaxis]
-        n_different[panel] = np.count_nonzero(apart, axis=1)
-    return (n_different > 0) & (n_different < LEAST_UNITS)
+def undecided(values: Floats, first: Indices, second: Indices) -> NDArray[np.bool_]:
+    """Return which pairs differ on some units, but on too few to tell; none where there are too few for any pair."""
+    n_apart, _, _ = loops.apart(values, ROUND_OFF * np.abs(values).max(axis=1), first, second)
+    too_few: NDArray[np.bool_] = (n_apart > 0) & (n_apart < LEAST_UNITS)
+    return too_few & (values.shape[1] >= LEAST_UNITS)
 
 
 def _exact_p_value(sample: JointReplicates, first: int, second: int) -> float:
@@ -251,30 +359,51 @@ def differences(sample: JointReplicates, first: Indices, second: Indices, error:
     return np.where((error == 0) & (np.abs(difference) <= resolution), 0.0, difference)
 
 
+def errors_and_maxima(sample: JointReplicates) -> tuple[Floats, Floats]:
+    """Return the errors of all pairs, row by row, and each replicate's largest statistic over each model's pairs."""
+    first, second = all_pairs(len(sample.estimate))
+    too_few = units_apart(sample, first, second).too_few
+    error, scale = _errors(sample, first, second)
+    pairs = _replicates(sample, first, second, scale, too_few)
+    if sample.units is None:
+        with watching("ranks of all pairs", is_small=pairs.is_small) as watcher:
+            maximum = loops.maxima_of_models(sample.centred, sample.bias, pairs.inverse, watcher)
+    else:
+        maximum = np.zeros(sample.centred.shape)
+        for panel, sizes in _stretched(sample, sample.units, pairs):
+            for j, k, size in zip(first[panel], second[panel], sizes, strict=True):
+                np.maximum(maximum[j], size, out=maximum[j])
+                np.maximum(maximum[k], size, out=maximum[k])
+    size = np.abs(sample.estimate[first] - sample.estimate[second])
+    return np.where(too_few, np.maximum(error, size), error), maximum
+
+
 # --- adjusted p-values ---------------------------------------------------------------------------------------------
 
 
 def single_step(statistics: PairStatistics) -> Floats:
     """P-values adjusted by single-step max-T: (1 + #{max_j |t_j*| >= |t_i|}) / (1 + R)."""
-    below = np.searchsorted(np.sort(statistics.maximum), statistics.reach, side="left")
-    return _shares(statistics.maximum.size - below, statistics.maximum.size, statistics.complete)
+    n, maximum = statistics.maximum.size, np.sort(statistics.maximum)
+    below = np.searchsorted(maximum, statistics.reach) + np.searchsorted(maximum, statistics.beyond)
+    return _shares(n - below / 2, n, statistics.complete)
 
 
-def romano_wolf(sample: JointReplicates, first: Indices, second: Indices, reach: Floats) -> Floats:
+def romano_wolf(sample: JointReplicates, first: Indices, second: Indices, tests: PairStatistics) -> Floats:
     """P-values adjusted by step-down max-T: each pair against the maximum over itself and the pairs with smaller |t|.
 
     With pairs in descending order of |t|, p_(i) = max(p_(i-1), (1 + #{max_{j >= i} |t_(j)*| >= |t_(i)|}) / (1 + R)).
     """
-    from aucpr_dask.kernels.differences import tally
-
-    upwards = np.argsort(reach, kind="stable")
+    if first.size < 2:
+        return np.where(tests.left_out, 1.0, tests.p_value)
+    upwards = np.argsort(tests.reach, kind="stable")
+    maximum = np.zeros(sample.n_replicates)
+    scale, left_out = tests.scale[upwards], tests.left_out[upwards]
+    reach, beyond = tests.reach[upwards], tests.beyond[upwards]
+    of_pairs = sample, first[upwards], second[upwards], scale, left_out
+    # The maximum over each pair and those with smaller statistics.
+    attained = _tally(*of_pairs, reach, beyond, maximum, is_cumulative=True)
     p_value = np.empty(first.size)
-    maximum = np.zeros(sample.centred.shape[1])
-    for panel in sample.panels(first.size):
-        pairs = upwards[panel]
-        sizes, _, _ = sizes_in_family(sample, first[pairs], second[pairs])
-        attained = tally(sizes, reach[pairs], maximum, is_cumulative=True)  # the maximum over the pair and smaller ones
-        p_value[pairs] = _shares(attained, maximum.size, sample.complete)
+    p_value[upwards] = _shares(attained / 2, maximum.size, sample.complete)
     downwards = upwards[::-1]
     p_value[downwards] = np.maximum.accumulate(p_value[downwards])
     return p_value
@@ -296,9 +425,13 @@ def max_t_quantile(statistics: PairStatistics, level: float) -> float:
 def marginal_quantiles(sample: JointReplicates, first: Indices, second: Indices, level: float) -> Floats:
     """Quantile of the statistic of each pair: the interval that matches the p-values of :func:`pair_statistics`."""
     place = order_statistic(sample.centred.shape[1], level, sample.complete)
+    pairs = _replicates(sample, first, second, _errors(sample, first, second)[1])
+    if sample.units is None:
+        share = 1 - place / sample.n_replicates
+        with watching("quantiles of all pairs", is_small=pairs.is_small) as watcher:
+            return pairs.order_statistics(place, TYPICAL * parametric_quantile(1 - share), watcher)
     quantile = np.empty(first.size)
-    for panel in sample.panels(first.size):
-        sizes, _, _ = studentise(sample, first[panel], second[panel])
+    for panel, sizes in _stretched(sample, sample.units, pairs):
         sizes.partition(place, axis=1)
         quantile[panel] = sizes[:, place]
     return quantile
@@ -350,7 +483,7 @@ def equivalence(
     return decided(tails, share_inside, alpha)
 
 
-def _shares(counts: NDArray[np.int64], n_replicates: int, complete: bool) -> Floats:
+def _shares(counts: NDArray[Any], n_replicates: int, complete: bool) -> Floats:
     """Return numbers of replicates as shares of all, the observed data included."""
     extra = 0 if complete else 1
     return np.asarray((counts + extra) / (n_replicates + extra), np.float64)

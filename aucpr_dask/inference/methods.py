@@ -78,10 +78,11 @@ class SignFlips:
     """Sign flips over units: exact tests, and intervals from the flipped residuals.
 
     If two models are equally good, the sign of a unit's difference is random. The intervals flip the deviations from
-    the mean difference. A flipped mean m has the standard deviation ``sqrt((A - m^2) / (Q - 1))`` with A the mean
-    square, which turns the quantile c of ``m / sqrt(A / Q)`` into that of a Student statistic, ``c sqrt((Q - 1) / (Q -
-    c^2))``: with few units the intervals are as wide as t's, and infinite if no test could reject (2 of the 2^Q flips
-    are as large as the observed one).
+    the mean difference; those of differences of one size, as of units that are 0 or 1, take the critical value of the
+    test itself, and leave out 0 where its mid-p is small. A flipped mean m has the standard deviation
+    ``sqrt((A - m^2) / (Q - 1))`` with A the mean square, which turns the quantile c of ``m / sqrt(A / Q)`` into that of
+    a Student statistic, ``c sqrt((Q - 1) / (Q - c^2))``: with few units the intervals are as wide as t's, and infinite
+    if no test could reject (2 of the 2^Q flips are as large as the observed one).
     """
 
     def __init__(self, values: Floats, names: Sequence[str], goal: Goal, n_resamples: int, seed: int) -> None:
@@ -103,13 +104,19 @@ class SignFlips:
         spread = families.pair_statistics(self.residual, first, second)
         error = self.errors(first, second)
         quantile = self.reach(families.marginal_quantiles(self.residual, first, second, self.goal.level))
+        apart = families.units_apart(self.sample, first, second)
+        n_apart = apart.n_apart[apart.of_one_size]
+        critical = families.critical_numbers(n_apart, 1 - self.goal.level) / np.sqrt(n_apart)
+        quantile[apart.of_one_size] = self._of_student(critical)
         bounds = pairs.intervals(tests.difference, error, quantile)
         verdict = _student_equivalence(tests.difference, error, self.goal, self.values.shape[1] - 1)
         found = first, second, tests.difference, error, tests.p_value, bounds
         return Pairs(*found, tests=tests, spread=spread, equivalence=verdict)
 
     def simultaneous_quantile(self, family: Pairs) -> float:
-        """Quantile of the largest Student statistic of the family."""
+        """Quantile of the largest Student statistic of the family; that of its interval if it is a single pair."""
+        if family.bounds is not None and family.first.size == 1 and family.error[0] > 0:
+            return float((family.bounds[0, 1] - family.bounds[0, 0]) / family.error[0] / 2)
         quantile = families.max_t_quantile(_known(family.spread), self.goal.level)
         is_possible = 2.0 ** (1 - self.values.shape[1]) <= 1 - self.goal.level
         if quantile == 0 and is_possible:  # every pair differs on too few units, and is left out
@@ -124,13 +131,17 @@ class SignFlips:
     def errors(self, first: Indices, second: Indices) -> Floats:
         """Return the standard errors of differences; at least these, where models differ on too few units to tell."""
         error, size = pairs.errors_from_units(self.values, first, second), self.estimate[first] - self.estimate[second]
-        return np.where(families.undecided(self.values, first, second), np.maximum(error, np.abs(size)), error)
+        too_few = families.units_apart(self.sample, first, second).too_few
+        return np.where(too_few, np.maximum(error, np.abs(size)), error)
 
     def reach(self, quantile: Floats) -> Floats:
         """Turn quantiles of flipped means over their root mean square into those of Student statistics."""
-        n_units = self.values.shape[1]
-        if 2.0 ** (1 - n_units) > 1 - self.goal.level:
+        if 2.0 ** (1 - self.values.shape[1]) > 1 - self.goal.level:
             return np.full(quantile.shape, np.inf)
+        return self._of_student(quantile)
+
+    def _of_student(self, quantile: Floats) -> Floats:
+        n_units = self.values.shape[1]
         room = n_units - quantile**2
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(room > 0, quantile * np.sqrt((n_units - 1) / room), np.inf)
@@ -381,7 +392,7 @@ def adjusted_p_values(method: Method, family: Pairs, adjust: str) -> Floats:
     tests = _known(family.tests)
     if adjust == "max_t":
         return np.maximum(families.single_step(tests), family.p_value)
-    stepped = families.romano_wolf(_known(method.sample), family.first, family.second, tests.reach)
+    stepped = families.romano_wolf(_known(method.sample), family.first, family.second, tests)
     return np.maximum(stepped, family.p_value)
 
 

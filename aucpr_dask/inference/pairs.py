@@ -14,7 +14,8 @@ import scipy
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.inference.units import Floats, Indices, all_signs
+from aucpr_dask.inference.replicates import squares
+from aucpr_dask.inference.units import Floats, Indices, all_signs, mean_of_units
 
 PANEL_BYTES = 2**18  # of pairs x replicates that are treated at a time: they stay in a core's cache
 ROUND_OFF = 1e-12  # relative to the estimates: smaller differences and errors count as those of equal numbers
@@ -45,21 +46,20 @@ def slices(n_rows: int, row_bytes: int, least: int = 1) -> Iterator[slice]:
 
 def errors_from_units(values: Floats, first: Indices, second: Indices) -> Floats:
     """Compute standard errors of mean differences from values per unit (M, Q): ``sd / sqrt(Q)``."""
+    n_units = values.shape[1]
     resolution = ROUND_OFF * np.abs(values).max(axis=1)
-    error = np.empty(first.size)
-    for panel in slices(first.size, 8 * values.shape[1]):
-        j, k = first[panel], second[panel]
-        error[panel], _ = errors_and_squares(values[j] - values[k], resolution[j] + resolution[k])
-    return error
+    deviations = values - mean_of_units(values)[:, np.newaxis]
+    spread = np.sqrt(squares(deviations, first, second) / (n_units - 1))
+    return np.where(spread <= resolution[first] + resolution[second], 0.0, spread / np.sqrt(n_units))
 
 
 def errors_and_squares(difference: Floats, resolution: Floats) -> tuple[Floats, Floats]:
     """Return the standard errors of the means of rows, and the squares of the deviations; overwrites the rows."""
     n_units = difference.shape[1]
     difference -= difference.mean(axis=1, keepdims=True)
-    squares = np.square(difference, out=difference)
-    spread = np.sqrt(squares.sum(axis=1) / (n_units - 1))
-    return np.where(spread <= resolution, 0.0, spread / np.sqrt(n_units)), squares
+    of_units = np.square(difference, out=difference)
+    spread = np.sqrt(of_units.sum(axis=1) / (n_units - 1))
+    return np.where(spread <= resolution, 0.0, spread / np.sqrt(n_units)), of_units
 
 
 # --- intervals and tests -------------------------------------------------------------------------------------------

@@ -169,7 +169,7 @@ def rank_sets(sample: JointReplicates, level: float = 0.95, intervals: SignFlips
     n_models, n_replicates = sample.centred.shape
     place = families.order_statistic(n_replicates, level, sample.complete)
     order = _best_first(sample)
-    spread, maximum = _errors_and_maxima(sample.of_models(order))
+    spread, maximum = families.errors_and_maxima(sample.of_models(order))
     of_model = np.empty(n_models)
     of_model[order] = np.partition(maximum, place, axis=1)[:, place]
     of_all = np.partition(maximum.max(axis=0, initial=0), place)[[place]]
@@ -246,24 +246,6 @@ def _resolved(values: Floats, sample: JointReplicates) -> Floats:
     """Round to multiples of the resolution, so that models equal up to rounding errors tie."""
     rounded: Floats = np.rint(values / sample.resolution.max(initial=pairs.ROUND_OFF**2))
     return rounded
-
-
-def _errors_and_maxima(sample: JointReplicates) -> tuple[Floats, Floats]:
-    """Return the errors of all pairs, row by row, and each replicate's largest statistic over the pairs of each model.
-
-    A panel of columns stays in the cache while all rows above it are processed.
-    """
-    n_models, n_replicates = sample.centred.shape
-    error = np.empty(n_models * (n_models - 1) // 2)
-    maximum = np.zeros((n_models, n_replicates))
-    for panel in sample.panels(n_models):
-        for j in range(panel.stop - 1):
-            others = np.arange(max(panel.start, j + 1), panel.stop)
-            sizes, spread, _ = families.sizes_in_family(sample, np.full(others.size, j), others)
-            error[j * n_models - (j + 1) * (j + 2) // 2 + others] = spread  # where pairs (j, k) are among all
-            np.maximum(maximum[j], sizes.max(axis=0), out=maximum[j])
-            np.maximum(maximum[others[0] : panel.stop], sizes, out=maximum[others[0] : panel.stop])
-    return error, maximum
 
 
 # --- tests of mean ranks over data sets or queries, as papers on learners show them (Demšar 2006) ---------------------

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.kernels import differences
-from aucpr_dask.kernels.differences import WORD
+from aucpr_dask.inference.replicates import WORD, add_drawn, add_flipped
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -83,7 +82,7 @@ class Redraws:
         sums = np.empty((len(values), self.n_replicates))
         for replicates, draws in self.blocks():
             of_block = np.empty((len(values), len(draws)))
-            differences.add_drawn(values, draws, of_block)
+            add_drawn(values, draws, of_block)
             sums[:, replicates] = of_block
         return sums
 
@@ -138,7 +137,7 @@ class Flips:
         """Return the means (M, R) of the values (M, Q) of the units under each choice of signs."""
         sums = np.zeros((len(values), self.n_replicates))
         for units, words in self.blocks():
-            differences.add_flipped(values[:, units], words, sums)
+            add_flipped(values[:, units], words, sums)
         sums /= self.n_units
         return sums
 
