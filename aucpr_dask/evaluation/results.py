@@ -244,12 +244,14 @@ MOST_KEPT = 2**24  # bytes of scores that a result keeps; larger ones are known 
 class KnownScores(str):
     """What a result says of where its scores are, with the way to them. It is stored, copied and compared as text."""
 
-    __slots__ = ("find", "path")
+    __slots__ = ("path", "recall")
+    recall: Callable[[], terms.Scores | None]
+    path: str
 
     def __new__(cls, find: Callable[[], terms.Scores | None], path: str) -> Self:
         """Return the text, with a function that returns the scores, if they are still there."""
         made = super().__new__(cls, "in memory when they were evaluated")
-        made.find, made.path = find, path
+        made.recall, made.path = find, path
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -271,7 +273,7 @@ def scores_of(result: xr.Dataset, path: str) -> xr.Dataset | None:
     known = result.attrs.get(SCORES)
     scores: terms.Scores | None = None
     if isinstance(known, KnownScores):
-        scores, path = known.find(), known.path
+        scores, path = known.recall(), known.path
     elif "source" in result.attrs and "source_digest" in result.attrs:
         from aucpr_dask.scores.store import open_scores, open_unread, source_digest
 

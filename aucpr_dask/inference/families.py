@@ -311,8 +311,8 @@ def watching(what: str, *, is_small: bool) -> Iterator[loops.Watcher | None]:
 def undecided(values: Floats, first: Indices, second: Indices) -> NDArray[np.bool_]:
     """Return which pairs differ on some units, but on too few to tell; none where there are too few for any pair."""
     n_apart, _, _ = loops.apart(values, ROUND_OFF * np.abs(values).max(axis=1), first, second)
-    too_few: NDArray[np.bool_] = (n_apart > 0) & (n_apart < LEAST_UNITS)
-    return too_few & (values.shape[1] >= LEAST_UNITS)
+    too_few: NDArray[np.bool_] = (n_apart > 0) & (n_apart < LEAST_UNITS) & (values.shape[1] >= LEAST_UNITS)
+    return too_few
 
 
 def _exact_p_value(sample: JointReplicates, first: int, second: int) -> float:

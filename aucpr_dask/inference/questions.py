@@ -22,6 +22,7 @@ from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
 from aucpr_dask.schema.options import READINGS, ComparisonOptions, EvaluationOptions, in_words_of_today
 from aucpr_dask.schema.terms import (
+    CLASS,
     FOLD,
     ITEM,
     MODEL,
@@ -167,7 +168,7 @@ def results_for(
     if question.method == "influence":
         return _with_covariance(data, question, options, is_scores=is_scores)
     results = _evaluated(data, question, options) if is_scores else data
-    if question.dims and {QUERY, samples.DATASET, averages.CLASS}.isdisjoint(question.dims):
+    if question.dims and {QUERY, samples.DATASET, CLASS}.isdisjoint(question.dims):
         results = map_nodes(results, lambda path, node: samples.mean_over_queries(node, path, question.incomplete))
     if len(question.dims) > 1:
         results = map_nodes(results, lambda path, node: _with_one_dimension(node, question))
