@@ -1486,6 +1486,8 @@ def test_what_varies_is_named_by_one_word(result: xr.Dataset) -> None:
     assert ap.compare(queries).attrs["over"] == "clusters"
     other = result.rename(query="lead_time")
     xr.testing.assert_equal(ap.compare(other, over="lead_time"), ap.compare(result))
+    with pytest.raises(InvalidInputError, match="in this result clusters vary"):
+        ap.compare(ap.covariance(scores), over="items")
     for wrong, message in {
         "quarry": "no dimension 'quarry'",
         "fold": "folds and repeats",

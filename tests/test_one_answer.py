@@ -36,45 +36,45 @@ def of_compare(data: Any, *label: Any, **options: Any) -> Answer:
     return float(found["p_value"]), found["interval"].values, found.attrs["design"]
 
 
-def by_mapping(scores: xr.Dataset, unit: dict[str, str]) -> Answer:
+def by_mapping(scores: xr.Dataset, over: dict[str, str]) -> Answer:
     models = dict(zip(["new", "old"], scores["score"].values, strict=True))
-    return of_compare(models, scores["label"].values, clusters=scores["cluster"].values, **unit)
+    return of_compare(models, scores["label"].values, clusters=scores["cluster"].values, **over)
 
 
-def by_gate(scores: xr.Dataset, unit: dict[str, str]) -> Answer:
-    gate = ap.gate(scores, "new", "old", **unit)
+def by_gate(scores: xr.Dataset, over: dict[str, str]) -> Answer:
+    gate = ap.gate(scores, "new", "old", **over)
     return gate.p_value, gate.interval, gate.design
 
 
-def by_metrics(scores: xr.Dataset, unit: dict[str, str]) -> Answer:
-    groups = None if unit else scores["cluster"].values
+def by_metrics(scores: xr.Dataset, over: dict[str, str]) -> Answer:
+    groups = None if over else scores["cluster"].values
     new, old = scores["score"].values
     found = ap.metrics.average_precision_difference(scores["label"].values, old, new, clusters=groups)
     return found.p_value, found.interval, None
 
 
-def by_report(scores: xr.Dataset, unit: dict[str, str]) -> Answer:
+def by_report(scores: xr.Dataset, over: dict[str, str]) -> Answer:
     """The numbers that the page of a result shows next to its scores."""
-    (subject,) = subjects_of(ap.evaluate(scores, **unit), None)
+    (subject,) = subjects_of(ap.evaluate(scores, **over), None)
     (plan,), _ = comparisons(replace(subject, scores=scores), "average_precision", 0)
     p_value, lower = plan["p_values"], plan["lower"]
     return p_value[0, 1], (lower[0, 1], -lower[1, 0]), plan["design"]
 
 
-def by_command(scores: xr.Dataset, unit: dict[str, str], folder: Path) -> Answer:
+def by_command(scores: xr.Dataset, over: dict[str, str], folder: Path) -> Answer:
     ap.save_scores(scores, folder / "scores.zarr")
     call = ["compare", str(folder / "scores.zarr"), "--baseline", "old", "--json"]
-    done = CliRunner().invoke(main, call + [word for name, value in unit.items() for word in (f"--{name}", value)])
+    done = CliRunner().invoke(main, call + [word for name, value in over.items() for word in (f"--{name}", value)])
     (answer,) = json.loads(done.stdout)["comparisons"]
     return answer["pairs"][0]["p_value"], answer["pairs"][0]["interval"], answer["facts"]["design"]
 
 
 WAYS: dict[str, Callable[..., Answer]] = {
-    "scores": lambda scores, unit: of_compare(scores, **unit),
-    "covariance": lambda scores, unit: of_compare(ap.covariance(scores, **unit)),
+    "scores": lambda scores, over: of_compare(scores, **over),
+    "covariance": lambda scores, over: of_compare(ap.covariance(scores, **over)),
     "mapping": by_mapping,
-    "rank": lambda scores, unit: (None, None, ap.rank(scores, **unit).attrs["design"]),
-    "power": lambda scores, unit: (None, None, ap.power(scores, **unit).attrs["design"]),
+    "rank": lambda scores, over: (None, None, ap.rank(scores, **over).attrs["design"]),
+    "power": lambda scores, over: (None, None, ap.power(scores, **over).attrs["design"]),
     "gate": by_gate,
     "metrics": by_metrics,
     "report": by_report,
@@ -82,14 +82,14 @@ WAYS: dict[str, Callable[..., Answer]] = {
 }
 
 
-@pytest.mark.parametrize("unit", [{}, {"over": "items"}], ids=["clusters", "items"])
+@pytest.mark.parametrize("over", [{}, {"over": "items"}], ids=["clusters", "items"])
 @pytest.mark.parametrize("way", WAYS)
-def test_one_question_has_one_answer(way: str, unit: dict[str, str], tmp_path: Path) -> None:
+def test_one_question_has_one_answer(way: str, over: dict[str, str], tmp_path: Path) -> None:
     scores = clustered()
-    p_expected, interval_expected, design_expected = of_compare(scores, **unit)
-    drawn, ten = ("items with their labels", "positives") if unit else ("clusters", "clusters with positives")
+    p_expected, interval_expected, design_expected = of_compare(scores, **over)
+    drawn, ten = ("items with their labels", "positives") if over else ("clusters", "clusters with positives")
     assert design_expected == f"sample: the {drawn}; fixed: the 2 models; approximate, from 10 {ten} on"
-    p_value, interval, design = WAYS[way](scores, unit, *([tmp_path] if way == "command" else []))
+    p_value, interval, design = WAYS[way](scores, over, *([tmp_path] if way == "command" else []))
     assert p_value in (None, p_expected)
     assert design in (None, design_expected)
     if interval is not None:

@@ -127,11 +127,13 @@ def compare(output: cli.Output, store: str, auxiliary: str | None, dataset: tupl
         asked = {name: value for name, value in cli.given(options).items() if name != "method" and value is not None}
         if "target" in asked:
             asked["output"] = asked.pop("target")
-        others = ("baseline", "by", "adjust", "auxiliary", "n_resamples", "output")
+        if asked["weights"] == "equal":  # the default
+            del asked["weights"]
+        others = ("baseline", "by", "adjust", "auxiliary", "n_resamples", "weights", "output")
         if unused := [name for name in others if name in asked]:
             allowed, remedy = "--over, --estimator, --level, --equivalence, --seed", "leave them out"
             raise InvalidInputError("mean ranks have no such option", None, few(unused), allowed, remedy)
-        _ask(output, "comparisons", ap.friedman, store, dataset, **asked)
+        _ask(output, "comparisons", ap.friedman, store, dataset, **({"over": terms.QUERY} | asked))
         return
     answer = _ask(output, "comparisons", ap.compare, store, dataset, **options)
     for _, node in terms.nodes_of(answer):
@@ -248,7 +250,9 @@ def _ask(
     from aucpr_dask.view.comparisons import answer_of, summarize
 
     data, asked = cli.open_any(store, dataset), cli.given(options)
-    answer, left_out = _ask_each(lambda part: question(part, **asked), data, together=options["over"] == "dataset")
+    answer, left_out = _ask_each(
+        lambda part: question(part, **asked), data, together="dataset" in str(options["over"]).split(",")
+    )
     if target is not None:
         ap.save_comparison(answer, target, overwrite=overwrite)
         answer = ap.open_comparison(target)

@@ -282,6 +282,8 @@ def _mean(
     if sampling.sample != designs.UNITS:
         unknown = "a resample has no estimate" if mean.n_resamples else "a standard error is not known"
         sentence += f"; NaN where {unknown}"
+    if gaps := result.attrs.get(samples.GAPS):
+        sentence = "; ".join([sentence, *gaps])
     facts: dict[str, Any] = {"over": sampling.over(result.attrs), "method": sampling.method}
     if mean.n_resamples:
         seed = result.attrs.get("seed") if sampling.sample == designs.ITEMS else question.seed

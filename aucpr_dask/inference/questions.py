@@ -36,6 +36,7 @@ from aucpr_dask.schema.terms import (
     nodes_of,
 )
 from aucpr_dask.scores.copies import warn_of_copies
+from aucpr_dask.scores.long_form import to_tree
 from aucpr_dask.scores.validate import shared_by_models, validated_scores
 
 LEAST_QUERIES = 10  # of a data set, for the variance between them to be known
@@ -108,6 +109,8 @@ def prepared(
     nodes = dict(nodes_of(data)) if isinstance(data, xr.Dataset | xr.DataTree) else {}
     if question.over == "clusters" and nodes and all(map(_has_clusters_of_queries, nodes.values())):
         question = replace(question, over=None)  # the default
+    if question.dim == samples.DATASET and isinstance(data, xr.Dataset) and _groups_that_vary(data, question):
+        return to_tree(data), question, dict(options), by
     if not nodes or not all("estimate" in node for node in nodes.values()) or options or by is not None:
         return data, question, dict(options), by
     if not any(_lacks_items(node, question) for node in nodes.values()):
@@ -115,6 +118,8 @@ def prepared(
     scores = {path: scores_of(node, path) for path, node in nodes.items()}
     found = {path: one for path, one in scores.items() if one is not None}
     if len(found) < len(scores):
+        for path, node in nodes.items():
+            _refuse_other_draws(path, node, question)
         return data, question, {}, by
     first = next(iter(nodes.values()))
     asked = question.over if question.names else first.attrs.get("sampled", ITEM + "s")
@@ -134,12 +139,23 @@ def _lacks_items(node: xr.Dataset, question: ComparisonOptions) -> bool:
     about_items = question.sample in (designs.ITEMS, designs.BOTH) or (question.sample is None and not has_units)
     if designs.are_values(node) or question.method == designs.CORRECTED or not about_items:
         return False
-    sampled = node.attrs.get("sampled")
-    if question.drawn is not None and sampled is not None and question.drawn != sampled:
+    if _is_drawn_otherwise(node, question):
         return True
     if set(node) >= covarying.COMPARED_BY:
         return question.method not in (None, "influence")
     return samples.REPLICATE not in node or question.method in ("influence", "rank_swap")
+
+
+def _is_drawn_otherwise(node: xr.Dataset, question: ComparisonOptions) -> bool:
+    sampled = node.attrs.get("sampled")
+    return question.drawn is not None and sampled is not None and question.drawn != sampled
+
+
+def _refuse_other_draws(path: str, node: xr.Dataset, question: ComparisonOptions) -> None:
+    if _is_drawn_otherwise(node, question):
+        what, received = f"in this result {node.attrs['sampled']} vary", f"over={question.over!r}"
+        remedy = "pass the scores in place of the result"
+        raise InvalidInputError(what, alignment.where_of(path), received, repr(node.attrs["sampled"]), remedy)
 
 
 def evaluated_with(attrs: Mapping[Any, Any]) -> dict[str, Any]:
@@ -297,10 +313,10 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
     over_units, over_items = EvaluationOptions.of(**plain), EvaluationOptions.of(**resampled)
     scores = validated_scores(scores, positive_from=over_units.positive_from)
     scores = on_common_items(scores, question, over_units)
-    if question.method == designs.CORRECTED:
-        of_folds = evaluate(scores, plain["estimator"], (), by=FOLD, **options)
+    if by := [FOLD] if question.method == designs.CORRECTED else _groups_that_vary(scores, question):
+        of_groups = evaluate(scores, plain["estimator"], (), by=by, **options)
         counts = {path: _counts_of_items(node) for path, node in nodes_of(scores)}
-        return map_nodes(of_folds, lambda path, node: node.assign_attrs(counts[path]))
+        return map_nodes(of_groups, lambda path, node: node.assign_attrs(counts[path]))
     of_items = question.estimator in (None, *WITH_INFLUENCE) and set(options) <= set(covarying.COVARIANCE_OPTIONS)
 
     def evaluate_node(path: str, node: xr.Dataset) -> xr.Dataset:
@@ -394,6 +410,12 @@ def _refuse_unswappable(path: str, scores: xr.Dataset, estimator: str | None, op
         received = ", ".join([*(f"the dimension {dim!r}" for dim in dims), *weights, *own])
         what = "method='rank_swap' swaps the ranks of the items of one ranking"
         raise InvalidInputError(what, alignment.where_of(path), received, "score(model, item), label(item)", remedy)
+
+
+def _groups_that_vary(scores: Scores, question: ComparisonOptions) -> list[str]:
+    """Return the names of what varies that are groups of items: each is evaluated on its own."""
+    nodes = [node for _, node in nodes_of(scores)]
+    return [name for name in question.dims if all(name in node and node[name].dims == (ITEM,) for node in nodes)]
 
 
 def on_common_items(scores: Scores, question: ComparisonOptions, options: EvaluationOptions) -> Scores:
