@@ -199,6 +199,10 @@ class FewPositivesWarning(UserWarning):
     """A method was used with fewer positives than it needs."""
 
 
+class UnjudgedWarning(UserWarning):
+    """Runs of which no retrieved document is judged."""
+
+
 class RepeatedItemsWarning(UserWarning):
     """Items that look like copies of others, and count as items of their own."""
 

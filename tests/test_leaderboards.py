@@ -117,21 +117,61 @@ CELLS = {
     ("N/A", "\N{EN DASH}", "1,234.5"): [np.nan, np.nan, 1234.5],
     ("True", "false", "null"): [1, 0, np.nan],
     ("12,345", "1", "999"): [12345, 1, 999],
+    ("65.0 ± 1.2", "70.1±0.9", "71 +/- 2"): [65, 70.1, 71],
+    ("54.2% (1)", "50 % (2)", "-"): [54.2, 50, np.nan],
+    ("90.0 (1)", "**91.5** (2)", "92.25*"): [90, 91.5, 92.25],
+    ("0.81 [0.7, 0.9]", "\N{MINUS SIGN}0.2", "🥇 0.9"): [0.81, -0.2, 0.9],
+    ("1,234.5 ± 1.2", "12.5%", "3"): None,
 }
 
 
 @pytest.mark.parametrize(("cells", "numbers"), CELLS.items())
 def test_cells_are_read_as_people_write_them(cells: tuple[str, ...], numbers: list[float], tmp_path: Path) -> None:
     frame = pd.DataFrame({"model": ["a", "b", "c"], "task": "t", "value": cells})
+    wide = pd.DataFrame({"model": ["a", "b", "c"], "t": cells, "u": [60.0, 61, 62]})
+    if numbers is None:
+        for table in (frame, wide):
+            with pytest.raises(InvalidInputError, match="row 2, column"):
+                ap.from_values(table)
+        return
+    np.testing.assert_array_equal(ap.from_values(wide, include="t")["estimate"].sel(query="t"), numbers)
     np.testing.assert_array_equal(ap.from_values(frame)["estimate"].values[:, 0], numbers)
     frame.to_csv(tmp_path / "t.csv", index=False)
     np.testing.assert_array_equal(ap.from_values(tmp_path / "t.csv")["estimate"].values[:, 0], numbers)
 
 
-@pytest.mark.parametrize("cells", [("84.6%", "0.85"), ("0,846", "0,9"), ("1,2345", "2"), ("1_0", "2"), ("a", "2")])
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ("84.6%", "0.85"),
+        ("0,846", "0,9"),
+        ("1,2345", "2"),
+        ("1_0", "2"),
+        ("a", "2"),
+        ("65,3", "7,25"),
+        ("65/70", "1/2"),
+    ],
+)
 def test_cells_that_may_mean_two_things_are_refused(cells: tuple[str, ...]) -> None:
     with pytest.raises(InvalidInputError, match="row 1, column 'value'"):
         ap.from_values(pd.DataFrame({"model": ["a", "b"], "task": "t", "value": cells}))
+    with pytest.raises(InvalidInputError, match="row 1, column 't'"):  # beside others, it is not dropped as text
+        ap.from_values(pd.DataFrame({"model": ["a", "b"], "t": cells, "u": [1.0, 2.0], "v": [1.0, 3.0]}))
+
+
+def test_percents_beside_fractions_are_fractions() -> None:
+    fractions = PLAIN.set_index("model") / 100
+    expected = ap.from_values(fractions.reset_index())["estimate"]
+    percents = fractions.assign(**{"task 1": [f"{100 * x:.2f}%" for x in fractions["task 1"]]})
+    found = ap.from_values(percents.reset_index())
+    np.testing.assert_allclose(found["estimate"], expected)
+    assert found.attrs["percents_as_fractions"] == ["task 1"]
+    headed = fractions.assign(**{"task 1": fractions["task 1"] * 100}).rename(columns={"task 1": "task 1 (%)"})
+    np.testing.assert_allclose(ap.from_values(headed.reset_index())["estimate"], expected)
+    with pytest.raises(InvalidInputError, match=r"percents[\s\S]*task 1"):
+        ap.from_values(fractions.assign(**{"task 1": fractions["task 1"] * 100}).reset_index())
+    all_of_them = PLAIN.set_index("model").map("{:.2f} %".format).reset_index()
+    np.testing.assert_array_equal(ap.from_values(all_of_them)["estimate"], SCORES)
 
 
 def _markdown(frame: pd.DataFrame) -> str:
@@ -213,11 +253,137 @@ def test_one_column_is_one_thing() -> None:
 # --- direction -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{"measure": "WER"}, {"measure": "val_loss"}, {"measure": "Perplexity"}])
-def test_measures_of_which_less_is_better_ask(options: dict[str, str]) -> None:
-    with pytest.raises(InvalidInputError, match="lower_is_better"):
-        ap.from_values(PLAIN, **options)
-    assert "lower_is_better" not in ap.from_values(PLAIN, **options, lower_is_better=False).attrs
+LESS = """error rate|ECE|FPR95|Brier score|NLL|perplexity|minDCF|EER|MAPE|MAE|RMSE|CRPS|DER|WER|CER|BPC|toxicity
+hallucination rate|time (s)|latency|VRAM (GB)|LPIPS|FID|val_loss|MCD|FNR|log-loss|PPL ↓|Score (lower is better)|TER|MSE
+False positive rate|bits per byte|KL divergence|negative log-likelihood|test error (%)|acc ↓|regret""".replace(
+    "\n", "|"
+)
+
+
+@pytest.mark.parametrize("name", LESS.split("|"))
+def test_of_the_usual_measures_of_error_less_is_better_in_every_shape(name: str) -> None:
+    long = TIDY.rename(columns={"score": name}).assign(params_b=np.arange(30) % 6)
+    named = TIDY.assign(measure=name)
+    tasks = PLAIN.rename(columns={task: f"{task} {name}" for task in TASKS})
+    wide = ap.from_values(PLAIN, measure=name), ap.from_values(tasks, include=list(tasks.columns[1:]))
+    for values in (ap.from_values(long), ap.from_values(named), *wide):
+        findings = ap.audit(values).findings
+        assert findings["model"].values[0] == SCORES.mean(axis=1).idxmin()
+        assert "less is better" in repr(ap.audit(values)).splitlines()[0]
+        assert "less is better" in repr(ap.compare(values, n_resamples=50).aucpr).splitlines()[1]
+        np.testing.assert_array_equal(np.sort(values["estimate"].values.ravel()), np.sort(SCORES.values.ravel()))
+    assert "lower_is_better" not in ap.from_values(PLAIN, measure=name, lower_is_better=False).attrs
+
+
+@pytest.mark.parametrize("name", ["err", "neg_log_loss", "1 - WER", "negative RMSE", "no hallucination", "both ↑ ↓"])
+def test_an_unclear_direction_is_asked_for(name: str) -> None:
+    for make in (
+        lambda **told: ap.from_values(PLAIN, measure=name, **told),
+        lambda **told: ap.from_values(TIDY.rename(columns={"score": name}), **told),
+    ):
+        with pytest.raises(InvalidInputError, match=r"lower_is_better=True[\s\S]*or False"):
+            make()
+        assert "lower_is_better" not in make(lower_is_better=False).attrs
+        assert make(lower_is_better=True).attrs["lower_is_better"] == [name]
+
+
+@pytest.mark.parametrize(
+    "heads", [("AUROC ↑", "ECE ↓", "FPR95 ↓"), ("t0", "t1 (lower is better)", "t2"), ("acc", "x", "NLL")]
+)
+def test_tasks_of_both_directions_are_not_averaged(heads: tuple[str, ...]) -> None:
+    table = PLAIN[["model", *TASKS[:3]]].set_axis(["model", *heads], axis=1)
+    for one in (table, table.melt("model", var_name="task", value_name="score")):
+        with pytest.raises(InvalidInputError, match=r"lower_is_better=\[\.\.\.\][\s\S]*exclude="):
+            ap.audit(one)
+    lower = [name for name in heads if name in {"ECE ↓", "FPR95 ↓", "t1 (lower is better)", "NLL"}]
+    assert ap.from_values(table, lower_is_better=lower).attrs["negated"] == lower
+
+
+@pytest.mark.parametrize(
+    "name", ["AUROC ↑", "WER ↑", "ECE (higher is better)", "toxicity_accuracy", "P@5", "ERR@20", "R2"]
+)
+def test_more_is_better_of_others_whatever_words_they_hold(name: str) -> None:
+    made = (
+        ap.audit(PLAIN, exclude="task 0", estimator=None)
+        if name is None
+        else ap.audit(ap.from_values(PLAIN, measure=name))
+    )
+    assert made.findings["model"].values[0] == SCORES.mean(axis=1).idxmax()
+    assert f"{name}, more is better" in repr(made).splitlines()[0]
+
+
+# --- which column holds the values -----------------------------------------------------------------------------------
+
+BESIDE = {"params_b": 7.0, "fold": 0, "num_fewshot": 5, "n_docs": 900, "release year": 2025, "size": 3, "stderr": 0.1}
+
+
+@pytest.mark.parametrize("value", ["score", "accuracy", "value", "exact_match", "nDCG@10", "WER", "Rouge-L"])
+@pytest.mark.parametrize("first", [True, False])
+def test_no_column_beside_the_values_is_taken_for_them(value: str, first: bool) -> None:
+    size = dict(zip(MODELS, np.arange(6.0) * 10, strict=True))
+    long = TIDY.rename(columns={"score": value})
+    beside = pd.DataFrame(BESIDE | {"org": "a"}, index=long.index).assign(
+        params_b=long["model"].map(size), ctx=long.index
+    )
+    table = pd.concat([beside, long] if first else [long, beside], axis=1)
+    values = ap.from_values(table)
+    np.testing.assert_array_equal(values["estimate"], ap.from_values(long)["estimate"])
+    assert values.attrs["measure"] == ("value" if value in ("score", "value") else value)
+    assert values["params_b"].sel(model=MODELS[3]) == 30
+    assert values["org"].values.tolist() == ["a"] * 6
+    said = dict(ap.audit(table).verdict)["Columns"]
+    assert all(name in said for name in ("params_b", "ctx", "org"))
+    xr.testing.assert_equal(ap.audit(table).findings["estimate"], ap.audit(long).findings["estimate"])
+
+
+def test_of_several_columns_that_may_hold_values_one_is_asked_for() -> None:
+    for names in (["a", "b"], ["score", "accuracy"]):
+        table = TIDY.rename(columns={"score": names[0]}).assign(**{names[1]: 1.0})
+        for call in (ap.from_values, ap.audit):
+            with pytest.raises(InvalidInputError, match=r"not clear which column[\s\S]*value='"):
+                call(table)
+        assert ap.from_values(table, value=names[0]).sizes["query"] == 5
+    given = ap.from_values(TIDY.assign(accuracy=1.0), measure="accuracy")
+    assert (given["estimate"] == 1).all()
+    with pytest.raises(InvalidInputError, match="no column of values"):
+        ap.from_values(TIDY.rename(columns={"score": "num_fewshot"}))
+
+
+def test_measures_of_one_table_are_named() -> None:
+    both = TIDY.rename(columns={"score": "acc"}).assign(f1=-TIDY["score"], params_b=1)
+    made = ap.audit(both)
+    assert made.findings["model"].values[0] == SCORES.mean(axis=1).idxmax()
+    assert "acc, more is better" in repr(made).splitlines()[0]
+    assert "f1" in dict(made.verdict)["Columns"]
+    assert ap.audit(both, estimator="f1").findings["model"].values[0] == SCORES.mean(axis=1).idxmin()
+
+
+@pytest.mark.parametrize("form", ["acc_{}", "{} acc", "{}/acc", "{},acc", "{} - acc"])
+def test_several_metrics_of_one_task_are_one_task(form: str) -> None:
+    names = [f"t{i}" for i in range(5)]
+    tables = {
+        m: SCORES.set_axis([form.replace("acc", m).format(n) for n in names], axis=1) for m in ("acc", "f1", "acc_norm")
+    }
+    table = pd.concat([tables["acc"], -tables["f1"], tables["acc_norm"] - 1], axis=1).reset_index()
+    values = ap.from_values(table)
+    assert values["query"].values.tolist() == names
+    assert values["measure"].values.tolist() == ["acc", "f1", "acc_norm"]
+    np.testing.assert_array_equal(values["estimate"].sel(measure="f1"), -SCORES)
+    assert ap.audit(table).findings.sizes["query"] == 5
+    some = ap.from_values(table.drop(columns=tables["acc_norm"].columns[1:]).iloc[:, [0, *range(1, 6), 6, 11]])
+    assert some.sizes["query"] == 5
+    assert "another metric" in some.attrs["columns_left_out"][0]
+
+
+def test_columns_of_models_are_no_metadata() -> None:
+    table = SCORES.T.rename_axis("topic").reset_index().assign(n_docs=1000)
+    with pytest.raises(InvalidInputError, match=r"column 'n_docs'[\s\S]*exclude="):
+        ap.from_values(table)
+    assert ap.from_values(table, exclude="n_docs").sizes["model"] == 6
+    assert ap.from_values(table, include="n_docs").sizes["model"] == 7
+
+
+# --- direction in every answer ---------------------------------------------------------------------------------------
 
 
 def test_lower_is_better_is_higher_of_the_negated_values_in_every_answer() -> None:
@@ -285,3 +451,80 @@ def test_a_resubmission_is_named_and_hides_nobody_elses_places() -> None:
     rank_sets = (made.findings["simultaneous_rank_interval"].sel(model=board.index) for made in (before, after))
     sizes = [int(sets.diff("ci_bound").sum()) for sets in rank_sets]
     assert sizes[1] <= sizes[0] + 20  # the twin itself, in the set of each
+
+
+# --- files of other programs -----------------------------------------------------------------------------------------
+
+
+def _written(folder: Path, files: dict[str, Any]) -> list[Path]:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        lines = content if name.endswith("l") else [content]
+        (folder / name).write_text("\n".join(map(json.dumps, lines)))
+    return [folder / name for name in files]
+
+
+def test_results_and_samples_of_lm_eval(tmp_path: Path) -> None:
+    def results(model: str, gain: float) -> dict[str, Any]:
+        tasks = {
+            f"t{i}": {"alias": "x", "acc,none": gain + i / 10, "acc_stderr,none": 0.1, "ppl,none": i} for i in range(6)
+        }
+        tasks["t6"] = {"f1,strict": gain}
+        groups = {"group_subtasks": {"all_of_t": [*tasks], "t0": []}}
+        higher = {name: {"acc": True, "ppl": False} for name in tasks}
+        tasks = {"all_of_t": {"acc,none": 0.5}} | tasks
+        return {"results": tasks, "config": {"model": "hf"}, "model_name": model, "higher_is_better": higher} | groups
+
+    made = _written(tmp_path, {f"{m}/results_1.json": results(f"org/{m}", g) for m, g in {"a": 0.1, "b": 0.3}.items()})
+    values = ap.from_values(made)
+    assert values["model"].values.tolist() == ["org/a", "org/b"]
+    assert values["query"].values.tolist() == [f"t{i}" for i in range(7)]
+    assert values["measure"].values.tolist() == ["acc", "ppl ↓", "f1 (strict)"]
+    assert values.attrs["lower_is_better"] == ["ppl ↓"]
+    np.testing.assert_allclose(values["estimate"].sel(model="org/b", measure="acc")[:6], 0.3 + np.arange(6) / 10)
+    assert ap.audit(made).findings.sizes["query"] == 6
+    lines = {
+        f"org__{m}/samples_arc_2026-01-01T00-00-00.jsonl": [
+            {"doc_id": i, "target": "x", "resps": [], "metrics": ["acc"], "acc": float((i + k) % 3 > 0)}
+            for i in range(9)
+        ]
+        for k, m in enumerate("ab")
+    }
+    samples = ap.from_values(_written(tmp_path, lines))
+    assert samples["model"].values.tolist() == ["org/a", "org/b"]
+    assert samples["query"].values[:2].tolist() == ["arc/0", "arc/1"]
+    assert samples.attrs["unit"] == "example"
+
+
+def test_results_of_mteb_helm_and_swe_bench(tmp_path: Path) -> None:
+    of_mteb = {
+        f"mteb/org__{m}/abc/T{i}.json": {
+            "task_name": f"T{i}",
+            "scores": {"test": [{"main_score": k / 10, "hf_subset": "en"}, {"main_score": k / 10 + 0.2}], "dev": []},
+        }
+        for k, m in enumerate("ab")
+        for i in range(3)
+    } | {f"mteb/org__{m}/abc/model_meta.json": {"name": m} for m in "ab"}
+    _written(tmp_path, of_mteb)
+    values = ap.from_values(sorted((tmp_path / "mteb").rglob("*.json")))
+    assert values["model"].values.tolist() == ["org/a", "org/b"]
+    np.testing.assert_allclose(values["estimate"], [[0.1] * 3, [0.2] * 3])
+    header = [
+        {"value": "Model"},
+        {"value": "Mean win rate"},
+        {"value": "MMLU - EM"},
+        {"value": "BOLD", "lower_is_better": True},
+    ]
+    table = {"title": "Accuracy", "header": header, "rows": [[{"value": x} for x in ("a", 0.1, 0.5, 0.2)]] * 1}
+    helm = _written(tmp_path, {"helm.json": [table, {"title": "Efficiency", "header": header, "rows": []}]})
+    with pytest.raises(InvalidInputError, match=r"less: 'BOLD ↓'"):
+        ap.from_values(helm)
+    assert ap.from_values(helm, exclude="BOLD ↓")["query"].values.tolist() == ["MMLU - EM"]
+    reports = {
+        "a.json": {"resolved_ids": ["i1", "i2"], "unresolved_ids": ["i3"], "total_instances": 4, "error_ids": ["i4"]},
+        "20260101_b/results/results.json": {"resolved": ["i3"], "no_logs": ["i1"]},
+    }
+    resolved = ap.from_values(_written(tmp_path, reports))
+    assert resolved["model"].values.tolist() == ["20260101_b", "a"]
+    assert resolved["estimate"].values.tolist() == [[0, 0, 1, 0], [1, 1, 0, 0]]
+    assert resolved.attrs["unit"] == "instance"

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from conftest import queried
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
@@ -129,3 +130,27 @@ def test_one_command_leads_from_runs_to_a_table(tmp_path: Path) -> None:
     assert both.exit_code == 2
     assert "0.4224" in (tmp_path / "t.tex").read_text()
     assert "AP & P@10" in (tmp_path / "t.tex").read_text()
+
+
+def test_the_best_is_bold_and_tables_are_files_of_values(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"model": list("abc") * 12, "task": np.repeat(np.arange(12), 3).astype(str)})
+    rows = rows.assign(acc=np.tile([0.5, 0.75, 0.25], 12), WER=np.tile([9.0, 5.0, 7.0], 12))
+    table = ap.letters(ap.from_values(rows), n_resamples=100)
+    for text, bold in ((table.to_latex(), r"\mathbf{%s}"), (table.to_markdown(), "**%s**")):
+        assert all((bold % number in text) for number in ("0.7500", "5.0000"))
+        assert not any((bold % number in text) for number in ("0.5000", "0.2500", "9.0000", "7.0000"))
+    read = pd.read_csv(table.save(tmp_path / "t.csv"))
+    assert read["model"].tolist() == ["b", "a", "c"]
+    assert read["acc"].tolist() == [0.75, 0.5, 0.25]
+    assert read["WER better than"].fillna("").tolist() == table.worse["WER"].tolist()
+
+
+@pytest.mark.parametrize("kept", [{"model": [0]}, {"query": [0]}])
+def test_one_model_or_one_query_has_a_table_of_means(kept: dict[str, list[int]]) -> None:
+    result = ap.evaluate(queried(3, 6), missing="drop").isel(kept)
+    table = ap.letters(result)
+    np.testing.assert_allclose(np.sort(table.means.iloc[:, 0]), np.sort(result["estimate"].mean("query")))
+    assert "Nothing is compared: there is one" in table.caption
+    assert (table.worse == "").all(axis=None)
+    scores = ap.letters(queried(3, 6), n_resamples=100)
+    assert scores.means.shape == (3, 1)

@@ -16,7 +16,7 @@ from test_plots import check_legible, legend_of
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.inference.powering import power_in_words
+from aucpr_dask.inference.powering import Reach
 
 mpl.use("Agg")
 
@@ -151,12 +151,21 @@ def test_items_are_counted_by_their_positives() -> None:
 @pytest.mark.parametrize(
     ("n", "has_units", "words"),
     [
-        *[(29, True, "roughly 80 % power"), (30, True, "80 % power"), (199, False, "roughly 80 % power")],
-        *[(200, False, "80 % power"), (np.nan, False, "80 % power")],
+        *[(29, True, "roughly 80 % power"), (30, True, "(80 % power"), (199, False, "roughly 80 % power")],
+        *[(200, False, "(80 % power"), (np.nan, False, "roughly 80 % power")],
     ],
 )
 def test_the_power_of_a_small_sample_is_rough(n: float, has_units: bool, words: str) -> None:
-    assert power_in_words(0.8, n, has_units=has_units) == words
+    one = np.ones(1)
+    reach = Reach(one, one, alpha=0.05, degrees=20, n=n, noun=("one", "many"), has_units=has_units)
+    assert words in reach.floor(0.8)
+
+
+def test_power_near_perfection_and_over_few_positives_is_rough() -> None:
+    few, many = pooled(2, 400), pooled(2, 4000)
+    perfect = many.assign(score=many["score"] + 5 * many["label"])
+    for scores, is_rough in ((few, True), (many, False), (perfect, True)):
+        assert ("has a power of roughly" in ap.power(scores, difference=0.5).attrs["summary"]) == is_rough
 
 
 def test_without_a_count_of_positives_nothing_is_said_of_their_number() -> None:
@@ -218,9 +227,9 @@ def test_the_picture_marks_the_present_number() -> None:
 
 def test_the_report_says_at_once_what_cannot_be_shown(tmp_path: Path) -> None:
     result = ap.evaluate(queried(4, 30, 40), missing="drop")
-    page = ap.report(result, tmp_path / "report.html").read_text(encoding="utf-8")
-    said = ap.power(result, estimator="average_precision").attrs["summary"].partition(";")[0]
-    assert said.startswith("With 29 queries, differences below")  # one has no items
-    assert f"may be the best. {said}." in page
-    against = ap.report(result, tmp_path / "against.html", baseline="m0").read_text(encoding="utf-8")
-    assert f"{ap.power(result, 'm0').attrs['summary'].partition(';')[0]}." in against
+    for baseline, pairs in ((None, 6), ("m0", 3)):  # of the family of which the heading speaks
+        at = np.nanmedian(ap.power(result, baseline)["detectable_family"].where(lambda found: found > 0))
+        said = f"With 29 queries, differences below {at:.2g} would be missed more than one time in five"  # one is empty
+        said += f" (roughly 80 % power, all together, median of {pairs} pairs)."
+        page = ap.report(result, tmp_path / "report.html", baseline=baseline, overwrite=True)
+        assert said in page.read_text(encoding="utf-8")

@@ -123,3 +123,24 @@ def test_training_counts_in_comparisons_over_data_sets() -> None:
     once = xr.DataTree.from_dict({name: part.isel(repeat=0) for name, part in parts.items()})
     assert found.attrs["method"] == "random_effects"
     assert found["tau"] <= ap.compare(once, over="dataset").sel(model="a", other_model="b")["tau"] + 0.02
+
+
+@pytest.mark.parametrize("keep_replicates", [False, True])
+def test_means_of_repeats_keep_every_flag_and_name_their_own_interval(tmp_path: Path, keep_replicates: bool) -> None:
+    hard = DATA.copy(deep=True)
+    hard["score"][0, 1] = hard["score"][0, 1] > 0.5  # one model, in one repeat
+    hard["score"][0, 1] = np.where(hard["label"], hard["score"][0, 1], 1.0)
+    interval = "bootstrap" if keep_replicates else None
+    result = ap.evaluate(hard, interval=interval, keep_replicates=keep_replicates, n_resamples=100)
+    mean = ap.aggregate(result)
+    assert mean["interval_method"].item() == mean.attrs["method"] == "logit"
+    assert {"logit_lower", "logit_upper"} < {*mean.aucpr.to_dataframe().columns}
+    expected = np.bitwise_or.reduce(result["flags"].values, axis=1)
+    np.testing.assert_array_equal(mean["flags"], expected)
+    assert expected.astype(bool).tolist() == [True, False, False]
+    for scores in (None, hard):
+        text = ap.report(result, tmp_path / "page.html", scores=scores, overwrite=True).read_text(encoding="utf-8")
+        assert "mean over 4 repeats of a cross-validation" in text
+        assert "one ranking." not in text
+        assert "Hard scores, 1 of 3 models, in some repeat" in text
+        assert "influence beta" not in text.partition("<h2")[2].partition("<script")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import namedtuple
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,11 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import aucpr_dask as ap
-from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError
+from aucpr_dask.cli import main
+from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, UnjudgedWarning
 from aucpr_dask.scores.importing.trec import import_trec
 
 QRELS = {"q1": {"d1": 1, "d2": 0, "d5": -1}, "q2": {"d3": 1, "d4": 1}, "q3": {"d9": 0}}
@@ -169,3 +172,53 @@ def test_a_document_twice_is_refused_or_dropped() -> None:
     with pytest.raises(FileFormatError, match="occurs twice"):
         ap.evaluate_runs(judged, twice)
     xr.testing.assert_identical(ap.evaluate_runs(judged, twice, duplicates="first"), ap.evaluate_runs(QRELS, RUNS))
+
+
+def test_a_retrieved_document_without_a_grade_is_listed_and_lists_without_judgments_are_told() -> None:
+    qrels = {"q1": {"D2": -1, "d1": 1}, "q2": {"d3": 1}}
+    runs = {"a": {"q1": {"D2": 2.0}, "q9": {"x": 1.0}}, "b": {"q1": {"d1": 1.0}, "q2": {"d3": 1.0}}}
+    with pytest.warns(UnjudgedWarning, match="no retrieved document is judged, so all areas are 0: a"):
+        result = ap.evaluate_runs(qrels, runs)
+    assert result["estimate"].values.tolist() == [[0, 0], [1, 1]]
+    assert "topics that are not in the qrels, ignored: a (1: q9)" in result.attrs["notes"]
+    assert "topics without a list: a (1: q2)" in result.attrs["notes"]
+    with pytest.warns(UnjudgedWarning):
+        ap.from_runs({"q1": {"D100": 1}}, {"a": {"q1": {"100": 1.0}}})
+
+
+def test_runs_and_judgments_are_tables_and_files_of_tables(tmp_path: Path) -> None:
+    qrels = pd.DataFrame({"query_id": ["1", "1", "2"], "doc_id": ["007", "d2", "d3"], "relevance": [0, 1, 1]})
+    run = pd.DataFrame({"query_id": ["1", "1", "2"], "doc_id": ["007", "d2", "d3"], "score": [2.0, 1.5, 0.5]})
+    expected = ap.evaluate_runs(qrels, {"bm25": run})["estimate"]
+    for suffix, write in {"csv": "to_csv", "parquet": "to_parquet"}.items():
+        for name, frame in {"qrels": qrels, "bm25": run}.items():
+            getattr(frame, write)(tmp_path / f"{name}.{suffix}", index=False)
+        paths = tmp_path / f"qrels.{suffix}", tmp_path / f"bm25.{suffix}"
+        xr.testing.assert_equal(ap.evaluate_runs(*paths)["estimate"], expected)
+        done = CliRunner().invoke(
+            main, ["import", "trec", str(paths[1]), str(tmp_path / f"{suffix}.zarr"), "--qrels", str(paths[0])]
+        )
+        assert done.exit_code == 0, done.output
+        stored = ap.evaluate(ap.open_scores(tmp_path / f"{suffix}.zarr"), convention="trec_eval")["estimate"]
+        np.testing.assert_array_equal(stored, expected)
+    named = ap.evaluate_runs(qrels, {"bm25": run}, ["map", "P_5", "recall_100"])
+    assert named["estimator"].values.tolist() == ["average_precision", "precision_at(5)", "recall_at(100)"]
+    (tmp_path / "bad.csv").write_text("query_id,doc_id,score\n1,d,x\n")
+    with pytest.raises(FileFormatError, match=r"not a number[\s\S]*line 2"):
+        ap.evaluate_runs(qrels, tmp_path / "bad.csv")
+
+
+@pytest.mark.needs("ir_measures")
+def test_all_measures_of_a_table_follow_one_rule_for_ties_and_are_known_by_trec_evals_names(tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text("".join(f"q{t} 0 d{d} {int(d == t)}\n" for t in range(8) for d in range(9)))
+    run = "".join(f"q{t} Q0 d{d} 0 {(d * t) % 2} x\n" for t in range(8) for d in range(9))  # many ties
+    (tmp_path / "a.run").write_text(run)
+    words = ["--qrels", str(tmp_path / "qrels"), "--measures", "AP@10 RR@10 map ndcg_cut_10 P_10 recall_100"]
+    done = CliRunner().invoke(main, ["table", str(tmp_path / "a.run"), *words, "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    means = found["models"][0]["means"]
+    assert [*means] == ["AP@10", "RR@10", "AP", "nDCG@10", "P@10", "R@100"]
+    assert means["RR@10"] == means["AP@10"] == means["AP"]  # there is one relevant document
+    assert "ties by name" in found["caption"]
+    assert "Nothing is compared: there is one model." in found["caption"]

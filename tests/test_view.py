@@ -10,18 +10,19 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from conftest import Clock
+from conftest import Clock, pooled, queried
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+import aucpr_dask as ap
 from aucpr_dask import evaluate
 from aucpr_dask.progress import console_for, reporting
 from aucpr_dask.schema.terms import FLAG_BITS
 from aucpr_dask.view.rankings import Document, rank_models, ranking_sheet, rankings_view
 from aucpr_dask.view.stores import result_view, scores_view, summarize_flags
-from aucpr_dask.view.tables import Column, distinct, fitted_table, interval_bar, plain, shorten
+from aucpr_dask.view.tables import Column, distinct, fitted_table, interval_bar, number, plain, shorten
 
 NASTY = ["[bold red]x[/]", "模型" * 40, "a\x1b[31mred", "line\nbreak", "tab\there", ":smile:", "", "e\u0301" * 60]
 
@@ -261,3 +262,26 @@ def test_a_terminal_stays_silent_for_quick_work() -> None:
     with reporting(console, after=60) as report:
         report("looking", 1, 1)
     assert console.file.getvalue() == ""  # type: ignore[attr-defined]
+
+
+def test_every_answer_shows_what_it_found_at_a_prompt_and_in_a_notebook() -> None:
+    queries, items = queried(3, 12), pooled(3, 400)
+    repeats = items.expand_dims(repeat=2).transpose("model", ..., "item")
+    result = ap.evaluate(queries, missing="drop")
+    answers = {
+        "mean of 12 queries": (ap.aggregate(result), "estimate"),
+        "3 models": (ap.aggregate(ap.evaluate(items)), "estimate"),
+        "95 % interval": (ap.aggregate(ap.evaluate(items)), "estimate"),
+        "2 repeats": (ap.aggregate(ap.evaluate(repeats.assign(label=items["label"]))), "estimate"),
+        "detectable": (ap.power(result, "m0").sel(model=["m1", "m2"]), "detectable"),
+        "rank set": (ap.rank(result, n_resamples=200), "estimate"),
+        "adjusted": (ap.compare(result, n_resamples=200), "estimate"),
+        "p_adjusted": (ap.chance(items["score"], items["label"]), "p_adjusted"),
+    }
+    for words, (answer, name) in answers.items():
+        assert words in repr(answer.aucpr), words
+        for shown in (repr(answer.aucpr), answer.aucpr._repr_html_()):
+            for value in np.ravel(answer[name].values)[:3]:
+                assert (f"{value:.2g}" if name == "detectable" else number(value)) in shown, (words, shown)
+    design = str(ap.aggregate(result).attrs["design"])
+    assert design in " ".join(repr(ap.aggregate(result).aucpr).split())

@@ -362,7 +362,7 @@ def gate(
 
 def _markdown(gates: Gates) -> str:
     """Return a table with a row for each candidate, as summaries of jobs show it; no text in it is read as markup."""
-    from aucpr_dask.view.tables import markdown_rows
+    from aucpr_dask.view.tables import markdown_rows, number, signed
 
     first = gates[0]
     level = f"{terms.percent(first.level)} interval"
@@ -370,8 +370,8 @@ def _markdown(gates: Gates) -> str:
     rows = [header]
     for gate in gates:
         name = ": ".join(filter(None, [gate.group, gate.candidate]))
-        row = [name, gate.verdict, *map("{:.4f}".format, gate.estimates)]
-        row += [f"{gate.difference:+.4f}", "{:+.4f} to {:+.4f}".format(*gate.interval), f"{gate.detectable:.2g}"]
+        row = [name, gate.verdict, *map(number, gate.estimates)]
+        row += [signed(gate.difference), " to ".join(map(signed, gate.interval)), f"{gate.detectable:.2g}"]
         rows.append(row)
 
     def escaped(text: str) -> str:

@@ -166,7 +166,7 @@ def export(output: cli.Output, store: str, path: str, dataset: tuple[str, ...], 
 @cli.method_option("sign_flip bootstrap_t bootstrap t wilcoxon influence", "As in compare.")
 @cli.options_of(ComparisonOptions, "adjust", "level", "n_resamples", "seed", "incomplete")
 @click.option("--intervals", is_flag=True, help="Show the interval of each mean.")
-@click.option("--output", "path", metavar="FILE", help="Also write the table: FILE.tex or FILE.md.")
+@click.option("--output", "path", metavar="FILE", help="Also write the table: FILE.tex, .md or .csv.")
 @click.option("--label", default="tab:results", show_default=True, help="Of a LaTeX table.")
 @cli.overwrite_option
 @cli.output_option

@@ -586,6 +586,9 @@ def _over_repeats(node: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
     varies = "the items; fixed: the training" if question.sample == designs.ITEMS else "the items, and training on them"
     design = f"mean of {n_repeats} repeats; sample: {varies}"
     found = found.assign(items_error=items, training_error=training, n_repeats=((), np.int64(n_repeats)))
+    if "flags" in node:  # of any repeat
+        found["flags"] = node["flags"].reduce(np.bitwise_or.reduce, terms.REPEAT, keep_attrs=True)
+    found = found.drop_vars(terms.METHOD, errors="ignore").assign_coords({terms.METHOD: found.attrs["method"]})
     return found.assign_attrs({"over": question.over or f"{terms.REPEAT}, {designs.ITEMS}", "design": design})
 
 

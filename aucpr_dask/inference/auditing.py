@@ -17,7 +17,19 @@ from aucpr_dask.inference.powering import POWER, Reach, least_units
 from aucpr_dask.inference.samples import DATASET, Estimates, chosen, labels_of, read_estimates
 from aucpr_dask.inference.units import Floats, Indices, total_of_units
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.terms import BOUND, BOUNDS, ESTIMATOR, MEASURE, MODEL, QUERY, UNIT, Scores, nodes_of
+from aucpr_dask.schema.terms import (
+    BOUND,
+    BOUNDS,
+    ESTIMATOR,
+    MEASURE,
+    MODEL,
+    OTHER_MEASURES,
+    QUERY,
+    UNIT,
+    Scores,
+    nodes_of,
+    percent,
+)
 
 FEWEST_RESAMPLES, MOST_STATISTICS, MOST_STUDENTISED = 1000, 2 * 10**9, 5 * 10**7  # of pairs and resamples, by default
 EXPECTED = 0.8  # level of the ranks to expect on a new unit
@@ -28,11 +40,6 @@ OTHER_WAY = {"drop": "drop_models", "drop_models": "drop"}
 VARIABLES: dict[str, tuple[tuple[str, ...], str]] = {
     "difference_from_next": ((MODEL,), "Estimate of the model minus that of the next."),
     "p_adjusted_from_next": ((MODEL,), "P-value of the test that the model equals the next, adjusted for all pairs."),
-    "units_to_separate": (
-        (MODEL,),
-        f"Units like these that tell the model from the next with power {POWER:g}, "
-        "at the difference and the standard error observed.",
-    ),
     "new_unit_rank_interval": (
         (MODEL, BOUND),
         f"Ranks to expect on one new unit, with probability {EXPECTED:g}; NaN if all values are 0 or 1.",
@@ -97,7 +104,10 @@ def _one_table(data: Scores, question: ComparisonOptions) -> tuple[xr.Dataset, s
     estimate = chosen(nodes[0]["estimate"], question.estimator).transpose(MODEL, dim).compute()
     name = MEASURE if are_values(nodes[0]) else ESTIMATOR
     table = estimate.to_dataset(name="estimate")
-    named = {name: estimators_of(table)[0]} if estimators_of(table) else {}
+    named: dict[str, Any] = {name: estimators_of(table)[0]} if estimators_of(table) else {}
+    of_data = [one for _, node in nodes_of(data) if are_values(node) for one in estimators_of(node)]
+    if others := [one for one in dict.fromkeys(of_data) if one not in named.values()]:
+        named[OTHER_MEASURES] = others
     return table.assign_attrs(nodes[0].attrs | named), dim
 
 
@@ -167,13 +177,13 @@ def _neighbours(
     of_neighbours = replace(reach, error=reach.error[is_next])
     difference = tests.difference[is_next]
     found = {"difference_from_next": difference, "p_adjusted_from_next": adjusted[is_next]}
-    found["units_to_separate"] = np.where(difference > 0, of_neighbours.needed(difference, POWER), np.inf)
     facts = {
         "n_pairs": first.size,
         "n_pairs_shown": int(np.count_nonzero(is_shown)),
         "n_neighbours_shown": int(np.count_nonzero(is_shown & is_next)),
         "resolution": float(np.median(reach.detectable(POWER))),
         "resolution_of_neighbours": float(np.median(of_neighbours.detectable(POWER))),
+        "power_in_words": f"{reach.roughly}{percent(POWER)} power",
     }
     return {name: np.append(column, np.nan) for name, column in found.items()}, facts
 

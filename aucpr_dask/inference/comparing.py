@@ -211,6 +211,7 @@ def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
     method, question, adjust = sample.method, sample.question, sample.sampling.adjust
     baseline, chunk, n_models = question.baseline, question.chunk, len(sample.estimates.models)
     has_margin = question.equivalence is not None
+    sample.refuse_wide(question.equivalence or 0.0, "equivalence")
     columns = None if baseline is None else positions(baseline, sample.estimates.names)
     if has_margin and isinstance(method, methods.Wilcoxon):
         what = "method='wilcoxon' does not test equivalence"

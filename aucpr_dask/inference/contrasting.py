@@ -540,7 +540,7 @@ def _summary(
         places = np.argwhere(shown & ((direction * difference < 0) == is_worse))
         said = [
             f"{models[model]}{whose} in {names[group]} than in {names[other if reference is None else reference]} "
-            f"({difference[model, group, other]:+.3f})"
+            f"({terms.amount(float(difference[model, group, other]), 3, '+')})"
             for model, group, other in places
         ]
         found.append(f"shown to be {word}: {few(said, 5) if said else 'none'}")

@@ -15,16 +15,29 @@ from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference import comparing, covarying, grouped, methods, paired_samples, pairs, requirements
 from aucpr_dask.inference.designs import CORRECTED, ITEMS, RANDOM_EFFECTS, UNITS, reading_of, unit_names
-from aucpr_dask.inference.powering import ENOUGH_UNITS, POWER, reaches
+from aucpr_dask.inference.powering import ENOUGH_UNITS, NEAR_ONE, POWER, reaches
 from aucpr_dask.inference.questions import parted_options, prepared, results_for, unit_dim, with_default_method
 from aucpr_dask.inference.random_effects import RandomEffects
 from aucpr_dask.inference.samples import DATASET, labels_of
 from aucpr_dask.inference.units import Floats, mean_of_units
 from aucpr_dask.schema.checks import fraction, tolerance
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.terms import MODEL, Scores, Sentences, in_words, map_nodes, nodes_of, p_value_in_words, percent
+from aucpr_dask.schema.terms import (
+    MODEL,
+    Scores,
+    Sentences,
+    count,
+    difference_in_words,
+    in_words,
+    map_nodes,
+    nodes_of,
+    p_value_in_words,
+    percent,
+)
 
 BETTER, NOT_WORSE, WORSE, CANNOT_TELL = "better", "not worse", "worse", "cannot tell"
+WIDE_MARGIN = 0.2  # of a measure in [0, 1]
+UNSEEN = 3.0  # units of which as many as these expects are in none of 95 % of samples
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,7 +71,8 @@ class Gate(Sentences):
     design : str
         What was sampled, and what is fixed.
     caveat : str
-        What may be wrong with a pass over few units, in words; empty from 30 on.
+        What may be wrong with a pass, in words: losses on few units that the sample need not show (3 of n by the rule
+        of three), areas near 1, a wide margin; or empty.
     lower_is_better : bool
         Whether less of the measure is better; then the difference is by how much the candidate is lower.
     group : str
@@ -108,24 +122,21 @@ class Gate(Sentences):
         """The verdict in words, with the numbers behind it."""
         more = f" by more than {self.margin:g}" if self.margin else ""
         new, old = printable(self.candidate), printable(self.baseline)
+        are_equal = not any((self.difference, *self.interval))
         claim = {
             BETTER: f"passed: {new} is better than {old}",
-            NOT_WORSE: f"passed: {new} is not worse than {old}{more}",
+            NOT_WORSE: f"passed: {new} equals {old}" if are_equal else f"passed: {new} is not worse than {old}{more}",
             WORSE: f"failed: {new} is worse than {old}{more}",
             CANNOT_TELL: f"cannot tell whether {new} is worse than {old}{more}",
         }[self.verdict]
         claim = f"{printable(self.group)}: {claim}" if self.group else claim
         if math.isnan(self.difference):
             return f"{claim}: {self.limits}"
-        (candidate, baseline), (lower, upper) = self.estimates, self.interval
-        by = "better by" if self.lower_is_better else "difference"
         measure = in_words(self.measure) + (f" ({self.reading})" if self.reading else "")
         by_method = f" by {in_words(self.method)}" if self.method else ""
-        said = (
-            f"{claim}: {measure} {candidate:.4f} against {baseline:.4f}, {by} "
-            f"{self.difference:+.4f}, {percent(self.level)} interval {lower:+.4f} to {upper:+.4f}, "
-            f"{p_value_in_words(self.p_value)}{by_method}"
-        )
+        by = "better by" if self.lower_is_better else "difference"
+        numbers = difference_in_words(self.estimates, self.difference, self.interval, self.level, what=by)
+        said = f"{claim}: {measure} {numbers}, {p_value_in_words(self.p_value)}{by_method}"
         return "; ".join(filter(None, [said, self.sizes, self.gaps, self.caveat if self.passed else self.limits]))
 
 
@@ -178,8 +189,8 @@ def gate(
     baseline : label
         The model that they would replace.
     margin : float
-        How much worse a candidate may be and still pass, in units of the estimate; 0 or more. Choose it before you look
-        at the data.
+        How much worse a candidate may be and still pass, in units of the estimate: 0 or more, and below 1 for measures
+        in [0, 1], of which one point of 100 is 0.01. Choose it before you look at the data.
     by : str, array, mapping or sequence, optional
         Judge every group of items, as :func:`compare` names them: the intervals of all groups and candidates hold
         together, so each has a higher level than `level` (Bonferroni's), and p-values are Holm's. A group that cannot
@@ -211,8 +222,8 @@ def gate(
     >>> result = xr.Dataset({"estimate": (("model", "query"), areas)}, coords={"model": ["old", "new", "tiny"]})
     >>> ap.gate(result, "new", "old", margin=0.08)  # doctest: +NORMALIZE_WHITESPACE
     passed: new is not worse than old by more than 0.08: estimate 0.4000 against 0.4000, difference +0.0000,
-    95 % interval -0.0748 to +0.0200, p = 1 by sign flip; over 6 queries, rare large losses may not show: below 30, do
-    not rely on a pass alone
+    95 % interval -0.0748 to +0.0200, p = 1 by sign flip; over 6 queries, losses on fewer than 50 % of queries may not
+    show, and would fail it from 0.01 on average; below 30 queries, do not rely on a pass alone
     signs flipped: the differences on 6 queries, each with its items, all 64 choices of signs; fixed: the 2 models;
     exact if differences are jointly symmetric
     >>> ap.gate(result, "tiny", "old").verdict
@@ -308,11 +319,7 @@ def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], marg
     down, up = (pairs.half_widths(family.difference, *side) for side in zip(errors, (lower, upper), strict=True))
     bounds = sample.inside(family.difference - down), sample.inside(family.difference + up)
     design, measure = sample.sampled_in_words(), sample.estimator or "estimate"
-    n_units, caveat = sample.estimates.values.shape[1], ""
-    if sample.sampling.sample != ITEMS and n_units < ENOUGH_UNITS:
-        nouns = unit_names(sample.estimates.dim or "", sample.node.attrs)
-        few_units = f"over {n_units} {nouns[n_units != 1]}"
-        caveat = f"{few_units}, rare large losses may not show: below {ENOUGH_UNITS}, do not rely on a pass alone"
+    sample.refuse_wide(margin, "margin")
     method = sample.method
     sizes = method.sizes_in_words(family) if isinstance(method, RandomEffects) else [""] * len(rows)
     found = []
@@ -339,7 +346,7 @@ def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], marg
                 measure=measure,
                 limits=own.floor(power),
                 design=design,
-                caveat=caveat,
+                caveat=_caveat(sample, row, baseline, low, margin),
                 lower_is_better=sample.estimates.direction < 0,
                 method=sample.sampling.method,
                 reading=", ".join(reading_of(sample.node.attrs)),
@@ -348,6 +355,26 @@ def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], marg
             )
         )
     return found
+
+
+def _caveat(sample: paired_samples.PairedSample, row: int, baseline: int, low: float, margin: float) -> str:
+    """Say what may be wrong with a pass: what its sample cannot show, and what its margin allows."""
+    said, n = list[str](), sample.estimates.values.shape[1]
+    shares = sample.are_shares
+    if sample.sampling.sample != ITEMS:
+        one, many = unit_names(sample.estimates.dim or "", sample.node.attrs)
+        share, reserve = min(1.0, UNSEEN / n), low + margin
+        if not (shares and reserve > share):  # else not even losses of 1 on all that are unseen would fail it
+            over = f"over {count(n, one, many)}, losses on fewer than {percent(share, '.2g')} of {many} may not show"
+            said.append(f"{over}, and would fail it from {reserve / share:.2g} on average")
+        if n < ENOUGH_UNITS:
+            said.append(f"below {ENOUGH_UNITS} {many}, do not rely on a pass alone")
+    elif shares and max(sample.shown[row], sample.shown[baseline]) > NEAR_ONE:
+        errs = "a gate over items passes wrongly about twice as often as its level says"
+        said.append(f"near 1, {errs}: 4 to 6 % of the time at level 0.95")
+    if shares and margin >= WIDE_MARGIN:
+        said.append(f"the margin allows to lose {percent(margin)} of the whole range")
+    return "; ".join(said)
 
 
 def _skewness(sample: paired_samples.PairedSample, family: methods.Pairs) -> Floats:

@@ -30,6 +30,7 @@ from aucpr_dask.schema.terms import (
     QUERY,
     REPEAT,
     Scores,
+    amount,
     gathered,
     nodes_of,
     with_plain_names,
@@ -272,7 +273,7 @@ def _adjusted(result: xr.Dataset, dims: list[str], adjust: str, about: str) -> x
         found = [
             f"{names[at[0]]} than {against[at[1]] if other else against} in "
             + " ".join(str(result[dim].values[i]) for dim, i in zip(dims, at[len(pairs) :], strict=True))
-            + f" ({difference[tuple(at)]:+.3f})"
+            + f" ({amount(float(difference[tuple(at)]), 3, '+')})"
             for at in places
         ]
         words.append(f"shown to be {word}: {few(found, 5) if found else 'in none of these groups'}")

@@ -28,6 +28,7 @@ POWER = 0.8  # with which differences are to be shown, unless another is asked f
 MOST_NEEDED = 2.0**31  # units or positives; more count as infinitely many
 AS_NORMAL = 1e6  # degrees of freedom
 ENOUGH_UNITS, ENOUGH_POSITIVES = 30, 200  # from which a stated power of 80 % is within 2 points of that of simulations
+NEAR_ONE = 0.95  # areas above it vary more than their standard errors say, even with many positives
 QUANTITIES = dict.fromkeys(("detectable", "detectable_family"), Quantity(0.0))
 QUANTITIES |= dict.fromkeys(("power", "power_family", "n_needed", "n_needed_family"), Quantity(math.nan))
 
@@ -48,6 +49,7 @@ class Reach:
     noun: tuple[str, str]  # for one and several of these
     has_units: bool
     least: int = 2  # units with which a difference can be shown at all
+    is_near_one: bool = False  # whether areas are, over items
     skewness: float = 0.0  # of the units' differences, towards the side that is to be shown
 
     def of(self, place: int) -> Reach:
@@ -74,17 +76,24 @@ class Reach:
         skewed = symmetric - self.skewness * reach / math.sqrt(self.n) + 3 * (self.skewness * reach) ** 2 / (8 * self.n)
         return ndtri(power) * (np.sqrt(skewed) - np.sqrt(symmetric))
 
-    def floor(self, power: float) -> str:
-        """Say which differences, of the median pair, the sample would often miss."""
+    def floor(self, power: float, *, together: bool = False) -> str:
+        """Say which differences, of the median pair, the sample would often miss; of joint intervals, it says so."""
         middle = _middle(self.detectable(power))
         if math.isinf(middle):
             return f"with {self.sampled(self.n)}, no difference can be shown"
         if middle == 0:
             return f"over {self.sampled(self.n)}, the differences do not vary"
-        stated = power_in_words(power, self.n, has_units=self.has_units)
-        of = "" if self.error.size == 1 else f", median of {self.error.size:,} pairs"
+        stated = f"{self.roughly}{percent(power)} power"
+        all_of = "all together, " if together else ""
+        of = "" if self.error.size == 1 else f", {all_of}median of {self.error.size:,} pairs"
         size = self.sampled(self.n)
         return f"with {size}, differences below {middle:.2g} would be {missed_in_words(power)} ({stated}{of})"
+
+    @property
+    def roughly(self) -> str:
+        """The word before a power, if the sample, of units or of positives, is too small or too good to state it."""
+        is_enough = self.n >= (ENOUGH_UNITS if self.has_units else ENOUGH_POSITIVES)
+        return "" if is_enough and not self.is_near_one else "roughly "
 
     def sampled(self, n: float) -> str:
         """Return a size of the sample in words."""
@@ -118,12 +127,6 @@ class Reach:
             is_enough = self.resized(middle).power(difference) >= power
             low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
         return np.where(high < MOST_NEEDED, high, np.inf)
-
-
-def power_in_words(power: float, n: float, *, has_units: bool = True) -> str:
-    """Return a power in words: a rough one if the sample, of units or of positives, is too small to state it."""
-    roughly = "roughly " if n < (ENOUGH_UNITS if has_units else ENOUGH_POSITIVES) else ""
-    return f"{roughly}{percent(power)} power"
 
 
 def missed_in_words(power: float) -> str:
@@ -190,14 +193,15 @@ def reaches(sample: PairedSample, first: Indices, second: Indices) -> tuple[Pair
         noun=designs.unit_names(str(sampling.dim), sample.node.attrs) if has_units else sample.positives_in_words,
         has_units=has_units,
         least=least,
+        is_near_one=not has_units and bool(np.nanmax(sample.shown) > NEAR_ONE),
     )
     joint = np.full(half.shape, method.simultaneous_quantile(family))
     return family, single, replace(single, reach=joint, alpha=(1 - level) / max(1, half.size))
 
 
-def pair_reaches(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> Reach:
-    """Return the reach of the interval of each pair of models, or of those with the baselines."""
-    return _reaches_of_family(paired_sample(node, dim, question))[1]
+def pair_reaches(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> tuple[Reach, Reach]:
+    """Return the reach of the intervals of pairs of models, or of those with the baselines: single ones, and joint."""
+    return _reaches_of_family(paired_sample(node, dim, question))[1:]
 
 
 def _reaches_of_family(sample: PairedSample) -> tuple[Pairs, Reach, Reach]:
@@ -328,5 +332,6 @@ def _in_words(
     if difference is not None:
         needed, now = _middle(values["n_needed"]), _middle(values["power"])
         takes = "" if math.isnan(needed) else f" takes {single.sampled(needed)}, and"
-        said.append(f"to show a difference of {difference:g}{takes} has a power of {percent(now, '.0f')} here")
+        has = f"has a power of {single.roughly}{percent(now, '.0f')} here"
+        said.append(f"to show a difference of {difference:g}{takes} {has}")
     return "; ".join(said)

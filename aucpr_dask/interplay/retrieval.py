@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +21,16 @@ from aucpr_dask.schema.options import RunOptions
 from aucpr_dask.schema.terms import COMPUTED_BY, MEASURE, MODEL, QUERY, UNJUDGED, nodes_of
 from aucpr_dask.scores.importing import files
 from aucpr_dask.scores.importing.files import FilePath, OnProgress
-from aucpr_dask.scores.importing.trec import Codes, Columns, identifiers, lines_of_file, named_runs, scores_of_runs
+from aucpr_dask.scores.importing.trec import (
+    NOTES,
+    Codes,
+    Columns,
+    columns_of_file,
+    identifiers,
+    lines_of_file,
+    named_runs,
+    scores_of_runs,
+)
 from aucpr_dask.scores.store import open_scores
 
 DOCUMENT = ("doc_id", "docno", "docid", "document", "doc", "corpus-id", "corpus_id", "pid")
@@ -47,7 +58,7 @@ def evaluate_runs(
     qrels, runs, layout, dtype, duplicates
         See :func:`from_runs`.
     estimator : str or sequence of str
-        What to estimate for every run and topic.
+        What to estimate for every run and topic; ``map``, ``P_10`` and ``recall_100`` of trec_eval are known, too.
     convention : {"trec_eval", "scikit-learn"}
         How ties, missing topics and grades count.
     **options
@@ -70,8 +81,23 @@ def evaluate_runs(
     >>> ap.aggregate(result)["estimate"].item()  # MAP
     0.75
     """
+    names = [estimator] if isinstance(estimator, str) else estimator
+    estimator = [of_trec_eval(name) for name in names] if not isinstance(estimator, str) else of_trec_eval(estimator)
     scores = from_runs(qrels, runs, layout=layout, dtype=dtype, duplicates=duplicates)
-    return cast(xr.Dataset, evaluate(scores, estimator, convention=convention, **options))
+    result = cast(xr.Dataset, evaluate(scores, estimator, convention=convention, **options))
+    return result.assign_attrs({NOTES: scores.attrs[NOTES]} if NOTES in scores.attrs else {})
+
+
+def of_trec_eval(name: Any) -> Any:
+    """Return our name of a measure of trec_eval; any other name as it is.
+
+    >>> of_trec_eval("map"), of_trec_eval("P_10"), of_trec_eval("recall_100"), of_trec_eval("haldane")
+    ('average_precision', 'precision_at(10)', 'recall_at(100)', 'haldane')
+    """
+    if name == "map":
+        return "average_precision"
+    found = re.fullmatch(r"(P|recall)_(\d+)", name) if isinstance(name, str) else None
+    return name if found is None else f"{'precision' if found[1] == 'P' else 'recall'}_at({found[2]})"
 
 
 def from_runs(
@@ -81,11 +107,13 @@ def from_runs(
 
     Parameters
     ----------
-    qrels : mapping, data frame or ranx.Qrels
-        Judgments: ``{topic: {document: grade}}``, as pytrec_eval and ranx take them, or a frame with a column of
-        topics (``query_id``, ``qid``, ``topic``), of documents (``doc_id``, ``docno``) and of grades (``relevance``,
-        ``label``), as ir_measures and PyTerrier name them. Grade -1 is unjudged; other negative grades count as 0.
-    runs : mapping, data frame, ranx.Run or list of them
+    qrels : mapping, data frame, path or ranx.Qrels
+        Judgments: a file as :func:`import_trec` reads it (TREC, CSV, Parquet, JSON); ``{topic: {document: grade}}``,
+        as pytrec_eval and ranx take them, or a frame with a column of topics (``query_id``, ``qid``, ``topic``), of
+        documents (``doc_id``, ``docno``) and of grades (``relevance``, ``label``), as ir_measures and PyTerrier name
+        them. Grade -1 is unjudged; other negative grades count as 0.
+    runs : mapping, data frame, path, ranx.Run or list of them
+        Files of runs;
         ``{run: {topic: {document: score}}}``; or a mapping of names to data frames with columns of topics, documents
         and scores; or one frame with also a column of runs (``run_id``, ``model``, ``name``). One run needs no name:
         ``{topic: {document: score}}``, or a frame without that column. Or ranx's ``Run``, one or several.
@@ -122,6 +150,9 @@ def from_runs(
 
 def _runs(runs: Any) -> dict[str, Columns]:
     """Return the columns of every run, by name."""
+    listed = runs if isinstance(runs, list | tuple) else [runs]
+    if listed and all(isinstance(one, str | PathLike) for one in listed):
+        return {name: columns_of_file(path, are_runs=True) for name, path in named_runs(listed).items()}
     several = runs if isinstance(runs, list | tuple) and not hasattr(runs, "_fields") else [runs]
     if several and all(map(_is_of_ranx, several)):
         named = [(str(run.name or ONE_RUN), run.to_dict()) for run in several]
@@ -156,6 +187,8 @@ def _is_of_ranx(table: Any) -> bool:
 
 def _columns(table: Any, what: str, values: Sequence[str], checked: Any) -> Columns:
     """Return the columns of judgments or of one run."""
+    if isinstance(table, str | PathLike):
+        return columns_of_file(table, are_runs=values is SCORE)
     if _is_of_ranx(table):
         table = table.to_dict()
     if isinstance(table, Mapping):
@@ -252,12 +285,22 @@ def import_measures(
     topics = [str(topic) for topic in ours[QUERY].values]
     rows = []
     for model, path in files.reported(named_runs(runs, named_by).items(), on_progress, "computing measures"):
-        run = [ir_measures.ScoredDoc(*line) for line in lines_of_file(path, are_runs=True)]
+        run = [ir_measures.ScoredDoc(*line) for line in _without_ties(lines_of_file(path, are_runs=True))]
         found = {(one.query_id, str(one.measure)): one.value for one in evaluator.iter_calc(run)}
         _check_agreement(model, ours.sel({MODEL: model}), found)
         rows += [(model, topic, name, found[topic, name]) for topic in topics for name in names]
     values = from_values(pd.DataFrame(rows, columns=[MODEL, QUERY, MEASURE, "value"]))
-    return save_values(values.assign_attrs({COMPUTED_BY: "ir_measures"}), url, overwrite=overwrite)
+    facts = {COMPUTED_BY: "ir_measures", "ties": "trec_eval"}
+    return save_values(values.assign_attrs(facts), url, overwrite=overwrite)
+
+
+def _without_ties(lines: Iterable[tuple[str, str, float]]) -> list[tuple[str, str, float]]:
+    """Return the lines of a run in trec_eval's order, with places for scores: others break ties otherwise."""
+    given = list(lines)
+    with np.errstate(over="ignore"):
+        scores = np.array([score for _, _, score in given]).astype(np.float32).tolist()  # in its precision
+    ordered = sorted(zip(scores, (line[1].encode() for line in given), given, strict=True))
+    return [(topic, document, float(place)) for place, (_, _, (topic, document, _)) in enumerate(ordered)]
 
 
 def evaluator_of(measures: str, qrels: FilePath) -> tuple[Any, list[str]]:
@@ -265,7 +308,7 @@ def evaluator_of(measures: str, qrels: FilePath) -> tuple[Any, list[str]]:
     ir_measures = require("ir_measures", "measures")
     judgments = [ir_measures.Qrel(*line) for line in lines_of_file(qrels, are_runs=False)]
     try:
-        wanted = dict.fromkeys(map(ir_measures.parse_measure, measures.split() or [measures]))
+        wanted = dict.fromkeys(_parsed(ir_measures, name) for name in measures.split() or [measures])
         evaluator = ir_measures.evaluator([*(wanted | {ir_measures.AP: None})], judgments)
     except (NameError, TypeError, ValueError) as error:
         what, received = "ir_measures cannot compute these measures", f"{brief(measures)}: {error}"
@@ -273,6 +316,20 @@ def evaluator_of(measures: str, qrels: FilePath) -> tuple[Any, list[str]]:
         remedy = "check each name; https://ir-measur.es lists them"
         raise InvalidInputError(what, "option 'measures'", received, allowed, remedy) from error
     return evaluator, [str(measure) for measure in wanted]
+
+
+def _parsed(ir_measures: Any, name: str) -> Any:
+    """Return the measure of a name of ir_measures, or of trec_eval: ``ndcg_cut_10``."""
+    try:
+        return ir_measures.parse_measure(name)
+    except NameError:
+        try:
+            (one,) = ir_measures.parse_trec_measure(name)
+        except ValueError:
+            pass
+        else:
+            return one
+        raise
 
 
 def _check_agreement(model: str, ours: xr.DataArray, found: dict[tuple[str, str], float]) -> None:

@@ -17,13 +17,43 @@ COUNTED = {"num", "number", "n", "nr", "no", "#"}  # before what is counted
 ABOUT_THE_MODEL = {
     *("size", "params", "parameters", "parameter", "tokens", "memory", "count"),
     *("dimension", "dimensions", "dim", "dims"),
-    *("mb", "gb", "ram", "flops", "layers", "likes", "downloads", "votes", "followers"),
+    *("mb", "gb", "ram", "vram", "flops", "layers", "likes", "downloads", "votes", "followers", "billions"),
+    *("fold", "fewshot", "epochs", "bits"),
     *("cost", "costs", "price", "usd", "latency", "runtime", "seconds", "throughput", "rtfx", "speed"),
     *("id", "ids", "identifier", "uuid", "hash", "sha", "revision", "commit", "version", "url", "link", "license"),
-    *("date", "year", "timestamp"),
+    *("date", "year", "years", "timestamp", "released", "time"),
 }
-LOWER_IS_BETTER = {"wer", "cer", "ter", "loss", "perplexity", "ppl", "rmse", "mse", "mae", "latency", "fid", "eer"}
+
+# Measures, by a word of their names, or by several in turn.
+LESS = {
+    *("error", "errors", "mistakes", "failure", "failures", "misclassification", "loss", "regret", "deviance"),
+    *("wer", "cer", "ter", "der", "mer", "eer", "hter", "acer", "apcer", "bpcer", "mindcf", "dcf", "cllr"),
+    *("frr", "far", "medr"),
+    *("nll", "perplexity", "ppl", "bpc", "bpb", "bits per", "cross entropy", "entropy", "aic", "bic"),
+    *("rmse", "mse", "mae", "mape", "smape", "mase", "rmsle", "msle", "wape", "crps", "pinball", "rmsd", "nrmse"),
+    *("brier", "ece", "mce", "ace", "fpr", "fnr", "fdr", "false positive", "false negative", "false alarm"),
+    *("fid", "kid", "fad", "fvd", "lpips", "mcd", "niqe", "distance", "divergence", "wasserstein", "chamfer"),
+    *("hallucination", "hallucinations", "toxicity", "latency", "runtime", "seconds", "time", "vram", "duration"),
+    *("cost", "costs", "price", "energy", "co2"),
+}
 """Words in the names of measures of which less is better."""
+MORE = {
+    *("accuracy", "acc", "precision", "recall", "f1", "f2", "sensitivity", "specificity", "tpr", "tnr", "correct"),
+    *("auc", "auroc", "roc", "rocauc", "aupr", "auprc", "aucpr", "ap", "map", "mrr", "rr"),
+    *("ndcg", "dcg", "bpref", "rbp"),
+    *("bleu", "sacrebleu", "rouge", "rougel", "meteor", "chrf", "bertscore", "comet", "em", "exact match", "success"),
+    *("win rate", "winrate", "wins", "resolved", "solved", "pass", "passed", "reward", "elo", "rating", "hit", "hits"),
+    *("spearman", "pearson", "kendall", "correlation", "mcc", "kappa", "iou", "miou", "dice", "jaccard"),
+    *("psnr", "ssim"),
+    *("r2", "ari", "nmi", "similarity", "likelihood", "bedroc"),
+}
+"""Words in the names of measures of which more is better."""
+ONLY_LAST = {"time", "cost", "costs", "price", "energy", "distance", "duration", "seconds", "far", "ace", "pass", "ap"}
+"""Words that may mean another thing before others, as in "time series"."""
+TURNS = {"no", "non", "not", "neg", "negative", "negated", "inverse", "anti", "reduction", "without", "minus"}
+"""Words that may turn a direction round."""
+
+VARIANTS = {"norm", "micro", "macro", "weighted", "strict", "loose", "char", "token", "rate", "none", "score", "at"}
 
 FAR = 20  # times: another scale
 FEWEST_ROWS = 3  # by whose numbers a mean is recognised
@@ -49,20 +79,81 @@ def is_no_value(name: str) -> str | None:
         return MEAN
     if RANKS & ends or words == ["#"]:
         return RANK
-    if SPREADS & {*parts[-1:], words[-1]}:
+    is_spread = re.search(r"standard[\W_]*(error|deviation)|std[\W_]*(err|dev)", name.lower())
+    if is_spread or SPREADS & {*parts[-1:], words[-1]}:
         return SPREAD
-    is_count = (len(parts) > 1 and parts[0] in COUNTED) or words == ["n"]
-    tells = {*parts[-1:], words[-1], *({"cost", "price"} & ends)}
+    is_count = (len(parts) > 1 and parts[0] in COUNTED and direction_of(name) is None) or words == ["n"]  # not nDCG
+    tells = {*parts[-1:], words[-1], *({"cost", "price", "params", "parameters"} & ends)}
     return ABOUT if is_count or tells & ABOUT_THE_MODEL else None
 
 
-def asks_for_direction(name: str) -> bool:
-    """Return whether of a measure with this name less is better.
+def direction_of(name: str) -> int | None:
+    """Return 1 if more of what has this name is better, -1 if less is, 0 if it is not clear, None if nothing says it.
 
-    >>> asks_for_direction("WER"), asks_for_direction("validation loss"), asks_for_direction("Flower")
-    (True, True, False)
+    >>> [direction_of(name) for name in ("AUROC ↑", "ECE ↓", "Score (lower is better)", "Flower")]
+    [1, -1, -1, None]
+    >>> [direction_of(name) for name in ("WER", "FPR95", "val_loss", "minDCF", "err", "neg_log_loss", "time series")]
+    [-1, -1, -1, -1, 0, 0, None]
+    >>> [direction_of(name) for name in ("nDCG@10", "toxicity_accuracy", "P@5", "negative log-likelihood")]
+    [1, 1, 1, -1]
     """
-    return bool(LOWER_IS_BETTER & {*_words(name)})
+    if (marked := direction_by_mark(name)) is not None:
+        return marked
+    text = re.sub(r"neg(ative)?[\W_]*log[\W_]*likelihood", "nll", name.lower())
+    bare = re.sub(r"\(.*?\)|\[.*?\]", " ", text)
+    for part in (bare, text):
+        words = re.findall(r"[^\W\d_]+\d*", part)
+        told = [way for at in range(len(words)) if (way := _direction(words, at)) is not None]
+        if told:
+            is_turned = told[-1] < 0 and bool(TURNS & {*words} or re.match(r"\s*1\s*[-\N{MINUS SIGN}]", part))
+            return 0 if is_turned else told[-1]
+        if re.search(r"[^\W_]@\d", part):  # of retrieval, at a rank
+            return 1
+        if "err" in words:
+            return 0
+    return None
+
+
+def direction_by_mark(name: str) -> int | None:
+    """Return the direction that an arrow or words for it give, if there is one: 0 for both."""
+    ways = {-1: "↓|⬇|▼|\N{DOWNWARDS DOUBLE ARROW}|\\\\downarrow", 1: "↑|⬆|▲|\N{UPWARDS DOUBLE ARROW}|\\\\uparrow"}
+    ways[-1] += r"|\b(lower|less|smaller|fewer)[\W_]*(is[\W_]*)?better|\blib\b"
+    ways[1] += r"|\b(higher|more|larger|greater|bigger)[\W_]*(is[\W_]*)?better|\bhib\b"
+    found = [way for way, pattern in ways.items() if re.search(pattern, name, re.IGNORECASE)]
+    return sum(found) if found else None
+
+
+def _direction(words: Sequence[str], at: int) -> int | None:
+    """Return the direction that the word at a place, or the two from there, stand for."""
+    is_last = at == len(words) - 1
+    for text in (f"{words[at]} {words[at + 1]}" if not is_last else "", words[at], words[at].rstrip("0123456789")):
+        if text and (is_last or text not in ONLY_LAST):
+            for way, known in ((-1, LESS), (1, MORE)):
+                if text in known:
+                    return way
+    return None
+
+
+def by_metric(names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return (task, metric) of each name, if a task comes with several metrics: ``acc_t0, f1_t0``; else nothing."""
+    split = {name: found for name in names if (found := _task_and_metric(name)) is not None}
+    tasks = [task for task, _ in split.values()]
+    return split if len({*tasks}) < len(tasks) else {}
+
+
+def _task_and_metric(name: str) -> tuple[str, str] | None:
+    """Return what a name says of a task and of its metric, which is known and stands first or last."""
+    parts = re.split(r"(\s-\s|[\s_/,:|.]+)", name.strip())
+    cuts = [("".join(parts[: at - 1]), "".join(parts[at:])) for at in range(2, len(parts), 2)]
+    ends = [(tail, head) for head, tail in cuts] + cuts[::-1]  # the longest name of a metric counts
+    for metric, task in ends:
+        words = re.findall(r"[^\W\d_]+\d*", metric.lower())
+        ways = [_direction(words, i) for i in range(len(words))]
+        # All words of it, but for such as "norm" in "acc_norm", belong to a measure.
+        are_its = [way is not None or word in VARIANTS for way, word in zip(ways, words, strict=True)]
+        if re.search(r"[^\W_]", task) and any(way is not None for way in ways) and all(are_its):
+            return task.strip(), metric.strip()
+    return None
 
 
 def _words(text: str) -> list[str]:

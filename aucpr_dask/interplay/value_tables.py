@@ -18,6 +18,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, brief, few
+from aucpr_dask.interplay.board_files import ABOUT_MODELS, INSTANCE, OF_SWE_BENCH, RESOLVED, read_board
 from aucpr_dask.interplay.frames import FRAME, arrow_table
 from aucpr_dask.schema.checks import is_list, real, require
 from aucpr_dask.schema.terms import ESTIMATOR, LONGEST_NAME, MEASURE, MODEL
@@ -25,10 +26,10 @@ from aucpr_dask.scores.importing.files import bad_line, bare_name, find_files, l
 from aucpr_dask.scores.importing.table_files import MISSING_CELLS, TextTable, open_table
 
 TOPICS = ("query_id", "qid", "topic", "query", "q_id", "topic_id", "query-id")
-REPEATS = ("seed", "epoch", "repeat", "trial", "repetition")  # columns over which values are averaged
+REPEATS = ("seed", "epoch", "repeat", "trial", "repetition", "fold")  # columns over which values are averaged
 MODELS = (
-    *("run_id", "model", "run", "tag", "name", "system", "method", "agent", "model_name", "models", "llm"),
-    *("system_name", "method_name", "run_name", "submission", "team", "algorithm"),
+    *("model", "system", "method", "agent", "model_name", "models", "llm", "system_name", "method_name", "algorithm"),
+    *("run_id", "run", "tag", "run_name", "name", "submission", "team"),
 )
 VALUE = "value"
 JSON, LINES, MARKDOWN, HTML = (".json",), (".jsonl", ".ndjson"), (".md", ".markdown"), (".html", ".htm")
@@ -41,6 +42,14 @@ KINDS = "a data frame, a Dataset or DataArray, a mapping of models to their valu
 REMEDY = "make it one of these; arrays need labels: xarray.DataArray(values, coords, dims)"
 EMPTY = MISSING_CELLS | {"N/A", "n/a", "null", "NULL", "None", "none", "-", "--", "\N{EN DASH}", "\N{EM DASH}"}
 THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]*)?%?")
+# What people write around a value: bold, its error, its rank or interval, marks of notes and medals.
+_ERROR = r"\s*%?\s*(±|\+/-|\+-|\\pm)\s*[0-9.,]+\s*%?"
+DECORATED = re.compile(
+    rf"[\s*_$🥇🥈🥉]*(?P<value>[+\-\N{{MINUS SIGN}}]?[0-9]*[.,]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?\s*%?)"
+    rf"[*_†‡§¶]*(?:{_ERROR})?(?:\s*(?:\([^()]*\)|\[[^\[\]]*\]))*[\s*_$†‡§¶🥇🥈🥉]*"
+)
+# No number, but text that begins with one: dates, versions, times.
+NO_NUMBER = re.compile(r".*[^\W\d_%eE].*|[0-9]+([-/.:][0-9]+){2,}|[0-9]+:[0-9]+")
 ROUNDED = 1e-4  # at most, of means of values that are printed with four decimals
 
 
@@ -90,16 +99,31 @@ class Table:
         return is_bare and not {*map(usual, self.columns)} & {*MODELS} and self.is_text(str(first))
 
     def is_text(self, column: str) -> bool:
-        """Return whether a column has cells, and none is a number."""
-        numbers = self._read(column)
-        return bool(np.isinf(numbers).any() and not np.isfinite(numbers).any()) and not self._are_numbers(column)
+        """Return whether a column has cells, and none is a number, nor looks like one that could be read wrongly."""
+        numbers = self.read(column)
+        if self._are_numbers(column) or np.isfinite(numbers).any() or not np.isinf(numbers).any():
+            return False
+        cells = [str(cell).strip() for cell in self.frame[column][np.isinf(numbers)]]
+        return not any(re.match("[~<>≈+-]?[0-9]", cell) and not NO_NUMBER.fullmatch(cell) for cell in cells)
+
+    def is_numeric(self, column: str) -> bool:
+        """Return whether a column has numbers, and besides them only empty cells."""
+        numbers = self.read(column)
+        return bool(np.isfinite(numbers).any()) and not np.isinf(numbers).any()
+
+    def is_percent(self, column: str) -> bool:
+        """Return whether the values of a column are percents, by the sign in all cells, or in its name."""
+        cells = [] if self._are_numbers(column) else [str(one) for one in self.frame[column] if _is_known(one)]
+        by_cells = bool(cells) and all("%" in cell for cell in cells)
+        return by_cells or ("%" in column and float(np.nanmax(np.abs(self.read(column)), initial=0.0)) > 1)
 
     def numbers(self, column: str) -> np.ndarray:
         """Return the cells of a column of values, NaN where missing."""
-        cells, numbers = self.frame[column], self._read(column)
+        cells, numbers = self.frame[column], self.read(column)
         if np.isinf(numbers).any():
             place = int(np.isinf(numbers).argmax())
-            where, allowed = self.where(place, column), "a finite number; empty, NA or NaN for a missing one"
+            where = self.where(place, column)
+            allowed = "a finite number, with a decimal point; empty, NA or NaN for a missing one"
             remedy = f"correct it, or leave the column out: exclude={column!r} (--exclude)"
             what = "the value is not a finite number"
             raise InvalidInputError(what, where, brief(cells.iloc[place]), allowed, remedy)
@@ -109,7 +133,7 @@ class Table:
         dtype = self.frame[column].dtype
         return isinstance(dtype, np.dtype) and dtype.kind in "biuf"
 
-    def _read(self, column: str) -> np.ndarray:
+    def read(self, column: str) -> np.ndarray:
         """Return the cells of a column as numbers: NaN if missing, infinite if not a number."""
         if column not in self._parsed:
             cells = self.frame[column]
@@ -120,20 +144,32 @@ class Table:
 def _numbers(cells: Iterable[Any]) -> list[float]:
     """Return cells as numbers: NaN if missing, infinite if not a number.
 
-    A percent sign or a comma is read only where all cells of the column agree in what it means.
+    A percent sign or a comma is read only where all cells of the column agree in what it means. Of a value with its
+    error, rank or interval, ``65.0 ± 1.2`` or ``54.2% (1)``, the value is read.
     """
-    cells = [cell.strip() if isinstance(cell, str) else cell for cell in cells]
+    cells = [_bare(cell) if isinstance(cell, str) else cell for cell in cells]
     known = [cell for cell in cells if isinstance(cell, str) and cell not in EMPTY]
     if known and all(cell.endswith("%") for cell in known):
-        cells = [cell.removesuffix("%") if isinstance(cell, str) else cell for cell in cells]
+        cells = [cell.removesuffix("%").strip() if isinstance(cell, str) else cell for cell in cells]
     if any("," in cell for cell in known) and all("," not in cell or THOUSANDS.fullmatch(cell) for cell in known):
         cells = [cell.replace(",", "") if isinstance(cell, str) else cell for cell in cells]
     return [_number(cell) for cell in cells]
 
 
+def _bare(cell: str) -> str:
+    """Return a cell without what decorates its number, if it holds one."""
+    cell = cell.strip()
+    found = None if cell in EMPTY or "_" in cell.strip("_") else DECORATED.fullmatch(cell)
+    return cell if found is None else found["value"].replace("\N{MINUS SIGN}", "-").strip()
+
+
+def _is_known(cell: Any) -> bool:
+    return not (cell is None or cell is pd.NA or cell is pd.NaT or cell != cell or str(cell).strip() in EMPTY)
+
+
 def _number(cell: Any) -> float:
     if isinstance(cell, str):
-        if cell.strip() in EMPTY:
+        if not _is_known(cell):
             return np.nan
         if cell.lower() in ("true", "false"):
             return float(cell.lower() == "true")
@@ -141,7 +177,7 @@ def _number(cell: Any) -> float:
             return np.inf if "_" in cell else float(cell)  # Python reads "1_000" as a number
         except ValueError:
             return np.inf
-    if cell is None or cell is pd.NA or cell is pd.NaT or cell != cell:
+    if not _is_known(cell):
         return np.nan
     number = real(cell)
     return np.inf if np.isnan(number) else number
@@ -160,11 +196,19 @@ def tables_of(values: Any, separator: str | None) -> list[Table]:
         return [_of_frame(values.to_frame(values.name or VALUE))]
     listed = values if isinstance(values, list | tuple) else [values]
     if all(isinstance(one, str | PathLike) for one in listed):
-        files = find_files(values, "file of values")
-        return [replace(_of_file(file, separator), run=bare_name(file, SUFFIXES)) for file in files]
+        files = [file for file in find_files(values, "file of values") if file.name not in ABOUT_MODELS]
+        return _together([replace(_of_file(file, separator), run=bare_name(file, SUFFIXES)) for file in files])
     if isinstance(values, Mapping):
         return [_of_mapping(values)]
     return [_of_frame(frame_of(values, "the values", REMEDY, KINDS))]
+
+
+def _together(tables: list[Table]) -> list[Table]:
+    """Return tables as they are; but what no list of SWE-bench's names for a model was not resolved."""
+    if any(table.columns != OF_SWE_BENCH for table in tables):
+        return tables
+    whole = pd.concat([table.frame for table in tables]).pivot(index=INSTANCE, columns=MODEL, values=RESOLVED)
+    return [_of_frame(whole.fillna(0.0).reset_index().melt(INSTANCE, value_name=RESOLVED))]
 
 
 def _of_mapping(values: Mapping[Any, Any]) -> Table:
@@ -264,9 +308,12 @@ def _parsed(path: Path) -> Any:
         except ValueError as error:  # no table
             raise FileFormatError("there is no table on this page", path, error) from error
     try:
-        if suffix.startswith(LINES):
-            return pd.DataFrame([json.loads(line) for line in text.splitlines() if line.strip()])
-        found = json.loads(text)
+        is_lines = suffix.startswith(LINES)
+        found: Any = [json.loads(line) for line in text.splitlines() if line.strip()] if is_lines else json.loads(text)
+        if (board := read_board(found, path)) is not None:
+            return board
+        if is_lines:
+            return pd.DataFrame(found)
         if isinstance(found, dict) and all(isinstance(one, dict) for one in found.values()):
             return found
         is_split = isinstance(found, dict) and {*found} >= {"columns", "data"}  # as pandas splits a frame

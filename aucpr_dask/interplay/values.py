@@ -17,7 +17,14 @@ import xarray as xr
 from aucpr_dask.errors import AlignmentError, InvalidInputError, few
 from aucpr_dask.evaluation.results import KIND, provenance
 from aucpr_dask.inference.designs import estimators_of
-from aucpr_dask.interplay.value_columns import asks_for_direction, is_no_value, no_values_by_number
+from aucpr_dask.interplay.value_columns import (
+    ABOUT,
+    by_metric,
+    direction_by_mark,
+    direction_of,
+    is_no_value,
+    no_values_by_number,
+)
 from aucpr_dask.interplay.value_tables import MODELS, REPEATS, TOPICS, VALUE, Table, tables_of, usual
 from aucpr_dask.schema import checks, options, terms
 from aucpr_dask.scores.importing.files import unknown_column
@@ -38,6 +45,8 @@ COLUMNS = {
     VALUE: (VALUE, "score", "estimate"),
 }
 """The names by which columns are found that are not named."""
+RUNS = ("run_id", "run")
+OUR_NAMES = frozenset({*terms.RESULT_VARIABLES, *terms.SCORE_VARIABLES, *terms.RANKING_DIMS, *terms.OTHER_NAMES})
 
 
 @options.renamed(unit="unit_name")
@@ -137,9 +146,14 @@ def from_values(
         raise InvalidInputError("there are no values", where, "no rows", "a row or more", "check what wrote the table")
     cells, averaged = _averaged(pd.concat([part.cells for part in parts]))
     own = str(getattr(table, "attrs", {}).get(terms.UNIT, parts[0].word))
-    left_out = list(dict.fromkeys(f"{name} ({why})" for part in parts for name, why in part.left_out.items()))
-    facts = {"columns_left_out": left_out or None, "averaged_over": averaged}
+    left_out = [f"{name} ({why})" for part in parts for name, why in part.left_out.items()]
+    listed = {"columns_left_out": left_out, terms.SCALED: [name for part in parts for name in part.scaled]}
+    facts: dict[str, Any] = {name: list(dict.fromkeys(one)) or None for name, one in listed.items()}
+    facts |= {"averaged_over": averaged, terms.VALUE_COLUMN: parts[0].value}
     result = _result(cells, own if unit_name is None else checks.text(unit_name, "unit_name"), facts)
+    result = _with_metadata(result, pd.concat([part.about for part in parts]))
+    given_lower = dict(getattr(table, "attrs", {})).get(terms.LOWER)
+    lower = tuple(given_lower) if lower is None and given_lower is not None else lower
     return _directed(result, lower, {name for part in parts for name in part.tasks})
 
 
@@ -147,9 +161,12 @@ class _Part(NamedTuple):
     """The values of one table."""
 
     cells: pd.DataFrame  # a row for each value, with its model, query, measure, repeat and place
+    about: pd.DataFrame  # of a tidy table: a row for each of its rows, with its other columns
     word: str  # for a query
     tasks: list[str]  # columns
     left_out: dict[str, str]  # columns, and why
+    scaled: list[str]  # columns of percents that were made fractions
+    value: str | None  # the column of values of a tidy table
 
 
 def _cells(table: Table, named: Mapping[str, str | None], exclude: tuple[str, ...], include: tuple[str, ...]) -> _Part:
@@ -159,14 +176,26 @@ def _cells(table: Table, named: Mapping[str, str | None], exclude: tuple[str, ..
             raise unknown_column(name, table.columns, table.name)
     columns = [name for name in table.columns if name not in exclude]
     of = {role: found for role, name in named.items() if (found := _column(columns, role, name, table)) is not None}
+    if terms.MEASURE in of and named[VALUE] is None and table.is_numeric(of[terms.MEASURE]):
+        of[VALUE] = of.pop(terms.MEASURE)  # the measure given is a column of values
     if twice := [name for name, number in Counter(of.values()).items() if number > 1]:
         received = ", ".join(f"{role}={name!r}" for role, name in of.items() if name in twice)
         raise InvalidInputError("one column cannot be two things", table.name, received, "a column each")
     if terms.MODEL in of and terms.QUERY not in of and named[VALUE] is None and table.frame[of[terms.MODEL]].is_unique:
         of.pop(VALUE, None)  # next to task columns, a column "score" is one more task, or their mean
-    repeats = [name for name in columns if name.lower() in REPEATS and name not in (*of.values(), *include)]
-    free = [of[VALUE]] if VALUE in of else [name for name in columns if name not in (*of.values(), *repeats, "")]
-    free = [name for name in free if not name.startswith(PANDAS_INDEX)]
+    # Beside a column of models, runs are repeats.
+    of_repeats = REPEATS if usual(of.get(terms.MODEL, "")) in RUNS else (*REPEATS, *RUNS)
+    repeats = [name for name in columns if usual(name) in of_repeats and name not in (*of.values(), *include)]
+    others = [
+        name for name in columns if name not in (*of.values(), *repeats, "") and not name.startswith(PANDAS_INDEX)
+    ]
+    free = [of[VALUE]] if VALUE in of else others
+    left_out, scaled = dict[str, str](), list[str]()
+    if {*of} >= {terms.MODEL, terms.QUERY} and named[VALUE] is None and terms.MEASURE not in of:
+        free = _values_among(table, of, others, named[terms.MEASURE], include)
+        of |= {VALUE: free[0]} if len(free) == 1 else {}
+    if VALUE in of or {*of} >= {terms.MODEL, terms.QUERY}:
+        left_out = {name: _why_not(table, name) for name in others if name not in free}
     # A row for each value, and no other column: of one run, if no query comes twice.
     of_values = [name for role, name in of.items() if role in (terms.QUERY, terms.MEASURE)]
     is_one_run = {*of} >= {terms.QUERY, VALUE} and not {*columns} - {*of.values(), *repeats}
@@ -176,46 +205,132 @@ def _cells(table: Table, named: Mapping[str, str | None], exclude: tuple[str, ..
     unknown = [role for role in without if role not in (heading, terms.MEASURE)]
     if unknown or not free or (heading is None and VALUE not in of):
         raise _unclear(unknown or [VALUE], columns, table, are_headed=heading is not None)
-    left_out = _no_tasks(table, free, include) if heading == terms.QUERY and len(table.frame) else {}
-    free = [name for name in free if name not in left_out]
     known: dict[str, Any] = {terms.MODEL: table.run} if is_one_run else {}
     known |= {role: table.names(of[role]) for role in ROLES if role in of}
-    if terms.MEASURE in without and heading != terms.MEASURE:
+    heads: dict[str, dict[str, str]] = {name: {} if heading is None else {heading: name} for name in free}
+    if heading == terms.QUERY and len(table.frame):
+        left_out, scaled = _no_tasks(table, free, include)
+        heads = _tasks([name for name in free if name not in left_out], left_out, include)
+    elif heading == terms.MODEL:
+        _refuse_no_models(table, [name for name in free if name not in include])
+    tasks = [*heads] if heading == terms.QUERY else []
+    if terms.MEASURE in without and not any(terms.MEASURE in head for head in heads.values()):
         column = of.get(VALUE, VALUE)  # names the measure, unless it says nothing
         known[terms.MEASURE] = named[terms.MEASURE] or (VALUE if column.lower() in COLUMNS[VALUE] else column)
     known[REPEAT] = [" ".join(one) for one in zip(*map(table.names, repeats), strict=True)] if repeats else ""
     parts = []
-    for name in free:
-        headed = {} if heading is None else {heading: name}
-        cells = known | headed | {VALUE: table.numbers(name), "column": name, "row": table.row}
+    for name, head in heads.items():
+        numbers = table.numbers(name) / (100 if name in scaled else 1)
+        cells = known | head | {VALUE: numbers, "column": name, "row": table.row}
         parts.append(pd.DataFrame(cells, index=table.frame.index))
     given = of.get(terms.QUERY, terms.QUERY)
     word = UNITS.get(usual(given), terms.in_words(given) if named[terms.QUERY] else terms.QUERY)
     all_cells = pd.concat(parts).assign(repeats=", ".join(repeats))
-    if named[terms.MEASURE] not in (None, of.get(terms.MEASURE)):
+    if named[terms.MEASURE] not in (None, of.get(terms.MEASURE), of.get(VALUE)):
         measure = checks.choose(tuple(all_cells[terms.MEASURE].unique()), named[terms.MEASURE], terms.MEASURE)
         all_cells = all_cells[all_cells[terms.MEASURE] == measure]
-    return _Part(all_cells, word, free if heading == terms.QUERY else [], left_out)
+    about = pd.DataFrame({role: known[role] for role in (terms.MODEL, terms.QUERY) if role in known and tasks == []})
+    about = about.assign(**{name: table.frame[name].to_numpy() for name in left_out if not tasks})
+    return _Part(all_cells, about, word, tasks, left_out, scaled, of.get(VALUE))
 
 
-def _no_tasks(table: Table, columns: Sequence[str], include: Sequence[str]) -> dict[str, str]:
-    """Return which columns of a leaderboard are no tasks, and why."""
-    found, numbers = {}, {}
-    for name in (name for name in columns if name not in include):
-        if why := is_no_value(name):
+def _values_among(
+    table: Table, of: Mapping[str, str], others: Sequence[str], measure: str | None, include: Sequence[str]
+) -> list[str]:
+    """Return the columns of values of a tidy table: by their names, or the only one that may hold some."""
+    numbers = [name for name in others if not table.is_text(name) and name not in include]
+    numbers = [name for name in numbers if not np.isnan(table.read(name)).all()]
+    plain = [name for name in numbers if is_no_value(name) is None]
+    by_name = [name for name in plain if direction_of(name) is not None]
+    if include or (VALUE not in of and by_name):
+        return [*([of[VALUE]] if VALUE in of else by_name), *include]
+    if VALUE in of and (not by_name or of[VALUE] == measure):
+        return [of[VALUE]]
+    # Of one column alone, be it of costs or times, nobody asks which one is meant.
+    found = [of[VALUE], *by_name] if VALUE in of else plain or [n for n in numbers if direction_of(n) is not None]
+    if len(found) > 1:
+        what, received = "it is not clear which column holds the values", f"columns {few(list(map(repr, found)))}"
+        allowed = f"a column called {', '.join(map(repr, COLUMNS[VALUE]))} or like a usual measure, or the one you name"
+        remedy = f"name it: value={found[0]!r} (--value); of several measures, include=[...] (--include)"
+        raise InvalidInputError(what, table.name, received, allowed, remedy)
+    return found
+
+
+def _why_not(table: Table, name: str) -> str:
+    """Say why a column of a tidy table was not taken for one of values."""
+    if why := is_no_value(name):
+        return f"{why}, by its name"
+    return "text" if table.is_text(name) else "not named as values"
+
+
+def _no_tasks(table: Table, columns: Sequence[str], include: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Return which columns of a leaderboard are no tasks, and why; and those of percents beside fractions."""
+    found, numbers = dict[str, str](), dict[str, Any]()
+    for name in columns:
+        if name not in include and (why := is_no_value(name)):
             found[name] = f"{why}, by its name"
-        elif table.is_text(name):
+        elif name not in include and table.is_text(name):
             found[name] = "text"
         else:
             numbers[name] = table.numbers(name)
-            if np.isnan(numbers[name]).all():
+            if name not in include and np.isnan(numbers[name]).all():
                 found[name] = "empty"
                 del numbers[name]
-    found |= no_values_by_number(numbers)
+    percents = [name for name in numbers if table.is_percent(name)]
+    rest = [np.abs(numbers[name]) for name in numbers if name not in percents]
+    scaled = percents if rest and np.nanmax(rest) <= 1 else []
+    numbers |= {name: numbers[name] / 100 for name in scaled}
+    by_number = no_values_by_number({name: one for name, one in numbers.items() if name not in include})
+    for name in by_number:
+        others = [np.abs(numbers[other]) for other in numbers if other not in by_number]
+        if np.nanmax(others) <= 1 < np.nanmax(np.abs(numbers[name])) <= 100 and name not in include:
+            what, where = "a column may hold percents, beside fractions of others", f"{table.name}, column {name!r}"
+            remedy = f"write a percent sign in its cells or its name, or leave it out: exclude={name!r} (--exclude)"
+            raise InvalidInputError(what, where, by_number[name], "one scale, or percent signs", remedy)
+    found |= by_number
     if len(found) == len(columns):
-        received, remedy = few([f"{name!r} ({why})" for name, why in found.items()]), "take them in: include=[...]"
-        raise InvalidInputError("no column is one of values", table.name, received, remedy=f"{remedy} (--include)")
-    return found
+        received = few([f"{name!r} ({why})" for name, why in found.items()])
+        remedy = "write numbers in their cells"
+        if any(why != "text" for why in found.values()):
+            remedy = "take in those that are: include=[...] (--include)"
+        raise InvalidInputError("no column is one of values", table.name, received, remedy=remedy)
+    return found, scaled
+
+
+def _tasks(names: Sequence[str], left_out: dict[str, str], include: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return what the columns of a leaderboard head: tasks, or several metrics of one task, which are one task."""
+    split = by_metric([name for name in names if name not in include])
+    metrics, tasks = ({*one} for one in zip(*((m, t) for t, m in split.values()), strict=True)) if split else ((), ())
+    if split.keys() == {*names} and len(split) == len(metrics) * len(tasks):
+        return {name: {terms.QUERY: task, terms.MEASURE: metric} for name, (task, metric) in split.items()}
+    seen = dict[str, str]()
+    for name, (task, _) in split.items():
+        if seen.setdefault(task, name) != name:
+            left_out[name] = f"the task of {seen[task]} by another metric"
+    return {name: {terms.QUERY: name} for name in names if name not in left_out}
+
+
+def _refuse_no_models(table: Table, columns: Sequence[str]) -> None:
+    """Raise if one of the columns, which are headed by models, is by its name none."""
+    for name in columns:
+        if (why := is_no_value(name)) is not None and why == ABOUT:
+            what = "the columns are headed by models, and this name is none of a model"
+            remedy = f"leave it out: exclude={name!r} (--exclude); or take it in: include={name!r} (--include)"
+            raise InvalidInputError(what, f"{table.name}, column {name!r}", why, "names of models", remedy)
+
+
+def _with_metadata(result: xr.Dataset, about: pd.DataFrame) -> xr.Dataset:
+    """Return a result with the other columns of a tidy table as coordinates, if they tell of its models or queries."""
+    coords = {}
+    for name in about.columns.difference([*ROLES, *OUR_NAMES], sort=False):
+        for dim in (terms.MODEL, terms.QUERY):
+            own = about.groupby(dim, sort=False)[name]
+            if own.nunique(dropna=False).max() == 1:
+                cells = own.first().reindex(result[dim].values)
+                is_number = isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "biuf"
+                coords[name] = dim, (cells if is_number else cells.fillna("").astype(str).astype(object)).to_numpy()
+                break
+    return terms.with_plain_names(result.assign_coords(coords)) if coords else result
 
 
 def _averaged(cells: pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
@@ -232,16 +347,11 @@ def _averaged(cells: pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
 
 
 def _directed(result: xr.Dataset, lower: bool | tuple[str, ...] | None, tasks: Set[str]) -> xr.Dataset:
-    """Record of which measures less is better, and negate tasks of which less is better."""
+    """Record of which measures less is better, by what the user or their names say; negate such tasks."""
     measures = estimators_of(result)
-    if lower is None:
-        if asked := [name for name in (*measures, *sorted(tasks)) if asks_for_direction(name)]:
-            what, remedy = "of such a measure less is usually better", "lower_is_better=True (--lower-is-better all)"
-            allowed = "lower_is_better=True, the names of measures or tasks, or False if more is better"
-            raise InvalidInputError(what, "option 'lower_is_better'", few(map(repr, asked)), allowed, remedy)
-        return result
+    lower = _lower_by_names(result, measures, tasks) if lower is None else lower
     if isinstance(lower, bool):
-        return result.assign_attrs({terms.LOWER: measures}) if lower else result
+        lower = tuple(measures) if lower else ()
     if unknown := [name for name in lower if name not in (*measures, *map(str, result[terms.QUERY].values))]:
         raise unknown_column(unknown[0], [*measures, *map(str, result[terms.QUERY].values)], "option 'lower_is_better'")
     negated = [name for name in lower if name not in measures]
@@ -249,6 +359,34 @@ def _directed(result: xr.Dataset, lower: bool | tuple[str, ...] | None, tasks: S
     facts = {terms.LOWER: [name for name in lower if name in measures], "negated": negated}
     oriented = result.assign(estimate=(result["estimate"] * sign).assign_attrs(result["estimate"].attrs))
     return oriented.assign_attrs({name: names for name, names in facts.items() if names})
+
+
+def _lower_by_names(result: xr.Dataset, measures: Sequence[str], tasks: Set[str]) -> bool | tuple[str, ...]:
+    """Return of which measures less is better, by their names, or by those of all tasks if there is one measure."""
+    ways = {name: direction_of(name) for name in measures}
+    if len(measures) == 1:
+        are_named = result.attrs[terms.UNIT] in ("task", "data set") or bool(tasks)
+        read = direction_of if are_named and ways[measures[0]] is None else direction_by_mark
+        of_tasks = {str(name): read(str(name)) for name in result[terms.QUERY].values}
+        if {-1, 0} & {*of_tasks.values()}:
+            if {*of_tasks.values()} == {-1} and ways[measures[0]] != 1:
+                return True
+            ways = of_tasks
+            if lower := [name for name, way in ways.items() if way == -1]:
+                others = [name for name in ways if name not in lower]
+                what = "of some tasks less is better by their names, of others more is, or nothing says it"
+                received = f"less: {few(list(map(repr, lower)))}; others: {few(list(map(repr, others)))}"
+                remedy = (
+                    "name those of which less is better: lower_is_better=[...] (--lower-is-better), and their values "
+                )
+                remedy += "are negated; or leave out the others: exclude=[...] (--exclude)"
+                raise InvalidInputError(what, "option 'lower_is_better'", received, "one direction", remedy)
+    if unclear := [name for name, way in ways.items() if way == 0]:
+        what, received = "it is not clear whether more or less is better", few(list(map(repr, unclear)))
+        remedy = "say it: lower_is_better=True (--lower-is-better all), or False (--lower-is-better none)"
+        allowed = "lower_is_better=True, False, or the names of measures or tasks"
+        raise InvalidInputError(what, "option 'lower_is_better'", received, allowed, remedy)
+    return tuple(name for name, way in ways.items() if way == -1)
 
 
 def _column(columns: Sequence[str], role: str, name: str | None, table: Table) -> str | None:
@@ -334,8 +472,10 @@ class ValuesSummary(terms.Sentences):
 def notes_of(values: xr.Dataset) -> list[str]:
     """Say what became of the columns of a table that are not values as they stand."""
     attrs, unit = values.attrs, terms.plural(str(values.attrs.get(terms.UNIT, terms.QUERY)))
+    taken = "values" if terms.VALUE_COLUMN in attrs else unit
     said = {
-        "columns_left_out": f"not taken as {unit}: {{}}; include= (--include) takes one in",
+        "columns_left_out": f"not taken as {taken}: {{}}; include= (--include) takes one in",
+        terms.SCALED: "percents, read as fractions like the others: {}",
         "averaged_over": "averaged over {}",
         terms.LOWER: "less is better: {}",
         "negated": "negated, because less is better: {}",

@@ -14,7 +14,7 @@ from aucpr_dask.metrics import targets
 from aucpr_dask.metrics.evaluating import evaluate_arrays, ranked, warn_of_copies
 from aucpr_dask.schema.checks import text
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.terms import ITEM, MODEL, Sentences, p_value_in_words, percent
+from aucpr_dask.schema.terms import ITEM, MODEL, Sentences, difference_in_words, p_value_in_words
 
 
 def average_precision_interval(
@@ -113,15 +113,15 @@ class Difference(Sentences):
     design: str = ""
 
     def __repr__(self) -> str:
-        lower, upper = self.interval
-        alpha = 1 - self.level
         better = "b" if self.difference > 0 else "a"
-        verdict = f"{better} is better" if self.p_value <= alpha else "which of a and b is better cannot be told"
-        a, b = self.average_precision
-        said = (
-            f"{verdict}: average precision {b:.3f} (b) against {a:.3f} (a), difference {self.difference:+.3f}, "
-            f"{percent(self.level)} interval {lower:+.3f} to {upper:+.3f}, {p_value_in_words(self.p_value)}"
+        verdict = (
+            f"{better} is better" if self.p_value <= 1 - self.level else "which of a and b is better cannot be told"
         )
+        if not any((self.difference, *self.interval)):
+            verdict = "a and b are equal here"
+        areas = self.average_precision[::-1], self.difference, self.interval, self.level
+        numbers = difference_in_words(*areas, names=("b", "a"), least=3)
+        said = f"{verdict}: average precision {numbers}, {p_value_in_words(self.p_value)}"
         return "\n".join(filter(None, [said, self.design]))
 
 

@@ -29,7 +29,11 @@ LOWER = "lower_is_better"  # the attribute that names the measures of which less
 COMPUTED_BY = "computed_by"  # the attribute that names another package
 NORMALISED = "normalised"  # the attribute that says which level became 0
 # Attributes of values of any measure.
-OF_VALUES = ("measure", "unit", LOWER, COMPUTED_BY, NORMALISED, "negated", "columns_left_out", "averaged_over")
+VALUE_COLUMN, SCALED, OTHER_MEASURES = "value_column", "percents_as_fractions", "other_measures"
+OF_VALUES = (
+    *("measure", "unit", LOWER, COMPUTED_BY, NORMALISED, "negated", "columns_left_out", "averaged_over"),
+    *(VALUE_COLUMN, SCALED, OTHER_MEASURES),
+)
 MEASURE, UNIT = "measure", "unit"  # of values of any measure: a dimension or an attribute, and the word for a query
 RESAMPLE, FOLD = "resample", "fold"
 GROUP, GROUPS = "group", "groups of items"  # the name of labels without one; an axis for all groups, in blocks only
@@ -249,6 +253,53 @@ def rounded_percent(share: float) -> str:
     distance = 100 * min(abs(share), abs(1 - share))  # from 0 % or 100 %
     digits = -math.floor(math.log10(distance)) if 1e-6 < distance < 1 else 0
     return percent(share, f".{digits}f")
+
+
+MOST_DECIMALS = 9  # more are written as powers of ten
+
+
+def decimals(*numbers: float, least: int = 4) -> int:
+    """Return how many decimals tell each of these numbers from 0: `least`, or two digits of the smallest.
+
+    >>> decimals(0.25, 0.0123), decimals(0.0000321, 0.5), decimals(0.0)
+    (4, 6, 4)
+    """
+    smallest = min((abs(number) for number in numbers if number and math.isfinite(number)), default=1.0)
+    return least if smallest >= 10.0**-least else 1 - math.floor(math.log10(smallest))
+
+
+def amount(value: float, least: int = 4, sign: str = "") -> str:
+    """Return a number with `least` decimals, or more if these show nothing of it; a dash where it is not known.
+
+    >>> amount(0.5), amount(0.0000321, sign="+"), amount(-2e-13, 3), amount(math.nan)
+    ('0.5000', '+0.000032', '-2.0e-13', '-')
+    """
+    if not math.isfinite(value):
+        return "-"
+    needed = decimals(value, least=least)
+    return f"{value:{sign}.{needed}f}" if needed <= MOST_DECIMALS else f"{value:{sign}.1e}"
+
+
+def difference_in_words(
+    numbers: tuple[float, float],
+    difference: float,
+    ends: tuple[float, float],
+    level: float,
+    *,
+    names: tuple[str, str] = ("", ""),
+    what: str = "difference",
+    least: int = 4,
+) -> str:
+    """Return two numbers, their difference and its interval, with the digits in which they differ.
+
+    >>> difference_in_words((0.57503, 0.575), 0.00003, (0.00001, 0.00005), 0.95)
+    '0.575030 against 0.575000, difference +0.000030, 95 % interval +0.000010 to +0.000050'
+    """
+    places = min(decimals(difference, least=least), MOST_DECIMALS)
+    of = [f"{number:.{places}f}{name and f' ({name})'}" for number, name in zip(numbers, names, strict=True)]
+    lower, upper = (f"{end:+g}" if math.isinf(end) else amount(end, places, "+") for end in ends)
+    said = f"{of[0]} against {of[1]}, {what} {amount(difference, places, '+')}"
+    return f"{said}, {percent(level)} interval {lower} to {upper}"
 
 
 def p_value_in_words(p_value: float) -> str:

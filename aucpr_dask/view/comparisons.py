@@ -18,10 +18,10 @@ from aucpr_dask.errors import printable
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference.comparing import BASELINE
 from aucpr_dask.inference.covarying import OTHER_MODEL
-from aucpr_dask.inference.designs import beside_intervals, direction, measured, noun, unit_names
-from aucpr_dask.schema.terms import MEASURE, MODEL, Scores, count, in_words, nodes_of, p_value_in_words, percent
+from aucpr_dask.inference.designs import beside_intervals, better, direction, measured, noun, unit_names
+from aucpr_dask.schema.terms import MEASURE, MODEL, UNIT, Scores, count, in_words, nodes_of, p_value_in_words, percent
 from aucpr_dask.view.rankings import Document, labels_as_text
-from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, first, number, shorten, titled
+from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, first, number, shorten, signed, titled
 
 MOST_PAIRS = 20_000  # in a document; a store holds all
 TOP = 10
@@ -172,6 +172,7 @@ def answer_of(document: Document, *, top: int | None = TOP) -> Answer:
     facts = document["facts"]
     about = [measured(facts)] if {"estimator", MEASURE} & set(facts) else []
     about += [in_words(str(facts["method"]))] if "method" in facts else []
+    about += [better(facts)] if UNIT in facts else []
     title = (shorten(document["data_set"], WIDEST_NAME) or "all models", ", ".join(about))
     if "pairs" in document:
         baselines = document["baselines"]
@@ -248,9 +249,9 @@ def _columns(pairs: pd.DataFrame, header: str, n_rows: int) -> list[Column]:
     def column(header: str, name: str, show: Callable[[Any], str], *, right: bool = True) -> Column:
         return Column(header, [*map(show, pairs[name]), *[""] * (n_rows - len(pairs))], right)
 
-    columns = [column(header, "difference", "{:+.4f}".format)]
+    columns = [column(header, "difference", signed)]
     if _has(pairs, "simultaneous_interval"):
-        columns.append(column("simultaneous", "simultaneous_interval", lambda ends: bounds(ends, "+.3f"), right=False))
+        columns.append(column("simultaneous", "simultaneous_interval", lambda ends: bounds(ends, "+"), right=False))
     is_predicted = _has(pairs, "prediction_interval")  # a wide column: the p-value of each alone makes room
     columns += [] if is_predicted else [column("p", "p_value", _p_value)]
     columns.append(column("adjusted", "p_adjusted", _p_value))
@@ -259,7 +260,7 @@ def _columns(pairs: pd.DataFrame, header: str, n_rows: int) -> list[Column]:
         columns.append(shares)
     elif is_predicted:
         ends = "prediction_interval"
-        columns.append(column("new data set", ends, lambda ends: bounds(ends, "+.3f"), right=False))
+        columns.append(column("new data set", ends, lambda ends: bounds(ends, "+"), right=False))
     elif _has(pairs, "decision"):
         columns.append(column("decision", "decision", str, right=False))
     return columns
@@ -321,7 +322,7 @@ def _mean_ranks(models: pd.DataFrame, top: int | None) -> Sheet:
         Column("mean rank", [f"{rank:.2f}" for rank in shown["mean_rank"]], right=True),
         Column("model", list(shown["model"]), name=True),
         Column("groups", list(map(_span, zip(shown["first_group"], shown["last_group"], strict=True)))),
-        Column("from the first", ["", *map("{:+.4f}".format, shown["mean_difference"][1:])], right=True),
+        Column("from the first", ["", *map(signed, shown["mean_difference"][1:])], right=True),
         Column("adjusted", ["", *map(_p_value, shown["p_adjusted"][1:])], right=True),
     ]
     counts = ["/".join(map(str, one)) for one in shown[["wins", "ties", "losses"]].values]

@@ -9,7 +9,7 @@ import xarray as xr
 from aucpr_dask.inference.designs import measured
 from aucpr_dask.schema.terms import MODEL
 from aucpr_dask.view.comparisons import Answer
-from aucpr_dask.view.tables import Column, Sheet, bounds, first, number
+from aucpr_dask.view.tables import Column, Sheet, bounds, first, number, signed
 
 
 def contrast_rows(answer: xr.Dataset) -> pd.DataFrame:
@@ -57,8 +57,8 @@ def _sheet(rows: pd.DataFrame, top: int | None) -> Sheet:
         Column("in", list(shown["group"]), name=True),
         Column("than in", list(shown["other"]), name=True),
         Column("area", list(map(number, shown["estimate"])), right=True),
-        Column("difference", list(map("{:+.4f}".format, shown["difference"])), right=True),
-        Column("simultaneous", [bounds(ends, "+.3f") for ends in shown["simultaneous_interval"]]),
+        Column("difference", list(map(signed, shown["difference"])), right=True),
+        Column("simultaneous", [bounds(ends, "+") for ends in shown["simultaneous_interval"]]),
         Column("adjusted", [f"{p:.4f}" if p >= 0.00005 else "<0.0001" for p in shown["p_adjusted"]], right=True),
     ]
     ends = zip(shown["difference"], shown["simultaneous_interval"], strict=True)

@@ -16,14 +16,36 @@ from rich.console import Group
 from rich.text import Text
 
 from aucpr_dask.errors import InvalidInputError, printable
+from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference import aggregating, comparing, questions
-from aucpr_dask.inference.designs import direction, estimators_of, measured, reading_of, unit_names, with_estimators
+from aucpr_dask.inference.designs import (
+    are_values,
+    direction,
+    estimators_of,
+    measured,
+    reading_of,
+    unit_names,
+    with_estimators,
+)
+from aucpr_dask.inference.samples import labels_of
 from aucpr_dask.interplay.exporting import named_file, refuse_existing, written_whole
 from aucpr_dask.schema.checks import truth
-from aucpr_dask.schema.terms import BOUND, BOUNDS, ESTIMATOR, METHOD, MODEL, QUERY, count, in_words, nodes_of, percent
+from aucpr_dask.schema.terms import (
+    BOUND,
+    BOUNDS,
+    ESTIMATOR,
+    MEASURE,
+    METHOD,
+    MODEL,
+    QUERY,
+    count,
+    in_words,
+    nodes_of,
+    percent,
+)
 from aucpr_dask.view import rankings, reprs
-from aucpr_dask.view.tables import Column, Sheet, markdown_rows
+from aucpr_dask.view.tables import Column, Sheet, bounds, markdown_rows, number
 
 _TEX = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"} | {"~": r"\textasciitilde{}", "^": r"\^{}", "\\": r"\textbackslash{}"}
@@ -47,6 +69,8 @@ class Letters:
         What was averaged and how it was tested.
     bounds : pandas.DataFrame, optional
         With ``intervals=True``, a pair of columns, lower and upper, for each measure.
+    lower_is_better : tuple of str
+        The measures of which less is better; the best mean by each measure is bold in LaTeX and Markdown.
     """
 
     means: pd.DataFrame
@@ -54,23 +78,35 @@ class Letters:
     names: pd.Series
     caption: str
     bounds: pd.DataFrame | None = None
+    lower_is_better: tuple[str, ...] = ()
 
-    def _rows(self, cell: Callable[[str, str, str], str], name: Callable[[str], str]) -> list[list[str]]:
+    def _rows(
+        self, cell: Callable[[str, str, str], str], name: Callable[[str], str], bold: str = "{}"
+    ) -> list[list[str]]:
         """Return heads, and the letter, the name and the means of each model: from a mean, letters and an interval."""
+        best = {
+            one: self.means[one].min() if one in self.lower_is_better else self.means[one].max() for one in self.means
+        }
         rows = [["", "model", *(name(printable(str(measure))) for measure in self.means)]]
         for letter, model in self.names.items():
             row = [str(letter), name(printable(str(model)))]
             for measure, worse in self.worse.loc[model].items():
                 ends = None if self.bounds is None else self.bounds[measure].loc[model]
-                between = "" if ends is None else " [{:.3f}, {:.3f}]".format(*ends)
-                row.append(cell(f"{self.means[measure][model]:.4f}", str(worse), between))
+                between = "" if ends is None else f" {bounds(ends)}"
+                mean = self.means[measure][model]
+                shown = number(mean) if mean != best[measure] else bold.format(number(mean))
+                row.append(cell(shown, str(worse), between))
             rows.append(row)
         return rows
 
     def to_latex(self, label: str = "tab:results") -> str:
         r"""Return a LaTeX table with a caption and a label, which needs the package booktabs."""
         escaped = methodcaller("translate", _TEX)
-        rows = self._rows(lambda mean, worse, between: f"${mean}{f'^{{{worse}}}' if worse else ''}${between}", escaped)
+        rows = self._rows(
+            lambda mean, worse, between: f"${mean}{f'^{{{worse}}}' if worse else ''}${between}",
+            escaped,
+            r"\mathbf{{{}}}",
+        )
         rows[0][1] = "Model"
         head, *lines = (" & ".join(row) + r" \\" for row in rows)
         start = [r"\begin{table}", r"\centering", rf"\caption{{{escaped(self.caption)}}}", rf"\label{{{label}}}"]
@@ -80,11 +116,23 @@ class Letters:
     def to_markdown(self) -> str:
         """Return a Markdown table, with the caption below it."""
         escaped = methodcaller("translate", _MARKDOWN)
-        rows = self._rows(lambda *cell: cell[0] + (f" <sup>{cell[1]}</sup>" if cell[1] else "") + cell[2], escaped)
+        marks = lambda *cell: cell[0] + (f" <sup>{cell[1]}</sup>" if cell[1] else "") + cell[2]  # noqa: E731
+        rows = self._rows(marks, escaped, "**{}**")
         return "\n".join([*markdown_rows(rows, "---"), "", self.caption, ""])
 
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return a row for each model, with its letter, its means, and of each the letters of worse models."""
+        columns: dict[Any, Any] = {"letter": self.names.index, "model": self.names.to_numpy()}
+        for measure in self.means:
+            columns[measure] = self.means[measure].to_numpy()
+            if self.bounds is not None:
+                ends = self.bounds[measure].reindex(self.means.index)
+                columns |= {f"{measure} {end}": ends[end].to_numpy() for end in BOUNDS}
+            columns[f"{measure} better than"] = self.worse[measure].to_numpy()
+        return pd.DataFrame(columns)
+
     def save(self, path: str | Path, *, label: str = "tab:results", overwrite: bool = False) -> Path:
-        """Write the table to a file, ``.tex`` or ``.md``.
+        """Write the table to a file, ``.tex``, ``.md`` or ``.csv``.
 
         Parameters
         ----------
@@ -100,9 +148,13 @@ class Letters:
         Path
         """
         place = named_file(path)
-        texts = {".tex": lambda: self.to_latex(label), ".md": self.to_markdown}
+        texts: dict[str, Callable[[], str]] = {
+            ".tex": lambda: self.to_latex(label),
+            ".md": self.to_markdown,
+            ".csv": lambda: self.to_dataframe().to_csv(index=False),
+        }
         if place.suffix not in texts:
-            what, remedy = "the format is not clear from the suffix", "name the file table.tex or table.md"
+            what, remedy = "the format is not clear from the suffix", "name the file table.csv, table.tex or table.md"
             raise InvalidInputError(what, place, repr(place.suffix), ", ".join(texts), remedy)
         refuse_existing(place, overwrite=overwrite)
         written_whole(lambda file: file.write_text(texts[place.suffix](), encoding="utf-8"), place)
@@ -129,8 +181,8 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Any) -> Let
     Parameters
     ----------
     data : xarray.Dataset
-        A result of :func:`evaluate`, :func:`evaluate_runs` or :func:`from_values`, of one or several estimators or
-        measures.
+        Scores, or a result of :func:`evaluate`, :func:`evaluate_runs` or :func:`from_values`, of one or several
+        estimators or measures.
     intervals : bool
         Whether to show the interval of each mean, as :func:`aggregate` gives it.
     **options
@@ -151,6 +203,8 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Any) -> Let
     >>> table.worse["nDCG@10"].to_dict()
     {'hybrid': 'c', 'dense': 'c', 'bm25': ''}
     """
+    if isinstance(data, xr.Dataset) and "score" in data:
+        data = cast(xr.Dataset, evaluate(data, interval=()))
     if not isinstance(data, xr.Dataset) or "estimate" not in data or MODEL not in data["estimate"].dims:
         what = "this is not a result of several models"
         remedy = "pass one data set that evaluate or from_values returns"
@@ -158,6 +212,10 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Any) -> Let
     if unknown := {"baseline", "equivalence", "estimator", "chunk", "auxiliary"} & {*options}:
         what = "a table compares all models by all measures"
         raise InvalidInputError(what, "options", ", ".join(sorted(unknown)), remedy="leave them out")
+    dim = questions.unit_dim(data)
+    is_plain = {*data["estimate"].dims} <= {MODEL, dim, ESTIMATOR, MEASURE}
+    if is_plain and (data.sizes[MODEL] < 2 or (dim is not None and data.sizes[dim] < 2)):
+        return _without_comparison(data, dim)
     names: list[Any] = [*estimators_of(data)] or [None]
     found = {name: cast(xr.Dataset, comparing.compare(data, estimator=name, **options)) for name in names}
     columns = {key: one for name, whole in found.items() for key, one in _of_each_group(data, name, whole)}
@@ -187,7 +245,8 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Any) -> Let
         bounds, method = _bounds(data, names, options)
         caption += f" Brackets: {percent(first.attrs['level'])} intervals ({method})."
     of_letters = pd.Series(means.index, list(letter_of.values()))
-    return Letters(means, pd.DataFrame(worse).reindex(means.index), of_letters, caption, bounds)
+    lower = tuple(key for key, one in columns.items() if direction(one.attrs) < 0)
+    return Letters(means, pd.DataFrame(worse).reindex(means.index), of_letters, caption, bounds, lower)
 
 
 def _of_each_group(data: xr.Dataset, name: Any, found: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
@@ -196,6 +255,22 @@ def _of_each_group(data: xr.Dataset, name: Any, found: xr.Dataset) -> Iterator[t
     for path, one in nodes_of(groups_as_data_sets(found)):
         if "by" not in one.attrs or one["estimate"].notnull().any():
             yield ", ".join(filter(None, [measure, path])), one
+
+
+def _without_comparison(data: xr.Dataset, dim: str | None) -> Letters:
+    """Return the table of one model, or of one query, which compare nothing."""
+    names = estimators_of(data)
+    means = with_estimators(data)["estimate"]
+    means = (means if dim is None else means.mean(dim, skipna=True)).transpose(MODEL, ESTIMATOR)
+    columns = [measured(data.attrs, name) for name in names]
+    frame = pd.DataFrame(means.values, labels_of(data["estimate"], MODEL).map(str), columns)
+    frame = frame.iloc[np.argsort(-direction(data.attrs, names[0]) * frame.iloc[:, 0].to_numpy(), kind="stable")]
+    what = "one model" if len(frame) == 1 else f"one {unit_names(str(dim), data.attrs)[0]}"
+    caption = f"{_averaged(data, dim, data.sizes.get(dim or '', 0))}. Nothing is compared: there is {what}."
+    letters_of = [chr(ord("a") + i) if len(frame) <= len(ascii_lowercase) else str(i + 1) for i in range(len(frame))]
+    lower = tuple(measured(data.attrs, name) for name in names if direction(data.attrs, name) < 0)
+    no_letters = pd.DataFrame("", frame.index, columns)
+    return Letters(frame, no_letters, pd.Series(frame.index, letters_of), caption, None, lower)
 
 
 def _bounds(data: xr.Dataset, names: Sequence[str], options: Mapping[str, Any]) -> tuple[pd.DataFrame, str]:
@@ -213,13 +288,23 @@ def _bounds(data: xr.Dataset, names: Sequence[str], options: Mapping[str, Any]) 
     return pd.DataFrame(bounds), ", ".join(methods)
 
 
+def _averaged(data: xr.Dataset, dim: str | None, n_units: int) -> str:
+    """Say what was averaged, and how grades and ties counted."""
+    what = "Estimates" if dim is None else f"Means over {count(n_units, *unit_names(dim, data.attrs))}"
+    rules = reading_of(data.attrs)
+    if not are_values(data):
+        if data.attrs.get("ties") == "trec_eval" and data.attrs.get("positive_from") is None:
+            rules = ["positive from grade 1", *rules]
+        rules += ["ties share a threshold"] if data.attrs.get("ties", "group") == "group" else []
+    return ", ".join([what, *rules])
+
+
 def _caption(data: xr.Dataset, one: xr.Dataset, n_models: int) -> str:
     facts: Mapping[Any, Any] = one.attrs
     dim = questions.unit_dim(data)
-    what = "Estimates" if dim is None else f"Means over {int(one['n_units'])} {unit_names(dim, data.attrs)[1]}"
-    rules = "".join(f", {rule}" for rule in reading_of(data.attrs))
+    what = _averaged(data, dim, 0 if dim is None else int(one["n_units"]))
     of = f"the {count(n_models * (n_models - 1) // 2, 'pair')} of each measure"
     adjusted = "" if facts["adjust"] in (None, "none") else f", {in_words(str(facts['adjust']))} adjusted for {of}"
     tested = f"{percent(1 - facts['level'])} level, {in_words(str(facts['method']))}{adjusted}"
     gaps = f" {facts['gaps'][:1].upper()}{facts['gaps'][1:]}." if "gaps" in facts else ""
-    return f"{what}{rules}. Letters name the models that are significantly worse ({tested}).{gaps}"
+    return f"{what}. Letters name the models that are significantly worse ({tested}).{gaps}"

@@ -62,7 +62,7 @@ def rank_means(means: terms.Scores, estimator: str | None = None) -> list[Docume
     """Rank the models of each data set, or of all together, by what :func:`aucpr_dask.aggregate` returns."""
     return [
         _rank(path, node, estimator, node.attrs.get("method"), node.attrs.get("over") == terms.QUERY)
-        for path, node in terms.nodes_of(means)
+        for path, node in terms.nodes_of(groups_as_data_sets(means))
     ]
 
 
@@ -73,7 +73,8 @@ def with_means_of_repeats(node: xr.Dataset) -> xr.Dataset:
     mean = cast("xr.Dataset", aggregating.aggregate(node, level=level_of(node)))
     mean = mean.assign({name: one for name, one in averages.mean_of_repeats(node).items() if name == samples.REPLICATE})
     same = [name for name in ("n_positive", "n_negative", "prevalence") if name in node]
-    return node[same].isel({terms.REPEAT: 0}, drop=True).assign(mean.data_vars).assign_coords(mean.coords)
+    first = node[same].isel({terms.REPEAT: 0}, drop=True).drop_vars(terms.METHOD, errors="ignore")
+    return first.assign(mean.data_vars).assign_coords(mean.coords).assign_attrs(design=mean.attrs["design"])
 
 
 def mean_of_classes(result: xr.Dataset, level: float) -> xr.Dataset:

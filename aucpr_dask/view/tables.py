@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from aucpr_dask.errors import printable
-from aucpr_dask.schema.terms import count
+from aucpr_dask.schema.terms import amount, count
 
 LEAST_NAME, WIDEST_NAME = 10, 30
 LEAST_BAR, WIDEST_BAR = 10, 24
@@ -204,16 +204,19 @@ def titled(title: str, about: str) -> Text:
     return Text(title, style="bold").append(f"  {about}", style="not bold")
 
 
-def number(value: float) -> str:
-    """Return an area, or a dash where it is undefined."""
-    return f"{value:.4f}" if math.isfinite(value) else "-"
+number = amount  # of an area, or a dash where it is undefined
 
 
-def bounds(ends: Sequence[float] | None, form: str = ".3f") -> str:
+def signed(value: float) -> str:
+    """Return a difference with its sign."""
+    return amount(value, sign="+")
+
+
+def bounds(ends: Sequence[float] | None, sign: str = "") -> str:
     """Return an interval, or a dash where it is undefined."""
     if ends is None or not all(map(math.isfinite, ends)):
         return "-"
-    return f"[{ends[0]:{form}}, {ends[1]:{form}}]"
+    return f"[{', '.join(amount(float(end), 3, sign) for end in ends)}]"
 
 
 def whole(value: int | None) -> str:

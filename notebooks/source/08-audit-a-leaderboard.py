@@ -76,16 +76,6 @@ print(f"{inside.sum()} of {inside.size} true ranks are in their sets")
 print(f"the leader, {leader}, has the true rank {true_rank[leader]:.0f}; the best model is {true_rank.idxmin()}")
 
 # %% [markdown]
-# ## How many tasks would it take?
-#
-# `units_to_separate` takes the difference from the next model and its error for the true ones. Most neighbours are so
-# close that no benchmark will ever tell them apart.
-
-# %%
-needed = audit.findings["units_to_separate"].to_series().dropna()
-needed.describe(percentiles=[0.1, 0.5, 0.9]).map("{:,.0f}".format)
-
-# %% [markdown]
 # ## The rank on a new task
 #
 # Who takes the leader for a task of their own wants to know its rank *there*. The audit expects it between two order

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, FileFormatError, few
+from aucpr_dask.errors import AlignmentError, FileFormatError, UnjudgedWarning, few
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.checks import HIGHEST_GRADE
 from aucpr_dask.schema.options import RunOptions
@@ -23,9 +24,10 @@ from aucpr_dask.scores import appending, chunks
 from aucpr_dask.scores.importing import files
 from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress, Spool, Spooled, bad_line
 
-RUN_SUFFIXES = (".txt", ".run", ".res", ".trec", ".tsv", ".jsonl", ".json")
+RUN_SUFFIXES = (".txt", ".run", ".res", ".trec", ".tsv", ".jsonl", ".json", ".csv", ".parquet")
 
 _BLOCK_BYTES = 4 * 2**20
+_PARQUET = b"PAR1"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LONG_IDENTIFIER = 128  # bytes
 DIMS = (terms.MODEL, terms.QUERY, terms.ITEM)
@@ -33,8 +35,10 @@ _QRELS_COLUMNS = ("topic", "iteration", "document", "grade")
 _RUN_COLUMNS = ("topic", "Q0", "document", "rank", "score", "tag")
 _PLACES = ("topic", "document", "place")  # a run of MS MARCO
 _VALUES = ("grade", "score", "place")
-_ROLES = dict.fromkeys(("query-id", "query_id", "qid"), "topic") | dict.fromkeys(("score", "relevance"), "value")
-_ROLES |= dict.fromkeys(("corpus-id", "corpus_id", "doc_id", "docid", "docno", "pid"), "document")
+_ROLES = dict.fromkeys(("query-id", "query_id", "qid", "topic", "topic_id", "query"), "topic")
+_ROLES |= dict.fromkeys(("score", "relevance", "label", "grade", "rel", "sim"), "value")
+_ROLES |= dict.fromkeys(("corpus-id", "corpus_id", "doc_id", "docid", "docno", "pid", "document", "doc"), "document")
+_ROLES |= dict.fromkeys(("tag", "run_id", "run", "model", "system"), "tag")
 """What columns with a header hold, as BEIR and others call them."""
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+(e[-+]?\d+)?")
 
@@ -105,6 +109,10 @@ def import_trec(
     return files.summarize(template, laid_out.n_items, _notes(lists, judgments))
 
 
+NOTHING_JUDGED = "no retrieved document is judged, so all areas are 0"
+NOTES = "notes"  # the attribute of what was left out
+
+
 def named_runs(runs: FilePath | Sequence[FilePath], named_by: str = "file") -> dict[str, Path]:
     """Return run files by the names of their models: of the files, or the tags in their first lines."""
     named = files.named_files(files.find_files(runs, "run"), RUN_SUFFIXES, "model", with_folders=True)
@@ -120,12 +128,22 @@ def scores_of_runs(judged: Columns, runs: Mapping[str, Columns], options: RunOpt
         lists = [_run(name, columns, judgments, options.duplicates, spool) for name, columns in runs.items()]
         template, block, _ = _MAKE[options.layout](lists, judgments, spool, np.dtype(options.dtype))
         arrays = block(tuple(slice(size) for size in template["score"].shape))
-    return template.assign({name: (template[name].dims, array) for name, array in arrays.items()})
+    notes = _notes(lists, judgments)
+    for note in notes:
+        if note.startswith(NOTHING_JUDGED):
+            warnings.warn(note, UnjudgedWarning, stacklevel=3)
+    made = template.assign({name: (template[name].dims, array) for name, array in arrays.items()})
+    return made.assign_attrs({NOTES: notes} if notes else {})
+
+
+def columns_of_file(path: FilePath, *, are_runs: bool) -> Columns:
+    """Return the columns of a file of a run or of judgments."""
+    return _read(files.local_copy(path), _RUN_COLUMNS if are_runs else _QRELS_COLUMNS)
 
 
 def lines_of_file(path: FilePath, *, are_runs: bool) -> Iterator[tuple[str, str, float]]:
     """Yield the topic, the document and the score or the grade of each line of a run or of judgments."""
-    columns = _read(files.local_copy(path), _RUN_COLUMNS if are_runs else _QRELS_COLUMNS)
+    columns = columns_of_file(path, are_runs=are_runs)
     topics = [code.decode("utf-8", "replace") for code in columns.codes]
     for topic, document, value in zip(columns.topic.tolist(), columns.document, columns.value.tolist(), strict=True):
         yield topics[topic], document.decode("utf-8", "replace"), value
@@ -140,6 +158,8 @@ def _read(path: Path, names: tuple[str, ...]) -> Columns:
         start = next(files.lines_of(stream, path), b"").removeprefix(_BYTE_ORDER_MARK)
     if start.lstrip().startswith(b"{"):
         return _of_json(path, start, "score" if names is _RUN_COLUMNS else "grade")
+    if start.startswith(_PARQUET) or (b"," in start and _roles_of(start, b",")):
+        return _of_table(path, is_parquet=start.startswith(_PARQUET), of_runs=names is _RUN_COLUMNS)
     names, has_header = _named_columns(start, names)
     codes, tags, parts, first = Codes(), Codes(), [], 1
     for block in _whole_lines(path):
@@ -166,6 +186,40 @@ def _named_columns(start: bytes, usual: tuple[str, ...]) -> tuple[tuple[str, ...
     if len(cells) == len(_PLACES) and b"\t" in start and _NUMBER.fullmatch(cells[-1]):  # BEIR's, without a header
         return ("topic", "document", value), False
     return usual, False
+
+
+def _roles_of(start: bytes, separator: bytes) -> bool:
+    """Return whether a first line is a header with columns of topics, documents and values."""
+    cells = [cell.strip(b' "\r\n').decode("utf-8", "replace").lower() for cell in start.split(separator)]
+    return {"topic", "document", "value"} <= {_ROLES.get(cell) for cell in cells}
+
+
+def _of_table(path: Path, *, is_parquet: bool, of_runs: bool) -> Columns:
+    """Read a CSV or Parquet table with columns of topics, documents, and scores or grades."""
+    from pyarrow import ArrowException, csv, parquet, string
+
+    try:
+        with files.reading(path) as stream:
+            if is_parquet:
+                table = parquet.read_table(stream)
+            else:
+                names = next(files.lines_of(stream, path)).decode("utf-8-sig").strip().split(",")
+                stream.seek(0)
+                as_text = csv.ConvertOptions(column_types=dict.fromkeys((n.strip('"') for n in names), string()))
+                table = csv.read_csv(stream, convert_options=as_text)
+    except (ArrowException, UnicodeDecodeError) as error:
+        raise FileFormatError("the table cannot be read", path, error) from error
+    found = {_ROLES[name.lower()]: name for name in reversed(table.column_names) if name.lower() in _ROLES}
+    if not {"topic", "document", "value"} <= {*found}:
+        allowed = "columns of topics (query_id), documents (doc_id), and scores (score) or grades (relevance)"
+        raise FileFormatError("columns are missing", path, few(map(repr, table.column_names)), allowed)
+    cells = {role: [str(cell).encode() for cell in table[name].to_pylist()] for role, name in found.items()}
+    if not cells["topic"]:
+        raise FileFormatError("the file is empty", path, allowed="a topic with a document")
+    at, codes, tags = np.arange(1, len(cells["topic"]) + 1) + (not is_parquet), Codes(), Codes()
+    tags.of(cells.get("tag", []))
+    values = (_scores_of if of_runs else _grades_of)(cells["value"], at, path)
+    return Columns(path, codes, codes.of(cells["topic"]), identifiers(cells["document"]), values, at, tags)
 
 
 def _of_json(path: Path, start: bytes, value: str) -> Columns:
@@ -402,9 +456,17 @@ class _Judgments:
 
     def labels_of(self, topic: int, documents: np.ndarray) -> np.ndarray:
         """Return the labels of documents, unjudged if they are not listed."""
+        place, are_listed = self._places(topic, documents)
+        return np.where(are_listed, self.labels[topic][place], np.int8(terms.UNJUDGED))
+
+    def lists(self, topic: int, documents: np.ndarray) -> bool:
+        """Return whether some of the documents are listed, be it as unjudged."""
+        return bool(self._places(topic, documents)[1].any())
+
+    def _places(self, topic: int, documents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         judged = self.documents[topic]
         place = np.minimum(np.searchsorted(judged, documents), len(judged) - 1)
-        return np.where(judged[place] == documents, self.labels[topic][place], np.int8(terms.UNJUDGED))
+        return place, judged[place] == documents
 
 
 def _judgments(columns: Columns, duplicates: str) -> _Judgments:
@@ -466,8 +528,9 @@ class _Run:
     bounds: np.ndarray
     documents: Spooled
     scores: Spooled
-    n_ignored_topics: int
+    ignored_topics: tuple[str, ...]
     n_repeated: int
+    is_judged: bool  # some of its documents are
 
     @property
     def lengths(self) -> np.ndarray:
@@ -509,14 +572,16 @@ def _run(name: str, columns: Columns, judgments: _Judgments, duplicates: str, sp
     kept = (topic >= 0) & ~repeated
     bounds = np.searchsorted(topic[kept], np.arange(len(judgments.topics) + 1))
     documents = document[kept]
-    _refuse_other_documents([documents[start:end] for start, end in pairwise(bounds)], judgments, path)
+    found = [documents[start:end] for start, end in pairwise(bounds)]
+    _refuse_other_documents(found, judgments, path)
     return _Run(
         name=name,
         bounds=bounds,
         documents=spool.append(documents),
         scores=spool.append(score[kept]),
-        n_ignored_topics=sum(code not in judgments.codes for code in codes),
+        ignored_topics=tuple(_decoded(code, path) for code in codes if code not in judgments.codes),
         n_repeated=int(repeated.sum()),
+        is_judged=any((judgments.labels_of(topic, one) >= 0).any() for topic, one in enumerate(found) if len(one)),
     )
 
 
@@ -554,7 +619,7 @@ def _plain(name: bytes) -> bytes:
 
 def _refuse_other_documents(lists: Sequence[np.ndarray], judgments: _Judgments, path: Path) -> None:
     """Raise if no document of a run is judged, but some are when written in another way."""
-    if any((judgments.labels_of(topic, one) != terms.UNJUDGED).any() for topic, one in enumerate(lists) if len(one)):
+    if any(judgments.lists(topic, one) for topic, one in enumerate(lists) if len(one)):
         return
     for topic, one in enumerate(lists):
         judged = judgments.documents[topic].tolist()
@@ -566,17 +631,18 @@ def _refuse_other_documents(lists: Sequence[np.ndarray], judgments: _Judgments, 
 
 
 def _notes(runs: Sequence[_Run], judgments: _Judgments) -> list[str]:
-    counts = {
-        "topics without a list": [int((run.lengths == 0).sum()) for run in runs],
-        "topics that are not in the qrels, ignored": [run.n_ignored_topics for run in runs],
-        "repeated documents, first kept": [run.n_repeated for run in runs],
+    topics = np.array(judgments.topics, object)
+    named = {
+        "topics without a list": [topics[run.lengths == 0].tolist() for run in runs],
+        "topics that are not in the qrels, ignored": [list(run.ignored_topics) for run in runs],
     }
-    notes = list(judgments.notes)
-    for what, numbers in counts.items():
-        if any(numbers):
-            shown = (f"{run.name} ({number:,})" for run, number in zip(runs, numbers, strict=True) if number)
-            notes.append(f"{what}: {few(shown)}")
-    return notes
+    said = {
+        what: [f"{run.name} ({len(of)}: {few(of)})" for run, of in zip(runs, lists, strict=True) if of]
+        for what, lists in named.items()
+    }
+    said["repeated documents, first kept"] = [f"{run.name} ({run.n_repeated:,})" for run in runs if run.n_repeated]
+    said[NOTHING_JUDGED] = [run.name for run in runs if not run.is_judged]
+    return [*judgments.notes, *(f"{what}: {few(shown)}" for what, shown in said.items() if shown)]
 
 
 # --- layouts ----------------------------------------------------------------------------------------------------

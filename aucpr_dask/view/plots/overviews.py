@@ -244,7 +244,7 @@ def power(
     name, _ = subjects.at_estimator(node, estimator)
     question = ComparisonOptions(estimator=estimator, baseline=baseline, level=level).checked()  # type: ignore[arg-type]
     wanted = checks.fraction(power, "power")
-    reach = powering.pair_reaches(node, questions.unit_dim(node), question)
+    reach, _ = powering.pair_reaches(node, questions.unit_dim(node), question)
     order = np.argsort(reach.detectable(wanted), kind="stable")
     middle = reach.of(int(order[order.size // 2]))
     if difference is None:

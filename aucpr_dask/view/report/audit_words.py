@@ -9,10 +9,10 @@ import xarray as xr
 
 from aucpr_dask.errors import few, printable
 from aucpr_dask.inference.auditing import EXPECTED, TOP
-from aucpr_dask.inference.designs import measured, unit_names
+from aucpr_dask.inference.designs import better, measured, unit_names
 from aucpr_dask.inference.families import LEAST_UNITS
-from aucpr_dask.inference.powering import POWER, missed_in_words, power_in_words
-from aucpr_dask.schema.terms import MODEL, QUERY, count, in_words, rounded_percent
+from aucpr_dask.inference.powering import POWER, missed_in_words
+from aucpr_dask.schema.terms import MODEL, OTHER_MEASURES, QUERY, VALUE_COLUMN, count, in_words, rounded_percent
 
 MOST_DECISIVE = 5
 
@@ -23,10 +23,11 @@ def names_of(findings: xr.Dataset, dim: str = MODEL) -> list[str]:
 
 
 def headline(findings: xr.Dataset) -> str:
-    """Return the sizes of the table, and the measure."""
-    measure = printable(measured(findings.attrs))
+    """Return the sizes of the table, the measure or the column of values, and which way is better."""
+    measure, column = printable(measured(findings.attrs)), findings.attrs.get(VALUE_COLUMN)
     said = [count(findings.sizes[MODEL], "model"), _units(findings.sizes[QUERY], findings)]
-    return ", ".join([*said, *([measure] if measure != "value" else [])])
+    named = [measure] if measure != "value" else [f"column {printable(column)!r}"] if column else []
+    return ", ".join([*said, *named, better(findings.attrs)])
 
 
 def _units(number: int, findings: xr.Dataset) -> str:
@@ -36,11 +37,6 @@ def _units(number: int, findings: xr.Dataset) -> str:
 def amount(value: float, findings: xr.Dataset) -> str:
     """Return a value of the measure, or a difference of two: four decimals up to 1, else two."""
     return f"{value:,.{4 if np.abs(findings['estimate'].values).max() <= 1 else 2}f}"
-
-
-def rounded(number: float) -> str:
-    """Return a rough number: two digits."""
-    return f"{float(f'{number:.2g}'):,.0f}"
 
 
 def span(ends: Iterable[float]) -> str:
@@ -72,6 +68,8 @@ def _columns(findings: xr.Dataset) -> str:
     """Return what was taken as the tasks, and what was not."""
     many = unit_names(QUERY, findings.attrs)[1]
     said = f"Taken as {many}: {few(sorted(names_of(findings, QUERY)), 8)}."
+    if others := list(findings.attrs.get(OTHER_MEASURES, ())):
+        said += f" Other measures, which estimator= (--estimator) audits: {few(list(map(printable, others)), 8)}."
     if columns := list(findings.attrs.get("columns_left_out", ())):
         said += f" Not taken: {few(list(map(printable, columns)), 8)}."
     return said
@@ -105,17 +103,10 @@ def _resolution(findings: xr.Dataset) -> str:
         return f"With {units}, no difference can be shown, however large it is."
     if facts["resolution"] == 0:
         return f"Over {units}, the differences between typical models do not vary, so nothing is known of their errors."
-    said = (
+    return (
         f"With {units}, differences between typical models below {amount(facts['resolution'], findings)} would be "
         f"{missed_in_words(POWER)}, as would those below {amount(facts['resolution_of_neighbours'], findings)} between "
-        f"typical neighbours ({power_in_words(POWER, findings.sizes[QUERY])}, all pairs together)."
-    )
-    gap, needed = float(findings["difference_from_next"][0]), float(findings["units_to_separate"][0])
-    if not findings.sizes[QUERY] < needed < np.inf:  # they are told apart, or equal
-        return said
-    return (
-        f"{said} To tell the first from the second, {amount(gap, findings)} apart, would take about {rounded(needed)} "
-        f"{unit_names(QUERY, facts)[1]}."
+        f"typical neighbours ({facts['power_in_words']}, all pairs together)."
     )
 
 

@@ -31,7 +31,6 @@ from aucpr_dask.view.tables import Column, Sheet, more
 
 METHODS = ("sign_flip", "bootstrap_t", "bootstrap")
 TOP = 15  # models at a prompt
-MOST_NEEDED = 1_000_000  # units: more are only many
 MOST_SHOWN = 50  # rows of a table on the page; the others are folded away
 PICTURE = (640, 260)  # of all ranks
 
@@ -239,8 +238,6 @@ def models_sheet(findings: xr.Dataset, top: int | None = None) -> Sheet:
     of = {str(name): one.transpose(MODEL, ...).values for name, one in shown.data_vars.items() if MODEL in one.dims}
     alpha = 1 - findings.attrs["level"]
     p_values = ["" if np.isnan(p) else f"{p:.4f}{' *' if p <= alpha else ''}" for p in of["p_adjusted_from_next"]]
-    known = [audit_words.rounded(n) if n < MOST_NEEDED else "many" for n in of["units_to_separate"]]
-    needed = ["" if np.isnan(n) else text for n, text in zip(of["units_to_separate"], known, strict=True)]
     one, _ = designs.unit_names(QUERY, findings.attrs)
     columns = [
         Column("", [f"{rank:g}" for rank in of["rank"]], right=True),
@@ -248,7 +245,6 @@ def models_sheet(findings: xr.Dataset, top: int | None = None) -> Sheet:
         Column("mean", [audit_words.amount(value, findings) for value in of["estimate"]], right=True),
         Column("may be", list(map(audit_words.span, of["simultaneous_rank_interval"]))),
         Column("p (next)", p_values),
-        Column("needed", needed, right=True),
         Column("groups", [audit_words.span(ends) for ends in zip(of["first_group"], of["last_group"], strict=True)]),
     ]
     if audit_words.has_expected_ranks(findings):

@@ -16,7 +16,7 @@ from aucpr_dask.inference.questions import evaluated_with
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import ReportOptions
 from aucpr_dask.view.rankings import level_of
-from aucpr_dask.view.tables import bounds, distinct
+from aucpr_dask.view.tables import bounds, distinct, signed
 
 MOST_LINES, NAME_WIDTH = 40, 28  # of the table and the picture
 
@@ -103,10 +103,10 @@ def _lines(path: str, node: xr.Dataset, by: list[str], baseline: str) -> list[di
         low, high = (float(end) for end in one["simultaneous_interval"].values)
         group = ", ".join(filter(None, [path, *(of[place] for of in labels)]))
         is_shown = p_value <= 1 - level_of(node)
-        said = f"{model} in {group}: {at:+.4f}, {low:+.4f} to {high:+.4f}"
+        said = f"{model} in {group}: {signed(at)}, {signed(low)} to {signed(high)}"
         line: dict[str, Any] = {"low": low, "at": at, "high": high, "order": way * at, "title": printable(said)}
         line |= {"group": printable(group), "model": printable(model), "label": printable(f"{group}: {model}")}
-        line["interval"] = bounds((low, high), "+.3f")
+        line["interval"] = bounds((low, high), "+")
         line["p"] = terms.p_value_in_words(p_value)[2:].removeprefix("= ")
         line["verdict"] = ("better" if way * at > 0 else "worse") if is_shown else "not shown to differ"
         lines.append(line)

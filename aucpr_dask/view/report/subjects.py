@@ -32,6 +32,10 @@ NO_REPLICATES = (
     "Models cannot be compared here: there are no queries, and the result keeps no replicates of its items. Give the "
     "scores to the report (scores=, --scores), or evaluate with keep_replicates=True (--keep-replicates)."
 )
+OF_REPEATS = (
+    "Models are not compared here: between repeats training varies, too. Give the scores to the report (scores=, "
+    "--scores), or ask aucpr_dask.compare."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,6 +237,8 @@ def comparisons(
         node = subject.by_influence(estimator)
         if node is not None:
             found.append(_by_influence(subject, node, estimates))
+        elif "n_repeats" in subject.node:
+            return [], OF_REPEATS
         elif REPLICATE in subject.node:
             found.append(_by_items(subject, estimates, estimator, share))
     except InvalidInputError as error:

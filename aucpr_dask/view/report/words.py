@@ -16,7 +16,18 @@ from aucpr_dask.inference.samples import DATASET, clusters_as_units
 from aucpr_dask.schema.estimators import ESTIMATORS, EstimatorSpec, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS, IntervalSpec
 from aucpr_dask.schema.options import ComparisonOptions, ReportOptions, in_words_of_today
-from aucpr_dask.schema.terms import BOUND, BOUNDS, FLAGS, MODEL, QUERY, in_words, percent, plural, rounded_percent
+from aucpr_dask.schema.terms import (
+    BOUND,
+    BOUNDS,
+    FLAGS,
+    MODEL,
+    QUERY,
+    count,
+    in_words,
+    percent,
+    plural,
+    rounded_percent,
+)
 from aucpr_dask.storage.urls import public
 from aucpr_dask.view.report.subjects import Subject
 
@@ -65,7 +76,8 @@ def _term(name: str, spec: EstimatorSpec | IntervalSpec | None) -> dict[str, str
 
 def interval_terms(subjects: Iterable[Subject]) -> list[dict[str, str | None]]:
     """Define each interval that is shown."""
-    shown = [(subject.method, *subject.others) for subject in subjects if subject.method is not None]
+    single = [subject for subject in subjects if "n_repeats" not in subject.node]
+    shown = [(subject.method, *subject.others) for subject in single if subject.method is not None]
     names = dict.fromkeys(name for names in shown for name in names)
     specs = [INTERVALS[name] for name in names if name in INTERVALS]
     return [_term(_spaced(spec.name), spec) for spec in specs]
@@ -135,10 +147,10 @@ def _limits(subject: Subject, options: ReportOptions) -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FewPositivesWarning)  # the page says how many there are, and the condition
             units = clusters_as_units(subject.node if node is None else node, question.estimator, question.incomplete)
-            reach = pair_reaches(units, subject.dim, question)
+            _, reach = pair_reaches(units, subject.dim, question)
     except InvalidInputError:  # too few models or units, or no replicates
         return ""
-    return f" {sentence(reach.floor(POWER))}"
+    return f" {sentence(reach.floor(POWER, together=True))}"
 
 
 def _label_of_baseline(subject: Subject, options: ReportOptions) -> Any:
@@ -186,6 +198,11 @@ def about(subject: Subject) -> list[str]:
         units = "clusters" if "n_positive_clusters" in subject.node else "items"
         meaning = f"Intervals are {singles}: what to expect of other {units}." if singles else "There are no intervals."
         said = ["Each model has one ranking.", meaning]
+        if "n_repeats" in subject.node:
+            repeats = count(int(subject.node["n_repeats"]), "repeat")
+            said = [f"The estimate of a model is the mean over {repeats} of a cross-validation."]
+            how = f"by the standard error of this mean: {subject.node.attrs['design']}"
+            said += [f"Intervals are {singles}, {how}."] if singles else ["There are no intervals."]
     else:
         singular, several = designs.unit_names(subject.dim, subject.node.attrs)
         said = [
@@ -243,6 +260,8 @@ def _of_positives(subject: Subject) -> list[str]:
             f"Few {what}: rankings have {have}, and {rounded_percent(share)} of them fewer than {FEW_POSITIVES}. "
             f"The width of an interval depends on the number of {what} far more than on that of the others."
         )
+    if "n_repeats" in subject.node:
+        return said  # no study of single rankings tells of their means
     if subject.method == "influence_beta":
         numbers, share, how = COVERAGE[what]
         text = (
@@ -280,11 +299,12 @@ def _of_flags(subject: Subject) -> list[str]:
     if "flags" not in subject.node:
         return []
     flags = subject.node["flags"].values
+    rankings = "models, in some repeat" if "n_repeats" in subject.node else "rankings"
     counts = {flag: np.count_nonzero(flags & flag.bit) for flag in FLAGS if flag.name != "few_positives"}  # said above
     return [
-        f"{_spaced(flag.name).capitalize()}, {count:,} of {flags.size:,} rankings: {flag.description}"
-        for flag, count in counts.items()
-        if count
+        f"{_spaced(flag.name).capitalize()}, {number:,} of {flags.size:,} {rankings}: {flag.description}"
+        for flag, number in counts.items()
+        if number
     ]
 
 

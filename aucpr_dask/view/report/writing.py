@@ -20,7 +20,7 @@ from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS
 from aucpr_dask.schema.options import ReportOptions, renamed
 from aucpr_dask.view.report import by_groups, pages, words
 from aucpr_dask.view.report.subjects import Subject, comparisons, curves_of, matched, shown_labels, subjects_of
-from aucpr_dask.view.tables import distinct
+from aucpr_dask.view.tables import distinct, number
 
 UNKNOWN = "\N{EN DASH}"
 MOST_PICTURED, NAME_WIDTH = 25, 28  # models in the picture of ranks, and characters of their names
@@ -280,8 +280,8 @@ def _best(subject: Subject) -> dict[str, str]:
     if subject.leader is None:
         return dict.fromkeys(("model", "estimate", "interval"), UNKNOWN)
     name, estimate, ends = subject.leader
-    interval = UNKNOWN if ends is None else f"{ends[0]:.4f} to {ends[1]:.4f}"
-    return {"model": name, "estimate": f"{estimate:.4f}", "interval": interval}
+    interval = UNKNOWN if ends is None else " to ".join(map(number, ends))
+    return {"model": name, "estimate": number(estimate), "interval": interval}
 
 
 def _units(subject: Subject) -> list[dict[str, str]]:
@@ -307,7 +307,7 @@ def _units(subject: Subject) -> list[dict[str, str]]:
         else:
             n_others = int((table[:, place] == top).sum()) - 1
             which = f"{models[best[place]]}{f' and {n_others} more' if n_others else ''}"
-            facts.append(f"best {which} {top:.4f}, median {median[place]:.4f}")
+            facts.append(f"best {which} {number(float(top))}, median {number(float(median[place]))}")
         units.append({"name": name, "facts": "; ".join(facts)})
     return units
 
