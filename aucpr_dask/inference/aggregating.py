@@ -26,6 +26,8 @@ from aucpr_dask.schema.options import AVERAGES, AggregationOptions, EvaluationOp
 RELIABLE_UNITS = 8  # from which on intervals of means hold in most worlds
 SKEWED = 8.0  # times the squared skewness must there be units, where their values vary less than a proportion's
 SCORE = "score"
+CENTRED = "; centred without the bias of average precision"
+RARE = ", which is not known in classes of fewer than 10 positives"
 FEW = "so few, or so skewed, that intervals may miss"
 FEWEST_UNITS = 3  # of two, Student's interval is 9 times as wide as they are apart, and so mostly outside 0 to 1
 SKEWNESS_UNSEEN = 1.5  # times the skewness that a few clusters show, which is too small
@@ -95,7 +97,9 @@ def aggregate(
         for items ``"normal"`` (default: from the standard errors, whose squares add up) or ``"bootstrap"`` (from the
         replicates); for both ``"bootstrap"``.
         Over classes the standard error is that of the mean, by the influence of each item on it or by its replicates;
-        the default there is ``"logit"``, normal on the scale of the logit, which stays between 0 and 1.
+        the default there is ``"logit"``, normal on the scale of the logit, which stays between 0 and 1. The intervals
+        of areas of scores are centred at the mean of Haldane's areas, because the bias of average precision is the same
+        in every class; they are extended to the estimate.
         NaN where the standard error of a unit is unknown, or one of its resamples has no estimate.
     level : float
         Confidence level of the interval.
@@ -396,8 +400,13 @@ def _by_errors(result: xr.Dataset, dim: str | None, method: str, level: float) -
     error = result["standard_error"]
     if dim is not None:
         error = samples.error_of_mean(error, result["estimate"].notnull(), dim)
-    bounds = _bounds(mean, scipy.special.ndtri(0.5 + level / 2) * error)
-    return _Mean(mean, error, _on_logit_scale(bounds, mean) if method == "logit" else bounds, counts)
+    centre = result.get("centre", mean)
+    reach: Any = scipy.special.ndtri(0.5 + level / 2) * np.maximum(error, result.get("centre_error", error))
+    bounds = _bounds(centre, reach)
+    bounds = _on_logit_scale(bounds, centre) if method == "logit" else bounds
+    is_lower = xr.DataArray([True, False], dims=terms.BOUND)
+    bounds = xr.where(is_lower, np.minimum(bounds, mean), np.maximum(bounds, mean)).transpose(*bounds.dims)
+    return _Mean(mean, error, bounds, counts)
 
 
 def _bounds(mean: xr.DataArray, reach: xr.DataArray, longer: Any = 0.0) -> xr.DataArray:
@@ -566,6 +575,10 @@ def _over_classes(data: terms.Scores, question: AggregationOptions, options: dic
             raise InvalidInputError(what, where_of(path), received, allowed, remedy)
         facts = {"over": terms.CLASS, "average": average, N_CLASSES: node.attrs[N_CLASSES]}
         mean = _mean(node, None, replace(question, over=designs.ITEMS, method=question.method or "logit"))
+        if "centre" in node:
+            mean, facts = mean.assign(flags=node["flags"]), facts | {"design": mean.design + CENTRED}
+            if node["flags"].chunks is None and node["flags"].any():
+                facts["design"] += RARE
         return mean.assign({N_CLASSES: node[N_CLASSES]}).assign_attrs(facts)
 
     return terms.map_nodes(means, mean_of_node)

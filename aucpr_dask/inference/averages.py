@@ -23,12 +23,18 @@ from aucpr_dask.inference import covarying, designs, requirements, samples
 from aucpr_dask.inference.covarying import OF_REPEAT, OTHER_MODEL, covariances, squares_of_differences
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.checks import One
-from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
+from aucpr_dask.schema.estimators import AREAS, WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import AggregationOptions
 from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, QUERY, REPEAT, RESAMPLE, Scores, map_nodes, nodes_of
 from aucpr_dask.scores.validate import validated_scores
 
 N_CLASSES = "n_classes"
+BIASED = frozenset(AREAS) - {
+    "haldane",
+    "binormal",
+}  # areas that count each positive at its own score, as precision does
+OF_RESAMPLES = ("estimator", "interval", "keep_replicates", "n_resamples", "seed", "n_folds")
+FEW_OF_A_CLASS, MOST_RARE = 10, 0.1  # positives with which the bias is not known, and the share of such classes
 OF_FOLD, OF_REPETITION = (re.compile(one, re.IGNORECASE) for one in (r"fold[ _.-]?(\d+)", r"(rep|repeat)[ _.-]?\d+"))
 ITEM_VARIABLES = ("score", "label", "weight", "positive_weight", "negative_weight")
 
@@ -72,12 +78,46 @@ def means_over_classes(results: Scores, incomplete: str, average: str = "macro")
 
 
 def evaluate_means(scores: Scores, question: AggregationOptions, options: dict[str, Any]) -> Scores:
-    """Return the means over classes with standard errors: by the influence of every item, or by replicates."""
+    """Return the means over classes with standard errors, by the influence of every item or by replicates; centred."""
+    means = _means_with_errors(scores, question, options)
+    names = estimator_names(options.get("estimator", "average_precision"))
+    if not BIASED.intersection(names):
+        return means
+    reading = {name: value for name, value in options.items() if name not in OF_RESAMPLES}
+    both = evaluate(scores, ["average_precision", "haldane"], interval=(), **reading)
+    evaluated, average = dict(nodes_of(both)), question.average or "macro"
+    return map_nodes(means, lambda path, node: _centred(node, evaluated[path], average, question.incomplete))
+
+
+def _centred(means: xr.Dataset, both: xr.Dataset, average: str, incomplete: str | None) -> xr.Dataset:
+    """Return means with the centre of their intervals: less the bias of average precision, as Haldane's area shows it.
+
+    That bias is the same in every class, so it does not average out while errors do.
+    """
+    if not requirements.has_classes(both):
+        return means
+    is_rare = (both["n_positive"] < FEW_OF_A_CLASS) & both["estimate"].notnull().any(terms.ESTIMATOR)
+    is_few = is_rare.sum(CLASS) > MOST_RARE * both["estimate"].notnull().any(terms.ESTIMATOR).sum(CLASS)
+    area = mean_over_classes(both, average, incomplete)["estimate"]
+    bias = area.isel({terms.ESTIMATOR: 0}, drop=True) - area.isel({terms.ESTIMATOR: 1}, drop=True)
+    is_biased: Any = means[terms.ESTIMATOR].isin(list(BIASED))
+    flags = (terms.FLAG_BITS["few_positives"] * is_few).astype(np.int32).assign_attrs(terms.flag_attributes())
+    centre = (means["estimate"] - xr.where(is_biased, bias, 0.0)).clip(0.0, 1.0)
+    return means.assign(centre=centre.transpose(*means["estimate"].dims), flags=flags)
+
+
+def _means_with_errors(scores: Scores, question: AggregationOptions, options: dict[str, Any]) -> Scores:
+    """Return the means over classes with standard errors."""
     names = estimator_names(options.get("estimator", "average_precision"))
     average, others = question.average or "macro", {name: options[name] for name in options if name != "estimator"}
     is_plain = average == "macro" and question.method != "bootstrap" and question.incomplete in (None, "raise")
     if is_plain and len(names) == 1 and names[0] in WITH_INFLUENCE and set(others) <= set(covarying.COVARIANCE_OPTIONS):
         by_influence = map_nodes(covarying.influences(scores, names[0], **others), _with_error)
+        if names[0] in BIASED:  # the interval is that of Haldane's area, which varies more
+            of_centre = dict(nodes_of(map_nodes(covarying.influences(scores, "haldane", **others), _with_error)))
+            by_influence = map_nodes(
+                by_influence, lambda path, node: node.assign(centre_error=of_centre[path]["standard_error"])
+            )
         named = map_nodes(by_influence, lambda path, node: node.assign_coords({terms.ESTIMATOR: names[0]}))
         if isinstance(names, One):
             return named
