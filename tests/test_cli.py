@@ -373,6 +373,92 @@ def test_stores_of_other_kinds_are_refused(scores: Path, tmp_path: Path) -> None
     assert "never finished" in done.stderr
 
 
+@pytest.fixture
+def predictions(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"sick": rng.choice(["yes", "no"], 240, p=[0.3, 0.7]), "patient": np.arange(240) // 3})
+    frame["site"], frame["study"] = rng.choice(["Bern", "Graz"], 240), np.arange(240) % 4
+    for place, name in enumerate(("old", "new")):
+        frame[name] = rng.normal(size=240) + (place + 1) * (frame["sick"] == "yes")
+    frame.to_csv(tmp_path / "predictions.csv", index=False)
+    return tmp_path / "predictions.csv"
+
+
+@pytest.mark.parametrize(
+    ("columns", "asked"),
+    [
+        ("--clusters patient --by site", "--by site"),
+        ("--query study", ""),
+        ("--dataset study --models old,new", "--over dataset"),
+        ("--weight patient", ""),
+    ],
+)
+def test_a_table_is_enough(predictions: Path, columns: str, asked: str) -> None:
+    table, store = predictions, predictions.with_name("scores.zarr")
+    read = ["--label", "sick", "--pos-label", "yes", *columns.split()]
+    over = asked.split() if "--over" in asked else []
+    ok("import", "table", table, store, *read)
+    answers = [
+        json.loads(ok("compare", place, *words, "--baseline", "old", "--json").stdout)["comparisons"]
+        for place, words in ((table, [*read, *over]), (store, asked.split()))
+    ]
+    assert answers[0] == answers[1]
+    said = ok("rank", table, *read, *over).stdout.splitlines()
+    assert said[0].startswith(f"{table}: 240 items, ")
+    assert "label 'sick' ('yes' is positive); models 'old', 'new'" in said[0]
+    assert "next: aucpr-dask report" in " ".join(said)
+
+
+def test_a_table_is_evaluated_and_reported(predictions: Path) -> None:
+    read = ["--label", "sick", "--pos-label", "yes", "--clusters", "patient"]
+    result = predictions.with_name("result.zarr")
+    lines = [ok("evaluate", *places, *read).stdout.splitlines() for places in ([predictions], [predictions, result])]
+    assert lines[0][:3] == lines[1][:3]
+    frame = pd.read_csv(predictions)
+    scores = ap.from_dataframe(frame, label="sick", pos_label="yes", clusters="patient", models=["old", "new"])
+    expected = ap.evaluate(scores)
+    for name in ("estimate", "interval"):
+        np.testing.assert_array_equal(ap.open_result(result)[name], expected[name])
+    page = predictions.with_name("page.html")
+    ok("report", predictions, page, *read)
+    assert page.stat().st_size > 10_000
+
+
+def test_options_of_tables_are_refused_for_stores(predictions: Path, scores: Path) -> None:
+    for words in (["compare", scores], ["rank", scores], ["evaluate", scores, "new.zarr"], ["aggregate", scores]):
+        done = call(*words, "--label", "y")
+        assert done.exit_code == 2
+        assert "this is none" in done.stderr
+    assert "--label sick" not in call("compare", predictions).stderr  # it holds neither 1 nor 0
+    pd.read_csv(predictions).replace({"sick": {"yes": 1, "no": 0}}).to_csv(predictions, index=False)
+    assert "name the column of labels: label='sick' (--label sick)" in call("compare", predictions).stderr
+    assert call("compare", predictions, "--label", "sick", "--dataset", "a", "--dataset", "b").exit_code == 2
+
+
+def test_info_says_what_a_file_holds(predictions: Path) -> None:
+    found = json.loads(ok("info", predictions, "--json").stdout)
+    roles = {(role["role"], *role["columns"]) for role in found["roles"]}
+    groups = {("by", "site"), ("by", "study")}
+    assert roles == groups | {("label", "sick"), ("models", "old", "new"), ("clusters", "patient")}
+    predictions.write_text(predictions.read_text().replace("yes", "1").replace("no,", "0,"))
+    found = json.loads(ok("info", predictions, "--json").stdout)
+    commands = {words[0]: words for _, words in reversed(found["commands"])}
+    assert {*commands} == {"evaluate", "compare", "rank", "report", "gate", "import"}
+    for name in ("compare", "rank", "gate"):
+        assert call(*commands[name]).exit_code in (0, 3), name
+    files = {
+        "a.run": ("q1 Q0 d1 1 2.5 x\n", "TREC run", "trec"),
+        "qrels": ("q1 0 d1 1\n", "judgments", "trec"),
+        "board.csv": ("model,a,b\nx,0.5,0.25\n", "without labels", "audit"),
+        "tidy.csv": ("model,id,y,score\nx,i,1,0.5\nx,j,0,0.25\n", "each model and item", "--model"),
+    }
+    for name, (text, kind, command) in files.items():
+        predictions.with_name(name).write_text(text)
+        shown = ok("info", predictions.with_name(name)).stdout
+        assert kind in shown, shown
+        assert command in shown, shown
+
+
 def test_malformed_lines_are_named(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("y,a\n1,0.5\n0,zero\n")
     done = call("import", "table", tmp_path / "t.csv", tmp_path / "s.zarr", "--label", "y", "--models", "a")

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import fields
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,6 +37,7 @@ from aucpr_dask.schema.options import (
     EvaluationOptions,
     Options,
     ResamplingOptions,
+    TableOptions,
 )
 from aucpr_dask.storage.urls import concealed
 
@@ -251,6 +253,80 @@ def open_any(store: str, dataset: tuple[str, ...] = ()) -> terms.Scores:
     return terms.select_data_sets(ap.open_result(store) if is_result(store) else open_scores(store), dataset)
 
 
+# A table in place of a store
+
+_OFTEN = ("label", "pos_label", "models", "clusters", "query")
+_SELDOM = ("item", "model", "score", "exclude", "negate", "weight", "fold", "repeat")
+COLUMNS = (*_OFTEN, *_SELDOM)
+
+
+def takes_tables(command: Command) -> Command:
+    """Add the options that say what the columns of a table are; the command gets those that are given as `columns`."""
+    lists: dict[str, Any] = several | {"note": SEVERAL}
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        given = {name: kwargs.pop(f"table_{name}") for name in COLUMNS}
+        columns = {name: value for name, value in given.items() if value not in (None, ())}
+        return command(*args, columns=columns, **kwargs)
+
+    for name in reversed(COLUMNS):
+        look = lists if name in ("models", "exclude", "negate") else {"default": None}
+        look |= {"metavar": "VALUE" if name == "pos_label" else "COLUMN", "show_default": False}
+        wrapped = option_of(TableOptions, name, dest=f"table_{name}", **look)(wrapped)
+    return wrapped  # type: ignore[return-value]
+
+
+def is_table(source: str) -> bool:
+    """Whether this is a file, which a store is not."""
+    return Path(source).is_file()
+
+
+def as_table(columns: dict[str, Any], dataset: tuple[str, ...] = (), by: Iterable[str] | None = None) -> TableOptions:
+    """Return how to read a table; of it, ``--dataset`` names the column of data sets, and ``--by`` those of groups."""
+    if len(dataset) > 1:
+        received = errors.few(map(repr, dataset))
+        raise errors.InvalidInputError("a table has one column of data sets", "option '--dataset'", received)
+    named = {"dataset": dataset[0] if dataset else None, "by": tuple(by or ())}
+    return TableOptions.among(columns | named)
+
+
+def open_source(
+    output: Output,
+    source: str,
+    dataset: tuple[str, ...],
+    columns: dict[str, Any],
+    by: Iterable[str] | None = None,
+) -> terms.Scores:
+    """Open a store; or read a table, and show in the first line what its columns are taken for."""
+    if not is_table(source):
+        refuse_columns(source, columns)
+        return open_any(source, dataset)
+    from aucpr_dask.scores.importing.tables import scores_of_files
+
+    scores, said = scores_of_files([source], as_table(columns, dataset, by))
+    output.show(said, fold=False)
+    return scores
+
+
+def refuse_columns(source: str, columns: dict[str, Any]) -> None:
+    """Raise if options of a table are given for a store."""
+    if columns:
+        what, received = "these options say what the columns of a table are, and this is none", ", ".join(columns)
+        allowed, remedy = "a table (CSV, TSV, JSON lines, Parquet, Feather), or a store alone", "leave them out"
+        raise errors.InvalidInputError(what, source, received, allowed, remedy)
+
+
+def arguments_of(source: str, columns: dict[str, Any], dataset: tuple[str, ...] = (), by: Any = None) -> list[str]:
+    """Return the words that name a source again in the command to try next."""
+    named = columns | ({"dataset": dataset} if dataset else {}) | ({"by": tuple(by)} if by else {})
+    words = [source]
+    for name, value in named.items():
+        values = value if isinstance(value, tuple) else (value,)
+        words += [word for one in values for word in (f"--{name.replace('_', '-')}", str(one))]
+    return words
+
+
 def open_scores(store: str) -> terms.Scores:
     """Open a store of scores, without Dask if they are few, which spares its import."""
     scores = ap.open_scores(store, chunks=None)
@@ -286,12 +362,14 @@ class Choice(click.Choice[str]):
 
 # Options that few calls need
 _RARE = {CONVENTION, *READINGS, "prevalence_design", "n_resamples", "seed", "n_folds", "incomplete"}
-_RARE |= {"auxiliary", "equivalence", "record", "other_code", "weights"}
+_RARE |= {"auxiliary", "equivalence", "record", "other_code", "weights", *(f"table_{name}" for name in _SELDOM)}
 _FLAGS = {"named_by": "--name"}  # where they differ from the field
 _OLD_FLAGS = {"resamples": "n-resamples", "folds": "n-folds"}  # of any command
 
 
-def option_of(record: type[Options], name: str, *flags: str, note: str = "", **settings: Any) -> Option[Any]:
+def option_of(
+    record: type[Options], name: str, *flags: str, note: str = "", dest: str | None = None, **settings: Any
+) -> Option[Any]:
     """Make the option of a field: its type, default, choices and help, unless `settings` override them."""
     (one,) = (one for one in fields(record) if one.name == name)
     allowed, least, most = (one.metadata[key] for key in ("allowed", "least", "most"))
@@ -308,7 +386,7 @@ def option_of(record: type[Options], name: str, *flags: str, note: str = "", **s
     else:
         made |= {"type": float if "float" in str(one.type) else str, "show_default": default is not None}
     flags = flags or (_FLAGS.get(name, f"--{name.replace('_', '-')}"),)
-    return click.option(*flags, name, **(made | _LOOKS.get(name, {}) | settings))
+    return click.option(*flags, dest or name, **(made | _LOOKS.get(name, {}) | settings))
 
 
 def options_of(record: type[Options], *names: str) -> Option[Any]:
@@ -335,7 +413,10 @@ several: dict[str, Any] = {
 }
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace what is there already.")
 dataset_option = click.option(
-    "--dataset", multiple=True, metavar="NAME", help="Only this data set, or those like '20*' (repeat)."
+    "--dataset",
+    multiple=True,
+    metavar="NAME",
+    help="Only this data set, or those like '20*' (repeat); of a table: the column of data sets.",
 )
 auxiliary_option = click.option(
     "--auxiliary",

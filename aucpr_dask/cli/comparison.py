@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +19,6 @@ from aucpr_dask.schema.options import (
     ComparisonOptions,
     EvaluationOptions,
     ResamplingOptions,
-    TableOptions,
 )
 
 if TYPE_CHECKING:
@@ -48,6 +46,7 @@ if TYPE_CHECKING:
 @cli.with_options(*cli.reading_options(), cli.design_option())
 @cli.top_option
 @cli.output_option
+@cli.takes_tables
 def aggregate(
     output: cli.Output,
     store: str,
@@ -55,18 +54,20 @@ def aggregate(
     dataset: tuple[str, ...],
     top: int | None,
     auxiliary: str | None,
+    columns: dict[str, Any],
     **options: Any,
 ) -> None:
     """Average the estimates of each model of the result store STORE, with an interval.
 
-    By default over queries: mean average precision (MAP), and Student's t interval of the mean. A score store is
-    evaluated first. Over classes, the items are the sample, and the mean has an interval on the scale of the logit.
+    By default over queries: mean average precision (MAP), and Student's t interval of the mean. A score store, or a
+    table of predictions, is evaluated first. Over classes, the items are the sample, and the mean has an interval on
+    the scale of the logit.
     """
     from aucpr_dask.view.comparisons import widths
     from aucpr_dask.view.rankings import best, rank_means, rank_models, rankings_view
 
     options["auxiliary"] = None if auxiliary is None else cli.open_any(auxiliary, dataset)
-    means = ap.aggregate(cli.open_any(store, dataset), **cli.given(options)).compute()
+    means = ap.aggregate(cli.open_source(output, store, dataset, columns), **cli.given(options)).compute()
     is_micro = "micro" in (options["how"], options["average"])
     rankings = (rank_models if is_micro else rank_means)(means, estimator)
     designs = dict.fromkeys(str(node.attrs["design"]) for _, node in terms.nodes_of(means))
@@ -79,6 +80,7 @@ _asking_options = cli.with_options(
     click.argument("store"),
     cli.options_of(ComparisonOptions, "estimator", "over", "level", "n_resamples", "seed", "incomplete"),
     cli.dataset_option,
+    cli.takes_tables,
     *cli.reading_options(),
     cli.design_option(),
     click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Models to show."),
@@ -120,7 +122,8 @@ def compare(output: cli.Output, store: str, auxiliary: str | None, dataset: tupl
     """Compare the models of the result store STORE, on the same queries, data sets or resampled items.
 
     Without a baseline all pairs are compared, and each model is shown with its difference from the next. A score
-    store is evaluated first.
+    store is evaluated first. So is a table of predictions (CSV, Parquet, ...), with a column of scores for each model:
+    compare predictions.csv --label y --clusters patient --by site.
     """
     options["auxiliary"] = None if auxiliary is None else cli.open_any(auxiliary, dataset)
     if options["method"] == "friedman":
@@ -138,7 +141,7 @@ def compare(output: cli.Output, store: str, auxiliary: str | None, dataset: tupl
     answer = _ask(output, "comparisons", ap.compare, store, dataset, **options)
     for _, node in terms.nodes_of(answer):
         output.show(*([node.attrs["summary"]] if "summary" in node.attrs else []))
-    output.suggest("rank", store)
+    output.suggest("rank", *cli.arguments_of(store, options["columns"], dataset, options["by"]))
 
 
 @cli.command(
@@ -164,21 +167,30 @@ def compare(output: cli.Output, store: str, auxiliary: str | None, dataset: tupl
 )
 @cli.option_of(ResamplingOptions, "prevalence_design")
 @cli.dataset_option
+@cli.takes_tables
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Contrasts to show.")
 @cli.output_option
 def contrast(
-    output: cli.Output, store: str, by: tuple[str, ...] | None, dataset: tuple[str, ...], top: int, **options: Any
+    output: cli.Output,
+    store: str,
+    by: tuple[str, ...] | None,
+    dataset: tuple[str, ...],
+    top: int,
+    columns: dict[str, Any],
+    **options: Any,
 ) -> None:
     """Contrast the groups of STORE: say whether a model is worse in one group than in another.
 
-    STORE holds scores, or values per query. With a baseline, the question is about the difference from it. All
-    contrasts of all models are one family.
+    STORE holds scores, or values per query, or is a table of predictions. With a baseline, the question is about the
+    difference from it. All contrasts of all models are one family.
     """
     from aucpr_dask.view.contrasts import contrast_rows, contrasts_view
 
     if by is None:
         raise click.UsageError("Name the groups: --by COORDINATE.")
-    answer = ap.contrast(cli.open_any(store, dataset), by[0] if len(by) == 1 else list(by), **options)
+    answer = ap.contrast(
+        cli.open_source(output, store, dataset, columns, by), by[0] if len(by) == 1 else list(by), **options
+    )
     documents = []
     for path, node in terms.nodes_of(answer):
         output.show(contrasts_view(path, node, top))
@@ -202,10 +214,13 @@ def rank(output: cli.Output, store: str, dataset: tuple[str, ...], **options: An
     """Rank the models of the result store STORE and show which ranks each of them may have.
 
     A rank set holds for one model, "all at once" for all models together; models of one group are statistically
-    indistinguishable. A score store is evaluated first.
+    indistinguishable. A score store, or a table of predictions, is evaluated first.
     """
     _ask(output, "ranks", ap.rank, store, dataset, **options)
-    output.suggest(*(["report", store] if cli.is_result(store) else ["evaluate", store, "result.zarr"]))
+    if cli.is_table(store):
+        output.suggest("report", *cli.arguments_of(store, options["columns"], dataset, options["by"]))
+    else:
+        output.suggest(*(["report", store] if cli.is_result(store) else ["evaluate", store, "result.zarr"]))
 
 
 @cli.command(
@@ -226,7 +241,7 @@ def power(output: cli.Output, store: str, dataset: tuple[str, ...], **options: A
     """Say which differences the queries, data sets or items of STORE can show.
 
     Read it before "not significant" is taken for "equal". Without a baseline, each model is shown with the next. A
-    score store is evaluated first.
+    score store, or a table of predictions, is evaluated first.
     """
     _ask(output, "power", ap.power, store, dataset, **options)
 
@@ -242,6 +257,7 @@ def _ask(
     dataset: tuple[str, ...],
     *,
     top: int,
+    columns: dict[str, Any],
     target: str | None = None,
     overwrite: bool = False,
     **options: Any,
@@ -249,7 +265,7 @@ def _ask(
     """Show the answers about the models of a store, write them to `target` if given, and say what was left out."""
     from aucpr_dask.view.comparisons import answer_of, summarize
 
-    data, asked = cli.open_any(store, dataset), cli.given(options)
+    data, asked = cli.open_source(output, store, dataset, columns, options.get("by")), cli.given(options)
     answer, left_out = _ask_each(
         lambda part: question(part, **asked), data, together="dataset" in str(options["over"]).split(",")
     )
@@ -294,16 +310,6 @@ def _ask_each(
 
 # --- gate -------------------------------------------------------------------------------------------------------------
 
-_table_options = cli.with_options(
-    click.option("--label", default="label", show_default=True, metavar="COLUMN", help="Of a table: its labels."),
-    click.option("--pos-label", metavar="VALUE", help="The label that means positive, if labels are not 1 and 0."),
-    click.option("--item", metavar="COLUMN", help="Of a table: the names of the items, by which several are matched."),
-    click.option("--query", metavar="COLUMN", help="Of one table: the queries, which are ranked separately."),
-    click.option(
-        "--score", default="score", show_default=True, metavar="COLUMN", help="Of several tables: the scores."
-    ),
-)
-
 
 @cli.command(
     "aucpr-dask gate new.csv main.csv --item id --margin 0.01",
@@ -325,7 +331,7 @@ _table_options = cli.with_options(
 @cli.options_of(ComparisonOptions, "weights", "n_resamples", "seed", "incomplete")
 @cli.by_option
 @cli.dataset_option
-@_table_options
+@cli.takes_tables
 @cli.with_options(*cli.reading_options(), cli.design_option())
 @click.option("--markdown", is_flag=True, help="Print a table in Markdown, for the summary of a job.")
 @cli.output_option
@@ -348,9 +354,7 @@ def gate(
     """
     from aucpr_dask.inference.gating import WORSE, Gates
 
-    of_table = {name: options.pop(name) for name in ("label", "pos_label", "item", "query", "score")}
-    of_table["by"] = options["by"] or ()
-    data, candidates, baseline = _models(sources, candidates, baseline, dataset, of_table)
+    data, candidates, baseline = _models(sources, candidates, baseline, dataset, options.pop("columns"), options["by"])
     gates = ap.gate(data, candidates, baseline, **cli.given(options))
     if not isinstance(gates, Gates):
         raise TypeError("a list of candidates has a list of gates")
@@ -388,22 +392,24 @@ def _models(
     candidates: tuple[str, ...],
     baseline: str | None,
     dataset: tuple[str, ...],
-    of_table: dict[str, Any],
+    columns: dict[str, Any],
+    by: Sequence[str] | None,
 ) -> tuple[terms.Scores, tuple[str, ...], str]:
     """Return the data, and the names of the candidates and of the baseline."""
-    from aucpr_dask.scores.importing.tables import scores_of_files
-
     if len(sources) == 1 and not (candidates and baseline):
         where, remedy = "options '--candidate' and '--baseline'", "add --candidate NAME and --baseline NAME"
         raise InvalidInputError("name the models to compare", where, f"{sources[0]} alone", "names of models", remedy)
-    if len(sources) == 1 and not Path(sources[0]).is_file():
+    if len(sources) == 1 and not cli.is_table(sources[0]):
+        cli.refuse_columns(sources[0], columns)
         return cli.open_any(sources[0], dataset), candidates, str(baseline)
-    score = of_table.pop("score")
-    models = [*candidates, str(baseline)] if len(sources) == 1 else score
-    data = scores_of_files(sources, TableOptions.among({"models": models} | of_table))
-    if len(sources) > 1:
-        ((_, node),) = terms.nodes_of(data)
-        names = [str(name) for name in node["model"].values]
-        baseline = baseline or names[-1]
-        candidates = candidates or tuple(name for name in names if name != baseline)
-    return data, candidates, str(baseline)
+    from aucpr_dask.scores.importing.tables import scores_of_files
+
+    if len(sources) == 1:
+        chosen = columns if "model" in columns else columns | {"models": [*candidates, str(baseline)]}
+        return scores_of_files(sources, cli.as_table(chosen, dataset, by))[0], candidates, str(baseline)
+    chosen = columns | {"models": columns.get("score", "score")}
+    data, _ = scores_of_files(sources, cli.as_table(chosen, dataset, by))
+    ((_, node),) = terms.nodes_of(data)
+    names = [str(name) for name in node["model"].values]
+    baseline = baseline or names[-1]
+    return data, candidates or tuple(name for name in names if name != baseline), baseline

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -133,8 +134,9 @@ def plan(output: cli.Output, source: str, memory: str | None, estimator: tuple[s
     short_help="Evaluate a score store and write a result store.",
 )
 @click.argument("source")
-@click.argument("result")
+@click.argument("result", required=False)
 @cli.dataset_option
+@cli.takes_tables
 @_evaluation_options
 @cli.cluster_option
 @click.option(
@@ -148,22 +150,46 @@ def plan(output: cli.Output, source: str, memory: str | None, estimator: tuple[s
 @click.option("--other-code", is_flag=True, help="Resume or extend what another version computed (verify lists both).")
 @cli.output_option
 def evaluate(
-    output: cli.Output, source: str, result: str, top: int | None, estimator: tuple[str, ...], **options: Any
+    output: cli.Output,
+    source: str,
+    result: str | None,
+    dataset: tuple[str, ...],
+    top: int | None,
+    estimator: tuple[str, ...],
+    columns: dict[str, Any],
+    **options: Any,
 ) -> None:
     """Evaluate every ranking of the score store SOURCE and write the store RESULT.
 
-    If a run is interrupted, run the same command again and it resumes.
+    If a run is interrupted, run the same command again and it resumes. SOURCE may be a table of predictions (CSV,
+    Parquet, ...): evaluate predictions.csv --label y --by site. Then RESULT may be left out.
     """
-    with output.progress() as report:
-        evaluated = ap.run(source, result, progress=report, estimator=_expand(estimator, source), **options)
-    seconds = output.seconds
-    rankings = _show_rankings(output, evaluated, None, top)
-    _show_warnings(output, evaluated, result)
-    output.show(f"{seconds:.1f} s; open it: {_opening(evaluated, result)}", fold=False)
-    # Models are compared by their queries or resamples; without these, by their scores.
-    has_sample = any("query" in node["estimate"].dims or "replicate" in node for _, node in terms.nodes_of(evaluated))
-    output.suggest("compare", result if has_sample else source)
-    output.data({"source": source, "result": result, "seconds": seconds, "rankings": rankings})
+    arguments = cli.arguments_of(source, columns, dataset, options["by"]) if cli.is_table(source) else [source]
+    with tempfile.TemporaryDirectory(prefix="aucpr-dask-") as folder:
+        if cli.is_table(source):
+            place: str = f"{folder}/{Path(source).name}.zarr"
+            scores = cli.open_source(output, source, dataset, columns, options["by"])
+            ap.save_scores(scores, place)
+            chosen = None
+        elif result is None:
+            raise click.UsageError("Name the store to write: RESULT.")
+        else:
+            cli.refuse_columns(source, columns)
+            place, chosen = source, dataset
+        target = result or f"{folder}/result.zarr"
+        with output.progress() as report:
+            names = _expand(estimator, place)
+            evaluated = ap.run(place, target, progress=report, estimator=names, dataset=chosen, **options)
+        seconds = output.seconds
+        rankings = _show_rankings(output, evaluated, None, top)
+        _show_warnings(output, evaluated, result)
+        opening = f"; open it: {_opening(evaluated, result)}" if result else ""
+        output.show(f"{seconds:.1f} s{opening}", fold=False)
+        # Models are compared by their queries or resamples; without these, by their scores.
+        nodes = [node for _, node in terms.nodes_of(evaluated)]
+        has_sample = any("query" in node["estimate"].dims or "replicate" in node for node in nodes)
+        output.suggest("compare", *([result] if has_sample and result else arguments))
+        output.data({"source": source, "result": result, "seconds": seconds, "rankings": rankings})
 
 
 @cli.command("aucpr-dask show aucpr-demo/result.zarr --dataset clef-tar")
@@ -197,12 +223,13 @@ def _show_rankings(output: cli.Output, result: terms.Scores, estimator: str | No
     return [best(ranking, top) for ranking in rankings]
 
 
-def _show_warnings(output: cli.Output, result: terms.Scores, url: str) -> None:
+def _show_warnings(output: cli.Output, result: terms.Scores, url: str | None) -> None:
     """Show in one line which flags were raised."""
     from aucpr_dask.view.stores import flags_in_words
 
     if flags := flags_in_words(result):
         output.show(flags)
+    if flags and url is not None:
         output.show(f"which ones: aucpr-dask info {url}", fold=False)
 
 

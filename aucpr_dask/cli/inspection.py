@@ -30,6 +30,9 @@ SILENT_SECONDS = 2.0
 def info(output: cli.Output, store: str, dataset: tuple[str, ...], positive_from: int | None) -> None:
     """Show the contents of the store STORE (scores, results or comparisons) and report anything unusual.
 
+    Of a file (a table, a TREC run, judgments), say what its columns are taken for, and why, and which commands answer
+    what about it.
+
     For scores: sizes, prevalence, missing scores, and warnings such as inverted polarity or heavy ties; every
     ranking is evaluated once to find them. For results: options, warnings, and the best models. For the output of
     compare or rank: sizes, variables, and what was resampled.
@@ -38,6 +41,15 @@ def info(output: cli.Output, store: str, dataset: tuple[str, ...], positive_from
     from aucpr_dask.view import stores
 
     summary: Any
+    if cli.is_table(store):
+        from aucpr_dask.scores.importing.recognising import recognise
+
+        if dataset or positive_from is not None:
+            raise click.UsageError("--dataset and --positive-from are options of stores, and this is a file.")
+        found = recognise(store)
+        output.show(str(found), fold=False)
+        output.data(found.as_dict())
+        return
     kind = read_root_attrs(store).get("kind")
 
     if kind == terms.RESULT:
@@ -278,13 +290,22 @@ def audit(
 @click.option("--scores", metavar="STORE", help="The scores that were evaluated: adds curves and comparisons.")
 @cli.by_option
 @cli.dataset_option
+@cli.takes_tables
 @cli.options_of(ReportOptions, *ReportOptions.__dataclass_fields__)
 @cli.overwrite_option
 @cli.output_option
 def report(
-    output: cli.Output, result: str, page: Path | None, scores: str | None, dataset: tuple[str, ...], **options: Any
+    output: cli.Output,
+    result: str,
+    page: Path | None,
+    scores: str | None,
+    dataset: tuple[str, ...],
+    columns: dict[str, Any],
+    **options: Any,
 ) -> None:
     """Write the result store RESULT as the HTML file PAGE, which opens in any browser without a network.
+
+    RESULT may be a table of predictions (CSV, Parquet, ...), which is evaluated: report predictions.csv --label y.
 
     With --by, RESULT may be a store of scores, which are evaluated within groups; --baseline shows where they lose. By
     default PAGE is in this folder and named like the store: result.html for result.zarr.
@@ -294,9 +315,15 @@ def report(
     if the result keeps its replicates (evaluate --keep-replicates).
     """
     page = Path(PurePosixPath(result).stem + ".html") if page is None else page
-    evaluated = cli.open_any(result) if options["by"] else ap.open_result(result)
-    evaluated = terms.select_data_sets(evaluated, dataset)
-    written = ap.report(evaluated, page, scores=None if scores is None else ap.open_scores(scores), **options)
+    of_scores = None if scores is None else ap.open_scores(scores)
+    if cli.is_table(result):
+        evaluated = table = cli.open_source(output, result, dataset, columns, options["by"])
+        if not options["by"]:
+            evaluated, of_scores = ap.evaluate(table), of_scores or table
+    else:
+        cli.refuse_columns(result, columns)
+        evaluated = terms.select_data_sets(cli.open_any(result) if options["by"] else ap.open_result(result), dataset)
+    written = ap.report(evaluated, page, scores=of_scores, **options)
     size = written.stat().st_size
     output.show(f"{written}: {size / 1e6:.1f} MB, {output.seconds:.1f} s; open it in a browser", fold=False)
     output.data({"result": result, "page": str(written), "bytes": size, "seconds": output.seconds})

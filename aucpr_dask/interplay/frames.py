@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, few
+from aucpr_dask.errors import AlignmentError, ColumnWarning, FileFormatError, InvalidInputError, few
 from aucpr_dask.evaluation.alignment import where_of
 from aucpr_dask.evaluation.results import group_dims, not_a_result
 from aucpr_dask.inference.designs import are_values, with_estimators
@@ -266,11 +267,16 @@ def from_dataframe(
     True
     """
     from aucpr_dask.scores.importing.table_files import ArrowTable
-    from aucpr_dask.scores.importing.tables import scores_of_table
+    from aucpr_dask.scores.importing.tables import TAKEN, scores_of_table
 
     given = {name: one if name in ("frame", "pos_label") else _as_text(one) for name, one in locals().items()}
     options = TableOptions.among(given)
-    return scores_of_table(ArrowTable.of_table(arrow_table(frame), FRAME), options)
+    scores, notes = scores_of_table(ArrowTable.of_table(arrow_table(frame), FRAME), options)
+    if left_out := [note for note in notes if not note.startswith(TAKEN)]:
+        taken = [note for note in notes if note not in left_out]
+        message = f"{FRAME}: {'; '.join([*taken, *left_out])}; name the columns of scores by models=[...]"
+        warnings.warn(message, ColumnWarning, stacklevel=2)
+    return terms.map_nodes(scores, lambda _, node: node.drop_attrs(deep=False))
 
 
 def arrow_table(frame: Any, where: str = FRAME) -> Any:

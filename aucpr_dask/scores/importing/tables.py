@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import re
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +26,7 @@ ID_WORDS = frozenset({"id", "ids", "idx", "index", "uuid", "fold", "row", "rownu
 ROLE_WORDS = frozenset({"weight", "weights", "cluster", "group", "groups"})
 LEAST_ROWS = 100  # fewer may be scores of a small example
 MOST_COLUMNS = 20  # listed in a note
+TAKEN = "columns taken as models"
 
 OF_GROUP = "group by "  # before the names of columns of groups, which may be those of roles
 PANDAS_INDEX = "__index_level_"  # of a level without a name
@@ -90,22 +90,34 @@ def import_table(
     return importing.files.summarize(template, sum(node.n_rows for node in nodes.values()), notes)
 
 
-def scores_of_table(table: Table, options: TableOptions) -> terms.Scores:
-    """Return the score data sets of a table, in memory."""
+def scores_of_table(table: Table, options: TableOptions) -> tuple[terms.Scores, list[str]]:
+    """Return the score data sets of a table, in memory, and notes on its columns."""
     with Spool() as spool:
         template, nodes, notes = _read_tables([table], options, spool)
-        if notes and not (
-            options.models is None and options.model is None and len(notes) == 1
-        ):  # which says what was taken
-            message = f"{table.path}: {'; '.join(notes)}; name the columns of scores by models=[...]"
-            warnings.warn(message, errors.ColumnWarning, stacklevel=3)
 
         def with_scores(path: str, described: xr.Dataset) -> xr.Dataset:
             score = described["score"]
             block = nodes[path].block(tuple(slice(0, size) for size in score.shape))
-            return described.assign(score=(score.dims, block["score"].copy())).drop_attrs(deep=False)
+            return described.assign(score=(score.dims, block["score"].copy()))
 
-        return terms.map_nodes(template, with_scores)
+        return terms.map_nodes(template, with_scores), notes
+
+
+def taken_in_words(name: object, scores: terms.Scores, options: TableOptions, notes: Sequence[str]) -> str:
+    """Return a line that says what the columns of a table were taken for, and what was left out."""
+    nodes = [node for _, node in terms.nodes_of(scores)]
+    models = list(dict.fromkeys(str(model) for node in nodes for model in node[terms.MODEL].values))
+    n_items = sum(map(importing.files.count_items, nodes))
+    n_positive = sum(int((node["label"] == terms.POSITIVE).sum()) for node in nodes)
+    positive = "" if options.pos_label is None else f" ({options.pos_label!r} is positive)"
+    roles = {"models": options.model, "clusters": options.clusters, "queries": options.query}
+    roles |= {"data sets": options.dataset, "items": options.item, "folds": options.fold, "repeats": options.repeat}
+    roles |= {"weights": options.weight, "groups": ", ".join(options.by) or None}
+    parts = [f"label {options.label!r}{positive}", f"models {errors.few(map(repr, models), MOST_COLUMNS)}"]
+    parts += [f"{role} by {column!r}" for role, column in roles.items() if column is not None]
+    parts += [note for note in notes if not note.startswith(TAKEN)]
+    counts = f"{terms.count(n_items, 'item')}, {n_positive:,} positive"
+    return errors.printable("; ".join([f"{name}: {counts}", *parts]))
 
 
 def _read_tables(
@@ -135,6 +147,12 @@ def _read_tables(
     _check_same_columns(tables)
     columns = tables[0].columns
     if absent := [name for name in given.roles if name not in columns]:
+        batch = next(tables[0].batches([name for name in columns if name]), None)
+        found = [name for name in batch.cells if holds_labels(batch, name)] if batch is not None else []
+        if absent[0] == given.label and found:
+            what, received, allowed = "there is no such column", repr(given.label), errors.few(found)
+            remedy = f"name the column of labels: label={found[0]!r} (--label {found[0]})"
+            raise errors.InvalidInputError(what, tables[0].path, received, allowed, remedy)
         raise unknown_column(absent[0], columns, tables[0].path)
     if options.model is None and options.models is None and {"model", "score"} <= {*columns} - {*given.roles}:
         what, received = "this table has a column of models, as tidy frames do", errors.few(map(repr, columns))
@@ -210,7 +228,7 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
         raise errors.InvalidInputError("no column is a model", table.path, received, allowed, remedy)
     notes = []
     if options.models is None:
-        notes.append(f"columns taken as models: {errors.few(map(repr, models), MOST_COLUMNS)}")
+        notes.append(f"{TAKEN}: {errors.few(map(repr, models), MOST_COLUMNS)}")
     if left_out:
         notes.append(f"columns that are not numeric, left out: {errors.few(map(repr, left_out), MOST_COLUMNS)}")
     if ids:
@@ -231,6 +249,12 @@ def kind_of(batch: Batch, column: str) -> str:
     counts_rows = values.size >= LEAST_ROWS and values[0] in (0, 1) and bool((np.diff(values) == 1).all())
     names_rows = words[-1] in ID_WORDS or words[0] in ("unnamed", "level")
     return "whole" if words[-1] in ROLE_WORDS or (is_whole and (counts_rows or names_rows)) else "number"
+
+
+def holds_labels(batch: Batch, column: str) -> bool:
+    """Whether a column holds 1 and 0, or true and false, as labels do, and perhaps -1 for unjudged."""
+    words = {word.strip().lower() for word in batch.text(column)[1]} - {"-1", "-1.0", ""}
+    return len(words) == 2 and any(words == pair for pair in ({"0", "1"}, {"0.0", "1.0"}, {"false", "true"}))
 
 
 def _matching(names: Iterable[str], columns: Sequence[str], where: object) -> list[str]:
@@ -643,11 +667,15 @@ class _Node:
 # --- tables with one model each ---------------------------------------------------------------------------------
 
 
-def scores_of_files(paths: Sequence[FilePath], options: TableOptions) -> terms.Scores:
-    """Return the models of a table; of several, the model of each, named by its file, matched by the names of items."""
+def scores_of_files(paths: Sequence[FilePath], options: TableOptions) -> tuple[terms.Scores, str]:
+    """Return the models of a table, and what was taken for what.
+
+    Of several tables, take the model of each, named by its file, matched by the names of items.
+    """
     listed = importing.files.find_files(paths, "table")
     if len(listed) == 1:
-        return scores_of_table(open_table(listed[0], None), options)
+        scores, notes = scores_of_table(open_table(listed[0]), options)
+        return scores, taken_in_words(paths[0], scores, options, notes)
     if options.item is None:
         received, allowed = f"{len(listed)} tables without a column of item names", "the column of item names"
         remedy = "name it: --item; or give one table with a column of scores for each model"
@@ -658,15 +686,13 @@ def scores_of_files(paths: Sequence[FilePath], options: TableOptions) -> terms.S
     (first_name, first), *others = parts.items()
     aligned = [first, *(_aligned(part, first, f"{first_name} and {name}") for name, part in others)]
     score = np.concatenate([part["score"].values for part in aligned])
-    return (
-        first.drop_vars(terms.MODEL)
-        .assign(score=((terms.MODEL, terms.ITEM), score))
-        .assign_coords({terms.MODEL: list(parts)})
-    )
+    scores = first.drop_vars(terms.MODEL).assign(score=((terms.MODEL, terms.ITEM), score))
+    scores = scores.assign_coords({terms.MODEL: list(parts)}).assign_attrs(source=errors.few(map(str, named.values())))
+    return scores, taken_in_words(terms.count(len(listed), "table"), scores, options, [])
 
 
 def _of_one_model(file: Path, options: TableOptions) -> xr.Dataset:
-    scores: xr.Dataset = scores_of_table(open_table(file, None), replace(options, dataset=None))  # type: ignore[assignment]
+    ((_, scores),) = terms.nodes_of(scores_of_table(open_table(file), replace(options, dataset=None))[0])
     if scores.sizes[terms.MODEL] != 1:
         received = f"columns {errors.few(map(repr, scores[terms.MODEL].values.tolist()))}"
         what, allowed = "each of several tables has the scores of one model", "one column of scores"

@@ -1,0 +1,192 @@
+"""What a file holds: which of its columns are what, by their names and values, and which commands answer what."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aucpr_dask.errors import few, printable
+from aucpr_dask.schema import terms
+from aucpr_dask.scores.importing.files import LONGEST_LINE, reading
+from aucpr_dask.scores.importing.table_files import Batch, open_table
+from aucpr_dask.scores.importing.tables import holds_labels, kind_of
+
+NAMES = {
+    "label": "label labels y y_true ytrue target truth true_label gold outcome relevant relevance class",
+    "model": "model system run method classifier ranker",
+    "score": "score prediction prob probability y_score y_pred value logit",
+    "item": "id item item_id name document doc docid doc_id sample sample_id index",
+    "query": "query qid query_id topic topic_id question",
+    "dataset": "dataset data_set dataset_id task benchmark collection corpus",
+    "clusters": "cluster group patient patient_id subject subject_id participant user user_id family speaker",
+    "fold": "fold cv_fold split",
+    "repeat": "repeat rep",
+    "weight": "weight weights sample_weight",
+}
+ROLES = {name: role for role, names in NAMES.items() for name in names.split()}
+ANSWERS = ({"yes", "no"}, {"positive", "negative"}, {"pos", "neg"})
+MOST_GROUPS, LEAST_OF_GROUP = 50, 5
+ARRAYS = {"npz": (".npz", ".npy"), "xarray": (".nc", ".nc4", ".cdf", ".h5", ".hdf5")}
+
+
+@dataclass(frozen=True)
+class Role:
+    """Columns that are taken for one thing, and why."""
+
+    role: str
+    columns: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """What a file holds, what its columns are taken for, and the commands that answer questions about it."""
+
+    path: str
+    kind: str
+    roles: tuple[Role, ...]
+    commands: tuple[tuple[str, tuple[str, ...]], ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.path}: {self.kind}"]
+        lines += [f"  {one.role}: {few(map(repr, one.columns), 12)} ({one.why})" for one in self.roles]
+        lines += [f"{question}: aucpr-dask {shlex.join(words)}" for question, words in self.commands]
+        return "\n".join(map(printable, lines))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the same for programs."""
+        return asdict(self)
+
+
+def recognise(path: str) -> Recognised:
+    """Say what a file holds, by its first rows."""
+    file = Path(path)
+    suffix = file.suffix.lower()
+    if command := next((command for command, suffixes in ARRAYS.items() if suffix in suffixes), None):
+        commands = (("keep it as a store", ("import", command, path, "scores.zarr")),)
+        return Recognised(path, "arrays", (), commands)
+    if found := _of_trec(path):
+        return found
+    table = open_table(file)
+    batch = next(table.batches([name for name in table.columns if name]), None)
+    if batch is None:
+        return Recognised(path, "a table without rows", (), ())
+    roles = _roles(batch, table.index)
+    return _of_predictions(path, roles) if "label" in roles else _of_values(path, roles)
+
+
+def _of_trec(path: str) -> Recognised | None:
+    with reading(Path(path)) as stream:
+        cells = stream.readline(LONGEST_LINE).decode("utf-8", "replace").split()
+    if len(cells) == 6 and cells[1].upper() == "Q0":
+        commands = (
+            ("areas of its lists, with judgments", ("import", "trec", path, "scores.zarr", "--qrels", "QRELS")),
+        )
+        return Recognised(path, "a TREC run: topic, Q0, document, rank, score, tag", (), commands)
+    if len(cells) == 4 and re.fullmatch(r"-?\d+", cells[3]) and re.fullmatch(r"Q?\d+", cells[1]):
+        commands = (("areas of runs", ("import", "trec", "RUNS", "scores.zarr", "--qrels", path)),)
+        return Recognised(path, "TREC judgments: topic, iteration, document, grade", (), commands)
+    return None
+
+
+def _roles(batch: Batch, index: frozenset[str]) -> dict[str, dict[str, str]]:
+    """Return by role the columns, each with the reason."""
+    roles: dict[str, dict[str, str]] = {}
+    for column in batch.cells:
+        role, why = _role_of(batch, column, index)
+        roles.setdefault(role, {})[column] = why
+    for role in ("label", "model", "score", "item", "query", "dataset", "clusters", "fold", "repeat", "weight"):
+        named = list(roles.get(role, ()))
+        best = next((name for name in named if ROLES.get(_plain(name)) == role), named[0] if named else None)
+        for other in named:
+            if other != best:
+                del roles[role][other]
+                roles.setdefault("metadata", {})[other] = f"{best!r} is taken for the {role}"
+    if not {"model", "score"} <= {*roles}:  # a column of scores of one model, not of many
+        for column in list(roles.pop("score", ())):
+            roles.setdefault("models", {})[column] = "numbers with a fraction"
+        for column in list(roles.pop("model", ())) if "label" in roles else ():
+            roles.setdefault("metadata", {})[column] = "names models, and there is no column of scores"
+    return roles
+
+
+def _role_of(batch: Batch, column: str, index: frozenset[str]) -> tuple[str, str]:
+    codes, words = batch.text(column)
+    if holds_labels(batch, column):
+        return "label", f"holds {few(sorted(words))}"
+    role, n_distinct, kind = ROLES.get(_plain(column)), len(words), kind_of(batch, column)
+    if n_distinct == 2 and (role == "label" or {word.lower() for word in words} in ANSWERS):
+        return "label", f"holds {few(map(repr, words))}: say which is positive by --pos-label"
+    if column in index or (role == "item" and n_distinct == batch.n_rows):
+        return "item", "named so, and each once"
+    if role in ("weight", "score") and kind == "other":
+        role = None
+    if role in ("query", "dataset", "clusters", "fold", "repeat", "weight", "model", "score"):
+        return role, f"named so; {terms.count(n_distinct, 'value')}"
+    if kind == "number":
+        return "models", "numbers with a fraction"
+    is_group = 2 <= n_distinct <= MOST_GROUPS and int(np.bincount(codes).min()) >= LEAST_OF_GROUP
+    if is_group:
+        return "by", f"{terms.count(n_distinct, 'value')}, each in {LEAST_OF_GROUP} rows or more"
+    return "metadata", "whole numbers" if kind == "whole" else "text"
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
+
+
+def _of_predictions(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
+    models = list(roles.get("models", ()))
+    is_tidy = "model" in roles
+    (label,) = roles["label"]
+    options = ["--label", label]
+    options += ["--pos-label", "VALUE"] if "pos-label" in roles["label"][label] else []
+    names = ("model", "score") if is_tidy else ()
+    for role in (*names, "query", "dataset", "clusters", "fold", "repeat", "weight"):
+        options += [word for column in roles.get(role, ()) for word in (f"--{role}", column)]
+    if is_tidy or "repeat" in roles:  # items are matched by name
+        options += [word for column in roles.get("item", ()) for word in ("--item", column)]
+    by = [] if "query" in roles else [word for column in list(roles.get("by", ()))[:1] for word in ("--by", column)]
+    source = (path, *options)
+    commands = [
+        ("areas, with intervals", ("evaluate", *source)),
+        ("which models differ", ("compare", *source)),
+        *([("and in which groups", ("compare", *source, *by))] if by else []),
+        ("which ranks each may have", ("rank", *source)),
+        ("one page for the browser", ("report", *source)),
+    ]
+    if len(models) > 1:
+        names_of_two = ("--candidate", models[-1], "--baseline", models[0])
+        commands.append((f"may {models[-1]} replace {models[0]}", ("gate", *source, *names_of_two)))
+    commands.append(("keep it as a store", ("import", "table", path, "scores.zarr", *options, *by)))
+    if not models and not is_tidy:
+        commands = []
+    shape = "a row for each model and item" if is_tidy else "a row for each item, a column for each model"
+    return Recognised(path, f"a table of predictions: {shape}", _listed(roles), tuple(commands))
+
+
+def _of_values(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
+    kind = "a table without labels (1 and 0)"
+    if roles.get("models") or roles.get("score"):
+        commands = (("if it is a leaderboard: which places are more than chance", ("audit", path)),)
+        return Recognised(
+            path, f"{kind}: values of models, or scores whose labels are elsewhere", _listed(roles), commands
+        )
+    return Recognised(path, f"{kind} and without scores", _listed(roles), ())
+
+
+def _listed(roles: dict[str, dict[str, str]]) -> tuple[Role, ...]:
+    order: Sequence[str] = ("label", "model", "score", "models", "item", "query", "dataset", "clusters", "by", "fold")
+    known = [role for role in (*order, "repeat", "weight", "metadata") if roles.get(role)]
+    listed = []
+    for role in known:
+        for why in dict.fromkeys(roles[role].values()):
+            columns = tuple(column for column, own in roles[role].items() if own == why)
+            listed.append(Role(role, columns, why))
+    return tuple(listed)
