@@ -31,7 +31,7 @@ if not __debug__:
 _HOME = {
     name: f"{__name__}.{module}"
     for module, names in {
-        "clusters": "connect",
+        "workers": "connect",
         "curves.api": "confusion curve dominates to_precision_recall to_roc",
         "curves.bands": "curve_bands",
         "curves.references": "normalised reference_levels unachievable_precision",
@@ -70,7 +70,6 @@ __all__ = ["__version__", *sorted([*_HOME, *_MODULES])]
 if TYPE_CHECKING:
     from aucpr_dask import metrics as metrics
     from aucpr_dask import simulate as simulate
-    from aucpr_dask.clusters.connecting import connect as connect
     from aucpr_dask.curves.api import confusion as confusion
     from aucpr_dask.curves.api import curve as curve
     from aucpr_dask.curves.api import dominates as dominates
@@ -113,6 +112,7 @@ if TYPE_CHECKING:
     from aucpr_dask.view.letters import letters as letters
     from aucpr_dask.view.report import audit as audit
     from aucpr_dask.view.report import report as report
+    from aucpr_dask.workers.connecting import connect as connect
 
 
 @wrapt.when_imported("xarray")

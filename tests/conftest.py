@@ -107,9 +107,9 @@ def client() -> Iterator[Client]:
 @pytest.fixture(scope="session")
 def two_processes() -> Iterator[LocalCluster]:
     """Two worker processes. To start them takes longer than most tests, so that files share them."""
-    from aucpr_dask.clusters.starting import start_processes  # which look for work less often, and cost less in between
+    from aucpr_dask.workers.connecting import started  # they look for work less often, and cost less in between
 
-    with start_processes(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+    with started("distributed.LocalCluster", {"n_workers": 2}) as cluster:
         yield cluster
 
 

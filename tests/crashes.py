@@ -28,11 +28,11 @@ import numpy as np
 import xarray as xr
 
 import aucpr_dask as ap
-import aucpr_dask.clusters.connecting
 import aucpr_dask.runs.run
 import aucpr_dask.runs.submitting
 import aucpr_dask.storage.backends
 import aucpr_dask.storage.claims
+import aucpr_dask.workers.connecting
 from aucpr_dask.errors import AucprError
 from aucpr_dask.inference.comparing import save_comparison
 from aucpr_dask.scores.importing import tables, trec
@@ -92,7 +92,7 @@ def do_here(client: Here, function: Callable[..., Any], calls: list[Any], retrie
 
 def run_here() -> None:
     """Let runs do their tasks in this process, so that a kill hits them at any point. Only for the program itself."""
-    aucpr_dask.clusters.connecting.connect_for = connect_here
+    aucpr_dask.workers.connecting.connect_for = connect_here
     aucpr_dask.runs.submitting.as_they_finish = do_here  # type: ignore[assignment]
     aucpr_dask.runs.run._memory_of_a_thread = lambda client: None
 

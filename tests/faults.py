@@ -37,10 +37,10 @@ from test_run import assert_same_bits
 import aucpr_dask as ap
 import aucpr_dask.runs.run
 import aucpr_dask.storage.stores
-from aucpr_dask.clusters.descriptions import Description
 from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError, StoreError
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import plan_run
+from aucpr_dask.workers.connecting import started
 
 CHUNK_BYTES = 1000
 OPTIONS: dict[str, Any] = {"estimator": ["average_precision", "continuous"], "interval": ["logit", "bootstrap"]}
@@ -106,7 +106,7 @@ class Trial:
 
     def run(self, target: Path, cluster: Any, **options: Any) -> Any:
         with small_chunks():
-            return ap.run(self.source, target, cluster=cluster, **OPTIONS | options)
+            return ap.run(self.source, target, workers=cluster, **OPTIONS | options)
 
     def n_tasks(self) -> int:
         """Return how many tasks have been started by workers that are watched."""
@@ -244,7 +244,7 @@ def local_cluster(folder: Path, n_workers: int = 2, **options: Any) -> Iterator[
     quietly = {"local_directory": str(folder), "silence_logs": logging.CRITICAL}
     with (
         dask.config.set(settings),
-        Description("local", quietly | options, n_workers).start() as cluster,
+        started("distributed.LocalCluster", quietly | options | {"n_workers": n_workers}) as cluster,
         Client(cluster) as client,
     ):
         yield client
@@ -347,7 +347,7 @@ def _run(
             ap.run(
                 source,
                 target,
-                cluster=address,
+                workers=address,
                 on_progress=lambda event: connection.send(event.tasks_done),
                 **options,
             )

@@ -65,7 +65,7 @@ def stores(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sound")
     with small_chunks():
         ap.save_scores(queried(5, 3, 40), folder / "scores.zarr")
-    ap.run(folder / "scores.zarr", folder / "result.zarr", cluster=client, **OPTIONS)
+    ap.run(folder / "scores.zarr", folder / "result.zarr", workers=client, **OPTIONS)
     ap.save_comparison(ap.compare(ap.open_result(folder / "result.zarr")), folder / "comparison.zarr")
     return folder
 
@@ -106,11 +106,11 @@ def test_no_result_rests_on_damaged_scores(client: Client, copied: Path, damage:
     before = chunk.read_bytes()
     damage(chunk)
     with pytest.raises(RunError, match=r"a chunk is (missing|damaged)") as raised:
-        ap.run(copied / "scores.zarr", copied / "new.zarr", cluster=client, **OPTIONS)
+        ap.run(copied / "scores.zarr", copied / "new.zarr", workers=client, **OPTIONS)
     assert str(chunk.relative_to(copied)) in str(raised.value)
     assert_does_not_open(copied / "new.zarr")
     chunk.write_bytes(before)
-    result = ap.run(copied / "scores.zarr", copied / "new.zarr", cluster=client, **OPTIONS)
+    result = ap.run(copied / "scores.zarr", copied / "new.zarr", workers=client, **OPTIONS)
     assert_same_bits(result, ap.open_result(copied / "result.zarr"))
 
 
@@ -121,14 +121,14 @@ def test_what_a_finished_task_lost_is_computed_again(
     target = copied / "new.zarr"
     monkeypatch.setattr("aucpr_dask.runs.steps.Step.finish", stop)
     with pytest.raises(KeyboardInterrupt):
-        ap.run(copied / "scores.zarr", target, cluster=client, **OPTIONS)
+        ap.run(copied / "scores.zarr", target, workers=client, **OPTIONS)
     monkeypatch.undo()
     n_tasks = len(ledger_of(target).done())
     for chunk in [chunk for chunk in chunks_of(target) if chunk.parent.name in ("estimate", "replicate")][:2]:
         damage(chunk)
     events: list[Any] = []
     with pytest.warns(DamageWarning, match=rf"results of [12] of {n_tasks} finished tasks are missing or damaged"):
-        result = ap.run(copied / "scores.zarr", target, cluster=client, on_progress=events.append, **OPTIONS)
+        result = ap.run(copied / "scores.zarr", target, workers=client, on_progress=events.append, **OPTIONS)
     assert 1 <= len(events) <= 2
     assert_same_bits(result, ap.open_result(copied / "result.zarr"))
 
@@ -205,7 +205,7 @@ def mixed(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Path:
         place = folder / when
         with small_chunks():
             ap.save_scores(scores.assign_coords(model=[f"{when}-{n}" for n in range(5)]), place / "scores.zarr")
-        ap.run(place / "scores.zarr", place / "result.zarr", cluster=client, **OPTIONS)
+        ap.run(place / "scores.zarr", place / "result.zarr", workers=client, **OPTIONS)
         ap.save_comparison(ap.compare(ap.open_result(place / "result.zarr")), place / "comparison.zarr")
     return folder
 
@@ -264,7 +264,7 @@ def test_exchanged_scores_are_not_evaluated(mixed: Path, tmp_path: Path) -> None
 @pytest.mark.usefixtures("in_this_process")
 def test_chunks_exchanged_before_their_store_is_finished(n: int, tmp_path: Path, monkeypatch: Any) -> None:
     """What the root document lists is what was in memory when it was written, not what lies there at the end."""
-    monkeypatch.setattr("aucpr_dask.clusters.connecting.current_client", lambda: None)
+    monkeypatch.setattr("aucpr_dask.workers.connecting.current_client", lambda: None)
     rng, scores = np.random.default_rng(n), queried(5, 3, 40)
     expected, committed = ap.evaluate(scores, **OPTIONS), ScoreWriter.commit
     with small_chunks():
@@ -322,7 +322,7 @@ def test_a_result_that_grows_is_read_as_it_was_opened(client: Client, tmp_path: 
     scores = pooled(7)
     for n_models in (6, 7):  # of which a chunk holds four
         ap.save_scores(scores.isel(model=slice(n_models)), tmp_path / "s.zarr", overwrite=True, models_per_chunk=4)
-        result = ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", cluster=client)
+        result = ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", workers=client)
         if n_models == 6:
             opened = ap.open_result(tmp_path / "r.zarr")
             before = opened.compute(scheduler="sync")
@@ -334,7 +334,7 @@ def test_a_result_that_grows_is_read_as_it_was_opened(client: Client, tmp_path: 
     assert len(damage_of(tmp_path / "r.zarr")[1]) == 2
     ap.save_scores(pooled(8), tmp_path / "s.zarr", overwrite=True, models_per_chunk=4)
     with pytest.raises(StoreError, match="not the one that was written here"):
-        ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", cluster=client)
+        ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", workers=client)
 
 
 def test_stores_without_a_list_are_read_as_before(mixed: Path, tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_empty_chunks_are_written(client: Client, tmp_path: Path) -> None:
     ap.save_scores(scores, tmp_path / "scores.zarr")
     opened = ap.open_scores(tmp_path / "scores.zarr")
     assert not opened["score"].values.any()
-    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client)
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", workers=client)
     for store in ("scores.zarr", "result.zarr"):
         assert CliRunner().invoke(main, ["verify", str(tmp_path / store)]).exit_code == 0
     assert_same_bits(result, ap.evaluate(scores))

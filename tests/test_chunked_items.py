@@ -446,9 +446,9 @@ def test_a_run_evaluates_such_a_store_chunk_after_chunk(small_chunks: None, tmp_
     scores = pooled()
     ap.save_scores(scores.chunk({"item": 17}), tmp_path / "scores.zarr")
     with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
-        result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", interval=INTERVALS, cluster=client)
+        result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", interval=INTERVALS, workers=client)
         with pytest.raises(ChunkError, match="resamples of items"):
-            ap.run(tmp_path / "scores.zarr", tmp_path / "other.zarr", interval="bootstrap", cluster=client)
+            ap.run(tmp_path / "scores.zarr", tmp_path / "other.zarr", interval="bootstrap", workers=client)
     assert not (tmp_path / "other.zarr").exists()
     xr.testing.assert_equal(result.load(), ap.evaluate(scores, interval=INTERVALS))
 

@@ -287,10 +287,10 @@ def test_a_store_has_the_same_numbers_also_with_another_class(
     source, target = tmp_path / "scores.zarr", tmp_path / "result.zarr"
     some = DATA.assign(label=ap_labels(DATA))
     ap.save_scores(some.isel({"class": slice(3)}), source)
-    ap.run(source, target, cluster=one_worker, progress=False, **RESAMPLED)
+    ap.run(source, target, workers=one_worker, progress=False, **RESAMPLED)
     ap.save_scores(DATA, source, overwrite=True)
     with pytest.warns(UserWarning, match="everything is evaluated anew"):
-        ap.run(source, target, cluster=one_worker, progress=False, **RESAMPLED)
+        ap.run(source, target, workers=one_worker, progress=False, **RESAMPLED)
     expected = ap.evaluate(DATA, **RESAMPLED)
     found = ap.open_result(target)
     assert found["class"].values.tolist() == NAMES
@@ -305,7 +305,7 @@ def test_a_store_has_the_same_numbers_also_with_another_class(
 def test_the_command_line_speaks_of_classes(tmp_path: Path, one_worker: Client) -> None:
     source, target = str(tmp_path / "scores.zarr"), str(tmp_path / "result.zarr")
     ap.save_scores(DATA, source)
-    ap.run(source, target, cluster=one_worker, progress=False, **RESAMPLED)
+    ap.run(source, target, workers=one_worker, progress=False, **RESAMPLED)
 
     def output(*words: str) -> str:
         done = CliRunner().invoke(main, list(words), env={"COLUMNS": "100"})

@@ -284,7 +284,7 @@ def test_info_of_graded_labels(tmp_path: Path) -> None:
 @pytest.mark.smoke
 def test_evaluate_writes_and_shows_a_result(scores: Path, tmp_path: Path) -> None:
     result = tmp_path / "result.zarr"
-    done = ok("evaluate", scores, result, "--missing", "drop", "--cluster", 1, "--interval", "wilson", "--level", "0.9")
+    done = ok("evaluate", scores, result, "--missing", "drop", "--workers", 1, "--interval", "wilson", "--level", "0.9")
     assert "90 % interval" in done.stdout
     assert "wilson interval" in done.stdout
     assert f'xarray.open_datatree("{result}")' in done.stdout
@@ -331,7 +331,7 @@ def test_every_estimator_has_a_default_interval(options: list[str], tmp_path: Pa
 
 @pytest.mark.slow
 def test_evaluate_json_leaves_stdout_to_the_document(scores: Path, tmp_path: Path) -> None:
-    done = shell("evaluate", str(scores), str(tmp_path / "r.zarr"), "--missing", "last", "--cluster", "1", "--json")
+    done = shell("evaluate", str(scores), str(tmp_path / "r.zarr"), "--missing", "last", "--workers", "1", "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["result"] == str(tmp_path / "r.zarr")

@@ -423,7 +423,7 @@ def test_compiling_ahead_fills_the_cache(home: Path, monkeypatch: pytest.MonkeyP
 
 CLUSTER = """
 from distributed import Client, LocalCluster
-from aucpr_dask.clusters import prepare_workers
+from aucpr_dask.workers import prepare_workers
 if __name__ == "__main__":
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
         prepare_workers(client)

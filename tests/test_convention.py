@@ -131,11 +131,11 @@ def test_a_failed_run_that_computed_nothing_does_not_block_the_corrected_one(cli
     scores["score"][0, 0] = np.nan
     ap.save_scores(scores, tmp_path / "scores.zarr")
     with pytest.raises(MissingScoresError):  # in the tasks: counts of missing scores include unjudged items
-        ap.run(tmp_path / "scores.zarr", target, cluster=client, unjudged="drop")
+        ap.run(tmp_path / "scores.zarr", target, workers=client, unjudged="drop")
     ledger = Ledger(str(target))
     assert ledger.state().plan is not None
     assert not ledger.done()
-    result = ap.run(tmp_path / "scores.zarr", target, cluster=client, unjudged="drop", missing="drop")
+    result = ap.run(tmp_path / "scores.zarr", target, workers=client, unjudged="drop", missing="drop")
     xr.testing.assert_equal(result["estimate"], ap.evaluate(scores, missing="drop")["estimate"])
 
 
@@ -149,7 +149,7 @@ def test_one_word_gives_the_official_means_of_a_track(real_data: Path, tmp_path:
     store, result = tmp_path / "scores.zarr", tmp_path / "result.zarr"
     for words in (
         ("import", "trec", folder / "runs", store, "--qrels", folder / "qrels.dl19-passage.txt"),
-        ("evaluate", store, result, "--convention", "trec_eval", "--positive-from", level, "--cluster", 1),
+        ("evaluate", store, result, "--convention", "trec_eval", "--positive-from", level, "--workers", 1),
     ):
         outcome = command(*words)
         assert outcome.exit_code == 0, outcome.output

@@ -214,7 +214,7 @@ def replaced(document: Any, at: tuple[Any, ...], value: Any) -> Any:
 )
 def test_any_value_of_any_document_may_be_anything(tmp_path: Path, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused by an error of this package, or changes nothing unless the document has lost its checksum."""
-    monkeypatch.setattr("aucpr_dask.clusters.connecting.current_client", lambda: None)
+    monkeypatch.setattr("aucpr_dask.workers.connecting.current_client", lambda: None)
     scores, result, random = tmp_path / "s.zarr", tmp_path / "r.zarr", np.random.default_rng(n)
     ap.save_scores(pooled(2, 8), scores)
     expected = {scores: ap.open_scores(scores).load(), result: ap.run(scores, result).load()}

@@ -8,8 +8,8 @@ import pytest
 from code_blocks import PAGES, ROOT, RUNNING, blocks_of, is_as_shown, prepare, run
 
 from aucpr_dask import demo
-from aucpr_dask.clusters.connecting import connect, connect_for
 from aucpr_dask.storage.urls import StoreName
+from aucpr_dask.workers.connecting import connect, connect_for
 
 BLOCKS = {page.relative_to(ROOT).as_posix(): list(blocks_of(page)) for page in PAGES}
 WITH_CODE = [name for name, blocks in BLOCKS.items() if any(b.language in RUNNING and not b.reason for b in blocks)]
@@ -25,7 +25,7 @@ def one_cluster() -> Iterator[None]:
             is_object = any(isinstance(place, StoreName) for place in places)  # which needs threads of this process
             return connect_for(cluster, *places, **options) if is_object else connect(cluster or client, **options)
 
-        patch.setattr("aucpr_dask.clusters.connecting.connect_for", connect_once)
+        patch.setattr("aucpr_dask.workers.connecting.connect_for", connect_once)
         yield
 
 

@@ -32,7 +32,7 @@ def run(client: Client, scores: Any, folder: Path, on_progress: Any = None, **op
     """Replace the stored scores, and evaluate them into the same result."""
     ap.save_scores(scores, folder / "scores.zarr", overwrite=True)
     return ap.run(
-        folder / "scores.zarr", folder / "result.zarr", cluster=client, on_progress=on_progress, **OPTIONS | options
+        folder / "scores.zarr", folder / "result.zarr", workers=client, on_progress=on_progress, **OPTIONS | options
     )
 
 
@@ -248,7 +248,7 @@ def test_scores_that_were_moved_and_reordered_are_the_same(client: Client, tmp_p
     first = run(client, WHOLE, tmp_path)
     ap.save_scores(WHOLE.isel(model=slice(None, None, -1)), tmp_path / "moved.zarr")
     result = ap.run(
-        tmp_path / "moved.zarr", tmp_path / "result.zarr", cluster=client, on_progress=stop_after(0), **OPTIONS
+        tmp_path / "moved.zarr", tmp_path / "result.zarr", workers=client, on_progress=stop_after(0), **OPTIONS
     )
     assert result.identical(first)
 
@@ -263,9 +263,9 @@ def test_scores_without_digests_are_evaluated_but_not_extended(client: Client, t
         with warnings.catch_warnings(action="ignore"):  # consolidated metadata are an extension of the format
             bare.to_zarr(source, zarr_format=3, consolidated=True)
         if scores.sizes["model"] == 3:
-            ap.run(source, tmp_path / "result.zarr", cluster=client, **OPTIONS)
+            ap.run(source, tmp_path / "result.zarr", workers=client, **OPTIONS)
     with pytest.raises(StoreError, match="without digests of its rankings"):
-        ap.run(source, tmp_path / "result.zarr", cluster=client, **OPTIONS)
+        ap.run(source, tmp_path / "result.zarr", workers=client, **OPTIONS)
 
 
 @pytest.mark.slow

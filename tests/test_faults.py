@@ -121,7 +121,7 @@ def test_a_place_that_another_run_takes_first_is_left_to_it(
 
     def begin_second(*arguments: Any) -> None:
         monkeypatch.setattr(Step, "begin", begin)
-        ap.run(trial.source, target, estimator="lower_trapezoid", cluster=client)
+        ap.run(trial.source, target, estimator="lower_trapezoid", workers=client)
         begin(*arguments)
 
     monkeypatch.setattr(Step, "begin", begin_second)
@@ -220,7 +220,7 @@ def test_exit_codes_say_what_to_do(tmp_path: Path, client: Client) -> None:
     content = chunk.read_bytes()
     chunk.write_bytes(b"no chunk at all")
     words = ["evaluate", str(tmp_path / "scores.zarr"), str(tmp_path / "result.zarr"), "--json"]
-    words += ["--cluster", client.scheduler.address]
+    words += ["--workers", client.scheduler.address]
     failed = CliRunner().invoke(main, words)
     assert failed.exit_code == 1, failed.output
     assert "tasks could not be computed" in failed.stderr

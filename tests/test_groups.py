@@ -327,7 +327,7 @@ def test_small_groups_by_the_thousand() -> None:
 def test_groups_go_from_store_to_store(by: Any, client: Client, tmp_path: Path) -> None:
     data = scores(fold=folds)
     ap.save_scores(data, tmp_path / "scores.zarr", models_per_chunk=1)
-    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", by=by, cluster=client, **DRAWN)
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", by=by, workers=client, **DRAWN)
     expected = ap.evaluate(data, by=by, **DRAWN)
     for name in expected:
         np.testing.assert_array_equal(result[name], expected[name])
@@ -336,15 +336,15 @@ def test_groups_go_from_store_to_store(by: Any, client: Client, tmp_path: Path) 
     assert "data sets" not in repr(result.aucpr)
     more = xr.concat([data, data.isel(model=[0]).assign_coords(model=["z"])], "model", data_vars="minimal")
     ap.save_scores(more, tmp_path / "scores.zarr", models_per_chunk=1, overwrite=True)
-    grown = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", by=by, cluster=client, **DRAWN)
+    grown = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", by=by, workers=client, **DRAWN)
     np.testing.assert_array_equal(grown["estimate"], ap.evaluate(more, by=by, **DRAWN)["estimate"])
     with pytest.raises(StoreError, match="by:"):
-        ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", by=["sex", "fold"], cluster=client, **DRAWN)
+        ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", by=["sex", "fold"], workers=client, **DRAWN)
     moved = more.assign_coords({name: ("item", more[name].values[::-1]) for name in ("site", "sex", "age")})
     moved["fold"] = "item", more["fold"].values[::-1]
     ap.save_scores(moved, tmp_path / "scores.zarr", models_per_chunk=1, overwrite=True)
     with pytest.raises(StoreError, match="groups:"):
-        ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", by=by, cluster=client, **DRAWN)
+        ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", by=by, workers=client, **DRAWN)
 
 
 def test_the_command_line_takes_groups(tmp_path: Path) -> None:

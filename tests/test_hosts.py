@@ -33,7 +33,7 @@ address, source, target, options = sys.argv[1], sys.argv[2], sys.argv[3], json.l
 with Client(address) as client:
     client.wait_for_workers(2, timeout=60)
     with get_task_stream(client) as stream:
-        ap.run(source, target, cluster=client, on_progress=lambda now: print(now.tasks_done, flush=True), **options)
+        ap.run(source, target, workers=client, on_progress=lambda now: print(now.tasks_done, flush=True), **options)
     blocks = collections.Counter(task["worker"] for task in stream.data if task["key"].startswith("evaluate_task"))
     print(json.dumps({"blocks": blocks, "workers": list(client.nthreads())}))
 """

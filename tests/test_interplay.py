@@ -851,7 +851,7 @@ def call(*words: object) -> Any:
 @pytest.mark.slow
 def test_export_command(forest: xr.DataTree, tmp_path: Path) -> None:
     ap.save_scores(forest, tmp_path / "s.zarr")
-    ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", cluster=1, missing="drop")
+    ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", workers=1, missing="drop")
     call("export", tmp_path / "r.zarr", tmp_path / "t.csv", "--dataset", "large")
     assert set(pd.read_csv(tmp_path / "t.csv")["dataset"]) == {"large"}
     call("export", tmp_path / "r.zarr", tmp_path / "w.parquet", "--wide")

@@ -350,7 +350,7 @@ def test_the_life_of_a_result(client: Client, folder: str, storage: Proxy) -> No
     scores = queried(11, 5, 40)
     ap.save_scores(scores.isel(model=slice(8)), source)
     with pytest.raises(Stop):
-        ap.run(source, target, cluster=client, on_progress=stop_after(2), **OPTIONS)
+        ap.run(source, target, workers=client, on_progress=stop_after(2), **OPTIONS)
     with pytest.raises(StoreError, match="never finished"):
         ap.open_result(target)
     total = len(plan_run(source, **OPTIONS).tasks)
@@ -358,18 +358,18 @@ def test_the_life_of_a_result(client: Client, folder: str, storage: Proxy) -> No
     done = len(Ledger(str(target)).done())
     assert 2 <= done < total
     events: list[Any] = []
-    result = ap.run(source, f"{target}/", cluster=client, on_progress=events.append, **OPTIONS)
+    result = ap.run(source, f"{target}/", workers=client, on_progress=events.append, **OPTIONS)
     assert_same_bits(result, ap.evaluate(scores.isel(model=slice(8)), **OPTIONS))
     assert events[-1].tasks_done == total
     storage.requests.clear()
-    ap.run(source, target, cluster=client, on_progress=stop_after(0), **OPTIONS)
+    ap.run(source, target, workers=client, on_progress=stop_after(0), **OPTIONS)
     assert {method for method, _ in storage.requests} <= {"GET", "HEAD"}  # the source is looked at, nothing is written
     with pytest.raises(StoreError, match=r"level: 0\.95, now 0\.5"):
-        ap.run(source, target, cluster=client, level=0.5, **OPTIONS)
+        ap.run(source, target, workers=client, level=0.5, **OPTIONS)
     ap.save_scores(scores, source, overwrite=True)
-    assert_same_bits(ap.run(source, target, cluster=client, **OPTIONS), ap.evaluate(scores, **OPTIONS))
+    assert_same_bits(ap.run(source, target, workers=client, **OPTIONS), ap.evaluate(scores, **OPTIONS))
     storage.requests.clear()
-    result = ap.run(source, target, cluster=client, overwrite=True, **OPTIONS)
+    result = ap.run(source, target, workers=client, overwrite=True, **OPTIONS)
     assert_same_bits(result, ap.evaluate(scores, **OPTIONS))
     n_blocks = len(plan_run(source, **OPTIONS).tasks)
     counts = Counter(_kind_of_request(*request, set(result.data_vars)) for request in storage.requests)
@@ -397,15 +397,15 @@ def test_the_life_of_a_result_in_azure(monkeypatch: pytest.MonkeyPatch) -> None:
         ap.save_scores(scores.isel(model=slice(8)), source)
         with ap.connect(2) as client:
             with pytest.raises(Stop):
-                ap.run(source, target, cluster=client, on_progress=stop_after(2), **OPTIONS)
+                ap.run(source, target, workers=client, on_progress=stop_after(2), **OPTIONS)
             with pytest.raises(StoreError, match="never finished"):
                 ap.open_result(target)
-            result = ap.run(source, target, cluster=client, **OPTIONS)
+            result = ap.run(source, target, workers=client, **OPTIONS)
             assert_same_bits(result, ap.evaluate(scores.isel(model=slice(8)), **OPTIONS))
             assert result.attrs["source"] == source
             ap.save_scores(scores, source, overwrite=True)
-            assert_same_bits(ap.run(source, target, cluster=client, **OPTIONS), ap.evaluate(scores, **OPTIONS))
-            result = ap.run(source, target, cluster=client, overwrite=True, **FEW)
+            assert_same_bits(ap.run(source, target, workers=client, **OPTIONS), ap.evaluate(scores, **OPTIONS))
+            result = ap.run(source, target, workers=client, overwrite=True, **FEW)
             assert_same_bits(result, ap.evaluate(scores, **FEW))
         secret = environment["AZURE_STORAGE_ACCOUNT_KEY"].encode()
         assert any(b"az://" in value for value in values_of(target))
@@ -465,7 +465,7 @@ import aucpr_dask as ap
 import aucpr_dask.storage.stores
 if __name__ == "__main__":
     aucpr_dask.storage.stores.CHUNK_BYTES = 2000
-    ap.run(sys.argv[1], sys.argv[2], cluster=2, on_progress=lambda event: print(event.tasks_done, flush=True),
+    ap.run(sys.argv[1], sys.argv[2], workers=2, on_progress=lambda event: print(event.tasks_done, flush=True),
            estimator=["average_precision", "continuous"], interval=["logit"])
 """
 
@@ -488,7 +488,7 @@ def test_a_killed_run_resumes(client: Client, folder: str) -> None:
     with pytest.raises(StoreError, match="never finished"):
         ap.open_result(target)
     assert len(Ledger(str(target)).done()) >= 2
-    assert_same_bits(ap.run(source, target, cluster=client, **OPTIONS), ap.evaluate(queried(11, 5, 40), **OPTIONS))
+    assert_same_bits(ap.run(source, target, workers=client, **OPTIONS), ap.evaluate(queried(11, 5, 40), **OPTIONS))
 
 
 @server
@@ -498,7 +498,7 @@ def test_the_commands(client: Client, folder: str, tmp_path: Path) -> None:
     rows = (f"{i % 3 == 0:d},{rng.random()},{rng.random()}" for i in range(60))
     (tmp_path / "table.csv").write_text("\n".join(["y,m1,m2", *rows]))
     source, result = f"{folder}/scores.zarr", f"{folder}/result.zarr"
-    evaluate = ["evaluate", source, result, "--cluster", client.scheduler.address]
+    evaluate = ["evaluate", source, result, "--workers", client.scheduler.address]
     evaluate += ["--interval", "bootstrap", "--n-resamples", "50", "--keep-replicates"]
     for words in (
         ["import", "table", str(tmp_path / "table.csv"), source, "--label", "y"],
@@ -527,7 +527,7 @@ def test_no_secret_is_written_anywhere(client: Client, folder: str, tmp_path: Pa
     ap.save_scores(queried(5, 3, 40), tmp_path / "sick" / "scores.zarr")
     chunk = next(path for path in (tmp_path / "sick/scores.zarr/score/c").rglob("*") if path.is_file())
     chunk.write_bytes(b"no chunk at all")
-    words = ["--cluster", client.scheduler.address, "--json"]
+    words = ["--workers", client.scheduler.address, "--json"]
     code = "import sys; from aucpr_dask.cli import main; main(sys.argv[1:])"
     said = b""
     with static_server(tmp_path, user=f"ann:{SECRET}", signature=f"{SECRET}-2") as (address, _):
@@ -543,7 +543,7 @@ def test_no_secret_is_written_anywhere(client: Client, folder: str, tmp_path: Pa
             said += done.stdout + done.stderr
         on_s3 = f"{folder}/result.zarr"
         source = f"http://ann:{SECRET}@{address}/scores.zarr{query}"
-        result = ap.run(source, on_s3, cluster=client)
+        result = ap.run(source, on_s3, workers=client)
         assert_same_bits(result, ap.evaluate(queried(5, 3, 40)))
         said += repr(client.get_worker_logs()).encode() + repr(client.get_scheduler_logs()).encode()
         said += repr(plan_run(source)).encode()
@@ -600,17 +600,17 @@ def test_patterns_of_faults(
 def _run_until_it_ends(source: str, target: str, client: Client, storage: Proxy) -> tuple[Any, str]:
     """Run; if that fails, do what the error says."""
     try:
-        return ap.run(source, target, cluster=client, **FEW), "at once"
+        return ap.run(source, target, workers=client, **FEW), "at once"
     except (StoreError, RunError) as error:
         said = "\n".join([str(error), *getattr(error, "__notes__", ())])
     assert re.search("same c(all|ommand)", said)
     storage.calm()
     try:
-        return ap.run(source, target, cluster=client, **FEW), "when the same call was given again"
+        return ap.run(source, target, workers=client, **FEW), "when the same call was given again"
     except StoreError as error:
         said = str(error)
     assert "overwrite=True" in said  # it was stopped before there was a ledger
-    return ap.run(source, target, cluster=client, overwrite=True, **FEW), "after a new start"
+    return ap.run(source, target, workers=client, overwrite=True, **FEW), "after a new start"
 
 
 @server

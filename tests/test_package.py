@@ -86,7 +86,7 @@ SMALL = {"scenarios": "binormal", "n_items": 40, "estimator": "average_precision
 def test_old_names_of_parameters_work_with_a_warning(
     function: Callable[..., Any], old: str, new: str, value: Any, others: dict[str, Any], client: Client
 ) -> None:
-    others = others | {"cluster": client} if function is ap.simulate.study else others
+    others = others | {"workers": client} if function is ap.simulate.study else others
     expected = function(**others, **{new: value})
     with pytest.warns(DeprecationWarning, match=f"{old}= of {function.__name__} is called {new}= now"):
         found = function(**others, **{old: value})
@@ -100,7 +100,7 @@ def test_old_names_of_parameters_work_with_a_warning(
 def test_old_flags_work_with_a_warning(client: Client, tmp_path: Path) -> None:
     ap.save_scores(pooled(3, 40), tmp_path / "scores.zarr")
     score, result = str(tmp_path / "scores.zarr"), str(tmp_path / "result.zarr")
-    words = ["evaluate", score, result, "--cluster", client.scheduler.address]
+    words = ["evaluate", score, result, "--workers", client.scheduler.address]
     words += ["--interval", "bootstrap,logit", "--resamples", "20"]
     for command, old in (
         (words, "resamples"),
@@ -125,7 +125,7 @@ reveal_type(ap.evaluate(scores))  # Dataset | DataTree
 reveal_type(ap.evaluate(tree, "haldane", by="site"))  # Dataset | DataTree
 reveal_type(ap.evaluate({"a": x}, y, clusters=y))  # Dataset | DataTree
 reveal_type(ap.compare({"a": x, "b": x}, y, baseline="a"))  # Dataset | DataTree
-reveal_type(ap.run("scores.zarr", "result.zarr", cluster=2))  # Dataset | DataTree
+reveal_type(ap.run("scores.zarr", "result.zarr", workers=2))  # Dataset | DataTree
 reveal_type(ap.gate(scores, "a", "b"))  # Gate | Gates
 reveal_type(ap.save_scores(scores, "scores.zarr"))  # None
 reveal_type(ap.estimate(da.from_array(x), y))  # Any

@@ -571,7 +571,7 @@ def test_coverage_of_a_study_of_ones_own() -> None:
 
     with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as client:
         study = ap.simulate.study(
-            "binormal", (60, 120), 0.2, "average_precision", level=0.9, n_simulations=30, cluster=client
+            "binormal", (60, 120), 0.2, "average_precision", level=0.9, n_simulations=30, workers=client
         )
     ax = study.aucpr.plot.coverage(methods="logit")
     check_legible(ax)

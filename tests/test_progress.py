@@ -213,7 +213,7 @@ def test_a_run_shows_speed_and_time_left(source: Path, tmp_path: Path) -> None:
         LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
-        ap.run(source, tmp_path / "result.zarr", cluster=client, on_progress=events.append)
+        ap.run(source, tmp_path / "result.zarr", workers=client, on_progress=events.append)
     assert len(events) == events[0].tasks_total == 10
     assert [event.rankings_done for event in events] == list(range(4, 41, 4))
     assert all(event.rankings_per_second > 0 and event.seconds_left is not None for event in events)
@@ -225,7 +225,7 @@ import sys, time
 import aucpr_dask as ap
 if __name__ == "__main__":
     slowly = lambda event: time.sleep(0.5)
-    ap.run(sys.argv[1], sys.argv[2], cluster=1, progress=True, on_progress=slowly)
+    ap.run(sys.argv[1], sys.argv[2], workers=1, progress=True, on_progress=slowly)
 """
 
 
@@ -261,7 +261,7 @@ def test_a_real_run_in_a_notebook_moves_below_its_cell(source: Path, tmp_path: P
     code = "import time, aucpr_dask as ap\nfrom distributed import Client, LocalCluster\n"
     code += "cluster = LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=':0')\n"
     code += "slowly = lambda event: time.sleep(0.3)\n"
-    code += f"ap.run({str(source)!r}, {str(tmp_path / 'result.zarr')!r}, cluster=Client(cluster), progress=True,\n"
+    code += f"ap.run({str(source)!r}, {str(tmp_path / 'result.zarr')!r}, workers=Client(cluster), progress=True,\n"
     code += "       on_progress=slowly)\ncluster.close()"
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     Browser(notebook, timeout=120, kernel_name="python3").execute()

@@ -417,7 +417,7 @@ def test_refusals(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_command(tmp_path: Path) -> None:
     ap.save_scores(queried(3, 4), tmp_path / "scores.zarr")
-    ap.run(str(tmp_path / "scores.zarr"), str(tmp_path / "result.zarr"), missing="drop", cluster=1)
+    ap.run(str(tmp_path / "scores.zarr"), str(tmp_path / "result.zarr"), missing="drop", workers=1)
     call = ["report", str(tmp_path / "result.zarr"), str(tmp_path / "page.html"), "--scores"]
     call += [str(tmp_path / "scores.zarr"), "--title", "My <title>"]
     done = CliRunner().invoke(main, [*call, "--json"])

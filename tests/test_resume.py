@@ -84,14 +84,14 @@ def ledger_of(target: Path) -> Ledger:
 def test_a_stopped_run_resumes_where_it_stopped(client: Client, source: Path, tmp_path: Path, n_done: int) -> None:
     target = tmp_path / "result.zarr"
     with pytest.raises(Stop):
-        ap.run(source, target, cluster=client, on_progress=stop_after(n_done), **OPTIONS)
+        ap.run(source, target, workers=client, on_progress=stop_after(n_done), **OPTIONS)
     assert_does_not_open(target)
     wait_for(client)
     done, before = ledger_of(target).done(), state_of(target)
     plan = plan_run(source, **OPTIONS)
     assert n_done <= len(done) < len(plan.tasks)
     events: list[Any] = []
-    result = ap.run(source, target, cluster=client, on_progress=events.append, **OPTIONS)
+    result = ap.run(source, target, workers=client, on_progress=events.append, **OPTIONS)
     assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
     assert [event.tasks_done for event in events] == list(range(len(done) + 1, len(plan.tasks) + 1))
     assert events[-1].rankings_done == plan.n_rankings == 55
@@ -104,7 +104,7 @@ def test_a_stopped_run_resumes_where_it_stopped(client: Client, source: Path, tm
 def unfinished(client: Client, source: Path, tmp_path: Path) -> Path:
     target = tmp_path / "unfinished.zarr"
     with pytest.raises(Stop):
-        ap.run(source, target, cluster=client, on_progress=stop_after(3), **OPTIONS)
+        ap.run(source, target, workers=client, on_progress=stop_after(3), **OPTIONS)
     wait_for(client)
     return target
 
@@ -117,17 +117,17 @@ def test_a_damaged_record_is_named_and_its_remedy_works(
     document = unfinished / "ledger" / "state.json"
     document.unlink() if content is None else document.write_bytes(content)
     with pytest.raises(StoreError, match=r"(?s)(ledger/state.json|something at this place).*overwrite=True"):
-        ap.run(source, unfinished, cluster=client, **OPTIONS)
-    result = ap.run(source, unfinished, cluster=client, overwrite=True, **OPTIONS)
+        ap.run(source, unfinished, workers=client, **OPTIONS)
+    result = ap.run(source, unfinished, workers=client, overwrite=True, **OPTIONS)
     assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
 
 
 def test_a_finished_result_with_a_damaged_plan_still_opens(client: Client, source: Path, tmp_path: Path) -> None:
     target = tmp_path / "result.zarr"
-    expected = ap.run(source, target, cluster=client, **OPTIONS).load()
+    expected = ap.run(source, target, workers=client, **OPTIONS).load()
     (target / "ledger" / "state.json").write_bytes(b'{"word": "finished", "plan": {"options": 3}}')
     with pytest.raises(StoreError, match="open_result"):
-        ap.run(source, target, cluster=client, **OPTIONS)
+        ap.run(source, target, workers=client, **OPTIONS)
     assert_same_bits(ap.open_result(target), expected)
 
 
@@ -135,10 +135,10 @@ def test_an_unfinished_run_resumes_after_its_source_was_moved(client: Client, so
     done, moved = ledger_of(unfinished).done(), source.with_name("moved.zarr")
     source.rename(moved)
     events: list[Any] = []
-    result = ap.run(moved, unfinished, cluster=client, on_progress=events.append, **OPTIONS)
+    result = ap.run(moved, unfinished, workers=client, on_progress=events.append, **OPTIONS)
     assert events[0].tasks_done >= len(done)
     assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
-    assert ap.run(moved, unfinished, cluster=client, **OPTIONS).identical(result)  # nothing left to do
+    assert ap.run(moved, unfinished, workers=client, **OPTIONS).identical(result)  # nothing left to do
 
 
 def test_chunks_that_were_exchanged_before_the_end_are_computed_again(
@@ -150,7 +150,7 @@ def test_chunks_that_were_exchanged_before_the_end_are_computed_again(
     second.write_bytes(contents[0])
     first.write_bytes(contents[1])
     with pytest.warns(DamageWarning, match=r"results of 2 of \d+ finished tasks are missing or damaged"):
-        result = ap.run(source, unfinished, cluster=client, **OPTIONS)
+        result = ap.run(source, unfinished, workers=client, **OPTIONS)
     assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
 
 
@@ -162,7 +162,7 @@ def test_tasks_of_a_stopped_process_are_given_to_another(source: Path, tmp_path:
             result = ap.run(
                 source,
                 tmp_path / "result.zarr",
-                cluster=client,
+                workers=client,
                 on_progress=lambda event: os.kill(pids[0], signal.SIGSTOP) if event.tasks_done == 2 else None,
                 **OPTIONS,
             )
@@ -176,9 +176,9 @@ def test_tasks_of_a_stopped_process_are_given_to_another(source: Path, tmp_path:
 
 def test_a_finished_run_has_nothing_to_do(client: Client, source: Path, tmp_path: Path) -> None:
     target = tmp_path / "result.zarr"
-    first = ap.run(source, target, cluster=client, **OPTIONS)
+    first = ap.run(source, target, workers=client, **OPTIONS)
     before = state_of(target)
-    again = ap.run(source, target, cluster=client, on_progress=stop_after(0), **OPTIONS)
+    again = ap.run(source, target, workers=client, on_progress=stop_after(0), **OPTIONS)
     assert again.identical(first)
     assert state_of(target) == before
     assert not (target / "ledger" / "done").exists()
@@ -188,20 +188,20 @@ def test_a_finished_run_has_nothing_to_do(client: Client, source: Path, tmp_path
 def test_other_options_are_refused_by_name(client: Client, source: Path, tmp_path: Path, is_finished: bool) -> None:
     target = tmp_path / "result.zarr"
     try:
-        ap.run(source, target, cluster=client, on_progress=None if is_finished else stop_after(2), **OPTIONS)
+        ap.run(source, target, workers=client, on_progress=None if is_finished else stop_after(2), **OPTIONS)
     except Stop:
         assert not is_finished
     wait_for(client)
     before = state_of(target)
     with pytest.raises(StoreError, match=r"n_resamples: 100, now 200; seed: 0, now 3\n.*--overwrite"):
-        ap.run(source, target, cluster=client, **OPTIONS | {"n_resamples": 200, "seed": 3})
+        ap.run(source, target, workers=client, **OPTIONS | {"n_resamples": 200, "seed": 3})
     scores = queried(11, 5, 40)
     scores["score"][0, 0, 0] += 1
     ap.save_scores(scores.assign_attrs(changed=1), source, overwrite=True)
     with pytest.raises(StoreError, match="source_digest: "):
-        ap.run(source, target, cluster=client, **OPTIONS)
+        ap.run(source, target, workers=client, **OPTIONS)
     assert state_of(target) == before
-    assert_same_bits(ap.run(source, target, cluster=client, overwrite=True, **OPTIONS), ap.evaluate(scores, **OPTIONS))
+    assert_same_bits(ap.run(source, target, workers=client, overwrite=True, **OPTIONS), ap.evaluate(scores, **OPTIONS))
 
 
 def test_a_task_that_fails_for_good_is_recorded_and_the_others_are_kept(
@@ -213,14 +213,14 @@ def test_a_task_that_fails_for_good_is_recorded_and_the_others_are_kept(
     content = chunk.read_bytes()
     chunk.write_bytes(b"no chunk at all")
     with pytest.raises(RunError, match=rf"(?s)tasks could not be computed.*model \d.*1 of {len(plan.tasks)} tasks"):
-        ap.run(source, target, cluster=client, **OPTIONS)
+        ap.run(source, target, workers=client, **OPTIONS)
     assert_does_not_open(target)
     failures = ledger_of(target).failures()
     assert len(failures) == 1
     assert next(iter(failures.values()))["error"]
     chunk.write_bytes(content)
     events: list[Any] = []
-    result = ap.run(source, target, cluster=client, on_progress=events.append, **OPTIONS)
+    result = ap.run(source, target, workers=client, on_progress=events.append, **OPTIONS)
     assert len(events) == 1
     assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
 
@@ -233,7 +233,7 @@ def test_a_run_that_does_not_fit_is_refused_before_its_first_task(tmp_path: Path
         Client(cluster) as client,
         pytest.raises(ChunkError, match=r"(?s)would not fit.*MiB for a task, 477 MiB of memory"),
     ):
-        ap.run(tmp_path / "scores.zarr", target, cluster=client, n_resamples=30_000_000, interval="bootstrap")
+        ap.run(tmp_path / "scores.zarr", target, workers=client, n_resamples=30_000_000, interval="bootstrap")
     assert not target.exists()
 
 
@@ -257,7 +257,7 @@ def test_a_run_that_was_stopped_while_it_laid_out_resumes(
 ) -> None:
     target = tmp_path / "result.zarr"
     if overwrite:
-        ap.run(source, target, cluster=client, estimator="lower_trapezoid")
+        ap.run(source, target, workers=client, estimator="lower_trapezoid")
 
     def stop(*arguments: Any) -> None:
         raise Stop
@@ -265,19 +265,19 @@ def test_a_run_that_was_stopped_while_it_laid_out_resumes(
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "start", stop)
         with pytest.raises(Stop):
-            ap.run(source, target, cluster=client, overwrite=overwrite, **OPTIONS)
+            ap.run(source, target, workers=client, overwrite=overwrite, **OPTIONS)
     assert_does_not_open(target)
     token = ledger_of(target).recorded().token
     assert token
     before = state_of(target)
     with pytest.raises(StoreError, match="something at this place already"):
-        ap.run(source, target, cluster=client, **OPTIONS | {"seed": 8})
+        ap.run(source, target, workers=client, **OPTIONS | {"seed": 8})
     assert state_of(target) == before
     with pytest.raises(Stop):
-        ap.run(source, target, cluster=client, on_progress=stop_after(1), **OPTIONS)
+        ap.run(source, target, workers=client, on_progress=stop_after(1), **OPTIONS)
     assert ledger_of(target).recorded().token == token
     wait_for(client)
-    result = ap.run(source, target, cluster=client, **OPTIONS)
+    result = ap.run(source, target, workers=client, **OPTIONS)
     assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
 
 
@@ -291,7 +291,7 @@ def test_the_result_is_laid_out_before_the_first_task(
 
     monkeypatch.setattr("aucpr_dask.runs.submitting.as_they_finish", stop)
     with pytest.raises(Stop):
-        ap.run(source, target, cluster=client, **OPTIONS)
+        ap.run(source, target, workers=client, **OPTIONS)
     plan = plan_run(source, **OPTIONS)
     assert ledger_of(target).state().plan == plan.parameters
     assert {path.parent.name for path in target.glob("*/zarr.json")} == set(plan.template.variables)
@@ -304,13 +304,13 @@ def test_a_finished_store_of_another_kind_stays(client: Client, source: Path, tm
     (target / "ledger").mkdir()
     (target / "ledger" / "state.json").write_text('{"word": "running", "token": "0123"}')
     with pytest.raises(StoreError, match="something at this place already"):
-        ap.run(source, target, cluster=client, **OPTIONS)
+        ap.run(source, target, workers=client, **OPTIONS)
     assert ap.open_scores(target).sizes["model"] == 5
 
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aucpr_dask.clusters.connecting.current_client", lambda: None)
+    monkeypatch.setattr("aucpr_dask.workers.connecting.current_client", lambda: None)
 
 
 OF_ANOTHER = {"numpy": "9.9", "computing code of aucpr-dask": "0123456789ab"}
@@ -392,7 +392,7 @@ def test_ctrl_c_in_the_middle_of_long_tasks_prints_one_line_and_leaves_no_proces
     score = random.normal(size=(2000, label.size)).astype(np.float32)
     ap.save_scores(xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)}), tmp_path / "s.zarr")
     command = [sys.executable, "-m", "aucpr_dask", "evaluate", "s.zarr", "r.zarr"]
-    command += ["--cluster", "2", "--interval", "bootstrap", "--n-resamples", "100000"]
+    command += ["--workers", "2", "--interval", "bootstrap", "--n-resamples", "100000"]
     with subprocess.Popen(
         command, cwd=tmp_path, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -461,7 +461,7 @@ def test_storage_that_fails_ends_the_run_at_the_first_task(
             fail(mounted)
         return tasks.evaluate_task(number, *given)
 
-    monkeypatch.setattr("aucpr_dask.clusters.connecting.current_client", lambda: None)
+    monkeypatch.setattr("aucpr_dask.workers.connecting.current_client", lambda: None)
     monkeypatch.setattr("aucpr_dask.runs.run.evaluate_task", evaluate_task)
     try:
         with pytest.raises(kind[0], match=kind[1]) as caught:

@@ -84,7 +84,7 @@ def test_what_takes_about_a_second_runs_in_this_process(
         return write(*arguments)
 
     monkeypatch.setattr(tasks, "_write", sometimes)
-    monkeypatch.setattr("aucpr_dask.clusters.connecting.connect_for", None)
+    monkeypatch.setattr("aucpr_dask.workers.connecting.connect_for", None)
     result = ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", progress=Report(), record=tmp_path / "r.json")
     assert_same_bits(result.drop_attrs(), ap.evaluate(scores).drop_attrs())
     assert any("in this process" in note for note in notes)
@@ -108,7 +108,7 @@ def test_a_run_gives_the_numbers_of_evaluate(client: Client, tmp_path: Path, mak
     events: list[Progress] = []
     options: dict[str, Any] = {"estimators": NAMES, "interval": METHODS, "level": 0.9}
     result = ap.run(
-        tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client, on_progress=events.append, **options
+        tmp_path / "scores.zarr", tmp_path / "result.zarr", workers=client, on_progress=events.append, **options
     )
     assert isinstance(result, xr.Dataset)
     assert_same_bits(result, ap.evaluate(scores, **options))
@@ -125,7 +125,7 @@ def test_a_run_gives_the_numbers_of_evaluate(client: Client, tmp_path: Path, mak
 @pytest.mark.smoke
 def test_a_tree(client: Client, tmp_path: Path, forest: xr.DataTree) -> None:
     ap.save_scores(forest, tmp_path / "scores.zarr")
-    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client, estimator=NAMES)
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", workers=client, estimator=NAMES)
     assert isinstance(result, xr.DataTree)
     assert_same_bits(result, ap.evaluate(forest, NAMES))
     plain = xr.open_datatree(tmp_path / "result.zarr", engine="zarr", chunks=None)
@@ -147,7 +147,7 @@ def test_every_option_reaches_the_workers(client: Client, tmp_path: Path, option
     scores["score"][2, 0] = np.nan
     scores["label"][:, 4] = -1
     ap.save_scores(scores, tmp_path / "scores.zarr")
-    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client, **options)
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", workers=client, **options)
     assert_same_bits(result, ap.evaluate(scores, **options))
 
 
@@ -157,7 +157,7 @@ def test_weights_and_per_run_lists(client: Client, tmp_path: Path) -> None:
     own = scores.assign(label=label, weight=abs(label) * 0.1)
     for name, data in (("own", own.drop_vars("weight").assign(n_positive=("query", [40] * 4))), ("weighted", own)):
         ap.save_scores(data, tmp_path / f"{name}.zarr")
-        result = ap.run(tmp_path / f"{name}.zarr", tmp_path / f"{name}-result.zarr", cluster=client, estimator=NAMES)
+        result = ap.run(tmp_path / f"{name}.zarr", tmp_path / f"{name}-result.zarr", workers=client, estimator=NAMES)
         assert_same_bits(result, ap.evaluate(data, NAMES))
 
 
@@ -166,7 +166,7 @@ def test_the_result_says_where_it_comes_from(client: Client, tmp_path: Path) -> 
     for seed in (0, 1):
         source = tmp_path / f"{seed}.zarr"
         ap.save_scores(pooled(seed=seed).assign_attrs(source_files="a.csv"), source)
-        result = ap.run(source, tmp_path / f"result-{seed}.zarr", cluster=client, level=0.8)
+        result = ap.run(source, tmp_path / f"result-{seed}.zarr", workers=client, level=0.8)
         assert result.attrs["source"] == str(source)
         assert (result.attrs["source_files"], result.attrs["level"]) == ("a.csv", 0.8)
         assert result.attrs["kind"] == "aucpr_dask.result"
@@ -179,7 +179,7 @@ def test_a_replaced_store_is_read_again(client: Client, tmp_path: Path) -> None:
     source, target = tmp_path / "scores.zarr", tmp_path / "result.zarr"
     for seed in (0, 1):
         ap.save_scores(pooled(seed=seed), source, overwrite=True)
-        result = ap.run(source, target, cluster=client, overwrite=True)
+        result = ap.run(source, target, workers=client, overwrite=True)
         assert_same_bits(result, ap.evaluate(pooled(seed=seed)))
 
 
@@ -198,12 +198,12 @@ def test_bad_input_is_refused_before_anything_is_written(client: Client, tmp_pat
     ap.save_scores(scores, tmp_path / "scores.zarr")
     target = tmp_path / "result.zarr"
     with pytest.raises(MissingScoresError, match=r"model 'm3': 1"):
-        ap.run(tmp_path / "scores.zarr", target, cluster=client)
+        ap.run(tmp_path / "scores.zarr", target, workers=client)
     for options in ({"estimators": "auc"}, {"ties": "mean"}, {"level": 2}, {"prevalence": 0}):
         with pytest.raises(InvalidInputError):
-            ap.run(tmp_path / "scores.zarr", target, cluster=client, missing="drop", **options)
+            ap.run(tmp_path / "scores.zarr", target, workers=client, missing="drop", **options)
     with pytest.raises(TypeError, match="nonsense"):
-        ap.run(tmp_path / "scores.zarr", target, cluster=client, nonsense=1)
+        ap.run(tmp_path / "scores.zarr", target, workers=client, nonsense=1)
     assert not target.exists()
 
 
@@ -212,16 +212,16 @@ def test_a_failing_task_raises_and_leaves_no_result(client: Client, tmp_path: Pa
     source, target = tmp_path / "scores.zarr", tmp_path / "result.zarr"
     if replacing:
         ap.save_scores(pooled(20), tmp_path / "good.zarr")
-        ap.run(tmp_path / "good.zarr", target, cluster=client)
+        ap.run(tmp_path / "good.zarr", target, workers=client)
     scores = pooled(20)
     scores["score"][13, 7] = np.nan
     ap.save_scores(scores, source)
     _forget_the_counts(source)
     with pytest.raises(MissingScoresError, match=r"NaN scores in 1 rankings \(model 'm13': 1\)"):
-        ap.run(source, target, cluster=client, overwrite=replacing)
+        ap.run(source, target, workers=client, overwrite=replacing)
     assert_does_not_open(target)
     assert_holds_no_futures(client)
-    result = ap.run(source, target, cluster=client, overwrite=True, missing="drop")
+    result = ap.run(source, target, workers=client, overwrite=True, missing="drop")
     assert_same_bits(result, ap.evaluate(scores, missing="drop"))
 
 
@@ -239,7 +239,7 @@ def _forget_the_counts(source: Path) -> None:
 def test_zero_models(client: Client, tmp_path: Path) -> None:
     scores = pooled().isel(model=[])
     ap.save_scores(scores, tmp_path / "scores.zarr")
-    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client)
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", workers=client)
     assert_same_bits(result, ap.evaluate(scores))
 
 
@@ -247,7 +247,7 @@ def test_a_task_of_nans_only_is_a_result(client: Client, tmp_path: Path) -> None
     scores = pooled()
     scores["label"][:] = 0
     ap.save_scores(scores, tmp_path / "scores.zarr")
-    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client)
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", workers=client)
     assert_same_bits(result, ap.evaluate(scores))
     assert result["estimate"].isnull().all()
 
@@ -255,14 +255,14 @@ def test_a_task_of_nans_only_is_a_result(client: Client, tmp_path: Path) -> None
 def test_a_scheduler_by_its_address(client: Client, tmp_path: Path) -> None:
     ap.save_scores(pooled(), tmp_path / "scores.zarr")
     address = client.scheduler.address
-    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=address)
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", workers=address)
     assert_same_bits(result, ap.evaluate(pooled()))
     assert client.submit(sum, [1, 2]).result() == 3  # the other client still works
 
 
 def test_the_client_that_is_given_stays_open(client: Client, tmp_path: Path) -> None:
     ap.save_scores(pooled(), tmp_path / "scores.zarr")
-    ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client)
+    ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", workers=client)
     assert client.status == "running"
     assert_holds_no_futures(client)
 
@@ -270,7 +270,7 @@ def test_the_client_that_is_given_stays_open(client: Client, tmp_path: Path) -> 
 def test_a_finished_run_cancels_nothing(client: Client, tmp_path: Path) -> None:
     ap.save_scores(pooled(), tmp_path / "scores.zarr")
     with Client(client.scheduler.address, set_as_default=False) as other:
-        ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=other)
+        ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", workers=other)
         actions = [event["action"] for _, event in client.get_events(other.id)]
     assert "add-client" in actions
     assert "cancel" not in actions
@@ -280,7 +280,7 @@ def test_relative_paths(client: Client, tmp_path: Path, monkeypatch: pytest.Monk
     """The workers may have another working folder than the caller."""
     monkeypatch.chdir(tmp_path)
     ap.save_scores(pooled(), "scores.zarr")
-    assert_same_bits(ap.run("scores.zarr", "result.zarr", cluster=client), ap.evaluate(pooled()))
+    assert_same_bits(ap.run("scores.zarr", "result.zarr", workers=client), ap.evaluate(pooled()))
     assert (tmp_path / "result.zarr" / "zarr.json").exists()
 
 
@@ -288,7 +288,7 @@ def test_relative_paths(client: Client, tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_cluster_started_for_the_run_gives_the_same_numbers(tmp_path: Path) -> None:
     ap.save_scores(pooled(), tmp_path / "scores.zarr")
     for cluster in (1, 2):
-        result = ap.run(tmp_path / "scores.zarr", tmp_path / f"result-{cluster}.zarr", cluster=cluster)
+        result = ap.run(tmp_path / "scores.zarr", tmp_path / f"result-{cluster}.zarr", workers=cluster)
         assert_same_bits(result, ap.evaluate(pooled()))
 
 
@@ -298,7 +298,7 @@ def test_a_result_may_not_overlap_its_scores(client: Client, tmp_path: Path, pla
     ap.save_scores(pooled(), source)
     target = {"the same": source, "inside": source / "result.zarr", "around": source.parent}[place]
     with pytest.raises(StoreError):
-        ap.run(source, target, overwrite=True, cluster=client)
+        ap.run(source, target, overwrite=True, workers=client)
     np.testing.assert_array_equal(ap.open_scores(source)["score"].values, pooled()["score"].values)
 
 
@@ -329,7 +329,7 @@ def test_a_run_uses_only_the_client_it_is_given(
 
     monkeypatch.setattr("distributed.client.default_client", nobody)
     ap.save_scores(pooled(), tmp_path / "scores.zarr")
-    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client)
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", workers=client)
     assert_same_bits(result, ap.evaluate(pooled()))
 
 
@@ -405,17 +405,17 @@ def test_scores_that_are_replaced_during_a_run_are_never_mixed(
             replace(place, other)
 
     if replace is _copy_chunks and after < 0:  # all had been read, and the store is damaged only since
-        ap.run(place, target, cluster=client, on_progress=meanwhile)
+        ap.run(place, target, workers=client, on_progress=meanwhile)
         assert_same_bits(ap.open_result(target), ap.evaluate(pooled(16, 60, seed=0)))
         return
     with pytest.raises((SourceChangedError, RunError), match="replaced") as caught:
-        ap.run(place, target, cluster=client, on_progress=meanwhile)
+        ap.run(place, target, workers=client, on_progress=meanwhile)
     assert replace is not _replace or "overwrite=True" in str(caught.value)
     assert_does_not_open(target)
     if replace is not _copy_chunks:
         with pytest.raises(StoreError, match="source_digest"):
-            ap.run(place, target, cluster=client)
-        result = ap.run(place, target, cluster=client, overwrite=True)
+            ap.run(place, target, workers=client)
+        result = ap.run(place, target, workers=client, overwrite=True)
         assert_same_bits(result, ap.evaluate(pooled(16, 60, seed=1)))
 
 
@@ -433,7 +433,7 @@ def test_a_run_ends_if_its_workers_stay_paused(
 
         if from_the_start:
             fill()
-        call = {"cluster": cluster, "on_progress": fill, "patience": "1 s"}
+        call = {"workers": cluster, "on_progress": fill, "patience": "1 s"}
         with pytest.raises(ClusterError, match=r"(?s)paused for 1 s.*worker 0: [\d,]+ of 2,048 MiB"):
             ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", **call)
 
@@ -441,7 +441,7 @@ def test_a_run_ends_if_its_workers_stay_paused(
 def test_threads_without_work_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ap.save_scores(pooled(6), tmp_path / "scores.zarr", models_per_chunk=2)
     with LocalCluster(n_workers=1, threads_per_worker=5, processes=False, dashboard_address=":0") as cluster:
-        ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=cluster, progress=True)
+        ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", workers=cluster, progress=True)
     assert "only 3 of 5 threads have work" in capsys.readouterr().err
 
 
@@ -457,7 +457,7 @@ def test_a_result_that_is_removed_during_a_run_is_not_said_to_be_another_runs(cl
     source, target = tmp_path / "scores.zarr", tmp_path / "result.zarr"
     ap.save_scores(pooled(40), source, models_per_chunk=1)
     with pytest.raises(OtherRunError, match="has been removed"):
-        ap.run(source, target, cluster=client, on_progress=lambda _: shutil.rmtree(target, ignore_errors=True))
+        ap.run(source, target, workers=client, on_progress=lambda _: shutil.rmtree(target, ignore_errors=True))
 
 
 @pytest.mark.parametrize("where", ["cluster", "here"])
@@ -466,7 +466,7 @@ def test_short_tasks_go_together_and_a_damaged_data_set_is_named(
 ) -> None:
     monkeypatch.setattr("aucpr_dask.runs.planning.BATCHES_OF_A_THREAD", 2)
     if where == "here":
-        monkeypatch.setattr("aucpr_dask.clusters.connecting.current_client", lambda: None)
+        monkeypatch.setattr("aucpr_dask.workers.connecting.current_client", lambda: None)
         monkeypatch.setattr("aucpr_dask.runs.planning.Plan.is_small", True)
     tree = xr.DataTree.from_dict({f"d{i:02d}": pooled(2, 20, seed=i) for i in range(12)})
     source, result = tmp_path / "s.zarr", tmp_path / "r.zarr"
@@ -476,7 +476,7 @@ def test_short_tasks_go_together_and_a_damaged_data_set_is_named(
     chunk = next(path for path in (source / "d07" / "score" / "c").rglob("*") if path.is_file())
     whole = chunk.read_bytes()
     chunk.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    options: dict[str, Any] = {"cluster": client if where == "cluster" else None}
+    options: dict[str, Any] = {"workers": client if where == "cluster" else None}
     with pytest.raises(RunError, match="d07") as caught:
         ap.run(source, result, **options)
     assert "1 of 12 tasks failed" in str(caught.value)
@@ -503,7 +503,7 @@ def test_a_record_says_what_each_task_took(client: Client, tmp_path: Path) -> No
     source, result, record = (tmp_path / name for name in ("scores.zarr", "result.zarr", "run.json"))
     ap.save_scores(pooled(n_models=8), source, models_per_chunk=2)
     client.run(fail_once)
-    ap.run(source, result, cluster=client, record=record)
+    ap.run(source, result, workers=client, record=record)
     found = json.loads(record.read_text())
     assert found["outcome"] == "finished"
     assert found["client"]["numpy"] == np.__version__
@@ -514,10 +514,10 @@ def test_a_record_says_what_each_task_took(client: Client, tmp_path: Path) -> No
     assert all(task["is_done"] and 0 < task["seconds"] < found["seconds"] for task in tasks)
     assert {task["worker"] for task in tasks} <= {worker["worker"] for worker in found["workers"]}
 
-    ap.run(source, result, cluster=client, record=record)  # nothing was left to do
+    ap.run(source, result, workers=client, record=record)  # nothing was left to do
     assert json.loads(record.read_text())["tasks"] == []
     with pytest.raises(StoreError, match="record of the run cannot be written"):
-        ap.run(source, result, cluster=client, record=tmp_path / "no such folder" / "run.json")
+        ap.run(source, result, workers=client, record=tmp_path / "no such folder" / "run.json")
 
 
 def test_a_record_says_why_a_run_ended(client: Client, tmp_path: Path) -> None:
@@ -525,7 +525,7 @@ def test_a_record_says_why_a_run_ended(client: Client, tmp_path: Path) -> None:
     ap.save_scores(pooled(n_models=4), source, models_per_chunk=1)
     (source / "score" / "c" / "3" / "0").write_bytes(b"damaged")
     with pytest.raises(RunError, match="model 3 to 3"):
-        ap.run(source, tmp_path / "result.zarr", cluster=client, record=tmp_path / "run.json")
+        ap.run(source, tmp_path / "result.zarr", workers=client, record=tmp_path / "run.json")
     found = json.loads((tmp_path / "run.json").read_text())
     assert found["outcome"].startswith("RunError: ")
     assert [task["is_done"] for task in found["tasks"]] == [True, True, True, False]

@@ -167,7 +167,7 @@ def test_tasks_of_many_chunks_give_the_same_numbers(
     assert len(plan.tasks) <= most
     assert max(len(task.parts()) for task in plan.tasks) > 1
     assert "tasks" in describe(plan)
-    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client, **OPTIONS)
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", workers=client, **OPTIONS)
     assert_same_bits(result, ap.evaluate(scores, **OPTIONS))
     chunks = list((tmp_path / "result.zarr" / "estimate").glob("c.*"))
     assert len(chunks) == len(plan.tasks)
@@ -256,10 +256,10 @@ def test_the_planned_time_is_near_the_actual_one(client: Client, tmp_path: Path,
     make, options = SHAPES[name]
     source, record = tmp_path / "scores.zarr", tmp_path / "run.json"
     ap.save_scores(make(), source)
-    ap.run(source, tmp_path / "warm.zarr", cluster=client, **options)  # loads kernels
+    ap.run(source, tmp_path / "warm.zarr", workers=client, **options)  # loads kernels
     planned = float(describe(plan_run(source, **options))["time"].split()[1])
     started = time.process_time()
-    ap.run(source, tmp_path / "result.zarr", cluster=client, record=record, **options)
+    ap.run(source, tmp_path / "result.zarr", workers=client, record=record, **options)
     tasks = json.loads(record.read_text())["tasks"]
     taken = time.process_time() - started + sum(task["cpu_seconds"] for task in tasks)
     assert taken / 3 < planned < 3 * taken  # a factor of two on a machine that does nothing else

@@ -60,10 +60,10 @@ def source(tmp_path: Path) -> Path:
 def configuration(folder: Path, scaling: dict[str, Any], **options: Any) -> Path:
     """Write the shipped configuration with what is this site's own."""
     document = yaml.safe_load(SHIPPED.read_text())
-    document = {name: value for name, value in document.items() if name not in ("workers", "adapt")}
+    document = {name: value for name, value in document.items() if name != "adapt"}
     own = {"queue": "all", "account": None, "interface": "lo", "memory": "1GB", "walltime": "00:10:00"}
     own |= {"log_directory": str(folder / "logs"), "scheduler_options": {"dashboard_address": ":0", "interface": "lo"}}
-    document["options"] = document["options"] | own | options
+    document |= own | options
     path = folder / "slurm.yaml"
     path.write_text(yaml.safe_dump(document | scaling))
     return path
@@ -118,7 +118,7 @@ def test_workers_reach_their_lifetime_and_are_replaced(source: Path, tmp_path: P
             if event.tasks_done == N_BLOCKS // 3:
                 known.wait(lambda now: bool(now - set(known.seen()[:2])))
 
-        result = ap.run(source, tmp_path / "result.zarr", cluster=client, on_progress=on_progress, **OPTIONS)
+        result = ap.run(source, tmp_path / "result.zarr", workers=client, on_progress=on_progress, **OPTIONS)
         known.look()
     blocks = known.count(stream.data)
     assert sum(blocks[job] for job in known.seen()[:2]) > 0
@@ -128,7 +128,7 @@ def test_workers_reach_their_lifetime_and_are_replaced(source: Path, tmp_path: P
 
 def test_a_job_is_cancelled_in_the_middle(site: dict[str, str], source: Path, tmp_path: Path) -> None:
     """Jobs of two processes each; the last to come replaces the one that was taken away."""
-    path = configuration(tmp_path, {"workers": 4}, cores=2, processes=2)
+    path = configuration(tmp_path, {"adapt": {"minimum": 4, "maximum": 4, "interval": "1s"}}, cores=2, processes=2)
     with ap.connect(path) as client, get_task_stream(client) as stream:
         known = Jobs(client)
         taken, kept = sorted(known.wait(lambda now: len(now) == 2))
@@ -139,7 +139,7 @@ def test_a_job_is_cancelled_in_the_middle(site: dict[str, str], source: Path, tm
             if event.tasks_done == N_BLOCKS // 3:
                 known.wait(lambda now: len(now) == 2 and taken not in now)
 
-        result = ap.run(source, tmp_path / "result.zarr", cluster=client, on_progress=on_progress, **OPTIONS)
+        result = ap.run(source, tmp_path / "result.zarr", workers=client, on_progress=on_progress, **OPTIONS)
     blocks = known.count(stream.data)
     assert blocks[taken] < blocks[kept]
     assert blocks[known.seen()[-1]] > 0
@@ -152,7 +152,7 @@ def test_the_command_line(site: dict[str, str], source: Path, tmp_path: Path) ->
     scaling = {"adapt": {"minimum": 0, "maximum": 2, "interval": "1s"}}  # no worker until there is something to do
     path = configuration(tmp_path, scaling, cores=1, processes=1)
     target = tmp_path / "result.zarr"
-    command = [sys.executable, "-m", "aucpr_dask", "evaluate", str(source), str(target), "--cluster", str(path)]
+    command = [sys.executable, "-m", "aucpr_dask", "evaluate", str(source), str(target), "--workers", str(path)]
     done = subprocess.run(command, env=site, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert_same_bits(ap.open_result(target), ap.evaluate(pooled(N_MODELS)))
@@ -169,9 +169,9 @@ def running(site: dict[str, str], seconds: float = 10) -> dict[int, str]:
 
 
 def test_refusals_by_slurm_are_reported_at_once(tmp_path: Path) -> None:
-    path = configuration(tmp_path, {"workers": 1}, cores=1, processes=1, queue="nowhere")
+    path = configuration(tmp_path, {"n_workers": 1}, cores=1, processes=1, queue="nowhere")
     with (
-        pytest.raises(ClusterError, match=r"(?s)slurm cluster could not be started.*invalid partition"),
+        pytest.raises(ClusterError, match=r"(?s)SLURMCluster could not be started.*invalid partition"),
         ap.connect(path),
     ):
         pass

@@ -48,7 +48,7 @@ def test_scores_and_results_are_written_and_read(make: Any, tmp_path: Path) -> N
     source, target = make(tmp_path / "scores"), make(tmp_path / "result")
     ap.save_scores(forest, source)
     assert_same_bits(ap.evaluate(ap.open_scores(source), **OPTIONS), ap.evaluate(forest, **OPTIONS))
-    result = ap.run(source, target, cluster=2, **OPTIONS)
+    result = ap.run(source, target, workers=2, **OPTIONS)
     assert_same_bits(result, ap.evaluate(forest, **OPTIONS))
     for refused in (lambda: ap.run(source, target, **OPTIONS), lambda: ap.save_scores(forest, target)):
         with pytest.raises(StoreError, match=rf"something at this place already\s+where: {type(target).__name__}://"):
@@ -96,9 +96,9 @@ def test_only_its_own_process_writes_an_object(client: Client, tmp_path: Path) -
     ap.save_scores(pooled(9), tmp_path / "scores.zarr")
     for cluster in (client, client.scheduler.address):
         with pytest.raises(ClusterError, match=r"(?s)only this process.*a number of threads"):
-            ap.run(tmp_path / "scores.zarr", MemoryStore(), cluster=cluster)
+            ap.run(tmp_path / "scores.zarr", MemoryStore(), workers=cluster)
     source = LocalStore(tmp_path / "scores.zarr", read_only=True)
-    result = ap.run(source, tmp_path / "result.zarr", cluster=client, **OPTIONS)
+    result = ap.run(source, tmp_path / "result.zarr", workers=client, **OPTIONS)
     assert_same_bits(result, ap.evaluate(pooled(9), **OPTIONS))
     with pytest.raises(StoreError, match="can only be read"):
         ap.save_scores(pooled(), source, overwrite=True)

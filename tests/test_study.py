@@ -15,11 +15,11 @@ import xarray as xr
 from distributed import Client, LocalCluster
 
 import aucpr_dask as ap
-from aucpr_dask.clusters import starting
 from aucpr_dask.errors import AucprError, ClusterError, InvalidInputError
 from aucpr_dask.simulate import studies as module
 from aucpr_dask.simulate.scenarios import bibeta, binormal
 from aucpr_dask.simulate.studies import Cell, Design, simulate_batch, study, summarize_cell
+from aucpr_dask.workers import connecting
 
 METHODS = ("logit", "bootstrap", "bca", "bootstrap_t", "influence_logit_t", "cross_validation", "wilson")
 SMALL: dict[str, Any] = {
@@ -120,7 +120,7 @@ def test_every_simulation_has_its_own_streams() -> None:
 
 def test_more_simulations_leave_earlier_ones_as_they_were(client: Client) -> None:
     events: list[Any] = []
-    study(**SMALL, n_simulations=21, cluster=client, on_progress=events.append)
+    study(**SMALL, n_simulations=21, workers=client, on_progress=events.append)
     assert (events[-1].rankings_done, events[-1].tasks_total) == (21 * 4, 3 * 4)
     cell, design = _cell(bibeta(), 40), _design(intervals=("bootstrap",), resampled=("average_precision",))
     whole = simulate_batch(cell, 0, 9, design)
@@ -131,21 +131,21 @@ def test_more_simulations_leave_earlier_ones_as_they_were(client: Client) -> Non
 
 def test_a_place_holds_the_summary(client: Client, tmp_path: Path) -> None:
     with pytest.warns(DeprecationWarning, match="to_zarr"):
-        found = study("binormal", 50, 0.2, "continuous", "logit", n_simulations=2, url=tmp_path / "s", cluster=client)
+        found = study("binormal", 50, 0.2, "continuous", "logit", n_simulations=2, url=tmp_path / "s", workers=client)
     xr.testing.assert_identical(xr.open_zarr(tmp_path / "s", consolidated=False).compute(), found)
 
 
 def test_more_cells_change_nothing(client: Client) -> None:
-    alone = study(**SMALL | {"scenarios": ("offset_uniform",), "n_items": (60,)}, n_simulations=9, cluster=client)
-    among = study(**SMALL, n_simulations=9, cluster=client).sel(scenario=["offset_uniform"], n_items=[60])
+    alone = study(**SMALL | {"scenarios": ("offset_uniform",), "n_items": (60,)}, n_simulations=9, workers=client)
+    among = study(**SMALL, n_simulations=9, workers=client).sel(scenario=["offset_uniform"], n_items=[60])
     xr.testing.assert_identical(alone.drop_attrs(deep=False), among.drop_attrs(deep=False))
 
 
 @pytest.mark.slow
 def test_any_workers_give_the_same_numbers(client: Client) -> None:
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as pair:
-        two = study(**SMALL, n_simulations=17, cluster=pair)
-    assert_same(two, study(**SMALL, n_simulations=17, cluster=client))
+        two = study(**SMALL, n_simulations=17, workers=pair)
+    assert_same(two, study(**SMALL, n_simulations=17, workers=client))
 
 
 # Summary
@@ -176,7 +176,7 @@ def test_summary_of_known_numbers() -> None:
 
 
 def test_shares_add_up(client: Client) -> None:
-    found = study(**SMALL, n_simulations=40, cluster=client)
+    found = study(**SMALL, n_simulations=40, workers=client)
     total = found["coverage"] + found["miss_below"] + found["miss_above"] + found["undefined"]
     np.testing.assert_allclose(total.values[~np.isnan(total.values)], 1)
     applies = found["coverage"].notnull().any(["scenario", "n_items", "prevalence"])
@@ -192,7 +192,7 @@ def test_shares_add_up(client: Client) -> None:
 def test_coverage_agrees_with_another_simulation(client: Client) -> None:
     """Scores by NumPy's generator, average precision by its definition, the interval by its formula."""
     options: dict[str, Any] = {"estimator": ["average_precision"], "interval": ["logit", "binomial"]}
-    found = study(["binormal"], [100], [0.1], **options, n_simulations=1500, cluster=client).squeeze()
+    found = study(["binormal"], [100], [0.1], **options, n_simulations=1500, workers=client).squeeze()
     random = np.random.default_rng(3)
     area, z = binormal().area(0.1), scipy.stats.norm.ppf(0.975)
     estimates, covered = [], []
@@ -212,7 +212,7 @@ def test_coverage_agrees_with_another_simulation(client: Client) -> None:
 @pytest.mark.slow
 def test_conclusions_at_fifty_positives(client: Client) -> None:
     """Logit covers, bootstrap and cross-validation do not; the convex hull overestimates."""
-    found = study(["binormal"], [500], n_simulations=800, n_resamples=300, cluster=client).squeeze()
+    found = study(["binormal"], [500], n_simulations=800, n_resamples=300, workers=client).squeeze()
     coverage = found["coverage"].sel(estimator="average_precision")
     assert float(coverage.sel({"interval_method": "logit"})) > 0.95
     assert float(coverage.sel({"interval_method": "cross_validation_t"})) < 0.9
@@ -227,7 +227,7 @@ def test_conclusions_at_fifty_positives(client: Client) -> None:
 
 def test_formulas_use_the_positives_of_each_simulation(client: Client) -> None:
     options = SMALL | {"label_design": "binomial", "scenarios": ("binormal",), "n_items": (60,)}
-    found = study(**options, n_simulations=20, cluster=client).squeeze()
+    found = study(**options, n_simulations=20, workers=client).squeeze()
     cell = next(module._cells([binormal()], [60], [0.2], 0, "binomial"))
     score, label = cell.sample(0, 20)
     assert len(set(label.sum(axis=1))) > 3
@@ -246,7 +246,7 @@ def test_formulas_use_the_positives_of_each_simulation(client: Client) -> None:
 def test_a_simulation_of_one_class_is_undefined(client: Client) -> None:
     options: dict[str, Any] = {"label_design": "binomial", "n_simulations": 40, "n_resamples": 20, "n_folds": 2}
     methods = ["logit", "bootstrap", "influence_beta"]
-    found = study(binormal(), 8, [0.1, 0.9], "average_precision", methods, **options, cluster=client).squeeze()
+    found = study(binormal(), 8, [0.1, 0.9], "average_precision", methods, **options, workers=client).squeeze()
     cells = module._cells([binormal()], [8], [0.1, 0.9], 0, "binomial")
     lacking = [np.isin(cell.sample(0, 40)[1].sum(axis=1), (0, 8)).sum() for cell in cells]
     assert min(lacking) > 0
@@ -277,7 +277,7 @@ WRONG: dict[str, list[Any]] = {
 @pytest.mark.parametrize("change", [{name: value} for name, values in WRONG.items() for value in values], ids=str)
 def test_wrong_arguments(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError) as caught:
-        study(**{"n_simulations": 2} | SMALL | change, cluster=0)
+        study(**{"n_simulations": 2} | SMALL | change, workers=0)
     assert isinstance(caught.value, AucprError)
 
 
@@ -293,7 +293,7 @@ TINY: dict[str, Any] = {"n_simulations": 3, "n_resamples": 20}
     ],
 )
 def test_by_default_some_estimator_is_resampled(client: Client, estimators: Any, expected: list[str]) -> None:
-    found = study("binormal", 50, 0.2, estimators, "bootstrap", **TINY, cluster=client)
+    found = study("binormal", 50, 0.2, estimators, "bootstrap", **TINY, workers=client)
     assert found.attrs["resampled"] == expected
     covered = found["coverage"].sel({"estimator": expected, "interval_method": "bootstrap"})
     assert covered.notnull().all()
@@ -307,7 +307,7 @@ def test_only_estimators_of_the_study_are_resampled() -> None:
 
 @pytest.mark.parametrize("scenario", ["binormal", binormal(2.0)], ids=str)
 def test_single_values_need_no_sequence(client: Client, scenario: Any) -> None:
-    options = TINY | {"cluster": client}
+    options = TINY | {"workers": client}
     bare = study(scenario, 50, 0.2, "average_precision", "bootstrap", resampled="average_precision", **options)
     lists = [[scenario], [50], [0.2], ["average_precision"], ["bootstrap"]]
     assert_same(bare, study(*lists, resampled=["average_precision"], **options))
@@ -332,7 +332,7 @@ def test_a_cell_of_one_class_is_refused_first(
 def test_few_positives_have_fewer_intervals_but_no_error(client: Client) -> None:
     """Ten folds of four positives have no estimates, so there is no interval, and its summary is NaN."""
     methods = ("logit", "bootstrap", "cross_validation")
-    found = study("binormal", 40, 0.1, "average_precision", methods, **TINY, cluster=client).squeeze()
+    found = study("binormal", 40, 0.1, "average_precision", methods, **TINY, workers=client).squeeze()
     assert found["coverage"].isnull().values.tolist() == [False, False, True]
 
 
@@ -342,7 +342,7 @@ def test_few_positives_have_fewer_intervals_but_no_error(client: Client) -> None
 SCRIPT = """
 import aucpr_dask as ap
 {guard}
-    found = ap.simulate.study("binormal", 50, 0.2, "average_precision", "logit", n_simulations=2, cluster=1)
+    found = ap.simulate.study("binormal", 50, 0.2, "average_precision", "logit", n_simulations=2, workers=1)
     print(found.sizes["estimator"], "estimator")
 """
 
@@ -358,7 +358,7 @@ def test_a_script_runs_or_an_explanation_is_given(tmp_path: Path, guard: str) ->
     last = done.stderr[done.stderr.rindex("aucpr_dask.errors.ClusterError") :]
     assert done.stderr.count("Traceback") == 1
     assert done.returncode != 0  # 1, unless a thread of Dask aborts the interpreter while it ends (Python 3.11)
-    for words in ("worker processes could not be started", 'if __name__ == "__main__":', "cluster=..."):
+    for words in ("worker processes could not be started", 'if __name__ == "__main__":', "workers=..."):
         assert words in last
 
 
@@ -367,7 +367,7 @@ def test_workers_that_do_not_start_raise_the_package_error(monkeypatch: pytest.M
     def fail(**options: Any) -> None:
         raise error
 
-    monkeypatch.setattr(starting, "LocalProcesses", fail)
+    monkeypatch.setattr(connecting, "LocalCluster", fail)
     with pytest.raises(ClusterError, match=re.escape(str(error))) as caught, ap.connect(2):
         pass
     assert isinstance(caught.value, AucprError)
@@ -380,7 +380,7 @@ def test_the_example_of_the_page_is_guarded_and_runs(
 ) -> None:
     page = (Path(__file__).parents[1] / "docs" / "simulation-study.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    short = code.replace("n_simulations=50", "n_simulations=2, n_resamples=20, cluster=client")
+    short = code.replace("n_simulations=50", "n_simulations=2, n_resamples=20, workers=client")
     assert short != code
     monkeypatch.chdir(tmp_path)
     exec(compile(short, "page", "exec"), {"__name__": "__mp_main__", "client": client})

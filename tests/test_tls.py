@@ -17,7 +17,6 @@ from distributed import rpc
 from distributed.security import Security
 
 import aucpr_dask as ap
-from aucpr_dask.clusters.descriptions import read
 
 pytestmark = pytest.mark.needs("trustme")
 
@@ -37,9 +36,16 @@ def certify(folder: Path) -> None:
         part.write_to_path(folder / "node.pem", append=True)
 
 
+def certificates(folder: Path) -> dict[str, str]:
+    """Return the arguments of Dask's `Security` for every role."""
+    roles = ("client", "scheduler", "worker")
+    own = {f"tls_{role}_{part}": str(folder / PARTS[part]) for role in roles for part in ("cert", "key")}
+    return {"tls_ca_file": str(folder / PARTS["ca_file"])} | own
+
+
 def described(folder: Path, tls: dict[str, str] | None, **document: Any) -> Path:
     path = folder / "cluster.yaml"
-    path.write_text(yaml.safe_dump(document | ({"tls": tls} if tls else {})))
+    path.write_text(yaml.safe_dump(document | ({"security": tls} if tls else {})))
     return path
 
 
@@ -75,23 +81,11 @@ def scheduler(house: Path) -> Iterator[str]:
             process.wait()
 
 
-def test_every_role_shows_a_certificate_and_nothing_is_sent_in_the_clear(house: Path) -> None:
-    path = described(house, PARTS, kind="slurm")
-    security = read(path).arguments()["security"]
-    assert security.require_encryption
-    for role in ("client", "scheduler", "worker"):
-        config = security.get_tls_config_for_role(role)
-        assert config["ca_file"] == str(house / "ca.pem")  # relative to the file, not the working directory
-        assert (config["cert"], config["key"]) == (str(house / "node.pem"), str(house / "node.key"))
-    assert "security" not in read(described(house, None, kind="slurm")).arguments()
-
-
 def test_a_run_over_tls_is_bit_identical(scheduler: str, house: Path, tmp_path: Path) -> None:
     assert scheduler.startswith("tls://")
-    path = described(house, PARTS, kind="address")
-    path.write_text(path.read_text() + f"options: {{address: '{scheduler}'}}\n")
+    path = described(house, certificates(house), **{"class": "distributed.Client"}, address=scheduler)
     ap.save_scores(pooled(), tmp_path / "scores.zarr")
-    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=path)
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", workers=path)
     expected = ap.evaluate(pooled())
     np.testing.assert_array_equal(result["estimate"].values, expected["estimate"].values)
     np.testing.assert_array_equal(result["interval"].values, expected["interval"].values)
@@ -118,7 +112,7 @@ def test_a_stranger_is_refused(scheduler: str, tmp_path: Path, house: Path, name
     address = scheduler.replace("tls://", f"{protocol}://")
     with pytest.raises((OSError, TypeError, RuntimeError)):
         asyncio.run(call(address, stranger(name, tmp_path / "stranger")))
-    member = read(described(house, PARTS, kind="address")).security()
+    member = Security(require_encryption=True, **certificates(house))
     assert asyncio.run(call(scheduler, member))["type"] == "Scheduler"  # it serves on, those whom it knows
 
 
@@ -141,7 +135,10 @@ def test_connecting_without_certificates_is_refused(scheduler: str) -> None:
 
 
 def test_local_processes_over_tls(house: Path) -> None:
-    with ap.connect(described(house, PARTS, kind="local", workers=1)) as client:
+    path = described(
+        house, certificates(house), **{"class": "distributed.LocalCluster"}, n_workers=1, protocol="tls://"
+    )
+    with ap.connect(path) as client:
         assert client.scheduler_info(n_workers=0)["address"].startswith("tls://")
         assert all(address.startswith("tls://") for address in client.nthreads())
         assert client.submit(sum, [1, 2]).result() == 3

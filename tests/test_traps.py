@@ -163,7 +163,7 @@ LAYERS = [
     ("progress",),
     ("inference",),
     ("metrics",),
-    ("clusters",),
+    ("workers",),
     ("runs",),
     ("simulate",),
     ("interplay",),

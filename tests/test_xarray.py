@@ -37,7 +37,7 @@ def scores() -> xr.Dataset:
 def test_coordinates_travel_and_xarray_goes_on(client: Client, tmp_path: Path) -> None:
     in_memory = ap.evaluate(scores())
     ap.save_scores(scores(), tmp_path / "s.zarr")
-    stored = ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", cluster=client)
+    stored = ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", workers=client)
     xr.testing.assert_equal(stored.drop_attrs(), in_memory.drop_attrs())
     with xr.open_zarr(tmp_path / "r.zarr") as by_xarray_alone:
         loaded = by_xarray_alone.load()
@@ -218,7 +218,7 @@ def test_attributes_of_coordinates_travel(client: Client, tmp_path: Path) -> Non
     for name, own in attrs.items():
         given[name].attrs = own
     ap.save_scores(given, tmp_path / "s.zarr")
-    stored = ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", cluster=client)
+    stored = ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", workers=client)
     for result in (ap.open_scores(tmp_path / "s.zarr"), ap.evaluate(given), stored):
         assert {name: result[name].attrs for name in attrs} == attrs
 

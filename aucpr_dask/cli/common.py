@@ -147,7 +147,7 @@ def main() -> None:
     slices, group by; multi-class:      evaluate --by; aggregate --over class
     two models compared, a p-value:     compare
     a run that is out of memory:        plan
-    Slurm, Kubernetes, a cloud:         evaluate --cluster FILE
+    Slurm, Kubernetes, a cloud:         evaluate --workers FILE
     a table in LaTeX; for polars:       table; export
     thresholds, curves, LLM judges:     Python: docs/how-do-i.md
     """  # noqa: D301
@@ -450,12 +450,12 @@ top_option = click.option(
     metavar="N",
     help="Models to show of each data set [default: 10, or 3 of each of several; all with --json].",
 )
-cluster_option = click.option(
-    "--cluster",
+workers_option = click.option(
+    "--workers",
     metavar="N|FILE|ADDRESS",
     callback=lambda ctx, param, value: int(value) if value is not None and value.isdigit() else value,
-    help="Number of local worker processes (default: one per core, or none for what takes about a second), a YAML "
-    "file that describes a cluster, or the address of a Dask scheduler.",
+    help="Number of worker processes (default: the cores, or none for what takes about a second), a YAML file that "
+    "describes a cluster, or the address of a Dask scheduler.",
 )
 
 

@@ -138,7 +138,7 @@ def plan(output: cli.Output, source: str, memory: str | None, estimator: tuple[s
 @cli.dataset_option
 @cli.takes_tables
 @_evaluation_options
-@cli.cluster_option
+@cli.workers_option
 @click.option(
     "--record",
     type=click.Path(dir_okay=False),
@@ -277,7 +277,7 @@ def demo(output: cli.Output, out: Path, overwrite: bool) -> None:
             client = until_shown.enter_context(ap.connect(min(MOST_WORKERS, max(1, CPU_COUNT - 1))))
             reading.result()
 
-            evaluated = ap.run(source, result, cluster=client, overwrite=overwrite, progress=report)
+            evaluated = ap.run(source, result, workers=client, overwrite=overwrite, progress=report)
 
         import pandas as pd
 

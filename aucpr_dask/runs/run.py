@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from distributed import Client
     from zarr.abc.store import Store
 
-    from aucpr_dask.clusters.connecting import Cluster
     from aucpr_dask.progress import Report, RunWatcher
+    from aucpr_dask.workers.connecting import Workers
 
 MAY_DIFFER = frozenset({"source", "source_digest", "blocks", "blocks_digest"})  # of a result that is extended
 TAKING_OVER = (0.0, 0.1, 0.5)  # seconds between attempts to open a result whose place another run may be taking
@@ -63,7 +63,7 @@ def run(
     dataset: Sequence[str] | None = None,
     overwrite: bool = False,
     other_code: bool = False,
-    cluster: Cluster = None,
+    workers: Workers = None,
     patience: str | float | None = None,
     progress: bool | Report | None = None,
     on_progress: Callable[[Progress], None] | None = None,
@@ -90,7 +90,7 @@ def run(
     other_code : bool
         Whether to resume or extend what another version of this package, numpy or numba began, whose numbers may differ
         from those of this one. ``aucpr-dask verify`` lists who computed what.
-    cluster : None, int, str, Path, distributed.Client or a cluster of Dask
+    workers : None, int, str, Path, distributed.Client or a cluster of Dask
         None: the current client of Dask, if there is one, as the progress says; otherwise a local cluster with one
         single-threaded process per core, or this process if it takes about a second. Or what
         :func:`aucpr_dask.connect` takes. Only a cluster started here is closed again.
@@ -149,7 +149,7 @@ def run(
         raise StoreError(what, target, received, None, "name another place for the result")
     seconds = None
     if patience is not None:
-        from aucpr_dask.clusters.descriptions import read_patience
+        from aucpr_dask.workers.connecting import read_patience
 
         seconds = read_patience(patience, "argument 'patience'")
     watched = Watched(source)
@@ -165,7 +165,7 @@ def run(
     with (
         recorded.kept(),
         watching(progress, on_progress) as watcher,
-        _client(cluster, source, target, patience, step.plan, watcher) as client,
+        _client(workers, source, target, patience, step.plan, watcher) as client,
     ):
         watcher.started(None if client is None else client.dashboard_link)
         if client is not None:
@@ -205,24 +205,24 @@ def _as_asked(result: Stored, asked: Plan) -> Scores:
 
 @contextmanager
 def _client(
-    cluster: Cluster, source: str, target: str, patience: str | float | None, plan: Plan, watcher: RunWatcher
+    workers: Workers, source: str, target: str, patience: str | float | None, plan: Plan, watcher: RunWatcher
 ) -> Iterator[Client | None]:
     """Connect to the cluster, None for this process; say so if it is one that the caller did not name."""
     current = None
-    if cluster is None and "distributed" in sys.modules:
-        from aucpr_dask.clusters.connecting import current_client
+    if workers is None and "distributed" in sys.modules:
+        from aucpr_dask.workers.connecting import current_client
 
         current = current_client()
-    if cluster is None and current is None and plan.is_small:
-        watcher.note("in this process, because it takes about a second; cluster=N starts N processes")
+    if workers is None and current is None and plan.is_small:
+        watcher.note("in this process, because it takes about a second; workers=N starts N processes")
         yield None
         return
-    from aucpr_dask.clusters.connecting import connect_for
-    from aucpr_dask.clusters.workers import address_of
+    from aucpr_dask.workers.connecting import connect_for
+    from aucpr_dask.workers.preparing import address_of
 
-    with connect_for(cluster, source, target, patience=patience) as client:
+    with connect_for(workers, source, target, patience=patience) as client:
         if client is current:
-            watcher.note(f"on the current Dask client, {address_of(client)}; cluster=N starts N processes here")
+            watcher.note(f"on the current Dask client, {address_of(client)}; workers=N starts N processes here")
         yield client
 
 
@@ -361,7 +361,7 @@ def _is_finished(target: str, plan: Plan) -> bool:
 
 def _check_workers(client: Client, plan: Plan, watcher: Any) -> None:
     """Raise if a task does not fit the memory of a worker, and say so if there are many more threads than tasks."""
-    from aucpr_dask.clusters.workers import IN_PROCESS, address_of
+    from aucpr_dask.workers.preparing import IN_PROCESS, address_of
 
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     for worker in workers:

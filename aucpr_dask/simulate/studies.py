@@ -15,7 +15,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.clusters.connecting import Cluster, connect
 from aucpr_dask.errors import InvalidInputError, bad_argument
 from aucpr_dask.evaluation.block_results import evidence_of, interval_bounds
 from aucpr_dask.evaluation.rankings import FACTS, evaluate_intervals, evaluate_rankings, items_of
@@ -30,6 +29,7 @@ from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions, renamed
 from aucpr_dask.schema.terms import ESTIMATOR, ITEM, METHOD, MODEL
 from aucpr_dask.simulate.scenarios import LABEL_DESIGNS, Scenario, bibeta, binormal, offset_uniform, refuse_one_class
+from aucpr_dask.workers.connecting import Workers, connect
 
 __all__ = ["study"]
 
@@ -139,7 +139,7 @@ def study(
     n_folds: int = 10,
     seed: int = 0,
     url: str | Path | None = None,
-    cluster: Cluster = None,
+    workers: Workers = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> xr.Dataset:
     """Try estimators and intervals on simulated data sets whose true area is known.
@@ -149,7 +149,7 @@ def study(
     the seed, the cell and i: the numbers are bit-for-bit identical for any number of workers, other cells and further
     simulations.
 
-    Without `cluster`, the simulations run in local processes, which import the calling script: put the call under
+    Without `workers`, the simulations run in local processes, which import the calling script: put the call under
     ``if __name__ == "__main__":`` there, or pass a running client. A notebook needs neither.
 
     Parameters
@@ -182,7 +182,7 @@ def study(
         Not negative.
     url : str or Path, optional
         Deprecated: where to store the summary. Studies used to resume from what a store here held.
-    cluster : None, int, str or distributed.Client
+    workers : None, int, str or distributed.Client
         See :func:`aucpr_dask.run`.
     on_progress : callable, optional
         Called with a :class:`aucpr_dask.progress.Progress` after each batch.
@@ -251,7 +251,7 @@ def study(
     }
     found = [
         summarize_cell(cell.scenario.area(cell.prevalence), **values, level=design.level)
-        for cell, values in zip(cells, _run(cells, design, n_simulations, cluster, on_progress), strict=True)
+        for cell, values in zip(cells, _run(cells, design, n_simulations, workers, on_progress), strict=True)
     ]
     shape = len(kinds), len(sizes), len(shares)
     summary = xr.Dataset(coords=labels)
@@ -282,7 +282,7 @@ def _run(
     cells: Sequence[Cell],
     design: Design,
     n_simulations: int,
-    cluster: Cluster,
+    workers: Workers,
     on_progress: Callable[[Progress], None] | None,
 ) -> list[dict[str, Array]]:
     """Return what `simulate_batch` finds of all simulations of each cell."""
@@ -293,7 +293,7 @@ def _run(
     sizes = [stop - start for _, start, stop, _ in calls]
     costs = [size * call[0].n_items for size, call in zip(sizes, calls, strict=True)]
     found: dict[tuple[int, int], dict[str, Array]] = {}
-    with connect(cluster) as client:
+    with connect(workers) as client:
         tracker = Tracker(sizes, costs, dashboard=client.dashboard_link)
         for number, result in as_they_finish(client, simulate_batch, calls):
             found[batches[number]] = result

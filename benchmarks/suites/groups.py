@@ -53,7 +53,7 @@ class Groups(_Runs):
     def time_ours(self, n_groups: int) -> Any:
         return ap.evaluate(self.scores, by="group")
 
-    @contender("store to store", 'ap.run(scores_url, result_url, by="group", cluster=client)', "aucpr-dask")
+    @contender("store to store", 'ap.run(scores_url, result_url, by="group", workers=client)', "aucpr-dask")
     def time_run(self, n_groups: int) -> Any:
         return self.run(n_groups, 1)
 
@@ -75,9 +75,9 @@ class Groups(_Runs):
     def time_whole(self, n_groups: int) -> Any:
         return ap.evaluate(self.scores)
 
-    @floor("the whole, store to store", "ap.run(scores_url, result_url, cluster=client)", "aucpr-dask")
+    @floor("the whole, store to store", "ap.run(scores_url, result_url, workers=client)", "aucpr-dask")
     def time_whole_run(self, n_groups: int) -> Any:
-        return ap.run(self.source(n_groups), next(self.results), cluster=self.client(1))
+        return ap.run(self.source(n_groups), next(self.results), workers=self.client(1))
 
     @floor("read + bare kernels", "client.map(read_and_estimate, chunks)", "aucpr-dask")
     def time_read_and_kernels(self, n_groups: int) -> Any:

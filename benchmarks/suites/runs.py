@@ -61,7 +61,7 @@ class _Runs(Suite):
     def run(self, n_models: int, n_workers: int) -> Path:
         """Evaluate a store into a new one."""
         result = next(self.results)
-        ap.run(self.source(n_models), result, cluster=self.client(n_workers), **self.options)
+        ap.run(self.source(n_models), result, workers=self.client(n_workers), **self.options)
         return result
 
     def on_every_chunk(self, function: Callable[..., Any], case: int, n_workers: int) -> list[Any]:
@@ -98,7 +98,7 @@ class StoreToStore(_Runs):
     options: Mapping[str, Any] = {"interval": ("logit", "influence_logit")}
 
     @contender(
-        "ap.run", "ap.run(scores_url, result_url, interval=INTERVALS, cluster=client)", "aucpr-dask", numbers=estimates
+        "ap.run", "ap.run(scores_url, result_url, interval=INTERVALS, workers=client)", "aucpr-dask", numbers=estimates
     )
     def time_run(self, n_models: int) -> Any:
         return self.run(n_models, 2)
@@ -128,13 +128,13 @@ class Workers(_Runs):
         "machine allows: reading and the bare kernels alone, without a plan, labels or results."
     )
 
-    @contender("one worker process", "ap.run(..., cluster=client_of_1)", "aucpr-dask", numbers=estimates)
+    @contender("one worker process", "ap.run(..., workers=client_of_1)", "aucpr-dask", numbers=estimates)
     def time_one(self, n_models: int) -> Path:
         return self.run(n_models, 1)
 
     @contender(
         "two worker processes",
-        "ap.run(..., cluster=client_of_2)",
+        "ap.run(..., workers=client_of_2)",
         "aucpr-dask",
         tolerance=BIT_FOR_BIT,
         numbers=estimates,
@@ -176,7 +176,7 @@ class Models(_Runs):
     def contenders(self) -> Iterator[tuple[Contender, Any]]:
         """Yield one run per size."""
         for size in self.sizes:
-            call = "ap.run(scores_url, result_url, cluster=client)"
+            call = "ap.run(scores_url, result_url, workers=client)"
             one = Contender(f"{size:,} models", call, ("aucpr-dask",), numbers=np.shape)
             yield one, lambda case, size=size: self.run(size, 1)
 

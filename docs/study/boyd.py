@@ -52,7 +52,7 @@ def simulate(parts: Mapping[str, Mapping[str, Any]]) -> list[xr.Dataset]:
     found = []
     with Client(threads_per_worker=1, dashboard_address=None) as client:
         for part, options in parts.items():
-            summary = ap.simulate.study(**options, cluster=client)
+            summary = ap.simulate.study(**options, workers=client)
             found.append(summary.assign_coords(n_simulations=options["n_simulations"]))
             print(f"{part}: {summary.attrs['seconds']:.0f} s", flush=True)
     return found

@@ -157,7 +157,7 @@ ax = ranking.aucpr.plot.ranks()
 
 # %%
 with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
-    stored = ap.run(folder / "scores.zarr", folder / "run.zarr", cluster=client, progress=False)
+    stored = ap.run(folder / "scores.zarr", folder / "run.zarr", workers=client, progress=False)
 again = stored["29_Pima"]["estimate"].isel(repeat=0)
 print("the same to the last bit:", (again.values == result["estimate"].values).all())
 

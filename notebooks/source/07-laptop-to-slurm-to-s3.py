@@ -26,7 +26,6 @@ import yaml
 from moto.server import ThreadedMotoServer
 
 import aucpr_dask as ap
-from aucpr_dask.clusters import read
 from aucpr_dask.runs.planning import plan_run
 
 SMALL = os.environ.get("AUCPR_NOTEBOOK_SIZE") == "small"
@@ -81,7 +80,7 @@ except ap.errors.ChunkError as error:
 # cut.
 
 # %%
-command = ["aucpr-dask", "evaluate", "scores.zarr", "result.zarr", "--cluster", "1"]
+command = ["aucpr-dask", "evaluate", "scores.zarr", "result.zarr", "--workers", "1"]
 options = ["--interval", "bootstrap", "--n-resamples", str(N_RESAMPLES)]
 run = subprocess.Popen(command + options, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 while run.poll() is None and len(list(Path("result.zarr/ledger").glob("done/*"))) < N_MONTHS // 4:
@@ -124,7 +123,7 @@ os.environ |= {
     "AWS_SECRET_ACCESS_KEY": "secret",
     "AWS_REGION": "us-east-1",
 }
-here = yaml.safe_load((examples / "local.yaml").read_text()) | {"workers": 2}
+here = yaml.safe_load((examples / "local.yaml").read_text()) | {"n_workers": 2}
 Path("here.yaml").write_text(yaml.safe_dump(here))
 connection = contextlib.ExitStack()  # for a notebook; in a script: with ap.connect("here.yaml") as client: ...
 client = connection.enter_context(ap.connect("here.yaml"))
@@ -132,7 +131,7 @@ client = connection.enter_context(ap.connect("here.yaml"))
 # %%
 question = {"interval": "bootstrap", "n_resamples": N_RESAMPLES}
 tasks = []
-result = ap.run("scores.zarr", "result.zarr", cluster=client, on_progress=tasks.append, **question)
+result = ap.run("scores.zarr", "result.zarr", workers=client, on_progress=tasks.append, **question)
 print(f"{len(tasks)} of {tasks[-1].tasks_total} tasks were computed now")
 
 # %% [markdown]
@@ -167,7 +166,7 @@ print((examples / "slurm.yaml").read_text())
 # ```bash
 # pip install "aucpr-dask[jobqueue]"
 # export SLURM_ACCOUNT=ranking
-# aucpr-dask evaluate /shared/scores.zarr /shared/result.zarr --cluster my-slurm.yaml
+# aucpr-dask evaluate /shared/scores.zarr /shared/result.zarr --workers my-slurm.yaml
 # ```
 #
 # This is the script of a job that it would submit. (The network interface `ib0` is left out, since this machine has
@@ -176,13 +175,15 @@ print((examples / "slurm.yaml").read_text())
 # %%
 os.environ["SLURM_ACCOUNT"] = "ranking"
 slurm = yaml.safe_load((examples / "slurm.yaml").read_text())
-slurm["options"].pop("interface")
-slurm["options"]["scheduler_options"] = {"host": "127.0.0.1", "dashboard_address": ":0"}
-Path("my-slurm.yaml").write_text(yaml.safe_dump(slurm))
+own = {"account": "ranking", "scheduler_options": {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}}
+left_out = ("class", "adapt", "patience", "interface")
+arguments = {name: value for name, value in (slurm | own).items() if name not in left_out}
 try:
-    with read("my-slurm.yaml", workers=0).start() as cluster:
+    from dask_jobqueue import SLURMCluster
+
+    with SLURMCluster(**arguments) as cluster:
         script = cluster.job_script().replace(cluster.scheduler_address, "tcp://login-node:8786")
-except ap.errors.AucprError as error:  # dask-jobqueue is not installed
+except ImportError as error:
     script = str(error)
 print(script.replace(sys.executable, "python"))
 
@@ -199,7 +200,7 @@ print(script.replace(sys.executable, "python"))
 boto3.client("s3").create_bucket(Bucket="bucket")
 ap.save_scores(ap.open_scores("scores.zarr"), "s3://bucket/scores.zarr")
 places = "s3://bucket/scores.zarr", "s3://bucket/result.zarr"
-in_bucket = ap.run(*places, cluster=client, progress=False, **question)
+in_bucket = ap.run(*places, workers=client, progress=False, **question)
 same_bits(in_bucket, reference)
 
 # %%
@@ -217,7 +218,7 @@ more = np.append(skills, [2.55, 2.6])
 grown = xr.DataTree.from_dict({f"month-{month:02d}": simulate(month, more) for month in range(1, N_MONTHS + 2)})
 ap.save_scores(grown, "s3://bucket/scores.zarr", overwrite=True)
 tasks = []
-extended = ap.run(*places, cluster=client, on_progress=tasks.append, **question)
+extended = ap.run(*places, workers=client, on_progress=tasks.append, **question)
 print(f"{len(tasks)} tasks were computed")
 before = xr.DataTree.from_dict(
     {month: extended[month].to_dataset().isel(model=slice(N_MODELS)) for month in scores.children}
@@ -237,7 +238,7 @@ ax = extended.aucpr.aggregate(over="dataset").aucpr.plot.forest(top=12)
 
 # %%
 tasks = []
-ap.run(*places, cluster=client, on_progress=tasks.append, **question)
+ap.run(*places, workers=client, on_progress=tasks.append, **question)
 len(tasks)
 
 # %%

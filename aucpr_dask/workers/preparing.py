@@ -14,15 +14,17 @@ import warnings
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 from weakref import WeakKeyDictionary, WeakSet
 
 from distributed import Client, Status, WorkerPlugin
 
-from aucpr_dask.clusters.agreement import Agreement, facts
 from aucpr_dask.errors import ClusterError, few
-from aucpr_dask.storage import code_cache
+from aucpr_dask.storage import code_cache, code_versions
+from aucpr_dask.storage.code_versions import facts
+from aucpr_dask.workers.agreement import Agreement
 
 IN_PROCESS = "inproc://"
 HERE = (IN_PROCESS, "tcp://127.0.0.1:", "tcp://[::1]:")  # on this machine, where the client warns
@@ -30,6 +32,7 @@ HERE = (IN_PROCESS, "tcp://127.0.0.1:", "tcp://[::1]:")  # on this machine, wher
 SECONDS_OF_PROFILES = 60
 
 PLUGIN = "aucpr-dask"
+LOST_WORKERS = 3  # while all are prepared, before that is an error
 SECONDS_TO_LEAVE = 5.0  # a cluster that belongs to someone else
 
 LAST_WORDS = ("heartbeat", "Async instruction for <Task cancelled")  # in messages that Dask logs when a worker leaves
@@ -81,7 +84,8 @@ def agreeing(client: Client) -> Iterator[str]:
         return
     topic = f"{PLUGIN}-refused-{uuid4().hex}"  # two clients of one cluster may differ
     try:
-        _register(client, Agreement(facts(), topic), topic)
+        versions = Path(code_versions.__file__).read_text(encoding="utf-8")
+        _register(client, Agreement(facts(), topic, versions), topic)
         prepare_workers(client)
         _topics[client] = threading.get_ident(), topic
         yield topic
@@ -103,7 +107,14 @@ def refusals(client: Client, topic: str) -> list[str]:
 def _register(client: Client, plugin: WorkerPlugin, name: str) -> None:
     where, remedy = address_of(client), "install the same version where they run"
     try:
-        client.register_plugin(plugin, name=name)
+        for is_last in (*[False] * LOST_WORKERS, True):
+            try:
+                client.register_plugin(plugin, name=name)
+                return
+            except (OSError, TimeoutError) as error:  # a worker was lost meanwhile; Dask replaces those that it starts
+                if is_last or client.status != "running":
+                    what, remedy = "a worker was lost while it was prepared", "look at what ended it, and run it again"
+                    raise ClusterError(what, where, f"{type(error).__name__}: {error}", None, remedy) from error
     except ImportError as error:
         raise ClusterError("the workers cannot import this package", where, error, None, remedy) from error
     except ValueError as error:  # of Agreement

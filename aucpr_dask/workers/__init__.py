@@ -1,9 +1,9 @@
-"""Describe clusters, connect to them, and prepare their workers."""
+"""Connect to workers, and prepare them."""
 
 import importlib
 from typing import Any
 
-_HOME = {"compile_kernels": "workers", "connect": "connecting", "prepare_workers": "workers", "read": "descriptions"}
+_HOME = {"compile_kernels": "preparing", "connect": "connecting", "prepare_workers": "preparing"}
 
 
 def __getattr__(name: str) -> Any:
