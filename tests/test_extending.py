@@ -212,7 +212,7 @@ def test_another_extension_takes_the_place_of_an_interrupted_one(client: Client,
     assert_same_bits(run(client, fewer, tmp_path), ap.evaluate(fewer, **OPTIONS))
 
 
-@pytest.mark.parametrize("options", [OPTIONS, OPTIONS | {"ties": "trec_eval", "estimators": ["average_precision"]}])
+@pytest.mark.parametrize("options", [OPTIONS, OPTIONS | {"ties": "trec_eval", "estimator": ["average_precision"]}])
 def test_swapped_names_are_noticed(client: Client, tmp_path: Path, options: dict[str, Any]) -> None:
     """The bytes of the scores are the same, but their models differ, or the names that break ties."""
     scores = pooled(4, 40)

@@ -624,7 +624,7 @@ def test_a_run_is_bit_identical(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                 scores = xr.DataTree.from_dict({"clustered": scores["clustered"].to_dataset()})
                 source = tmp_path / "clustered.zarr"
                 ap.save_scores(scores, source)
-            ours = ap.run(source, tmp_path / f"{unit}.zarr", cluster=client, **options)
+            ours = ap.run(source, tmp_path / f"{unit}.zarr", workers=client, **options)
             assert_same(ours, ap.evaluate(scores, **options))
 
 

@@ -39,7 +39,7 @@ from aucpr_dask.runs.ledger import Ledger, computed_by
 from aucpr_dask.runs.planning import plan_run
 from aucpr_dask.storage import code_versions
 
-OPTIONS: dict[str, Any] = {"estimators": ["average_precision", "continuous"], "interval": ["logit", "bootstrap"]}
+OPTIONS: dict[str, Any] = {"estimator": ["average_precision", "continuous"], "interval": ["logit", "bootstrap"]}
 OPTIONS |= {"n_resamples": 100, "keep_replicates": True}
 
 

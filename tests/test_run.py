@@ -106,7 +106,7 @@ def test_a_run_gives_the_numbers_of_evaluate(client: Client, tmp_path: Path, mak
     scores = make()
     ap.save_scores(scores, tmp_path / "scores.zarr")
     events: list[Progress] = []
-    options: dict[str, Any] = {"estimators": NAMES, "interval": METHODS, "level": 0.9}
+    options: dict[str, Any] = {"estimator": NAMES, "interval": METHODS, "level": 0.9}
     result = ap.run(
         tmp_path / "scores.zarr", tmp_path / "result.zarr", workers=client, on_progress=events.append, **options
     )
@@ -199,7 +199,7 @@ def test_bad_input_is_refused_before_anything_is_written(client: Client, tmp_pat
     target = tmp_path / "result.zarr"
     with pytest.raises(MissingScoresError, match=r"model 'm3': 1"):
         ap.run(tmp_path / "scores.zarr", target, workers=client)
-    for options in ({"estimators": "auc"}, {"ties": "mean"}, {"level": 2}, {"prevalence": 0}):
+    for options in ({"estimator": "auc"}, {"ties": "mean"}, {"level": 2}, {"prevalence": 0}):
         with pytest.raises(InvalidInputError):
             ap.run(tmp_path / "scores.zarr", target, workers=client, missing="drop", **options)
     with pytest.raises(TypeError, match="nonsense"):
@@ -337,7 +337,7 @@ def test_a_run_uses_only_the_client_it_is_given(
     "options",
     [
         {},
-        {"estimators": ["average_precision", "roc_area"], "interval": ["bootstrap", "bca"], "keep_replicates": True},
+        {"estimator": ["average_precision", "roc_area"], "interval": ["bootstrap", "bca"], "keep_replicates": True},
         {"interval": ["bayesian", "cross_validation"], "n_resamples": 20, "keep_replicates": True},
         {"missing": "drop", "over": "clusters", "interval": ["bootstrap"], "prevalence_design": "random"},
     ],
