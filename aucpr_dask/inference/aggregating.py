@@ -18,7 +18,7 @@ from aucpr_dask.evaluation.api import evaluate, interval
 from aucpr_dask.evaluation.results import laid_out, provenance
 from aucpr_dask.inference import averages, covarying, designs, machine_labels, requirements, samples, units
 from aucpr_dask.inference.averages import N_CLASSES
-from aucpr_dask.kernels.intervals import ROUND_OFF, score_bounds
+from aucpr_dask.inference.pairs import ROUND_OFF
 from aucpr_dask.schema import checks, intervals, terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import AVERAGES, AggregationOptions, EvaluationOptions, renamed
@@ -333,6 +333,8 @@ def _student(degrees: xr.DataArray, level: float) -> xr.DataArray:
 
 def _score(mean: xr.DataArray, error: xr.DataArray, n: xr.DataArray, quantile: xr.DataArray) -> xr.DataArray:
     """Return the bounds of a score interval."""
+    from aucpr_dask.kernels.intervals import score_bounds
+
     return samples.applied(score_bounds, mean, error, n, quantile, over=(), sizes={terms.BOUND: 2})
 
 
