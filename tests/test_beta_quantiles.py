@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 from scipy import special
 
-from aucpr_dask.kernels import beta, first_calls
+from aucpr_dask.kernels import beta_logit, first_calls
 from aucpr_dask.kernels.beta import beta_quantiles
 
 SHARES = (0.0005, 0.005, 0.025, 0.05, 0.2, 0.8, 0.95, 0.975, 0.995)
 
 
-def shapes(n: int, seed: int, largest: float = beta.LARGEST_SIZE) -> tuple[np.ndarray, np.ndarray]:
+def shapes(n: int, seed: int, largest: float = beta_logit.LARGEST_SIZE) -> tuple[np.ndarray, np.ndarray]:
     """Shapes of many sizes, as `influence_beta` has them: at least a third, and at least two thirds."""
     a, b = np.exp(np.random.default_rng(seed).uniform(np.log([[1 / 3], [2 / 3]]), np.log(largest / 2), (2, n)))
     a[: n // 8], b[n // 8 : n // 4] = 1 / 3, 2 / 3
@@ -48,7 +48,7 @@ def test_they_are_powers_where_a_shape_is_one(share: float) -> None:
 
 @pytest.mark.parametrize("share", SHARES)
 def test_python_has_the_bits_of_the_kernel(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    a, b = shapes(500, 3, 2 * beta.LARGEST_SIZE)
+    a, b = shapes(500, 3, 2 * beta_logit.LARGEST_SIZE)
     compiled = beta_quantiles(a, b, share)
     monkeypatch.setattr(first_calls, "MOST", 1 << 62)
     monkeypatch.setattr(first_calls, "needs_no_compiling", lambda name: False)

@@ -404,7 +404,7 @@ def test_the_turn_of_a_killed_process_goes_to_the_next(home: Path) -> None:
 
 
 def test_compiling_ahead_fills_the_cache(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = "sorting.pack_rows"
+    name = "quantiles.fill_beta_logits"
     home.mkdir(mode=0o700)
     (home / f"{name}-{'0' * code_cache.DIGEST_LENGTH}").touch()  # of other sources
     with compiling_ahead((name,)):

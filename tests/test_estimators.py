@@ -1,5 +1,11 @@
 """Numbers that independent, published implementations print for the same input."""
 
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -315,3 +321,42 @@ def test_raucpr_on_folds(case: Any) -> None:
             np.testing.assert_allclose(mean["estimate"].item(), float(expected["mean"]), rtol=0, atol=TOLERANCE)
             bounds = np.array(expected[f"t_ci_{level}"], float)
             np.testing.assert_allclose(mean["interval"].values.ravel(), bounds, rtol=0, atol=1e-11)
+
+
+PASTED = """
+import random, sys
+sys.path.insert(0, "tests")
+import numpy as np
+import aucpr_dask as ap
+from test_estimators_exact import Fraction, Reference
+random.seed(0)
+for _ in range(200):
+    n = random.randint(1, 8)
+    rows = [(random.randint(0, 4), random.random() < 0.5, random.randint(1, 3)) for _ in range(n)]
+    score, label, weight = map(np.array, zip(*rows))
+    prevalence = random.choice([None, 0.25])
+    items = [(s, Fraction(w * int(y)), Fraction(w * int(not y))) for s, y, w in rows]
+    expected = Reference(items, prevalence=prevalence and Fraction(prevalence)).of("max_f1")
+    found = ap.estimate(score * 1.0, label, "max_f1", weight=weight * 1.0, prevalence=prevalence)
+    np.testing.assert_allclose(found, float(expected), rtol=1e-14)
+"""
+
+
+@pytest.mark.slow
+def test_the_estimator_of_contributing_works_when_it_is_pasted(tmp_path: Path) -> None:
+    root = Path(__file__).parents[1]
+    for folder in ("aucpr_dask", "tests"):
+        shutil.copytree(root / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "data"))
+    page = (root / "CONTRIBUTING.md").read_text()
+    blocks = re.findall(r"\n( *)```python\n *# (\S+\.py): ([^\n]*)\n(.*?)\n *```", page, re.DOTALL)
+    assert len(blocks) == 6
+    for indent, name, line, block in blocks:
+        path = tmp_path / name
+        before, found, after = path.read_text().partition(f"{line}\n")
+        assert found, f"{name} has no line {line!r}"
+        assert line not in after, f"{name} has several lines {line!r}"
+        lines = [one.removeprefix(indent) for one in block.split("\n")]
+        path.write_text(before + found + "\n".join(lines) + "\n" + after)
+    environment = os.environ | {"PYTHONPATH": str(tmp_path), "AUCPR_DASK_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, "-c", PASTED], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

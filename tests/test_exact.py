@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from test_estimators_exact import Reference, assert_matches, items_of
 
 import aucpr_dask as ap
-from aucpr_dask.kernels import Options, classes, evaluate_all_rows, evaluate_rows, first_calls, rankings, sorting
+from aucpr_dask.kernels import Options, classes, evaluate_all_rows, evaluate_rows, first_calls, rankings
 from aucpr_dask.kernels import areas as areas_of_groups
 from aucpr_dask.kernels import options as of_kernels
 from aucpr_dask.kernels.first_calls import influence_rows, sums_of_products
@@ -58,29 +58,16 @@ def long_ranking(kind: str, share: float, dtype: type, n_items: int = 5000) -> t
 
 KINDS = ["plain", "tied", "crowded", "infinite", "signed zeros", "tiny", "huge", "constant", "missing"]
 PATHS: dict[str, dict[str, Any]] = {
-    "gaps of short ones": {
-        "rankings.SHORT": 10**9,
-        "rankings.SHORT_POSITIVES": 10**9,
-        "rankings.WORTH_COMPILING": 0,
-        "rankings.PACKED": 0,
-    },
-    "short ones in order": {"rankings.SHORT": 10**9, "rankings.SHORT_POSITIVES": -1, "rankings.PACKED": 0},
-    "short ones packed": {"rankings.SHORT": 10**9, "rankings.PACKED": 10**9, "rankings.WORTH_COMPILING": 0},
-    "gaps": {"rankings.SHORT": 0, "rankings.FEW_POSITIVES": 1.0, "rankings.TABLE_POSITIVES": 10**9},
-    "keys": {"rankings.SHORT": 0, "rankings.FEW_POSITIVES": 0.0},
-    "merging": {
-        "rankings.SHORT": 0,
-        "rankings.FEW_POSITIVES": 0.0,
-        "sorting.groups_of_packed": lambda *arguments: False,
-    },
+    "short ones in order": {"SHORT": 10**9},
+    "in order": {"SHORT": 0, "FEW_POSITIVES": 0.0},
+    "gaps": {"SHORT": 0, "FEW_POSITIVES": 1.0, "TABLE_POSITIVES": 10**9},
     "chosen": {},
 }
-WITH_KEYS = {"keys": ("plain", "tied", "constant"), "short ones packed": ("plain", "missing")}
 
 
 def use(path: str, patch: pytest.MonkeyPatch) -> None:
     for name, value in PATHS[path].items():
-        patch.setattr(f"aucpr_dask.kernels.{name}", value)
+        patch.setattr(rankings, name, value)
 
 
 class Spy:
@@ -88,17 +75,13 @@ class Spy:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.calls: list[tuple[str, bool]] = []
-        for way, (module, name) in {
-            "gaps": (classes, "count_in_gaps"),
-            "keys": (sorting, "groups_of_packed"),
-            "merging": (classes, "groups_in_order"),
-        }.items():
-            patch.setattr(module, name, self.recorded(way, getattr(module, name)))
+        for way in ("groups_in_gaps", "groups_in_order"):
+            patch.setattr(classes, way, self.recorded(way, getattr(classes, way)))
 
     def recorded(self, way: str, function: Any) -> Any:
         def call(*arguments: Any) -> Any:
             found = function(*arguments)
-            self.calls.append((way, found is None or (found if isinstance(found, bool) else found >= 0)))
+            self.calls.append((way, found is not False))
             return found
 
         return call
@@ -118,26 +101,17 @@ def test_every_path_is_bit_identical(kind: str, share: float, dtype: type, monke
                 ap.estimate(score, label, missing="drop", ties="expectation"),
                 ap.estimate(score, label, NAMES, missing="unretrieved", prevalence=0.01),
             ]
-        if path == "gaps of short ones":
-            assert spy.calls == []
-        elif path == "merging":
-            assert [call for call in spy.calls if call != ("keys", False)] == [("merging", True)] * 3
-        elif path == "keys" and (kind == "missing" or dtype == np.float64):
-            assert spy.calls == [("merging", True)] * 3
-        elif path == "keys" and kind == "infinite":
-            assert spy.calls == [("keys", False), ("merging", True)] * 3
-        elif dtype == np.float32 and kind in WITH_KEYS.get(path, ()):
-            assert spy.calls == [("keys", True)] * 3
+        if "in order" in path:
+            assert spy.calls == [("groups_in_order", True)] * 3
         elif path == "gaps" and kind in ("plain", "tied", "missing", "crowded", "constant"):
-            refused = {"crowded": True, "constant": True, "tied": share > 0.1}
-            assert spy.calls[0] == ("gaps", not refused.get(kind, False))
-        if path == "gaps" and kind in ("plain", "missing"):
-            assert spy.calls == [("gaps", True)] * 3
+            is_refused = kind in ("crowded", "constant") or (kind == "tied" and share > 0.1)
+            ways = [("groups_in_gaps", False), ("groups_in_order", True)]
+            assert spy.calls == (ways if is_refused else [("groups_in_gaps", True)]) * 3
     for path, result in results.items():
-        for ours, first in zip(result, results["merging"], strict=True):
+        for ours, first in zip(result, results["in order"], strict=True):
             np.testing.assert_array_equal(ours, first, err_msg=path)
     weighted = ap.estimate(score, label, NAMES, weight=np.ones(label.size), missing="unretrieved", prevalence=0.01)
-    np.testing.assert_allclose(weighted, results["merging"][2], rtol=1e-13)
+    np.testing.assert_allclose(weighted, results["in order"][2], rtol=1e-13)
 
 
 @pytest.mark.parametrize("kind", ["plain", "tied", "missing"])
@@ -242,7 +216,8 @@ def test_every_number_is_computed_and_any_other_is_an_error() -> None:
     targets = of_kernels.targets_of(codes, [0.5] * len(codes), (0.0, 1.0))
     found = evaluate_all_rows(score[np.newaxis], label[np.newaxis], np.zeros(1, np.int64), given, options, targets)
     assert np.isfinite(found).all()
-    groups, out = rankings._groups_of_long(score, label, options), np.empty((1, 1))
+    groups = rankings._groups_in_order(score[np.newaxis], label[np.newaxis], np.zeros(1, np.int64), options)
+    out = np.empty((1, 1))
     with pytest.raises(NotImplementedError, match="no kernel computes"):
         areas_of_groups.finish_common_rows(*groups, given, options, np.array([of_kernels.LOWER_TRAPEZOID]), out)
 

@@ -1,6 +1,7 @@
 """Known traps of compiled code, graphs and threads: each has a test."""
 
 import ast
+import graphlib
 import os
 import pickle
 import re
@@ -193,6 +194,22 @@ def test_imports_go_one_way() -> None:
             assert level[pieces[1]] < level[part[0]], f"{path} imports {name}"
 
 
+FOLDERS = sorted({path.parent for path in MODULES} - {PACKAGE})
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(PACKAGE)))
+def test_modules_of_a_folder_import_one_way(folder: Path) -> None:
+    """No two modules need each other, not even where one is imported when it is called."""
+    own = [path for path in MODULES if path.parent == folder and path.name != "__init__.py"]
+    prefix = ".".join(folder.relative_to(PACKAGE.parent).parts) + "."
+    imported = {}
+    for path in own:
+        names = {name.removeprefix(prefix).split(".")[0] for name in imports_of(path, nested=True) if prefix in name}
+        imported[path.stem] = names & {other.stem for other in own} - {path.stem}
+    assert set(graphlib.TopologicalSorter(imported).static_order()) == set(imported)  # a circle is an error
+
+
 @pytest.mark.smoke
 def test_numba_is_imported_by_the_kernels_only() -> None:
     for path in MODULES:
@@ -372,7 +389,6 @@ for short in (10**9, 0):
     rankings.SHORT = weighted.SHORT_WEIGHTED = short
     for few in (0.0, 1.0):
         rankings.FEW_POSITIVES = weighted.FEW_WEIGHTED = few
-        rankings.SHORT_POSITIVES, rankings.WORTH_COMPILING = 10**9 * few, 0
         for n in (0, 1, 2, 5, 64, 1023, 1024, 1025, 3000):
             for kind in (np.float32, np.float64):
                 for levels in (1, 3, 10**6):

@@ -112,8 +112,9 @@ def reference_levels(
     maximum, minimum = (api.estimate(score, **labels, estimator=names, dim=dim, **options) for score in (best, -best))
     random = xr.full_like(maximum, np.nan)
     for position, name in enumerate(names):
-        if estimators.parse_estimator(name)[0].name == "roc_area":
-            random[{ESTIMATOR: position}] = 0.5
+        chance = estimators.parse_estimator(name)[0].chance
+        if isinstance(chance, float):
+            random[{ESTIMATOR: position}] = chance
         elif label is not None:
             is_positive = label >= (positive_from or 1)
             is_item = label >= (0 if unjudged == "drop" else -1)

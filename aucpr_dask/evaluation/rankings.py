@@ -238,7 +238,8 @@ class Rows:
         self.names = {name: named[name] for name in (*RANKING_DIMS, GROUP) if name in named}
 
     def full(self, array: Array) -> Array:
-        """Return (rows, items), C-contiguous."""
+        """Return (rows, items), C-contiguous; float16 as float32, the narrowest type of which there are kernels."""
+        array = array.astype(np.float32) if array.dtype == np.float16 else array
         shape = (math.prod(self.lead), array.shape[-1])
         return np.ascontiguousarray(np.broadcast_to(array, (*self.lead, array.shape[-1])).reshape(shape))
 

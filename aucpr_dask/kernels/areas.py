@@ -126,37 +126,34 @@ def totals(classes, n_unseen, options):
     return positives, negatives
 
 
-def finishing(area_of):
-    """Return the last step of kernels that find areas by `area_of`: the fewer it knows, the faster they compile."""
-
-    def finish(ranking, groups, n_groups, options, codes, out):
-        """Write the numbers of one ranking that need tie groups only and, if `out` has room for them, its columns."""
-        total, negatives, n_groups = write_facts(ranking, groups, n_groups, options, out[codes.size :])
-        known, squares, cubes = NEITHER, np.nan, np.nan
-        for e in range(codes.size):
-            code, left_out = o.OF_AVERAGE_PRECISION[codes[e]], o.LEAVES_OUT[codes[e]]
-            is_error = code in (o.ERROR_FIXED, o.ERROR_RANDOM)
-            if not total > 0.0 or not o.BY_GROUPS[codes[e]]:
-                value = np.nan
-            elif not options.expect_ties and (is_error or code in (o.CUBES_FIXED, o.CUBES_RANDOM)):
-                is_random = code in (o.ERROR_RANDOM, o.CUBES_RANDOM)
-                wanted = np.int64(is_random) + 2 * np.int64(left_out)
-                if wanted != known:  # one pass yields both sums
-                    given = groups, n_groups, total, negatives, options.prevalence
-                    squares, cubes = influence_moments(*given, is_random, left_out)
-                    known = wanted
-                value = np.sqrt(squares) / total if is_error else cubes / total**3  # may exceed 1, as no area does
-            else:
-                area = area_of(codes[e], groups, n_groups, total, negatives, options)
-                value = 1.0 if area > 1.0 else area  # by rounding
-            out[e] = value
-
-    finish.__qualname__ = f"finish_by_{area_of.__name__}"  # see `kernel`
-    return helper(finish)
+@helper
+def finish_by(area_of, ranking, groups, n_groups, options, codes, out):
+    """Write the numbers of one ranking that need tie groups only and, if `out` has room for them, its columns."""
+    total, negatives, n_groups = write_facts(ranking, groups, n_groups, options, out[codes.size :])
+    known, squares, cubes = NEITHER, np.nan, np.nan
+    for e in range(codes.size):
+        code, left_out = o.OF_AVERAGE_PRECISION[codes[e]], o.LEAVES_OUT[codes[e]]
+        is_error = code in (o.ERROR_FIXED, o.ERROR_RANDOM)
+        if not total > 0.0 or not o.BY_GROUPS[codes[e]]:
+            value = np.nan
+        elif not options.expect_ties and (is_error or code in (o.CUBES_FIXED, o.CUBES_RANDOM)):
+            is_random = code in (o.ERROR_RANDOM, o.CUBES_RANDOM)
+            wanted = np.int64(is_random) + 2 * np.int64(left_out)
+            if wanted != known:  # one pass yields both sums
+                given = groups, n_groups, total, negatives, options.prevalence
+                squares, cubes = influence_moments(*given, is_random, left_out)
+                known = wanted
+            value = np.sqrt(squares) / total if is_error else cubes / total**3  # may exceed 1, as no area does
+        else:
+            area = area_of(codes[e], groups, n_groups, total, negatives, options)
+            value = 1.0 if area > 1.0 else area  # by rounding
+        out[e] = value
 
 
-finish = finishing(area_of_any)
-finish_common = finishing(area_of_common)
+@helper
+def finish(ranking, groups, n_groups, options, codes, out):
+    """Write the numbers of one ranking by `finish_by`, whichever they are."""
+    finish_by(area_of_any, ranking, groups, n_groups, options, codes, out)
 
 
 COUNTS = 7  # of one ranking: the four of `Classes`, items without a score, with one, and distinct scores up to 3
@@ -173,20 +170,24 @@ def ranking_of(counts, n_given):
 FINISH = types.void(F8[:, :, ::1], row_of(I8), rows_of(F8), row_of(F8), OPTIONS_TYPE, row_of(I8), F8[:, ::1])
 
 
-def finish_all(finish):
-    """Return the function that finishes rankings one after the other."""
-
-    def finish_rows(space, n_groups, counts, n_given, options, codes, out):
-        """Write the row of numbers of every ranking from its tie groups, in a space of (3, rows, groups)."""
-        for row in range(n_groups.size):
-            groups = g.TieGroups(space[0, row], space[1, row], space[2, row])
-            finish(ranking_of(counts[row], n_given[row]), groups, n_groups[row], options, codes, out[row])
-
-    return finish_rows
+@helper
+def finish_rows_by(area_of, space, n_groups, counts, n_given, options, codes, out):
+    """Write the row of numbers of every ranking from its tie groups, in a space of (3, rows, groups)."""
+    for row in range(n_groups.size):
+        groups = g.TieGroups(space[0, row], space[1, row], space[2, row])
+        finish_by(area_of, ranking_of(counts[row], n_given[row]), groups, n_groups[row], options, codes, out[row])
 
 
-finish_common_rows = kernel(FINISH, name="finish_common_rows")(finish_all(finish_common))
-finish_any_rows = kernel(FINISH, name="finish_any_rows")(finish_all(finish))
+@kernel(FINISH)
+def finish_common_rows(space, n_groups, counts, n_given, options, codes, out):
+    """Write rows of common numbers: the fewer a kernel knows, the faster it compiles."""
+    finish_rows_by(area_of_common, space, n_groups, counts, n_given, options, codes, out)
+
+
+@kernel(FINISH)
+def finish_any_rows(space, n_groups, counts, n_given, options, codes, out):
+    """Write rows of any numbers."""
+    finish_rows_by(area_of_any, space, n_groups, counts, n_given, options, codes, out)
 
 
 def finish_rows(space, n_groups, counts, n_given, options, codes, out):

@@ -12,8 +12,6 @@ from aucpr_dask.kernels import tie_groups
 from aucpr_dask.kernels.compiling import F8, FLOATS, I1, I8, OPTIONS_TYPE, helper, kernel, row_of, rows_of
 from aucpr_dask.kernels.tie_groups import TieGroups
 
-GAPS = (1750, 701, 301, 132, 57, 23, 10, 4, 1)  # of Shellsort, by Ciura (2001), doi:10.1007/3-540-44669-9_12
-
 
 @helper
 def count_classes(score, label, options):
@@ -85,35 +83,7 @@ def count_distinct(first, second):
     return n
 
 
-@helper
-def sort_few(values):
-    """Sort in place, as fast as quicksort where values are few, in a fraction of its time to compile."""
-    for gap in GAPS:
-        for i in range(gap, values.size):
-            value = values[i]
-            k = i
-            while k >= gap and values[k - gap] > value:
-                values[k] = values[k - gap]
-                k -= gap
-            values[k] = value
-
-
 _SPACE = F8[:, :, ::1]
-
-
-@kernel(types.void(rows_of(F8), rows_of(I1), row_of(I8), OPTIONS_TYPE, _SPACE, I8[::1], F8[:, ::1]))
-def groups_in_gaps(score, label, label_row, options, space, n_groups, counts):
-    """Fill the tie groups of every row of `score`, each by its row of labels, and its counts, by sorting positives."""
-    n_items = score.shape[1]
-    table = tie_groups.new_table(n_items, score)
-    positive, negative = np.empty(n_items + 1, score.dtype), np.empty(n_items + 1, score.dtype)
-    for row in range(score.shape[0]):
-        labels = label[label_row[row]]
-        positives, negatives = split(score[row], labels, options, positive, negative, counts[row])
-        sort_few(positives)
-        groups = TieGroups(space[0, row], space[1, row], space[2, row])
-        n_groups[row] = tie_groups.groups_by_gaps(positives, negatives, False, table, groups, False)
-        counts[row, 6] = count_distinct(negatives, positives)
 
 
 @kernel(*(types.void(rows_of(x), rows_of(I1), row_of(I8), OPTIONS_TYPE, *[x[:, ::1]] * 2, F8[:, ::1]) for x in FLOATS))
@@ -134,8 +104,8 @@ def groups_in_order(positive, negative, space, n_groups, counts):
 
 
 @kernel(*(types.boolean(row_of(x), row_of(I1), OPTIONS_TYPE, F8, x[::1], F8[::1]) for x in FLOATS))
-def survey(score, label, options, few, positive, counts):
-    """Count the classes, and copy the positives' scores if `few`; return False if an item is not ranked."""
+def copy_positives(score, label, options, few, positive, counts):
+    """Count the classes, and copy the positives' scores if `few`; return whether all items are ranked."""
     n_items, n_positive, n_missing = count_classes(score, label, options)
     fill_counts(counts, n_positive, score.size - n_positive, 0, 0)
     positive_from = np.int8(options.positive_from)
@@ -146,16 +116,24 @@ def survey(score, label, options, few, positive, counts):
     return n_items == score.size and n_missing == 0
 
 
-@kernel(*(types.int64(row_of(x), row_of(x), F8[:, ::1], F8[::1]) for x in FLOATS))
-def count_in_gaps(positive, other, space, counts):
-    """Fill the tie groups of one long ranking from sorted positives and the negatives; return how many there are.
+@kernel(*(types.boolean(row_of(x), row_of(x), F8[:, ::1], I8[::1], F8[::1]) for x in FLOATS))
+def groups_in_gaps(positive, other, space, n_groups, counts):
+    """Fill the tie groups of one ranking from sorted positives and the negatives, and return True.
 
-    Return -1 if the negatives must be sorted first. If there are more items than counted negatives, they include the
-    positives.
+    Return False where sorting all is faster: positives that crowd in few buckets or share few scores, so that most
+    items would have to be compared. If there are more items than counted negatives, they include the positives.
     """
-    groups = TieGroups(space[0], space[1], space[2])
     table = tie_groups.new_table(positive.size, positive)
-    n_groups = tie_groups.groups_by_gaps(positive, other, other.size > counts[1], table, groups, True)
-    if n_groups >= 0:
-        counts[6] = count_distinct(other, positive)
-    return n_groups
+    n_values = tie_groups.distinct(positive, table.value)
+    if positive.size > tie_groups.TIED * n_values:
+        return False
+    if n_values > 0:
+        buckets = tie_groups.fill_buckets(table, n_values)
+        if buckets.crowding > tie_groups.CROWDED * n_values:
+            return False
+        groups = TieGroups(space[0], space[1], space[2])
+        has_both = other.size > counts[1]
+        tie_groups.groups_by_gaps(positive, other, has_both, table, n_values, buckets, groups)
+    n_groups[0] = n_values
+    counts[6] = count_distinct(other, positive)
+    return True

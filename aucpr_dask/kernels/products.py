@@ -6,7 +6,7 @@ import numpy as np
 from numba import types
 
 from aucpr_dask.kernels.compiling import F8, helper, kernel
-from aucpr_dask.kernels.first_calls import PANEL
+from aucpr_dask.kernels.plain import PANEL
 
 TILE, STEP = 64, 4  # adjacent rows, columns per step
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import types
 
-from aucpr_dask.kernels.beta import beta_logit
+from aucpr_dask.kernels.beta_logit import beta_logit
 from aucpr_dask.kernels.compiling import F8, helper, kernel, row_of
 
 logit_of_one = helper(beta_logit)

@@ -14,10 +14,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from aucpr_dask.kernels.classes import fill_counts
-from aucpr_dask.kernels.compiling import F4, F8, I1, I8, OPTIONS_TYPE, U4, U8, helper, kernel, row_of, rows_of
-from aucpr_dask.kernels.options import Options
-from aucpr_dask.kernels.tie_groups import SEGMENT, TieGroups
+from aucpr_dask.kernels.compiling import U4, U8, helper, kernel
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
 InOrder = tuple[NDArray[np.float64], NDArray[np.int64]]
@@ -36,6 +33,15 @@ def sort_scores(scores: NDArray[Any]) -> None:
     keys[...] = sorted_keys(keys)
     sign, shift = keys.dtype.type(1 << (8 * keys.itemsize - 1)), 8 * keys.itemsize - 1
     keys ^= (~keys.view(f"i{keys.itemsize}") >> shift).view(keys.dtype) | sign
+
+
+def sort_rows_of_scores(scores: NDArray[Any]) -> None:
+    """Sort each row as `sort_scores` does, in place."""
+    if scores.shape[-1] < WORTH_COUNTING or not numpy_sorts_slowly():
+        scores.sort(axis=-1)
+        return
+    for row in scores:
+        sort_scores(row)
 
 
 def sorted_keys(keys: NDArray[Any], first_bit: int = 0) -> NDArray[Any]:
@@ -106,29 +112,6 @@ def numpy_sorts_slowly() -> bool:
     return vectors.startswith(("X86_V4", "AVX512")) and llvmlite.binding.get_host_cpu_name() == "znver4"
 
 
-def groups_of_packed(
-    score: Floats,
-    label: NDArray[np.int8],
-    label_row: NDArray[np.int64],
-    options: Options,
-    space: NDArray[np.float64],
-    n_groups: NDArray[np.int64],
-    counts: NDArray[np.float64],
-) -> bool:
-    """Fill the tie groups of rankings of float32, and their counts, by one sort; return False if they do not fit.
-
-    Scores become whole numbers that carry the label in their lowest bit: one sort, and nothing to merge. The bit
-    patterns of magnitudes, counted from the smallest one that is not 0, leave room for the sign and for the label, and
-    no bit of a score is lost, unless the magnitudes spread over more than 128 powers of 2. For float64, two sorts and a
-    merge are as fast.
-    """
-    keys = np.empty(score.shape, np.uint32)
-    if not pack_rows(score, label, label_row, options, keys, counts):
-        return False
-    packed_groups(sorted_rows(keys), space, n_groups, counts)
-    return True
-
-
 @helper
 def to_places(counts):
     """Replace the number of keys with each digit by the place of the first of them."""
@@ -175,91 +158,3 @@ def ascending_bits(bits, score):
     pattern = bits if score != 0 else bits ^ bits  # -0 ties with 0
     # As whole numbers, the patterns of positive scores ascend; those of negative ones descend, above them.
     return pattern ^ (ALL_BITS if pattern >= SIGN else SIGN)
-
-
-@helper
-def pack(bits, label, options, keys, counts):
-    """Fill `keys`, to be sorted, with items that are not ranked last; return False if they do not fit."""
-    lowest, positive_from = np.int8(options.drop_unjudged - 1), np.int8(options.positive_from)
-    sign, infinity, nothing, one = np.uint32(2**31), np.uint32(0x7F800000), np.uint32(0), np.uint32(1)
-    least, most = infinity, nothing
-    n_items = n_positive = n_ranked = n_ranked_positive = 0
-    for i in range(bits.size):
-        magnitude = bits[i] & (sign - one)
-        is_item, is_positive, is_known = label[i] >= lowest, label[i] >= positive_from, magnitude <= infinity
-        n_items += is_item
-        n_positive += is_positive
-        n_ranked += is_item & is_known
-        n_ranked_positive += is_positive & is_known
-        most = max(most, magnitude if is_known else nothing)
-        least = min(least, magnitude if magnitude > nothing else infinity)
-    missing = n_positive - n_ranked_positive
-    fill_counts(counts, n_ranked_positive, n_ranked - n_ranked_positive, missing, n_items - n_ranked - missing)
-    zero = min(least, most) - (one if least <= most else nothing)  # 0 comes just below the smallest
-    span = most - zero
-    if most >= infinity or span >= np.uint32(2**30):
-        return False
-    for i in range(bits.size):
-        magnitude = bits[i] & (sign - one)
-        distance = magnitude - zero if magnitude > nothing else nothing
-        order = span + distance if bits[i] < sign else span - distance
-        is_ranked = (label[i] >= lowest) & (magnitude <= infinity)
-        keys[i] = (order << one) | np.uint32(label[i] >= positive_from) if is_ranked else ~nothing
-    return True
-
-
-@kernel(types.boolean(rows_of(F4), rows_of(I1), row_of(I8), OPTIONS_TYPE, U4[:, ::1], F8[:, ::1]))
-def pack_rows(score, label, label_row, options, keys, counts):
-    """Fill the keys and counts of every ranking, as long as they fit."""
-    bits, fit = score.view(np.uint32), True
-    for row in range(len(bits)):
-        fit = fit and pack(bits[row], label[label_row[row]], options, keys[row], counts[row])
-    return fit
-
-
-@helper
-def count_orders(keys):
-    """Count the distinct scores of sorted keys, up to 3."""
-    n = 0
-    for i in range(keys.size):
-        n += i == 0 or (keys[i] ^ keys[i - 1]) > 1
-        if n == 3:
-            break
-    return n
-
-
-@helper
-def groups_of_keys(keys, groups):
-    """Fill the tie groups of one ranking from sorted keys; negatives come just below positives that they tie with."""
-    place = np.empty(SEGMENT, np.uint32)
-    n_groups = n_positive = 0
-    one = np.uint32(1)
-    for end in range(keys.size, 0, -SEGMENT):
-        start = max(0, end - SEGMENT)
-        segment = keys[start:end]
-        n_here = np.uint64(0)
-        for j in range(segment.size):  # each is written, and that of a positive stays: without branches
-            place[n_here] = j
-            n_here += np.uint64(segment[j] & one)
-        for p in range(np.int64(n_here) - 1, -1, -1):
-            i = start + np.int64(place[p])
-            above = keys.size - 1 - i - n_positive
-            n_positive += 1
-            key = keys[i]
-            groups.positives[n_groups] = n_positive
-            groups.above[n_groups] = above
-            n_tied = 0  # negatives, just below
-            while i > n_tied and keys[i - n_tied - 1] == key - one:
-                n_tied += 1
-            groups.at[n_groups] = above + n_tied
-            n_groups += i == 0 or keys[i - 1] != key
-    return n_groups
-
-
-@kernel(types.void(rows_of(U4), F8[:, :, ::1], I8[::1], F8[:, ::1]))
-def packed_groups(keys, space, n_groups, counts):
-    """Fill the tie groups of every ranking in `space` from sorted keys, and count distinct scores."""
-    for row in range(len(keys)):
-        ranked = keys[row, : np.int64(counts[row, 5])]
-        n_groups[row] = groups_of_keys(ranked, TieGroups(space[0, row], space[1, row], space[2, row]))
-        counts[row, 6] = count_orders(ranked)

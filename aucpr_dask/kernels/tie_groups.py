@@ -91,23 +91,15 @@ def precision_without(left_out, positives, negatives):
 
 
 @helper
-def groups_by_gaps(positive, other, has_both, table, groups, may_refuse):
+def groups_by_gaps(positive, other, has_both, table, n_values, buckets, groups):
     """Fill `groups` by counting the negatives in each gap between two positives; only the positives are sorted.
 
     `positive` holds their scores in ascending order, `other` those of the negatives in any order; no NaN. With
     `has_both`, `other` includes the positives: counting and subtracting them costs less than separating them. A table
-    divides the range of the positives into equal buckets. A bucket is a monotone function of the score, so a score is
-    compared only with the positives of its bucket, and rounding in the bucket cannot change a count. With `may_refuse`,
-    return -1 if the positives crowd in few buckets or share few scores, so that most items would have to be compared.
+    divides the range of the `n_values` distinct scores of positives into equal buckets. A bucket is a monotone function
+    of the score, so a score is compared only with the positives of its bucket, and rounding in the bucket cannot change
+    a count.
     """
-    n_values = distinct(positive, table.value)
-    if n_values == 0:
-        return 0
-    if may_refuse and positive.size > TIED * n_values:
-        return -1
-    buckets = fill_buckets(table, n_values)
-    if may_refuse and buckets.crowding > CROWDED * n_values:
-        return -1
     count_in_gaps(other, table, n_values, buckets)
 
     # The last two numbers count what is above all positives, and what is +inf: those tie with the end of the table.
@@ -123,7 +115,6 @@ def groups_by_gaps(positive, other, has_both, table, groups, may_refuse):
         negatives += np.int64(table.tally[2 * k + 1]) - (counted - i if has_both else 0)
         groups.at[group] = negatives
         negatives += np.int64(table.tally[2 * k])
-    return n_values
 
 
 @helper

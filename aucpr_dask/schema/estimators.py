@@ -27,6 +27,7 @@ class EstimatorSpec:
     influence: bool = False  # whether an influence function gives its standard error
     parameter: str | None = None  # the meaning of the number in "precision_at_recall(0.8)"
     partial: bool = True  # whether it is defined over a range of recall
+    chance: str | float | None = "prevalence"  # of a random ranking: about the prevalence, a number, or None: no level
 
     @property
     def is_cutoff(self) -> bool:
@@ -158,6 +159,7 @@ ESTIMATORS = {
             _MCDERMOTT,
             partial=False,
             influence=True,
+            chance=0.5,
         ),
         EstimatorSpec(
             "gain_area",
@@ -167,6 +169,7 @@ ESTIMATORS = {
             _FLACH,
             partial=False,
             influence=True,
+            chance=None,
         ),
         EstimatorSpec(
             "precision_at_recall",
@@ -185,6 +188,7 @@ ESTIMATORS = {
             _DAVIS,
             parameter="precision",
             partial=False,
+            chance=None,
         ),
         EstimatorSpec(
             "precision_at",
@@ -206,6 +210,7 @@ ESTIMATORS = {
             parameter="k",
             partial=False,
             weights=False,
+            chance=None,
         ),
         EstimatorSpec(
             "haldane",
@@ -249,7 +254,8 @@ def parse_estimator(text: object) -> tuple[EstimatorSpec, float]:
         what, allowed = f"unknown estimator: {text}", "precision_at(k), recall_at(k)"
         raise InvalidInputError(what, "name of the estimator", brief(text), allowed, f"did you mean {own!r}?")
     bare = name.lower().partition("@")[0]
-    if (other := next((way for words, way in ELSEWHERE.items() if bare in words.split()), None)) is not None:
+    elsewhere = (way for words, way in ELSEWHERE.items() if bare in words.split() and name not in ESTIMATORS)
+    if (other := next(elsewhere, None)) is not None:
         what, allowed = "this is no estimator of a whole curve, and not computed here", ", ".join(ESTIMATORS)
         raise InvalidInputError(what, "name of the estimator", brief(text), allowed, f"it is elsewhere: {other}")
     spec = lookup(ESTIMATORS, name if isinstance(text, str) else text, "estimator")

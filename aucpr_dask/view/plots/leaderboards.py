@@ -17,6 +17,7 @@ from aucpr_dask.evaluation.results import group_dims
 from aucpr_dask.inference.aggregating import aggregate
 from aucpr_dask.inference.designs import direction, measured, unit_names
 from aucpr_dask.schema import checks, terms
+from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.view.plots import style, subjects
 from aucpr_dask.view.rankings import level_of, mean_of_classes, method_with_bounds
 from aucpr_dask.view.tables import distinct
@@ -27,7 +28,6 @@ NOTHING = "Nothing to draw: no estimate is defined.\nIs there a positive item?"
 MOST_COMPARED = 2000  # names that are told from each other when they are shortened
 HEIGHT_OF_RIDGE = 0.8  # rows
 BINS = 40
-NOT_OF_PRECISION = {"roc_area", "gain_area", "recall_at_precision", "recall_at"}  # a random ranking has another
 
 
 class _Estimates(NamedTuple):
@@ -163,28 +163,34 @@ def forest(
     if drawn.interval is not None:
         rows.draw_intervals(drawn.interval, color=style.BLUE, linewidth=1.6)
     rows.draw_dots(drawn.estimate)
-    _mark_prevalence(rows.ax, node, query, subjects.at_estimator(node, estimator)[0])
+    _mark_chance(rows.ax, node, query, subjects.at_estimator(node, estimator)[0])
     rows.ax.set_xlabel(drawn.label, wrap=True)
     return rows.ax
 
 
-def _mark_prevalence(ax: Axes, node: xr.Dataset, query: Any, estimator: str) -> None:
-    """Draw the prevalence, the expected precision of a random ranking, if all models have the same."""
-    if estimator.partition("(")[0] in NOT_OF_PRECISION or ax.texts:  # texts say that nothing is drawn
+def _mark_chance(ax: Axes, node: xr.Dataset, query: Any, estimator: str) -> None:
+    """Draw what a random ranking is expected to have, if that is one number for all models."""
+    spec = ESTIMATORS.get(estimator.partition("(")[0])
+    if spec is None or spec.chance is None or ax.texts:  # texts say that nothing is drawn
         return
+    levels = np.array([spec.chance]) if isinstance(spec.chance, float) else _prevalences(node, query)
+    low, high = ax.get_xlim()
+    # If it is far away, it would squeeze the intervals.
+    if levels.size == 1 and low - (high - low) / 2 < levels[0] < high:
+        line = ax.axvline(float(levels[0]), color=style.GREY, linestyle=":", linewidth=0.9)
+        line.set_label("chance" if isinstance(spec.chance, float) else spec.chance)
+        style.put_legend(ax)
+
+
+def _prevalences(node: xr.Dataset, query: Any) -> np.ndarray[Any, Any]:
+    """Return the prevalences of the rankings that are drawn; none if they are not known."""
     known = node.attrs.get("prevalence")  # the reference prevalence, not that of the sample
     if known is None:
         found = node.get("prevalence")
         if found is None or node.sizes.get(terms.CLASS, 1) > 1 or (terms.QUERY in found.dims and query is None):
-            return
+            return np.empty(0)
         known = subjects.at_query(node, query, "forest")["prevalence"].values
-    prevalence = np.unique(np.asarray(known, dtype=np.float64))
-    low, high = ax.get_xlim()
-    # If it is far away, it would squeeze the intervals.
-    if prevalence.size == 1 and low - (high - low) / 2 < prevalence[0] < high:
-        line = ax.axvline(float(prevalence[0]), color=style.GREY, linestyle=":", linewidth=0.9)
-        line.set_label("prevalence")
-        style.put_legend(ax)
+    return np.unique(np.asarray(known, dtype=np.float64))
 
 
 @style.plot
