@@ -18,20 +18,26 @@ class SingleRanking(OneRanking):
     title = "Average precision of one ranking of {n_items:,} float32 items, one thread"
     explanation = (
         "Normal scores, those of positives shifted by 1, scaled into [0, 1] so that no library transforms them. "
-        "Each library gets the types it handles fastest (labels as int8); torchmetrics does not check its arguments. "
+        "aucpr-dask and scikit-learn get labels as people have them, bool; the others the types they handle fastest "
+        "(labels as int8); torchmetrics does not check its arguments. "
         "scors adds in the type of the scores, so it gets float64: with float32 it errs by up to 0.0001. np.sort is "
         "the least that a method which sorts all scores takes; one pass reads scores and labels once."
     )
 
-    @contender("aucpr_dask", "ap.estimate(score, label)", "aucpr-dask")
+    def setup(self, prevalence: float) -> None:
+        """Draw one ranking, with labels of either type."""
+        super().setup(prevalence)
+        self.is_positive = self.label == 1
+
+    @contender("aucpr_dask", "metrics.average_precision_score(label, score)", "aucpr-dask")
     def time_ours(self, prevalence: float) -> Any:
-        return ap.estimate(self.score, self.label)
+        return ap.metrics.average_precision_score(self.is_positive, self.score)
 
     @contender("scikit-learn", "average_precision_score(label, score)", "scikit-learn", tolerance=FLOAT64)
     def time_scikit_learn(self, prevalence: float) -> Any:
         from sklearn.metrics import average_precision_score
 
-        return average_precision_score(self.label, self.score)
+        return average_precision_score(self.is_positive, self.score)
 
     @contender(
         "torchmetrics",
