@@ -268,6 +268,6 @@ def test_plots_draw_clusters_where_there_are_some(scores: xr.Dataset) -> None:
     clustered = scores.assign(cluster=("item", np.arange(scores.sizes["item"]) // 6))
     said = {}
     for unit in (None, "items"):
-        ax = clustered.aucpr.plot.precision_recall("fair", bands="pointwise", n_resamples=100, unit=unit)
+        ax = clustered.aucpr.plot.precision_recall("fair", bands="pointwise", n_resamples=100, over=unit)
         said[unit] = [text for text in ax.get_legend_handles_labels()[1] if "band" in text]
     assert said == {None: ["95 % pointwise band (clusters)"], "items": ["95 % pointwise band"]}

@@ -791,7 +791,7 @@ def test_covariances_and_comparisons_of_haldane() -> None:
 @pytest.mark.parametrize("kind", ["weights", "soft", "clusters"])
 def test_haldane_of_weights_and_clusters_has_intervals(kind: str) -> None:
     scores = KINDS[kind]
-    design = {"unit": unit_of(scores)}
+    design = {"over": unit_of(scores)}
     result = ap.evaluate(scores, ["haldane", "average_precision"], ["influence", "influence_beta"], **design)
     haldane = result.sel(estimator="haldane")
     found = covariance(scores, "haldane", over=design["unit"])

@@ -618,7 +618,7 @@ def test_a_run_is_bit_identical(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
             ("items", EVERY),
             ("clusters", EVERY | {"interval": ("bootstrap", "bayesian", "basic")}),
         ):
-            options = options | {"unit": unit, "seed": 3}
+            options = options | {"over": unit, "seed": 3}
             source = tmp_path / "scores.zarr"
             if unit == "clusters":
                 scores = xr.DataTree.from_dict({"clustered": scores["clustered"].to_dataset()})

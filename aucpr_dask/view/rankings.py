@@ -61,7 +61,7 @@ def rank_models(
 def rank_means(means: terms.Scores, estimator: str | None = None) -> list[Document]:
     """Rank the models of each data set, or of all together, by what :func:`aucpr_dask.aggregate` returns."""
     return [
-        _rank(path, node, estimator, node.attrs.get("method"), node.attrs.get("over") == terms.QUERY)
+        _rank(path, node, estimator, node.attrs.get("method"), "n_queries" in node)
         for path, node in terms.nodes_of(groups_as_data_sets(means))
     ]
 
