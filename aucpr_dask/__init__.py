@@ -8,11 +8,6 @@ confidence intervals. Importing the package compiles nothing.
 from __future__ import annotations
 
 import importlib
-import sys
-import warnings
-from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +51,6 @@ _HOME = {
         "runs.run": "run",
         "scores.long_form": "to_long to_tree",
         "scores.store": "open_scores",
-        "storage.backends": "history",
         "view.letters": "letters",
         "view.report": "audit report",
     }.items()
@@ -108,7 +102,6 @@ if TYPE_CHECKING:
     from aucpr_dask.scores.long_form import to_long as to_long
     from aucpr_dask.scores.long_form import to_tree as to_tree
     from aucpr_dask.scores.store import open_scores as open_scores
-    from aucpr_dask.storage.backends import history as history
     from aucpr_dask.view.letters import letters as letters
     from aucpr_dask.view.report import audit as audit
     from aucpr_dask.view.report import report as report
@@ -122,46 +115,6 @@ def _register_accessor(module: ModuleType) -> None:
 
 
 # Documented modules of version 0.1, and their new names. To be removed in version 0.3.
-_MOVED = {
-    "bands": "curves.bands",
-    "bounding": "evaluation.area_bounds",
-    "execution": "runs.run",
-    "planning": "runs.planning",
-    "references": "curves.references",
-    "results": "evaluation.results",
-    "scores.arrays": "scores.importing.arrays",
-    "scores.tables": "scores.importing.tables",
-    "scores.trec": "scores.importing.trec",
-    "specs": "schema.estimators",
-    "stores": "storage.stores",
-    "study": "simulate.studies",
-    "urls": "storage.urls",
-    "variables": "schema.terms",
-}
-
-
-class _MovedModules(MetaPathFinder, Loader):
-    """Import modules by their names in version 0.1, with a warning."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        is_moved = fullname.removeprefix(f"{__name__}.") in _MOVED and fullname.startswith(f"{__name__}.")
-        return ModuleSpec(fullname, self) if is_moved else None
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        place = f"{__name__}.{_MOVED[spec.name.removeprefix(f'{__name__}.')]}"
-        message = f"{spec.name} has moved to {place}; the old name will be removed in version 0.3"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        return importlib.import_module(place)
-
-    def exec_module(self, module: ModuleType) -> None:
-        pass  # it has been executed under its new name
-
-
-sys.meta_path.append(_MovedModules())
-
-
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)

@@ -94,8 +94,6 @@ class _Accessor:
     report = _Public("view.report")
     to_dataframe = _Public("interplay.frames")
     to_polars = _Public("interplay.frames")
-    to_metrics = _Public("interplay.exporting")
-    to_params = _Public("interplay.exporting")
     export = _Public("interplay.exporting")
 
     def __repr__(self) -> str:

@@ -134,7 +134,7 @@ CALLS: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
 NOT_DRAWN = {(call, "auxiliary") for call in ("aggregate", "compare", "compare scores")}
 NOT_FOUND = ("open_scores", "open_result", "open_comparison")  # valid calls, but for the place
 # Functions that write or start something; their own tests refuse what they take beside the options of an evaluation.
-ELSEWHERE = {"connect", "export", "from_sklearn", "history", "report", "run", "save_comparison", "save_scores"}
+ELSEWHERE = {"connect", "export", "from_sklearn", "report", "run", "save_comparison", "save_scores"}
 
 
 @functools.cache

@@ -407,26 +407,6 @@ def test_changed_names_stay_different() -> None:
     assert distinct(["a/b"], file_name, 50) == {"a/b": "a_b"}
 
 
-# MLflow, as version 0.1 offered it
-
-
-def test_metrics_and_parameters_of_version_0_1_are_deprecated(result: xr.DataTree, tmp_path: Path) -> None:
-    with pytest.warns(DeprecationWarning, match="to_dataframe"):
-        metrics = result.aucpr.to_metrics()
-    assert metrics["topics/m1/average_precision"] == pytest.approx(
-        float(result["topics/estimate"].sel(model="m1", estimator="average_precision").mean()), abs=1e-15
-    )
-    assert metrics["small/m1/interpolated_median"] == float(
-        result["small/estimate"].sel(model="m1", estimator="interpolated_median")
-    )
-    assert "topics/m1/average_precision.interval_lower" in metrics
-    with pytest.warns(DeprecationWarning, match="deprecated"):
-        ap.export(result, tmp_path / "m.json", format="mlflow")
-    document = json.loads((tmp_path / "m.json").read_text())
-    assert document["metrics"] == metrics
-    assert document["params"]["missing"] == "raise"
-
-
 # TREC
 
 
@@ -856,10 +836,6 @@ def test_export_command(forest: xr.DataTree, tmp_path: Path) -> None:
     assert set(pd.read_csv(tmp_path / "t.csv")["dataset"]) == {"large"}
     call("export", tmp_path / "r.zarr", tmp_path / "w.parquet", "--wide")
     assert len(pd.read_parquet(tmp_path / "w.parquet")) == 5
-    with pytest.warns(DeprecationWarning, match="deprecated"):
-        done = call("export", tmp_path / "r.zarr", tmp_path / "m.json", "--format", "mlflow", "--per-query")
-    assert "warning: --format mlflow is deprecated" in done.stderr
-    assert "topics/m0/q1/average_precision" in json.loads((tmp_path / "m.json").read_text())["metrics"]
     done = call("export", tmp_path / "s.zarr", tmp_path / "runs", "--format", "trec_run", "--json")
     assert json.loads(done.stdout)["path"] == str(tmp_path / "runs")
     assert len(list((tmp_path / "runs" / "topics" / "runs").iterdir())) == 4

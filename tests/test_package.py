@@ -1,9 +1,7 @@
 """The package as a whole: its root, its accessor, and the names that have moved."""
 
-import importlib
 import inspect
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,15 +27,6 @@ def test_the_root_holds_folders_and_few_modules() -> None:
     files = {name for name in entries if "." in name}
     assert files == {"__init__.py", "__main__.py", "_version.py", "accessor.py", "errors.py", "py.typed"}
     assert len(entries) <= 22
-
-
-@pytest.mark.parametrize("name", sorted(ap._MOVED))
-def test_modules_that_have_moved_are_imported_with_a_warning(name: str) -> None:
-    old = f"aucpr_dask.{name}"
-    sys.modules.pop(old, None)
-    with pytest.warns(DeprecationWarning, match=f"{old} has moved to aucpr_dask.{ap._MOVED[name]}"):
-        module = importlib.import_module(old)
-    assert module is importlib.import_module(f"aucpr_dask.{ap._MOVED[name]}")
 
 
 def test_methods_of_the_accessor_have_the_signatures_of_the_functions(scores: xr.Dataset) -> None:

@@ -114,9 +114,3 @@ def test_lazy_scores_do_not_replace_their_own_store() -> None:
         ap.save_scores(opened, store, overwrite=True)
     ap.save_scores(opened, other)
     assert_same_bits(ap.evaluate(ap.open_scores(other)), ap.evaluate(pooled()))
-
-
-def test_icechunk_is_no_url_any_more(tmp_path: Path) -> None:
-    for call in (ap.open_scores, ap.history):
-        with pytest.raises(StoreError, match="repository"):
-            call(f"icechunk+file://{tmp_path}/repository")

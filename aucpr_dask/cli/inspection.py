@@ -125,7 +125,7 @@ def _reporting_tasks(report: Report) -> AbstractContextManager[Any]:
 
 
 # Repeated here, so that --help does not import the writers.
-FORMATS = ("parquet", "csv", "json", "mlflow", "trec_eval", "trec_run")
+FORMATS = ("parquet", "csv", "json", "trec_eval", "trec_run")
 
 
 @cli.command(
@@ -138,11 +138,10 @@ FORMATS = ("parquet", "csv", "json", "mlflow", "trec_eval", "trec_run")
     "--format",
     "format",
     type=cli.Choice(FORMATS),
-    help="trec_eval: a file for each model; trec_run: runs and qrels of a score store; mlflow: deprecated "
+    help="trec_eval: a file for each model; trec_run: runs and qrels of a score store "
     "[default: from the suffix of PATH].",
 )
 @click.option("--wide", is_flag=True, help="For tables: a column for each model [default: a row for each estimate].")
-@click.option("--per-query", is_flag=True, hidden=True)  # of mlflow
 @cli.dataset_option
 @cli.overwrite_option
 @cli.output_option
@@ -151,9 +150,6 @@ def export(output: cli.Output, store: str, path: str, dataset: tuple[str, ...], 
 
     A table has one row per data set, model, query and estimator, with both bounds of every interval.
     """
-    if options["format"] == "mlflow":
-        message = "--format mlflow is deprecated and will be removed in version 0.3; log columns of a table"
-        click.echo(f"warning: {message}", err=True)
     ap.export(cli.open_any(store, dataset), path, tidy=not wide, **options)
     output.show(f"{path}: {output.seconds:.1f} s", fold=False)
     output.data({"store": store, "path": path, "seconds": output.seconds})

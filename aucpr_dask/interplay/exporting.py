@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 import os
 import re
 import shutil
 import tempfile
 import unicodedata
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -20,14 +18,14 @@ import numpy as np
 import pandas as pd
 
 from aucpr_dask.errors import REPLACE_IT, InvalidInputError, StoreError, bad_argument, lacks
-from aucpr_dask.interplay.frames import KEYS, tidy_table, wide_table
+from aucpr_dask.interplay.frames import tidy_table, wide_table
 from aucpr_dask.interplay.trec_files import CONTROLS, write_evaluations, write_runs
 from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.terms import QUERY, Scores, nodes_of
+from aucpr_dask.schema.terms import Scores, nodes_of
 from aucpr_dask.scores.importing.files import FilePath
 from aucpr_dask.storage.urls import concealed, is_remote
 
-FORMATS = ("parquet", "csv", "json", "mlflow", "trec_eval", "trec_run")
+FORMATS = ("parquet", "csv", "json", "trec_eval", "trec_run")
 FOLDERS = ("trec_eval", "trec_run")
 _BY_SUFFIX = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".json": "json"}
 _STARTS_OF_FORMULAS = tuple("=+-@|")
@@ -41,7 +39,6 @@ def export(
     *,
     format: str | None = None,
     tidy: bool = True,
-    per_query: bool = False,
     overwrite: bool = False,
 ) -> None:
     """Write a result, or scores as TREC runs, for other programs.
@@ -52,15 +49,13 @@ def export(
         A result; for ``"trec_run"`` score data sets.
     path : path
         The file to write, or for the formats of TREC the folder.
-    format : {"parquet", "csv", "json", "mlflow", "trec_eval", "trec_run"}, optional
+    format : {"parquet", "csv", "json", "trec_eval", "trec_run"}, optional
         By default, by the suffix of `path`. ``"parquet"``, ``"csv"`` and ``"json"`` (an array of records,
         undefined numbers as null) are tables as from :func:`to_dataframe`; in CSV, text that a spreadsheet would run as
         a formula is preceded by an apostrophe. ``"trec_eval"`` is a file for each model, as ``trec_eval -q`` prints it;
-        ``"trec_run"`` are runs and judgments. ``"mlflow"``, JSON of ``metrics`` and ``params``, is deprecated.
+        ``"trec_run"`` are runs and judgments.
     tidy : bool
         Of tables: one row for each estimate; or, if False, a column of estimates for each model.
-    per_query : bool
-        Of ``"mlflow"``: the numbers of every query; by default their means.
     overwrite : bool
         Whether to replace a file, or a folder that was written by this function.
 
@@ -92,8 +87,6 @@ def export(
             write_runs(data, partial)
         elif kind == "trec_eval":
             write_evaluations(data, partial)
-        elif kind == "mlflow":
-            _write_json({"metrics": to_metrics(data, per_query=per_query), "params": to_params(data)}, partial)
         else:
             table = tidy_table(data) if tidy else wide_table(data)[1]
             {"parquet": _write_parquet, "csv": _write_csv, "json": _write_records}[kind](table, partial)
@@ -217,42 +210,3 @@ def _write_json(document: Any, file: Path) -> None:
     with file.open("w", encoding="utf-8") as stream:
         text = json.dumps(document, allow_nan=False, ensure_ascii=False, indent=1)
         stream.write(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}" if found[0] != "\n" else "\n", text) + "\n")
-
-
-# --- what version 0.1 offered for MLflow, to be removed in version 0.3 -------------------------------------------
-
-DEPRECATED = "is deprecated and will be removed in version 0.3; log columns of to_dataframe(), see docs/interplay.md"
-
-
-def to_metrics(result: Scores, *, per_query: bool = False) -> dict[str, float]:
-    """Return the numbers of a result by flat names; with `per_query`, of every query in place of their means.
-
-    .. deprecated:: 0.2
-        Log columns of :func:`to_dataframe`.
-    """
-    warnings.warn(f"to_metrics {DEPRECATED}", DeprecationWarning, stacklevel=2)
-    if not per_query and any(QUERY in node.dims for _, node in nodes_of(result)):
-        from aucpr_dask.inference.aggregating import aggregate
-
-        level = next((float(node["level"]) for _, node in nodes_of(result) if "level" in node.coords), 0.95)
-        result = aggregate(result, level=level)
-    table = tidy_table(result)
-    names = ["/".join(filter(None, row)) for row in table[[key for key in KEYS if key in table]].fillna("").values]
-    columns = [name for name in table if name not in {*KEYS, "level", "flags"}]
-    numbers = {
-        name + ("" if column == "estimate" else f".{column}"): float(number)
-        for column in columns
-        for name, number in zip(names, table[column].tolist(), strict=True)
-    }
-    return {name: number for name, number in numbers.items() if math.isfinite(number)}
-
-
-def to_params(result: Scores) -> dict[str, str]:
-    """Return the attributes that all data sets of a result share, as text.
-
-    .. deprecated:: 0.2
-        Log the attributes, ``result.attrs``.
-    """
-    warnings.warn(f"to_params {DEPRECATED}", DeprecationWarning, stacklevel=2)
-    first, *others = [{name: str(one) for name, one in node.attrs.items()} for _, node in nodes_of(result)] or [{}]
-    return {str(name): text for name, text in first.items() if all(text == other.get(name) for other in others)}

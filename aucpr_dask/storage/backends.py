@@ -31,19 +31,12 @@ from aucpr_dask.storage import remote, urls
 from aucpr_dask.storage.documents import LARGEST_DOCUMENT, damaged
 from aucpr_dask.storage.urls import StoreName
 
-WITH_ICECHUNK = (
-    "open the repository with Icechunk, and pass its store: session = repository.writable_session('main'); "
-    "ap.run(scores, session.store); session.commit('result')"
-)
-
 
 def open_backend(url: str | Path | Store, *, read_only: bool = False) -> Store:
     """Return the Zarr store behind a path, a URL or an object; raise :class:`StoreError` if it cannot be used."""
     place = urls.absolute(url)
     if isinstance(place, StoreName):
         return place.opened(read_only=read_only)
-    if place.startswith("icechunk+"):
-        raise StoreError("Icechunk repositories are not opened by URL any more", url, remedy=WITH_ICECHUNK)
     if not urls.is_remote(place):
         return FolderStore(Path(place), read_only=read_only)
     return remote.open_remote(place, read_only=read_only)
@@ -53,12 +46,6 @@ def notes_of(url: str | Path | Store) -> Store:
     """Return the store of the notes that a call makes while it writes a place: there, or in memory for an object."""
     place = urls.absolute(url)
     return place.notes if isinstance(place, StoreName) else open_backend(place)
-
-
-def history(url: str | Path) -> None:
-    """Icechunk's own history replaces this function of version 0.1."""
-    remedy = "open the repository with Icechunk: list(repository.ancestry(branch='main'))"
-    raise StoreError("the history of a repository is read with Icechunk", url, remedy=remedy)
 
 
 def has_values_at_once(store: Store) -> bool:
