@@ -180,8 +180,8 @@ def test_a_retrieved_document_without_a_grade_is_listed_and_lists_without_judgme
     with pytest.warns(UnjudgedWarning, match="no retrieved document is judged, so all areas are 0: a"):
         result = ap.evaluate_runs(qrels, runs)
     assert result["estimate"].values.tolist() == [[0, 0], [1, 1]]
-    assert "topics that are not in the qrels, ignored: a (1: q9)" in result.attrs["notes"]
-    assert "topics without a list: a (1: q2)" in result.attrs["notes"]
+    assert "topics that are not in the qrels, ignored: a (1)" in result.attrs["notes"]
+    assert "topics without a list: a (1)" in result.attrs["notes"]
     with pytest.warns(UnjudgedWarning):
         ap.from_runs({"q1": {"D100": 1}}, {"a": {"q1": {"100": 1.0}}})
 

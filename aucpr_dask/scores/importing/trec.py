@@ -528,7 +528,7 @@ class _Run:
     bounds: np.ndarray
     documents: Spooled
     scores: Spooled
-    ignored_topics: tuple[str, ...]
+    n_ignored_topics: int
     n_repeated: int
     is_judged: bool  # some of its documents are
 
@@ -579,7 +579,7 @@ def _run(name: str, columns: Columns, judgments: _Judgments, duplicates: str, sp
         bounds=bounds,
         documents=spool.append(documents),
         scores=spool.append(score[kept]),
-        ignored_topics=tuple(_decoded(code, path) for code in codes if code not in judgments.codes),
+        n_ignored_topics=sum(code not in judgments.codes for code in codes),
         n_repeated=int(repeated.sum()),
         is_judged=any((judgments.labels_of(topic, one) >= 0).any() for topic, one in enumerate(found) if len(one)),
     )
@@ -631,16 +631,15 @@ def _refuse_other_documents(lists: Sequence[np.ndarray], judgments: _Judgments, 
 
 
 def _notes(runs: Sequence[_Run], judgments: _Judgments) -> list[str]:
-    topics = np.array(judgments.topics, object)
-    named = {
-        "topics without a list": [topics[run.lengths == 0].tolist() for run in runs],
-        "topics that are not in the qrels, ignored": [list(run.ignored_topics) for run in runs],
+    counts = {
+        "topics without a list": [int((run.lengths == 0).sum()) for run in runs],
+        "topics that are not in the qrels, ignored": [run.n_ignored_topics for run in runs],
+        "repeated documents, first kept": [run.n_repeated for run in runs],
     }
     said = {
-        what: [f"{run.name} ({len(of)}: {few(of)})" for run, of in zip(runs, lists, strict=True) if of]
-        for what, lists in named.items()
+        what: [f"{run.name} ({number:,})" for run, number in zip(runs, numbers, strict=True) if number]
+        for what, numbers in counts.items()
     }
-    said["repeated documents, first kept"] = [f"{run.name} ({run.n_repeated:,})" for run in runs if run.n_repeated]
     said[NOTHING_JUDGED] = [run.name for run in runs if not run.is_judged]
     return [*judgments.notes, *(f"{what}: {few(shown)}" for what, shown in said.items() if shown)]
 
