@@ -386,12 +386,12 @@ def test_the_interval_is_that_of_evaluate() -> None:
     assert metrics.average_precision_interval(*arrays) == default
 
 
-@pytest.mark.filterwarnings("ignore:method=.influence. over .* clusters")
 def test_an_area_without_an_interval_has_a_reason() -> None:
     with pytest.warns(UserWarning, match="there is no interval. No positive"):
         assert np.isnan(metrics.average_precision_interval([0, 0, 0], [0.1, 0.4, 0.3])).all()
 
 
+@pytest.mark.filterwarnings("ignore:method=.influence. over .* clusters")
 def test_the_difference_is_that_of_compare() -> None:
     rng = np.random.default_rng(3)
     y = np.repeat([1, 0], [40, 360])
