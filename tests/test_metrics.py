@@ -422,7 +422,7 @@ def test_the_difference_is_that_of_compare() -> None:
     assert repr(metrics.average_precision_difference(y, b, a)).startswith("a is better: ")
     same = metrics.average_precision_difference(y, a, a)
     assert (same.difference, same.interval, same.p_value) == (0, (0, 0), 1)
-    assert repr(same).startswith("which of a and b is better cannot be told: ")
+    assert repr(same).startswith("a and b are equal here: ")
     assert metrics.average_precision_difference(y, a, b, sample_weight=np.full(400, 2.0)).difference == found.difference
 
 
