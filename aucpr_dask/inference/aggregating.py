@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import InvalidInputError, clash, naming
 from aucpr_dask.evaluation.alignment import where_of
 from aucpr_dask.evaluation.api import evaluate, interval
+from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.results import laid_out, provenance
 from aucpr_dask.inference import averages, covarying, designs, machine_labels, requirements, samples, units
 from aucpr_dask.inference.averages import N_CLASSES
@@ -41,6 +42,7 @@ COUNTS_BY_MACHINE = {terms.QUERY: "n_machine_queries", samples.DATASET: "n_machi
 
 
 @renamed(machine="auxiliary")
+@takes_arrays
 def aggregate(
     data: terms.Scores,
     *,
