@@ -100,7 +100,7 @@ class Difference(Sentences):
     --------
     >>> from aucpr_dask.metrics import average_precision_difference
     >>> y_true = [1, 1, 0] * 20
-    >>> found = average_precision_difference(y_true, range(60), y_true)
+    >>> found = average_precision_difference(y_true, range(60), [3, 2, 1] * 20)
     >>> found.average_precision[1], found.difference > 0, found.p_value < 0.05
     (1.0, True, True)
     """
