@@ -271,3 +271,20 @@ def test_plots_draw_clusters_where_there_are_some(scores: xr.Dataset) -> None:
         ax = clustered.aucpr.plot.precision_recall("fair", bands="pointwise", n_resamples=100, over=unit)
         said[unit] = [text for text in ax.get_legend_handles_labels()[1] if "band" in text]
     assert said == {None: ["95 % pointwise band (clusters)"], "items": ["95 % pointwise band"]}
+
+
+@pytest.mark.parametrize("kind", ["precision_recall", "roc"])
+@pytest.mark.parametrize("n", [4, 10, 30])
+def test_a_pointwise_band_is_the_same_on_every_grid(n: int, kind: str) -> None:
+    random = np.random.default_rng(n)
+    label = np.arange(10 * n) < n
+    label = label if kind == "precision_recall" else ~label
+    score = random.normal(size=label.size) + 1.5 * label
+    over = "recall" if kind == "precision_recall" else "false_positive_rate"
+    grids = [[0.1], [0.1, 0.3], np.linspace(0.1, 0.9, 9), np.linspace(0.05, 0.95, 19)]
+    bands = [ap.curve_bands(score, label, kind, grid=grid, n_resamples=100)["pointwise_band"] for grid in grids]
+    at = [band.sel({over: 0.1}, method="nearest").values for band in bands]
+    for one in at[1:]:
+        np.testing.assert_allclose(one, at[0], rtol=1e-9)
+    if n >= 10:  # of fewer, resamples tell nothing
+        assert (bands[-1].diff("ci_bound") < 0.9).any()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from aucpr_dask.kernels import Items
 
 TOP_OR_BOTTOM = 5  # items of a class: with fewer above or below a place, resamples carry no information about it
+ROUNDING = 1e-9  # of places on a grid
 PANEL = 32  # rankings whose replicates are held at a time
 CURVE, POINTWISE, SIMULTANEOUS = 0, slice(1, 3), slice(3, 5)
 N_COLUMNS = 5
@@ -44,6 +45,14 @@ class Places:
         lower, upper = _expected_above(reached, counted, np.stack([before, before + 1]), along, across)
         rates: Floats = (lower + (place - before) * (upper - lower)) / across
         return rates
+
+    def with_own(self, points: Points) -> tuple[Places, NDArray[np.int64]]:
+        """Return these places with the outermost that resamples tell of, which bands follow, and where these are."""
+        along = self.classes(points)[0]
+        outer = min(TOP_OR_BOTTOM / along, 1.0) if along > 0 else 1.0
+        every = np.concatenate([self.grid, [outer, 1 - outer]])
+        order = np.argsort(every, kind="stable")
+        return Places(self.kind, every[order]), np.argsort(order, kind="stable")[: self.grid.size]
 
     def classes(self, points: Points) -> tuple[float, float]:
         """Return the sizes of the class along the grid, and of the class whose rate it is."""
@@ -93,10 +102,12 @@ def band_rankings(
         for start in range(0, group.size, PANEL):
             panel = group[start : start + PANEL]
             points = [_points(items, row, options.missing) for row in panel]
-            replicates = _replicate_rates(items, panel, keys[panel[0]], places, options.missing, n_resamples)
+            own = [places.with_own(of_sample) for of_sample in points]
+            each = [one for one, _ in own]
+            replicates = _replicate_rates(items, panel, keys[panel[0]], each, options.missing, n_resamples)
             n_clusters = _least_clusters(items, panel[0])
-            for row, of_sample, of_resamples in zip(panel, points, replicates, strict=True):
-                out[row] = _columns(of_sample, of_resamples, places, level, options.prevalence, n_clusters)
+            for row, of_sample, of_resamples, (one, at) in zip(panel, points, replicates, own, strict=True):
+                out[row] = _columns(of_sample, of_resamples, one, level, options.prevalence, n_clusters)[at]
     return out.reshape(*rows.lead, grid.size, N_COLUMNS)
 
 
@@ -115,7 +126,7 @@ def _least_clusters(items: Items, row: int) -> int | None:
 
 
 def _replicate_rates(
-    items: Items, panel: NDArray[np.int64], key: np.uint64, places: Places, missing: str, n_resamples: int
+    items: Items, panel: NDArray[np.int64], key: np.uint64, places: list[Places], missing: str, n_resamples: int
 ) -> Floats:
     """Return the rates of every resample, shape (rankings, resamples, grid); rankings share the multiplicities."""
     from aucpr_dask.kernels.draws import LANES, draw_counts
@@ -124,7 +135,7 @@ def _replicate_rates(
     positive, negative = items.weights(panel[0])
     units = units_of(positive, negative, items.clusters_of(panel[0]), int(items.unseen[panel[0]]))
     ladders = [Ladder.of(items.score[row], positive > 0, negative > 0, missing) for row in panel]
-    out = np.empty((panel.size, n_resamples, places.grid.size))
+    out = np.empty((panel.size, n_resamples, places[0].grid.size))
     count = np.empty((int(units.size.sum()), LANES), np.uint8)
     draw: Any = draw_counts
     for first in range(0, n_resamples, LANES):
@@ -134,7 +145,7 @@ def _replicate_rates(
         for ranking, ladder in enumerate(ladders):
             resamples = zip(range(first, n_resamples), ladder.replicates(of_item, unseen), strict=False)
             for resample, points in resamples:
-                out[ranking, resample] = places.rates(points)
+                out[ranking, resample] = places[ranking].rates(points)
     return out
 
 
@@ -247,7 +258,8 @@ def rate_bands(
     """
     n_drawn = along if n_clusters is None else n_clusters
     stretch = 1.0 if n_clusters is None else np.sqrt(n_clusters / max(n_clusters - 1, 1))
-    inner = (passed >= TOP_OR_BOTTOM) & (along - passed >= TOP_OR_BOTTOM)
+    least = TOP_OR_BOTTOM * (1 - ROUNDING)
+    inner = (passed >= least) & (along - passed >= least)
     inner &= ~np.isnan(rates) & ~np.isnan(replicates).any(axis=0) & (n_drawn > 1)
     pointwise, simultaneous = np.full((2, rates.size, 2), np.nan)
     if inner.any():

@@ -59,8 +59,9 @@ def curve_bands(
     With clusters, s is multiplied by ``sqrt(G / (G - 1))``, G being the number of clusters that hold a positive, or a
     negative if these are fewer, and Student's t has G - 1 degrees of freedom.
 
-    Where fewer than five items of the class along the grid are above or below a place, resamples carry no information.
-    There the bands follow from those further in, since the rates increase along a curve.
+    Where fewer than five items of the class along the grid are above or below
+    a place, resamples carry no information. There the bands follow from the outermost place of which they do, whether
+    it is on the grid or not, since the rates increase along a curve.
 
     Parameters
     ----------
