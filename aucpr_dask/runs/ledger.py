@@ -21,9 +21,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from zarr.core.buffer import Buffer, default_buffer_prototype
-from zarr.core.common import concurrent_map
-from zarr.core.sync import sync
+from zarr.abc.buffer import Buffer
+from zarr.buffer import default_buffer_prototype
 
 from aucpr_dask.errors import OtherRunError
 from aucpr_dask.schema.options import EvaluationOptions
@@ -33,6 +32,7 @@ from aucpr_dask.storage.checksums import without_list
 from aucpr_dask.storage.claims import FINISHED, FOLDER, GROWING, RUNNING, STATE, Claim, State, as_buffer, state_of
 from aucpr_dask.storage.code_versions import code_among, in_words
 from aucpr_dask.storage.stores import ROOT_DOCUMENT, publish
+from aucpr_dask.storage.zarr_private import concurrent_map, sync
 
 # What every plan records:
 _OF_PLANS = {"options": dict, "axes": list, "code": dict, "source": str, "source_digest": str}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from zarr.core.buffer import Buffer
+from zarr.abc.buffer import Buffer
 
 from aucpr_dask.evaluation.results import KIND
 from aucpr_dask.runs.ledger import Ledger, digest_of_root, identity_of

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 import xarray as xr
-from zarr.core.buffer import Buffer
+from zarr.abc.buffer import Buffer
 
 from aucpr_dask.errors import AucprError, OtherRunError, SourceChangedError, UnreachableError
 from aucpr_dask.evaluation.api import evaluate_part

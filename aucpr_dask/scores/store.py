@@ -12,7 +12,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 from zarr.abc.store import Store
-from zarr.core.sync import sync
 
 from aucpr_dask import errors
 from aucpr_dask.schema import checks, terms
@@ -22,6 +21,7 @@ from aucpr_dask.scores.validate import validate_scores, validated_nodes, validat
 from aucpr_dask.storage import backends, stores, urls
 from aucpr_dask.storage.checksums import has_list, plain_entry
 from aucpr_dask.storage.trees import within_chunk
+from aucpr_dask.storage.zarr_private import sync
 
 KIND = terms.SCORES
 FACTS = {"n_missing": "int64", "digest": "uint64"}  # about every ranking, written last

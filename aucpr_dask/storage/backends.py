@@ -20,16 +20,16 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from zarr.abc.buffer import Buffer
 from zarr.abc.store import Store, SuffixByteRequest
-from zarr.core.buffer import Buffer, default_buffer_prototype
-from zarr.core.common import concurrent_map
-from zarr.core.sync import sync
+from zarr.buffer import default_buffer_prototype
 from zarr.storage import LocalStore
 
 from aucpr_dask.errors import StoreError, UnreachableError
 from aucpr_dask.storage import remote, urls
 from aucpr_dask.storage.documents import LARGEST_DOCUMENT, damaged
 from aucpr_dask.storage.urls import StoreName
+from aucpr_dask.storage.zarr_private import concurrent_map, sync
 
 
 def open_backend(url: str | Path | Store, *, read_only: bool = False) -> Store:

@@ -23,16 +23,16 @@ from typing import Any
 import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
+from zarr.abc.buffer import Buffer, BufferPrototype
 from zarr.abc.store import ByteRequest, Store
-from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
-from zarr.core.chunk_key_encodings import ChunkKeyEncoding, parse_chunk_key_encoding
-from zarr.core.dtype import get_data_type_from_json
+from zarr.buffer import default_buffer_prototype
 from zarr.storage import WrapperStore
 
 from aucpr_dask.errors import DamagedError, StoreError
 from aucpr_dask.storage import backends, claims
 from aucpr_dask.storage.decoding import UndecodableError, can_decode, decoded
 from aucpr_dask.storage.documents import damaged, root_of
+from aucpr_dask.storage.zarr_private import ChunkKeyEncoding, get_data_type_from_json, parse_chunk_key_encoding
 
 CRC32C = "crc32c"
 N_BYTES = 4  # of a checksum

@@ -16,12 +16,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 from uuid import uuid4
 
+from zarr.abc.buffer import Buffer
 from zarr.abc.store import Store
-from zarr.core.buffer import Buffer, default_buffer_prototype
-from zarr.core.sync import sync
+from zarr.buffer import default_buffer_prototype
 
 from aucpr_dask.errors import OtherRunError, StoreError
 from aucpr_dask.storage.backends import clear_but, get_value, notes_of, open_backend, set_value
+from aucpr_dask.storage.zarr_private import sync
 
 FOLDER = "ledger"
 STATE = f"{FOLDER}/state.json"

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from zarr.core.metadata.v3 import ArrayV3Metadata
-
 from aucpr_dask.errors import AucprError, FileFormatError, StoreError, brief
 from aucpr_dask.schema.terms import RESULT_VARIABLES, SCORE_VARIABLES, is_text, shortened_name
+from aucpr_dask.storage.zarr_private import ArrayV3Metadata
 
 LARGEST_DOCUMENT = 2**28  # bytes: the consolidated metadata of some 50,000 data sets
 LARGEST_LENGTH = 2**63 - 1

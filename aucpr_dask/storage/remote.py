@@ -12,8 +12,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from zarr.abc.buffer import Buffer
 from zarr.abc.store import Store
-from zarr.core.buffer import Buffer
 from zarr.storage import WrapperStore
 
 from aucpr_dask.errors import StoreError, UnreachableError

@@ -26,14 +26,12 @@ import zarr
 from numpy.typing import NDArray
 from pandas.api.types import infer_dtype
 from xarray.backends.zarr import FillValueCoder, encode_zarr_variable
+from zarr.abc.buffer import Buffer
 from zarr.abc.store import Store
 from zarr.api.asynchronous import open_array as open_async_array
+from zarr.buffer import default_buffer_prototype
 from zarr.codecs import BytesCodec, Crc32cCodec, VLenUTF8Codec, ZstdCodec
-from zarr.core.buffer import Buffer, default_buffer_prototype
-from zarr.core.common import concurrent_map
-from zarr.core.dtype import parse_dtype
-from zarr.core.metadata.v3 import ArrayV3Metadata
-from zarr.core.sync import sync
+from zarr.dtype import parse_dtype
 from zarr.storage import MemoryStore, StorePath
 
 from aucpr_dask import errors
@@ -48,6 +46,7 @@ from aucpr_dask.storage.documents import check_plain_arrays, damaged, explaining
 from aucpr_dask.storage.remote import check_writable
 from aucpr_dask.storage.trees import StoredTree, groups_around
 from aucpr_dask.storage.urls import StoreName, concealed, is_remote, public
+from aucpr_dask.storage.zarr_private import ArrayV3Metadata, concurrent_map, sync
 
 ROOT_DOCUMENT = "zarr.json"
 FORMAT_VERSION = 1

@@ -14,15 +14,13 @@ from numcodecs.vlen import VLenUTF8
 from xarray.backends.zarr import ZarrArrayWrapper
 from xarray.core.indexing import CopyOnWriteArray, LazilyIndexedArray, MemoryCachedArray
 from xarray.indexes import PandasIndex
+from zarr.buffer import default_buffer_prototype
 from zarr.codecs import BytesCodec, VLenUTF8Codec
-from zarr.core.buffer import default_buffer_prototype
-from zarr.core.common import concurrent_map
-from zarr.core.metadata.v3 import ArrayV3Metadata
-from zarr.core.sync import sync
 from zarr.storage import StorePath
 
 from aucpr_dask.schema.terms import Nodes, nodes_of
 from aucpr_dask.storage import checksums, documents
+from aucpr_dask.storage.zarr_private import ArrayV3Metadata, concurrent_map, sync
 
 SMALL = 2**16  # bytes of a variable
 Entries = dict[str, Any]  # the metadata of the arrays of a data set, by name

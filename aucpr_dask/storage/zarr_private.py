@@ -1,0 +1,20 @@
+"""The names that Zarr calls private and this package needs: here alone, so that a release that moves them shows.
+
+Documents are written and checked without a store at hand, which needs the class of an array's metadata and the names of
+its chunks; many chunks are asked for at once from code that has no event loop, which needs Zarr's own.
+"""
+
+from zarr.core.chunk_key_encodings import ChunkKeyEncoding, parse_chunk_key_encoding
+from zarr.core.common import concurrent_map
+from zarr.core.dtype import get_data_type_from_json
+from zarr.core.metadata.v3 import ArrayV3Metadata
+from zarr.core.sync import sync
+
+__all__ = [
+    "ArrayV3Metadata",
+    "ChunkKeyEncoding",
+    "concurrent_map",
+    "get_data_type_from_json",
+    "parse_chunk_key_encoding",
+    "sync",
+]
