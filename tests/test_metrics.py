@@ -391,6 +391,13 @@ def test_an_area_without_an_interval_has_a_reason() -> None:
         assert np.isnan(metrics.average_precision_interval([0, 0, 0], [0.1, 0.4, 0.3])).all()
 
 
+@pytest.mark.filterwarnings("ignore:method=.influence. over 3 positives")
+def test_a_difference_of_areas_lies_within_one() -> None:
+    y, random = np.repeat([1, 0], [3, 3000]), np.random.default_rng(0)
+    best = np.where(y == 1, 9.0, random.normal(size=y.size))
+    assert metrics.average_precision_difference(y, random.normal(size=y.size), best).interval[1] == 1
+
+
 @pytest.mark.filterwarnings("ignore:method=.influence. over .* clusters")
 def test_the_difference_is_that_of_compare() -> None:
     rng = np.random.default_rng(3)
