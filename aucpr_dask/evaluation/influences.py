@@ -14,7 +14,7 @@ from aucpr_dask.schema.options import ALL_RECALLS, EvaluationOptions
 
 if TYPE_CHECKING:
     from aucpr_dask.kernels import Clusters, Items, Options
-    from aucpr_dask.kernels.first_calls import Influence, Units
+    from aucpr_dask.kernels.plain import Influence, Units
     from aucpr_dask.kernels.sorting import InOrder
 
 Floats = NDArray[np.float64]
@@ -167,7 +167,7 @@ class Sample(NamedTuple):
     @classmethod
     def of(cls, items: Items, options: EvaluationOptions) -> Sample:
         """Find what is known without sorting."""
-        from aucpr_dask.kernels.first_calls import Units
+        from aucpr_dask.kernels.plain import Units
 
         clusters = items.clusters
         total, squares = sums_of_weights(items, items.positive, options)
