@@ -210,7 +210,8 @@ def replaced(document: Any, at: tuple[Any, ...], value: Any) -> Any:
 
 @pytest.mark.filterwarnings("ignore:.* of another version")
 @pytest.mark.parametrize(
-    "n", [30, pytest.param(600, marks=pytest.mark.slow), pytest.param(6000, marks=pytest.mark.nightly)]
+    "n",
+    [30, pytest.param(600, marks=pytest.mark.slow), pytest.param(6000, marks=[pytest.mark.slow, pytest.mark.nightly])],
 )
 def test_any_value_of_any_document_may_be_anything(tmp_path: Path, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused by an error of this package, or changes nothing unless the document has lost its checksum."""

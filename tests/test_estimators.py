@@ -317,9 +317,9 @@ def test_raucpr_on_folds(case: Any) -> None:
         areas = result["estimate"].values.ravel()
         np.testing.assert_allclose(areas, np.array(expected["fold_areas"], float), rtol=0, atol=TOLERANCE)
         for level in (0.95, 0.9):
-            mean = ap.aggregate(result, level=level)
+            mean = ap.aggregate(result, method="t", level=level)
             np.testing.assert_allclose(mean["estimate"].item(), float(expected["mean"]), rtol=0, atol=TOLERANCE)
-            bounds = np.array(expected[f"t_ci_{level}"], float)
+            bounds = np.clip(np.array(expected[f"t_ci_{level}"], float), 0, 1)  # ours end where areas do
             np.testing.assert_allclose(mean["interval"].values.ravel(), bounds, rtol=0, atol=1e-11)
 
 

@@ -69,7 +69,7 @@ def takes_arrays(function: Callable[_Asked, _Answer]) -> TakesArrays[_Asked, _An
         if not arguments:
             return cast(Any, function)(**options)  # which says what is missing
         data, *others = arguments
-        if "label" not in given and others and not (isinstance(data, DATA_SETS) and _is_no_label(others[0])):
+        if "label" not in given and others and not _is_no_label(others[0], data, function.__name__):
             given["label"] = others.pop(0)
         data, by = scores_of(data, by=options.get("by"), **given)
         options |= {} if by is None else {"by": by}
@@ -86,9 +86,13 @@ def takes_arrays(function: Callable[_Asked, _Answer]) -> TakesArrays[_Asked, _An
     return cast(TakesArrays[_Asked, _Answer], with_arrays)
 
 
-def _is_no_label(value: Any) -> bool:
-    """Whether what stands behind a data set is no array of numbers, but names of estimators or of a baseline."""
-    return not getattr(value, "ndim", 0) or getattr(getattr(value, "dtype", None), "kind", "") in "OUT"
+def _is_no_label(value: Any, data: Any, asked: str) -> bool:
+    """Whether what stands behind data sets names estimators or baselines, as numbers may where labels are known."""
+    if not isinstance(data, DATA_SETS):
+        return False
+    known = {"label", "positive_weight", "estimate"}
+    has_labels = asked != "evaluate" and all(known & set(node.data_vars) for _, node in terms.nodes_of(data))
+    return has_labels or not getattr(value, "ndim", 0) or getattr(getattr(value, "dtype", None), "kind", "") in "OUT"
 
 
 def scores_of(
