@@ -105,6 +105,7 @@ CALLS: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "aggregate": lambda: known(ap.aggregate, data=result(), n_resamples=20),
     "compare": lambda: known(ap.compare, data=result(), n_resamples=20),
     "compare scores": lambda: known(ap.compare, data=DATA, baseline="m0", method="influence"),
+    "contrast": lambda: known(ap.contrast, data=DATA, by=np.arange(40) % 2),
     "rank": lambda: known(ap.rank, data=result(), n_resamples=20),
     "friedman": lambda: known(ap.friedman, data=result(), over="query"),
     "letters": lambda: known(ap.letters, data=result(), n_resamples=20),
@@ -207,6 +208,7 @@ BAD_OF_CHECK: dict[str, list[Any]] = {
     "share_of_positives": NO_SHARES,
     "margin": [*NO_NUMBERS, 10**400, 0],
     "recall_range": [*NO_NUMBERS, (0.5, 0.5), (0.5, 0.2), (-0.1, 1), (0, 1.1), (0, 0.5, 1), ("0", "1"), (math.nan, 1)],
+    "varying": [3, math.nan, True, b"x", object(), [], [3], ["items", "items"]],
     "truth": [1, 0, "yes", math.nan, [True, False], object()],
     "text": [3, math.nan, b"x", ["x"], object(), True],
     "estimator_names": [*NO_NAMES, [], ["average_precision", ["x"]], [None], {}],
@@ -262,7 +264,7 @@ OTHERS: dict[str, list[Any]] = {
 OTHER_MEANINGS: dict[tuple[str, str], list[Any]] = {
     # Sums of weights.
     ("interval", "n_positive"): [math.inf, -1, [], "abc", 3 + 0j, [True, False], [[3], [3, 4]], None],
-    ("from_dataframe", "by"): [3, math.nan, 1j, [None], object()],  # columns, or none
+    ("from_dataframe", "by"): [math.nan, 1j, [None], object()],  # columns, or none
     ("interval", "method"): [],  # a name or several, tested below
     ("letters", "intervals"): ["", "logit", 1, math.nan, [True], None],  # whether to show them
     ("to_roc", "n_positive"): NO_WEIGHTS,

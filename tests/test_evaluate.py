@@ -592,7 +592,7 @@ def test_items_left_out_are_not_missing() -> None:
 @pytest.mark.parametrize("level", [0.5, 0.95, 0.99])
 def test_aggregate_is_students_interval(level: float) -> None:
     result = ap.evaluate(queried(n_queries=7), NAMES)
-    mean = ap.aggregate(result, level=level)
+    mean = ap.aggregate(result, method="t", level=level)
     areas = result["estimate"].values
     np.testing.assert_allclose(mean["estimate"].values, areas.mean(axis=1), rtol=1e-15)
     lower, upper = stats.t.interval(level, 6, areas.mean(axis=1), stats.sem(areas, axis=1))

@@ -702,7 +702,7 @@ def test_raucpr_cross_validation(case: Any) -> None:
     names = list(case["estimators"])
     for level in (0.95, 0.9):
         methods = ["cross_validation", "cross_validation_t"]
-        result = ap.evaluate(xr.Dataset(variables), [THEIRS[name] for name in names], methods, level)
+        result = ap.evaluate(xr.Dataset(variables), [THEIRS[name] for name in names], methods, level=level)
         for ours, name in zip(result["interval"].values[0], names, strict=True):
             expected = case["estimators"][name]
             for bounds, theirs in zip(ours, ("normal_ci", "t_ci"), strict=True):

@@ -16,7 +16,7 @@ from aucpr_dask.errors import AlignmentError, InvalidInputError, brief, few
 from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.interplay.value_tables import MODELS, ONE_RUN, TOPICS, frame_of
 from aucpr_dask.interplay.values import ValuesSummary, from_values, save_values
-from aucpr_dask.schema.checks import HIGHEST_GRADE, real, require
+from aucpr_dask.schema.checks import HIGHEST_GRADE, is_list, real, require
 from aucpr_dask.schema.options import RunOptions
 from aucpr_dask.schema.terms import COMPUTED_BY, MEASURE, MODEL, QUERY, UNJUDGED, nodes_of
 from aucpr_dask.scores.importing import files
@@ -81,8 +81,7 @@ def evaluate_runs(
     >>> ap.aggregate(result)["estimate"].item()  # MAP
     0.75
     """
-    names = [estimator] if isinstance(estimator, str) else estimator
-    estimator = [of_trec_eval(name) for name in names] if not isinstance(estimator, str) else of_trec_eval(estimator)
+    estimator = [of_trec_eval(name) for name in estimator] if is_list(estimator) else of_trec_eval(estimator)
     scores = from_runs(qrels, runs, layout=layout, dtype=dtype, duplicates=duplicates)
     result = cast(xr.Dataset, evaluate(scores, estimator, convention=convention, **options))
     return result.assign_attrs({NOTES: scores.attrs[NOTES]} if NOTES in scores.attrs else {})
