@@ -508,7 +508,7 @@ def test_the_commands(client: Client, folder: str, tmp_path: Path) -> None:
         evaluate,
         ["info", result],
         ["show", result],
-        ["compare", result, "--sample", "items", "--method", "bootstrap", "--output", f"{folder}/comparison.zarr"],
+        ["compare", result, "--over", "items", "--method", "bootstrap", "--output", f"{folder}/comparison.zarr"],
         ["info", f"{folder}/comparison.zarr"],
     ):
         answer = CliRunner().invoke(main, words)
