@@ -68,11 +68,22 @@ NESTED = {model: {topic: {"nDCG@10": value} for topic, value in values.items()} 
 
 
 @pytest.mark.parametrize(
+    ("make", "column"),
+    [
+        (lambda: ap.from_values(TIDY, value="nDCG@10"), "nDCG@10"),
+        (lambda: ap.from_values(TIDY.rename(columns={"nDCG@10": "value"}).assign(metric="nDCG@10")), "value"),
+        # Models and topics have a column, so the other one is headed by its measure.
+        (lambda: ap.from_values(TIDY), "nDCG@10"),
+        (lambda: ap.from_values(ap.from_values(TIDY)), "nDCG@10"),
+    ],
+)
+def test_a_tidy_table_has_the_same_values_and_names_their_column(make: Callable[[], xr.Dataset], column: str) -> None:
+    same(make(), VALUES.assign_attrs(value_column=column))
+
+
+@pytest.mark.parametrize(
     "make",
     [
-        lambda: ap.from_values(TIDY, value="nDCG@10"),
-        lambda: ap.from_values(TIDY.rename(columns={"nDCG@10": "value"}).assign(metric="nDCG@10")),
-        lambda: ap.from_values(TIDY),  # models and topics have a column, so the other one is headed by its measure
         lambda: ap.from_values(WIDE.set_index("topic"), measure="nDCG@10"),
         lambda: ap.from_values(WIDE.set_index("topic").T.rename_axis("run"), measure="nDCG@10", unit_name="topic"),
         lambda: ap.from_values(WIDE.rename(columns={"topic": "t"}), query="t", measure="nDCG@10", unit_name="topic"),
@@ -152,10 +163,10 @@ def test_an_absent_row_and_an_empty_cell_are_missing(tmp_path: Path) -> None:
 
 @given(st.permutations(range(len(TIDY))))
 def test_the_order_of_rows_changes_no_statement(order: list[int]) -> None:
-    shuffled = ap.from_values(TIDY.iloc[order])
+    shuffled, in_order = ap.from_values(TIDY.iloc[order]), VALUES.assign_attrs(value_column="nDCG@10")
     models = VALUES["model"].values
     for statement in (ap.aggregate, lambda values: ap.compare(values, "bm25", n_resamples=50)):
-        found, expected = statement(shuffled).sel(model=models), statement(VALUES)
+        found, expected = statement(shuffled).sel(model=models), statement(in_order)
         xr.testing.assert_identical(found, expected)
 
 

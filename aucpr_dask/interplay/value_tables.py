@@ -66,6 +66,7 @@ class Table:
     name: str  # what errors call it
     word: str  # for a row, before its number
     run: str = ONE_RUN  # what its one run is called, if it has no column of models
+    has_given_columns: bool = True  # or those of arrays and mappings, made here
     _parsed: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -213,7 +214,8 @@ def _together(tables: list[Table]) -> list[Table]:
 
 def _of_mapping(values: Mapping[Any, Any]) -> Table:
     frames = [_frame_of_model(values[name]).assign(**{MODEL: str(name)}) for name in values]
-    return _of_frame(pd.concat(frames) if frames else pd.DataFrame())
+    made = _of_frame(pd.concat(frames) if frames else pd.DataFrame())
+    return replace(made, has_given_columns=not any(isinstance(one, Mapping | pd.Series) for one in values.values()))
 
 
 def frame_of(
@@ -253,7 +255,7 @@ def _of_array(values: xr.Dataset | xr.DataArray) -> Table:
     }
     series = values.reset_coords(drop=True).rename(values.name or VALUE).to_series()
     labels = {str(name): series.index.get_level_values(str(name)) for name in values.dims}
-    return Table(series.to_frame().assign(**labels, **known), "the values", "cell")
+    return Table(series.to_frame().assign(**labels, **known), "the values", "cell", has_given_columns=False)
 
 
 def _frame_of_model(values: Any) -> pd.DataFrame:

@@ -140,7 +140,8 @@ def from_values(
     terms.check_names([name for name in named.values() if name is not None], "the names of columns")
     chosen = {"exclude": options.columns(exclude, "exclude"), "include": options.columns(include, "include")}
     lower = None if lower_is_better is None else options.columns_or_truth(lower_is_better, "lower_is_better")
-    parts = [_cells(one, named, **chosen) for one in tables_of(table, separator)]
+    tables = tables_of(table, separator)
+    parts = [_cells(one, named, **chosen) for one in tables]
     if not sum(len(part.cells) for part in parts):
         where = f"the table of values{f', {table}' if isinstance(table, str | Path) else ''}"
         raise InvalidInputError("there are no values", where, "no rows", "a row or more", "check what wrote the table")
@@ -149,7 +150,8 @@ def from_values(
     left_out = [f"{name} ({why})" for part in parts for name, why in part.left_out.items()]
     listed = {"columns_left_out": left_out, terms.SCALED: [name for part in parts for name in part.scaled]}
     facts: dict[str, Any] = {name: list(dict.fromkeys(one)) or None for name, one in listed.items()}
-    facts |= {"averaged_over": averaged, terms.VALUE_COLUMN: parts[0].value}
+    column = parts[0].value if tables[0].has_given_columns else getattr(table, "attrs", {}).get(terms.VALUE_COLUMN)
+    facts |= {"averaged_over": averaged, terms.VALUE_COLUMN: column}
     result = _result(cells, own if unit_name is None else checks.text(unit_name, "unit_name"), facts)
     result = _with_metadata(result, pd.concat([part.about for part in parts]))
     given_lower = dict(getattr(table, "attrs", {})).get(terms.LOWER)
@@ -239,7 +241,7 @@ def _values_among(
 ) -> list[str]:
     """Return the columns of values of a tidy table: by their names, or the only one that may hold some."""
     numbers = [name for name in others if not table.is_text(name) and name not in include]
-    numbers = [name for name in numbers if not np.isnan(table.read(name)).all()]
+    numbers = [name for name in numbers if table.frame.empty or not np.isnan(table.read(name)).all()]
     plain = [name for name in numbers if is_no_value(name) is None]
     by_name = [name for name in plain if direction_of(name) is not None]
     if include or (VALUE not in of and by_name):

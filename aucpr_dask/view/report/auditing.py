@@ -91,7 +91,7 @@ def audit(
     include: str | Sequence[str] = (),
     lower_is_better: bool | str | Sequence[str] | None = None,
     estimator: str | None = None,
-    over: str = QUERY,
+    over: str | None = None,
     method: str | None = None,
     level: float = 0.95,
     n_resamples: int | None = None,
@@ -123,8 +123,9 @@ def audit(
         Other tasks, or columns of a table, to leave out.
     estimator : str, optional
         Which estimator of the result to audit; the first by default.
-    over : {"query", "dataset"}
-        Whether the tasks are the queries of one data set, or the data sets of a tree.
+    over : {"query", "dataset"}, optional
+        Whether the tasks are the queries of one data set, or the data sets of a tree; by default the queries, in
+        clusters if they have some.
     method : {"sign_flip", "bootstrap_t", "bootstrap"}, optional
         As in :func:`rank`, ``"sign_flip"`` by default. From 20 tasks on, ``"bootstrap_t"`` keeps its level for skewed
         differences, too.
@@ -178,7 +179,8 @@ def audit(
         checks.choose(METHODS, method, "method")
     asked = {name: one for name, one in locals().items() if name != "incomplete" or one is not None}
     question = ComparisonOptions.among(asked)
-    checks.choose((QUERY, samples.DATASET), over, "over")
+    if over is not None:
+        checks.choose((QUERY, samples.DATASET), over, "over")
     if path is not None:
         pages.checked_target(path, overwrite=overwrite)
     of_table = {"model": model, "query": query, "value": value, "include": include, "lower_is_better": lower_is_better}
