@@ -283,11 +283,19 @@ def test_tables_have_a_row_for_each_group(by: Any) -> None:
         pd.testing.assert_series_equal(column.sort_index(), keyed.loc[model], check_names=False)
 
 
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
+def test_power_is_that_of_each_group() -> None:
+    result, data = ap.evaluate(scores(), by="site"), scores()
+    found = ap.power(result)
+    xr.testing.assert_identical(found, ap.power(data, by="site"))
+    for site in "bc":
+        of_site = ap.power(data.isel(item=np.flatnonzero(data["site"] == site)))
+        for name in ("estimate", "detectable", "detectable_rank"):
+            np.testing.assert_allclose(found[name].sel(site=site), of_site[name], rtol=1e-12)
+
+
 def test_what_takes_no_groups_says_so() -> None:
     result = ap.evaluate(scores(), by="site")
-    for ask in (lambda: ap.power(result), lambda: ap.power(scores(), by="site")):
-        with pytest.raises(InvalidInputError, match="not of groups"):
-            ask()
     with pytest.raises(InvalidInputError, match="differences plots a comparison"):
         result.aucpr.plot.differences()
 

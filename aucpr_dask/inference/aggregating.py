@@ -279,7 +279,7 @@ def _mean(
     n_models, n_largest = result.sizes.get(terms.MODEL, 1), 1 if dim is None else result.sizes[dim]
     n_machine = 0 if machine is None else machine.sizes[dim]
     sizes = n_models, n_largest, mean.n_resamples
-    told: dict[str, Any] = {"has_gaps": dim is not None, "condition": FEW if _are_few(mean) else None}
+    told: dict[str, Any] = {"has_gaps": dim is not None, "condition": FEW if _are_few(mean, n_largest) else None}
     sentence = designs.describe(sampling, *sizes, result.attrs, n_machine=n_machine, **told)
     if sampling.method in (SCORE, "t", designs.POWERED) and n_largest < FEWEST_UNITS:
         sentence += f"; no interval from fewer than {FEWEST_UNITS}"
@@ -305,10 +305,12 @@ def _without_unit_scale(sampling: designs.Sampling, asked: str | None) -> design
     return replace(sampling, method="t")
 
 
-def _are_few(mean: _Mean) -> bool:
-    """Whether the units of a mean are known to be few, or skewed; of lazy ones nothing is computed."""
+def _are_few(mean: _Mean, n_largest: int) -> bool:
+    """Whether the units of a mean are known to be few, or skewed; of lazy ones nothing but their number is known."""
     flags = mean.counts.get("flags")
-    return flags is not None and flags.chunks is None and bool((flags & terms.FLAG_BITS["few_units"]).any())
+    if flags is None or n_largest < RELIABLE_UNITS:
+        return flags is not None
+    return flags.chunks is None and bool((flags & terms.FLAG_BITS["few_units"]).any())
 
 
 def _with_a_width(mean: _Mean, on_unit_scale: Any, level: float) -> xr.DataArray:

@@ -347,9 +347,9 @@ def _variance_of_means(matrix: xr.DataArray, estimates: Estimates) -> Floats:
         matrix = samples.applied(mean_of_units, matrix, over=[estimates.dim])
     values = np.asarray(matrix.values) / len(estimates.units)
     if np.isnan(values).any():
-        what = "the influence of items on some estimates is not defined"
-        received = "a ranking with fewer than two positives or two negatives"
-        raise InvalidInputError(what, received=received, remedy="method='bootstrap', or queries as the sample")
+        what, where = "the influence of items on some estimates is not defined", "the labels of the rankings"
+        received, allowed = "a ranking with fewer than two positives or two negatives", "two or more of each"
+        raise InvalidInputError(what, where, received, allowed, "method='bootstrap', or queries as the sample")
     return values
 
 

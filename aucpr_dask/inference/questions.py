@@ -15,7 +15,7 @@ from aucpr_dask.errors import InvalidInputError, clash, naming
 from aucpr_dask.evaluation import alignment
 from aucpr_dask.evaluation.api import evaluate, evaluate_dataset
 from aucpr_dask.evaluation.request import drawn_unit
-from aucpr_dask.evaluation.results import group_dims, scores_of
+from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets, scores_of
 from aucpr_dask.inference import averages, covarying, designs, machine_labels, requirements, samples
 from aucpr_dask.inference.methods import POSITIVE, RANK, SWAPPED
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
@@ -111,6 +111,9 @@ def prepared(
         question = replace(question, over=None)  # the default
     if question.dim == samples.DATASET and isinstance(data, xr.Dataset) and _groups_that_vary(data, question):
         return to_tree(data), question, dict(options), by
+    if question.dim == samples.DATASET and isinstance(data, xr.Dataset) and samples.DATASET not in group_dims(data):
+        data = groups_as_data_sets(data)
+        nodes = dict(nodes_of(data))
     if not nodes or not all("estimate" in node for node in nodes.values()) or options or by is not None:
         return data, question, dict(options), by
     if not any(_lacks_items(node, question) for node in nodes.values()):

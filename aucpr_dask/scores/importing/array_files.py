@@ -113,8 +113,9 @@ class Npy:
             with path.open("rb") as stream:
                 is_npy = stream.read(len(_NPY_MAGIC)) == _NPY_MAGIC
         except OSError as error:
+            what, allowed = "the file cannot be read", "a file that may be read"
             remedy = "the labels of a .npy file are another .npy file: label=PATH (--label)"
-            raise InvalidInputError("the file cannot be read", path, error.strerror, remedy=remedy) from error
+            raise InvalidInputError(what, path, error.strerror, allowed, remedy) from error
         if not is_npy:
             raise _not_arrays(path)
         try:

@@ -251,8 +251,8 @@ def reading(path: Path) -> Iterator[IO[bytes]]:
         raise
     except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            received, remedy = error.strerror, "check the path"
-            raise errors.InvalidInputError("the file cannot be read", path, received, remedy=remedy) from error
+            what, allowed, remedy = "the file cannot be read", "a file that may be read", "check the path"
+            raise errors.InvalidInputError(what, path, error.strerror, allowed, remedy) from error
         is_truncated = isinstance(error, EOFError) or "truncated" in str(error).lower()
         what = f"the compressed file is {'truncated' if is_truncated else 'corrupt'}"
         raise errors.FileFormatError(
