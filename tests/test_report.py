@@ -26,6 +26,7 @@ from conftest import pooled, queried
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
+from aucpr_dask.evaluation.results import SCORES
 from aucpr_dask.schema.options import ReportOptions
 from aucpr_dask.view.report import subjects, words
 from aucpr_dask.view.report.pages import UPLOT
@@ -335,11 +336,13 @@ def test_groups_may_be_bins_or_arrays(tmp_path: Path) -> None:
         assert len(compared.aucpr.plot.differences().get_yticks()) == 4
 
 
-@pytest.mark.parametrize("given", ["scores", "a result and scores", "replicates", "estimates"])
+@pytest.mark.parametrize("given", ["scores", "a result and scores", "replicates", "estimates", "estimates alone"])
 def test_groups_have_a_table_and_a_picture_of_where_models_lose(tmp_path: Path, given: str) -> None:
     scores = pooled(3, 400).assign_coords(site=("item", np.repeat(["north", "south"], 200)))
     keeps: dict[str, Any] = {"keep_replicates": True, "n_resamples": 50} if given == "replicates" else {}
     result = scores if given == "scores" else ap.evaluate(scores, by="site", **keeps)
+    if given == "estimates alone":  # which do not know their scores
+        result.attrs.pop(SCORES)
     more: dict[str, Any] = {"by": "site"} if given == "scores" else {}
     more |= {"scores": scores} if given == "a result and scores" else {}
     baseline = str(scores["model"].values[0])
@@ -347,7 +350,7 @@ def test_groups_have_a_table_and_a_picture_of_where_models_lose(tmp_path: Path, 
     assert "3 models, 2 groups; average precision" in page
     assert "data set" not in page[page.index("<main") : page.index("What these numbers are")]
     section = page[page.index('<section id="groups"') : page.index("</section>", page.index('<section id="groups"'))]
-    if given == "estimates":
+    if given == "estimates alone":
         assert "Models cannot be compared here" in section
         return
     assert section.count("<circle") == section.count('<th scope="row">') == 4
@@ -387,10 +390,12 @@ def test_signature_and_command_have_the_options_of_the_record() -> None:
         "page",
         "by",
         "scores",
-        "data_sets",
+        "dataset",
         "overwrite",
         "as_json",
         "help_all",
+        *(f"table_{name}" for name in ("clusters", "exclude", "fold", "item", "label", "model", "models", "negate")),
+        *(f"table_{name}" for name in ("pos_label", "query", "repeat", "score", "weight")),
     }
     with pytest.raises(ap.errors.InvalidInputError, match="top"):
         ReportOptions(top=-1).checked()

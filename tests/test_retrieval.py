@@ -152,7 +152,7 @@ def test_another_convention_and_options_are_passed_on() -> None:
         (QRELS, {"a": {"q1": {"d1": "high"}}}, InvalidInputError, r"not a number[\s\S]*run 'a', line 1"),
         (QRELS, {"a": {"q1": {"d1": np.nan}}}, InvalidInputError, "not a number"),
         (QRELS, {"a": {"q1": [("d1", 1)], "q2": {"d1": 1}}}, InvalidInputError, r"not a mapping[\s\S]*topic 'q1'"),
-        (QRELS, "bm25.run", InvalidInputError, "import trec"),
+        (QRELS, "bm25.run", InvalidInputError, r"no run here[\s\S]*bm25\.run[\s\S]*matches no file"),
         (QRELS, 3, InvalidInputError, "neither mappings nor a data frame"),
         (QRELS, {1: RUNS["bm25"], "1": RUNS["dense"]}, AlignmentError, "same name"),
         (QRELS, {"a": {"q1": {"": 1}}}, InvalidInputError, "no name"),
@@ -171,7 +171,9 @@ def test_a_document_twice_is_refused_or_dropped() -> None:
     twice = pd.concat([scored, scored[:1].assign(score=-1.0)])
     with pytest.raises(FileFormatError, match="occurs twice"):
         ap.evaluate_runs(judged, twice)
-    xr.testing.assert_identical(ap.evaluate_runs(judged, twice, duplicates="first"), ap.evaluate_runs(QRELS, RUNS))
+    expected = ap.evaluate_runs(QRELS, RUNS)
+    expected.attrs["notes"] = [*expected.attrs["notes"], "repeated documents, first kept: bm25 (1)"]
+    xr.testing.assert_identical(ap.evaluate_runs(judged, twice, duplicates="first"), expected)
 
 
 def test_a_retrieved_document_without_a_grade_is_listed_and_lists_without_judgments_are_told() -> None:

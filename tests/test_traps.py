@@ -146,12 +146,12 @@ def test_blocks_know_no_labels() -> None:
 
 
 @pytest.mark.smoke
-def test_only_clusters_and_execution_know_distributed() -> None:
+def test_only_workers_and_execution_know_distributed() -> None:
     for path in MODULES:
         if "distributed" in outside(imports_of(path, nested=False)):
-            assert path.parent.name in ("clusters", "runs"), path
+            assert path.parent.name in ("workers", "runs"), path
         if "distributed" in outside(imports_of(path, nested=True)):
-            assert path.parent.name in ("clusters", "runs", "cli", "view", "demo"), path
+            assert path.parent.name in ("workers", "runs", "cli", "view", "demo"), path
 
 
 LAYERS = [
