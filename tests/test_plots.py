@@ -679,7 +679,7 @@ def test_the_interval_of_a_single_model_is_seen_in_a_caterpillar() -> None:
 def test_the_prevalence_is_drawn_where_a_random_ranking_tends_to_it() -> None:
     scores = named(["a", "b"])
     scores["score"] = scores["score"] * 0 + np.random.default_rng(3).normal(size=scores["score"].shape)
-    for options, drawn in (({}, [0.3]), ({"prevalence": 0.1}, [0.1]), ({"estimators": "roc_area"}, [])):
+    for options, drawn in (({}, [0.3]), ({"prevalence": 0.1}, [0.1]), ({"estimator": "roc_area"}, [])):
         ax = ap.evaluate(scores, **options).aucpr.plot.forest()
         lines = [line.get_xdata()[0] for line in ax.get_lines() if line.get_label() == "prevalence"]
         assert lines == pytest.approx(drawn)

@@ -224,6 +224,7 @@ def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
     if columns is None and (chunk is not None or n_models > LAZY_FROM):
         arrays = grids.lazy_all_pairs(method, n_models, adjust, names, chunk or LAZY_CHUNK)
         family_size = n_models * (n_models - 1) // 2
+        first, second = pairs.all_pairs(min(n_models, MOST_SIZES + 1))  # the first pairs are the same ones
     else:
         everyone = np.arange(n_models)
         first, second = pairs.all_pairs(n_models) if columns is None else pairs.against(columns, n_models)
@@ -232,10 +233,11 @@ def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
         across = everyone if columns is None else np.array(columns)
         arrays = grids.lay_out(names, family, adjusted, quantile, everyone, across)
         family_size = first.size
-        if isinstance(method, RandomEffects):
-            names_of = sample.estimates.names
-            said = zip(first, second, method.sizes_in_words(family), strict=True)
-            sizes = few([f"{names_of[j]} - {names_of[k]} {words}" for j, k, words in said], MOST_SIZES)
+    if isinstance(method, RandomEffects):
+        names_of, first, second = sample.estimates.names, first[:MOST_SIZES], second[:MOST_SIZES]
+        said = zip(first, second, method.sizes_in_words(method.pairs(first, second)), strict=True)
+        sizes = ", ".join(f"{names_of[j]} - {names_of[k]} {words}" for j, k, words in said)
+        sizes += f" and {family_size - MOST_SIZES:,} more" if family_size > MOST_SIZES else ""
     other = covarying.OTHER_MODEL if columns is None else BASELINE
     arrays = {name: sample.inside(array) if name in BETWEEN else array for name, array in arrays.items()}
     comparison = xr.Dataset(

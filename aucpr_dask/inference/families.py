@@ -157,7 +157,8 @@ def pair_statistics(sample: JointReplicates, first: Indices, second: Indices) ->
     (bootstrap-t).
 
     If the signs of differences of one size are flipped, as of units that are 0 or 1, p is the exact mid-p of McNemar's
-    test, P(|t*| > |t|) + P(|t*| = |t|) / 2, and replicates as large as |t| count half in the family, too.
+    test, P(|t*| > |t|) + P(|t*| = |t|) / 2, and replicates as large as |t| count half in the family, too. Not so if one
+    model is ahead by the same on every unit: then the interval is a point, or infinite where no flips could reject.
 
     Two models that agree in every replicate have difference, error and statistic 0 and p-value 1. Two that differ by
     the same amount in every replicate have error 0 and the smallest p-value. Two that differ on too few units cannot be
@@ -204,6 +205,7 @@ def units_apart(sample: JointReplicates, first: Indices, second: Indices) -> Uni
     of_one_size &= sample.flipped is not None
     total = np.abs(sample.estimate[first] - sample.estimate[second]) * values.shape[1]
     n_ahead = np.rint(np.divide(total, most, out=np.zeros(first.size), where=of_one_size)).astype(np.int64)
+    of_one_size &= n_ahead < values.shape[1]  # a constant has no error: its interval counts ties whole, and so does p
     needed = LEAST_UNITS - of_one_size
     too_few = (n_apart > 0) & (n_apart < needed) & (values.shape[1] >= needed)
     return UnitsApart(n_apart, n_ahead, of_one_size, too_few)
