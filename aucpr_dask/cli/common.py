@@ -362,7 +362,8 @@ class Choice(click.Choice[str]):
 
 # Options that few calls need
 _RARE = {CONVENTION, *READINGS, "prevalence_design", "n_resamples", "seed", "n_folds", "incomplete"}
-_RARE |= {"auxiliary", "equivalence", "record", "other_code", "weights", *(f"table_{name}" for name in _SELDOM)}
+_RARE |= {"auxiliary", "equivalence", "record", "other_code", "weights", *(f"table_{name}" for name in COLUMNS)}
+_RARE |= {"recall_range", "prevalence", "keep_replicates"}
 _FLAGS = {"named_by": "--name"}  # where they differ from the field
 _OLD_FLAGS = {"resamples": "n-resamples", "folds": "n-folds"}  # of any command
 

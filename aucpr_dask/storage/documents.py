@@ -61,6 +61,8 @@ def root_of(content: bytes, where: object) -> dict[str, Any]:
             continue
         entry = _mapping(entry, f"the entry {brief(path)}", where)
         if entry.get("node_type") not in ("array", "group"):
+            with explaining_damage(where):
+                check_plain_arrays({path: entry}, where)  # an array of Zarr 2 has no node_type
             raise damaged(f"{where}, {brief(path)}", f"node_type {brief(entry.get('node_type'))}", "array or group")
         if _consolidated(entry, where):
             raise damaged(where, f"consolidated metadata inside the entry {brief(path)}", "those of the root only")

@@ -354,7 +354,9 @@ class TextTable(Table):
                     rows.append((line, row))
                 line = first + lines.line_num
         except csv.Error as error:
-            return rows, self._unreadable(line, error)
+            is_long = len(block) > files.LONGEST_LINE and max(map(len, block.split(b"\n"))) > files.LONGEST_LINE
+            where = f"{self.path}, line {line}"
+            return rows, files.line_too_long(where) if is_long else self._unreadable(line, error)
         return rows, failed
 
     def _ends_within_quotes(self, block: bytes) -> bool:

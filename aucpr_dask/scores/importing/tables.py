@@ -219,7 +219,8 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
         kinds = {name: "number" if first is None else kind_of(first, name) for name in named}
         left_out = [name for name in named if kinds[name] == "other"]
         models = [name for name in named if kinds[name] == "number" and name not in table.index]
-        ids = [name for name in named if name not in {*left_out, *models}]
+        known = {*left_out, *models}
+        ids = [name for name in named if name not in known]
     if not models:
         received = f"columns {errors.few(map(repr, table.columns))}"
         received += f", of which {errors.few(map(repr, ids))} hold whole numbers, which may be no scores" if ids else ""
