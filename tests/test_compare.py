@@ -1467,12 +1467,20 @@ def test_a_result_is_asked_as_its_scores_are(scores: xr.Dataset, place: str, tmp
 def test_a_result_whose_scores_are_gone_names_the_call() -> None:
     result = ap.evaluate(pooled(2, 100), missing="drop")
     stored = xr.Dataset.from_dict(result.to_dict())
-    stored.attrs["scores"] = str(stored.attrs["scores"])
+    stored.attrs = {str(name): value for name, value in stored.attrs.items()}
     with pytest.raises(InvalidInputError, match="pass the scores in place of the result"):
         ap.compare(stored)
     values = result.sel(model=["m0", "m1"]).assign_coords(model=["x", "y"])  # of no such models
     with pytest.raises(InvalidInputError, match="pass the scores in place of the result"):
         ap.compare(values)
+
+
+def test_a_result_that_knows_its_scores_is_written_to_netcdf(tmp_path: Path) -> None:
+    result = ap.evaluate(pooled(2, 100), missing="drop").compute()
+    result.to_netcdf(tmp_path / "result.nc", engine="h5netcdf")
+    with xr.open_dataset(tmp_path / "result.nc", engine="h5netcdf") as read:
+        assert read.attrs["scores"] == result.attrs["scores"] == "in memory when they were evaluated"
+        xr.testing.assert_equal(read["estimate"], result["estimate"])
 
 
 def test_what_varies_is_named_by_one_word(result: xr.Dataset) -> None:

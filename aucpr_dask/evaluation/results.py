@@ -238,11 +238,15 @@ def versions() -> str:
 # --- the scores of a result -------------------------------------------------------------------------------------------
 
 SCORES = "scores"  # the attribute of a result of scores in memory
+IN_MEMORY = "in memory when they were evaluated"  # its value
 MOST_KEPT = 2**24  # bytes of scores that a result keeps; larger ones are known as long as somebody else keeps them
 
 
 class KnownScores(str):
-    """What a result says of where its scores are, with the way to them. It is stored, copied and compared as text."""
+    """The name of the attribute that says where a result's scores are, with the way to them.
+
+    It is stored, copied and compared as text. The attribute's value is plain: HDF5 takes no text of another class.
+    """
 
     __slots__ = ("path", "recall")
     recall: Callable[[], terms.Scores | None]
@@ -250,7 +254,7 @@ class KnownScores(str):
 
     def __new__(cls, find: Callable[[], terms.Scores | None], path: str) -> Self:
         """Return the text, with a function that returns the scores, if they are still there."""
-        made = super().__new__(cls, "in memory when they were evaluated")
+        made = super().__new__(cls, SCORES)
         made.recall, made.path = find, path
         return made
 
@@ -265,14 +269,14 @@ def that_know(result: terms.Scores, scores: terms.Scores) -> terms.Scores:
     """Return results that know their scores, for questions that estimates alone cannot answer."""
     n_bytes = sum(node["score"].nbytes for _, node in terms.nodes_of(scores))
     find = weakref.ref(scores) if n_bytes > MOST_KEPT else lambda: scores
-    return terms.map_nodes(result, lambda path, node: node.assign_attrs({SCORES: KnownScores(find, path)}))
+    return terms.map_nodes(result, lambda path, node: node.assign_attrs({KnownScores(find, path): IN_MEMORY}))
 
 
 def scores_of(result: xr.Dataset, path: str) -> xr.Dataset | None:
     """Return the scores that a result was evaluated from, of the same models, queries and groups, if they are known."""
-    known = result.attrs.get(SCORES)
+    known = next((name for name in result.attrs if isinstance(name, KnownScores)), None)
     scores: terms.Scores | None = None
-    if isinstance(known, KnownScores):
+    if known is not None:
         scores, path = known.recall(), known.path
     elif "source" in result.attrs and "source_digest" in result.attrs:
         from aucpr_dask.scores.store import open_scores, open_unread, source_digest
