@@ -244,7 +244,7 @@ def test_data_sets_as_units(tree: Path) -> None:
         ),
         (["--dataset", "x"], "there is no such data set in this store\n  received: 'x'"),
         (["--estimator", "continuous"], "this estimator is not in the result"),
-        (["--sample", "items"], "needs resamples of the items"),
+        (["--over", "items"], "needs resamples of the items"),
         (["--method", "influence"], "method='influence' needs the scores"),
         (["--missing", "drop"], "these are options of an evaluation"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -606,7 +607,8 @@ def _over_repeats(node: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
     design = f"mean of {n_repeats} repeats; sample: {varies}"
     found = found.assign(items_error=items, training_error=training, n_repeats=((), np.int64(n_repeats)))
     if "flags" in node:  # of any repeat
-        found["flags"] = node["flags"].reduce(np.bitwise_or.reduce, terms.REPEAT, keep_attrs=True)
+        of_each = (node["flags"].isel({terms.REPEAT: repeat}, drop=True) for repeat in range(node.sizes[terms.REPEAT]))
+        found["flags"] = functools.reduce(np.bitwise_or, of_each).assign_attrs(node["flags"].attrs)
     found = found.drop_vars(terms.METHOD, errors="ignore").assign_coords({terms.METHOD: found.attrs["method"]})
     return found.assign_attrs({"over": question.over or f"{terms.REPEAT}, {designs.ITEMS}", "design": design})
 
