@@ -795,7 +795,7 @@ def test_haldane_of_weights_and_clusters_has_intervals(kind: str) -> None:
     design = {"over": unit_of(scores)}
     result = ap.evaluate(scores, ["haldane", "average_precision"], ["influence", "influence_beta"], **design)
     haldane = result.sel(estimator="haldane")
-    found = covariance(scores, "haldane", over=design["unit"])
+    found = covariance(scores, "haldane", over=design["over"])
     np.testing.assert_allclose(np.sqrt(np.diagonal(found["covariance"])), haldane["standard_error"], rtol=1e-12)
     lower, upper = haldane["interval"].sel({"interval_method": "influence_beta"}).transpose("ci_bound", ...).values
     assert ((lower < haldane["estimate"].values) & (haldane["estimate"].values < upper)).all()
