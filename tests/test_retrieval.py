@@ -86,6 +86,7 @@ def test_objects_of_ranx_are_runs_and_judgments() -> None:
         ap.evaluate_runs(QRELS, [runs[0], runs[0]])
 
 
+@pytest.mark.filterwarnings("ignore:no retrieved document is judged")
 @pytest.mark.needs("pytrec_eval")
 @given(
     qrels=st.fixed_dictionaries({"t1": GRADES, "t2": GRADES}),

@@ -215,7 +215,7 @@ def _together(tables: list[Table]) -> list[Table]:
 def _of_mapping(values: Mapping[Any, Any]) -> Table:
     frames = [_frame_of_model(values[name]).assign(**{MODEL: str(name)}) for name in values]
     made = _of_frame(pd.concat(frames) if frames else pd.DataFrame())
-    return replace(made, has_given_columns=not any(isinstance(one, Mapping | pd.Series) for one in values.values()))
+    return replace(made, has_given_columns=all(hasattr(one, "columns") for one in values.values()))
 
 
 def frame_of(
