@@ -1,4 +1,4 @@
-"""Scores of every kind, with what is given beside them, as score data sets: one door for all functions of scores."""
+"""Scores of every kind, with their labels, weights and clusters, as score data sets: the way in for all functions."""
 
 from __future__ import annotations
 

@@ -206,13 +206,13 @@ def _known(part: xr.Dataset, path: str, question: _Question, *, is_scores: bool)
         name = _estimator(question)
         result: Any = evaluate(part, name, (), **question.reading, over=question.over)
         if QUERY not in part["score"].dims:
-            return result, _of_items(part, path, name, question)
+            return result, _of_items(part, name, question)
     else:
         result = part
     return result, _of_units(result, question)
 
 
-def _of_items(part: xr.Dataset, path: str, estimator: str, question: _Question) -> _Group:
+def _of_items(part: xr.Dataset, estimator: str, question: _Question) -> _Group:
     """Return the values of a group of items with their variances by influence."""
     centre = CENTRES.get(estimator, estimator)
     reading = dict(question.reading)
