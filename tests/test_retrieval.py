@@ -74,6 +74,7 @@ def test_one_run_needs_no_name() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("ranx") is None, reason="ranx, which brings much along, is not here")
 @pytest.mark.filterwarnings("ignore:unsafe cast from uint64 to int64")  # in the code that ranx compiles
+@pytest.mark.filterwarnings("ignore:.*invalid escape sequence")  # in its sources, when Python first compiles them
 def test_objects_of_ranx_are_runs_and_judgments() -> None:
     import ranx
 
