@@ -239,13 +239,12 @@ def test_nobody_else_can_reach_local_workers() -> None:
         found = re.findall(listening, text, re.MULTILINE)
         return {port for address, port in found if not int(address, 16) or address == "0" * 32}
 
-    ports = {}
     with ap.connect(1) as client:
-        for address in [client.scheduler.address, *client.nthreads(), client.dashboard_link.removesuffix("/status")]:
-            ports[f"{int(address.rpartition(':')[2]):04X}"] = address
-        assert not ports.keys() & open_to_all()
-        [inner] = client.run(lambda dask_worker: dask_worker.http_server.ports, nanny=False).values()
-        assert not {f"{port:04X}" for port in inner.values() if isinstance(port, int)} & open_to_all()
+        pages = client.run(lambda dask_worker: dask_worker.http_server.port).values()
+        addresses = [client.scheduler.address, *client.nthreads(), client.dashboard_link.removesuffix("/status")]
+        ports = {f"{int(port):04X}" for port in [*(address.rpartition(":")[2] for address in addresses), *pages]}
+        assert len(ports) == 4
+        assert not ports & open_to_all()
 
 
 # Workers
