@@ -182,6 +182,13 @@ class Exported:
         return self._array.__dlpack_device__()
 
 
+def without_its_scores(result: xr.Dataset) -> xr.Dataset:
+    """Return a result whose scores are gone, as they are where another process reads it."""
+    kept = result.copy()
+    kept.attrs = {name: value for name, value in result.attrs.items() if name != "scores"}
+    return kept
+
+
 def pooled(n_models: int = 5, n_items: int = 60, seed: int = 0, share: float = 0.4) -> xr.Dataset:
     """One data set without queries: rounded scores, so that some tie."""
     random = np.random.default_rng(seed)

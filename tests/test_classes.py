@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from click.testing import CliRunner
-from conftest import few
+from conftest import few, without_its_scores
 from distributed import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -61,6 +61,7 @@ def multilabel(draw: Any) -> xr.Dataset:
 
 
 @few
+@pytest.mark.filterwarnings("ignore:y_score")  # few distinct scores look like predicted labels
 @given(multilabel(), st.sampled_from(AVERAGES))
 def test_averages_are_those_of_scikit_learn(scores: xr.Dataset, average: str) -> None:
     means = ap.aggregate(scores, over="class", average=average, n_resamples=10)
@@ -187,9 +188,11 @@ def test_the_standard_error_is_that_of_the_mean_of_dependent_classes() -> None:
     twice = scores.assign(label=ap_labels(scores)).isel({"class": [0, 0]}).assign_coords({"class": ["one", "two"]})
     error = ap.evaluate(scores)["standard_error"].isel({"class": 0})
     np.testing.assert_allclose(ap.aggregate(twice, over="class")["standard_error"], error, rtol=1e-12)
-    bounds = by_influence["interval"].values
+    centred = ap.aggregate(scores, over="class", estimator="haldane")  # where the interval of average precision lies
+    bounds = centred["interval"].values
+    np.testing.assert_allclose(by_influence["interval"], bounds, rtol=1e-12)
     logits = np.log(bounds / (1 - bounds))
-    mean, error = (by_influence[name].values for name in ("estimate", "standard_error"))
+    mean, error = (centred[name].values for name in ("estimate", "standard_error"))
     np.testing.assert_allclose(logits.mean(axis=-1), np.log(mean / (1 - mean)))
     np.testing.assert_allclose(np.diff(logits)[..., 0] / 2, 1.959964 * error / (mean * (1 - mean)), rtol=1e-6)
     weighted = ap.aggregate(result, over="class", average="weighted", method="bootstrap")
@@ -202,7 +205,15 @@ def test_the_standard_error_is_that_of_the_mean_of_dependent_classes() -> None:
 def test_intervals_stay_between_0_and_1() -> None:
     perfect = DATA.assign(score=DATA["score"] + 100 * (DATA["label"] == DATA["class"]).astype(float))
     means = ap.aggregate(perfect, over="class")
-    assert means["interval"].values.tolist() == [[1.0, 1.0]] * 2
+    lower, upper = means["interval"].values.T
+    alone = ap.evaluate(perfect)["interval"].isel(ci_bound=0, drop=True)
+    quantile = 1.959964**2
+    # As many successes without a failure as give each class its own bound; the mean is worth fewer than all together.
+    successes = quantile * alone / (1 - alone)
+    worth = 4**2 / (1 / successes).sum("class")
+    np.testing.assert_allclose(lower, worth / (worth + quantile), rtol=1e-6)
+    assert (alone.mean("class") < lower).all()
+    assert upper.tolist() == [1.0, 1.0]
     nearly = perfect.copy(deep=True)
     nearly["score"][:, :, :3] = 0
     bounds = ap.aggregate(nearly, over="class")["interval"].values
@@ -224,22 +235,22 @@ def test_the_design_says_what_is_fixed() -> None:
 
 
 def test_classes_are_never_a_sample() -> None:
-    result, not_a_sample = ap.evaluate(DATA), "classes are not a sample"
+    result, not_a_sample = without_its_scores(ap.evaluate(DATA)), "classes are not a sample"
     over = {"over": "class"}
     for call, message in (
         (lambda: ap.compare(DATA, over="query"), not_a_sample),
         (lambda: ap.rank(DATA, over=("query", "items")), not_a_sample),
-        (lambda: ap.aggregate(DATA, over=("class", "query")), not_a_sample),
+        (lambda: ap.aggregate(DATA, over=("class", "query")), "has classes, not queries"),
         (lambda: ap.aggregate(result, **over), r"shared resamples.*\n.*\n.*\n.*keep_replicates=True"),
         (lambda: ap.aggregate(result), r"shared resamples"),
         (lambda: ap.aggregate(DATA, how="micro"), "has classes, not queries"),
         (lambda: ap.aggregate(result, **over, average="micro"), "needs their scores"),
-        (lambda: ap.aggregate(DATA, **over, how="micro"), "average='micro' ranks"),
-        (lambda: ap.aggregate(DATA, average="macro"), "average is a choice for classes"),
+        (lambda: ap.aggregate(DATA, **over, how="micro"), "how is a choice for queries"),
         (lambda: ap.compare(DATA.isel({"class": 0}), **over), "no classes to average over"),
     ):
         with pytest.raises(InvalidInputError, match=message):
             call()
+    xr.testing.assert_identical(ap.aggregate(DATA, average="macro"), ap.aggregate(DATA, **over))
 
 
 def test_models_are_compared_by_their_means_on_shared_resamples() -> None:

@@ -354,6 +354,7 @@ def test_data_sets_count_alike_by_default() -> None:
     assert float(turned["size_slope"]) == -float(found["size_slope"])
 
 
+@pytest.mark.needs("statsmodels")
 def test_a_regression_on_size_is_that_of_weighted_least_squares() -> None:
     from statsmodels.api import WLS
 

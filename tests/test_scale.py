@@ -49,7 +49,7 @@ def described(place: Path, n_models: int, n_queries: int, n_items: int) -> Path:
     names = {"model": np.arange(n_models), "query": np.arange(n_queries)}
     template = xr.Dataset({"score": (("model", "query", "item"), score), "label": (("query", "item"), label)}, names)
     with pytest.MonkeyPatch.context() as patch:  # the list of checksums needs the chunks
-        patch.setattr("aucpr_dask.storage.stores.with_list", lambda backend, root, before, written: root)
+        patch.setattr("aucpr_dask.storage.stores.with_list", lambda backend, root, *given, **options: root)
         ScoreWriter(place, template).commit()
     return place
 

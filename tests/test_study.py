@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import distributed
 import numpy as np
 import pytest
 import scipy.stats
@@ -367,7 +368,8 @@ def test_workers_that_do_not_start_raise_the_package_error(monkeypatch: pytest.M
     def fail(**options: Any) -> None:
         raise error
 
-    monkeypatch.setattr(connecting, "LocalCluster", fail)
+    for place in (distributed, connecting):
+        monkeypatch.setattr(place, "LocalCluster", fail)
     with pytest.raises(ClusterError, match=re.escape(str(error))) as caught, ap.connect(2):
         pass
     assert isinstance(caught.value, AucprError)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from conftest import pooled, queried
+from conftest import pooled, queried, without_its_scores
 from hypothesis import given
 from hypothesis import strategies as st
 from reference_cases import oracle
@@ -126,7 +126,7 @@ def test_many_models_and_clusters() -> None:
         (pooled().assign(weight=("item", np.ones(60))), {}, "weight"),
         (pooled(), {"estimator": "roc_area"}, "known for average precision"),
         (pooled(), {"prevalence": 0.5}, "no such option"),
-        (ap.evaluate(pooled()), {}, "pass the scores"),
+        (without_its_scores(ap.evaluate(pooled())), {}, "pass the scores"),
         (pooled(), {"over": "dataset"}, "over='dataset'"),
     ],
 )

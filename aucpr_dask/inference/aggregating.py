@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -586,6 +587,8 @@ def _over_classes(data: terms.Scores, question: AggregationOptions, options: dic
             mean, facts = mean.assign(flags=node["flags"]), facts | {"design": mean.design + CENTRED}
             if node["flags"].chunks is None and node["flags"].any():
                 facts["design"] += RARE
+        if "lowest" in node:
+            mean["interval"] = mean["interval"].fillna(node["lowest"])
         return mean.assign({N_CLASSES: node[N_CLASSES]}).assign_attrs(facts)
 
     return terms.map_nodes(means, mean_of_node)
@@ -608,7 +611,7 @@ def _over_repeats(node: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
     found = found.assign(items_error=items, training_error=training, n_repeats=((), np.int64(n_repeats)))
     if "flags" in node:  # of any repeat
         of_each = (node["flags"].isel({terms.REPEAT: repeat}, drop=True) for repeat in range(node.sizes[terms.REPEAT]))
-        found["flags"] = functools.reduce(np.bitwise_or, of_each).assign_attrs(node["flags"].attrs)
+        found["flags"] = functools.reduce(operator.or_, of_each).assign_attrs(node["flags"].attrs)
     found = found.drop_vars(terms.METHOD, errors="ignore").assign_coords({terms.METHOD: found.attrs["method"]})
     return found.assign_attrs({"over": question.over or f"{terms.REPEAT}, {designs.ITEMS}", "design": design})
 

@@ -15,6 +15,7 @@ import re
 from typing import Any
 
 import numpy as np
+import scipy.special
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, clash, few
@@ -81,12 +82,41 @@ def evaluate_means(scores: Scores, question: AggregationOptions, options: dict[s
     """Return the means over classes with standard errors, by the influence of every item or by replicates; centred."""
     means = _means_with_errors(scores, question, options)
     names = estimator_names(options.get("estimator", "average_precision"))
-    if not BIASED.intersection(names):
-        return means
     reading = {name: value for name, value in options.items() if name not in OF_RESAMPLES}
-    both = evaluate(scores, ["average_precision", "haldane"], interval=(), **reading)
-    evaluated, average = dict(nodes_of(both)), question.average or "macro"
-    return map_nodes(means, lambda path, node: _centred(node, evaluated[path], average, question.incomplete))
+    if BIASED.intersection(names):
+        both = evaluate(scores, ["average_precision", "haldane"], interval=(), **reading)
+        evaluated, average = dict(nodes_of(both)), question.average or "macro"
+        means = map_nodes(means, lambda path, node: _centred(node, evaluated[path], average, question.incomplete))
+    if not any(_may_be_perfect(node) for _, node in nodes_of(means)):
+        return means
+    alone = dict(nodes_of(evaluate(scores, **({"estimator": names, "level": question.level} | reading))))
+    return map_nodes(means, lambda path, node: _with_lowest(node, alone[path], question.level))
+
+
+def _is_perfect(means: xr.Dataset) -> xr.DataArray:
+    """Whether every class of a mean is perfectly ranked, so that no standard error tells how far from 1 it may be."""
+    found: xr.DataArray = (means["estimate"] == 1) & (means["standard_error"] == 0)
+    return found
+
+
+def _may_be_perfect(means: xr.Dataset) -> bool:
+    is_perfect = _is_perfect(means)
+    return is_perfect.chunks is not None or bool(is_perfect.any())
+
+
+def _with_lowest(means: xr.Dataset, alone: xr.Dataset, level: float) -> xr.Dataset:
+    """Return means with the lower bounds of those that are perfect.
+
+    The lower bound of each class is that of Wilson's interval for some number of successes without a failure. These
+    numbers give the variance of the mean of the proportions, and that variance the number that the mean is worth.
+    """
+    if not requirements.has_classes(alone):
+        return means
+    quantile = float(scipy.special.ndtri(0.5 + level / 2)) ** 2
+    lowest = alone["interval"].isel({terms.BOUND: 0}, drop=True)
+    worth = 1 / (((1 - lowest) / (quantile * lowest)).mean(CLASS) / means[N_CLASSES])
+    bound = (worth / (worth + quantile)).where(_is_perfect(means))
+    return means.assign(lowest=bound.transpose(*means["estimate"].dims).reset_coords(drop=True))
 
 
 def _centred(means: xr.Dataset, both: xr.Dataset, average: str, incomplete: str | None) -> xr.Dataset:

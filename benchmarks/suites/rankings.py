@@ -54,8 +54,9 @@ class OneRanking(Suite):
         return f"{100 * prevalence:g} % positive"
 
     def setup(self, prevalence: float) -> None:
-        """Draw one ranking."""
+        """Draw one ranking, with labels of either type."""
         self.score, self.label = draw_ranking(self.n_items, prevalence)
+        self.is_positive = self.label == 1
 
     def tensors(self) -> tuple[Any, Any]:
         """Return scores and labels as tensors of torch, without a copy."""

@@ -24,11 +24,6 @@ class SingleRanking(OneRanking):
         "the least that a method which sorts all scores takes; one pass reads scores and labels once."
     )
 
-    def setup(self, prevalence: float) -> None:
-        """Draw one ranking, with labels of either type."""
-        super().setup(prevalence)
-        self.is_positive = self.label == 1
-
     @contender("aucpr_dask", "metrics.average_precision_score(label, score)", "aucpr-dask")
     def time_ours(self, prevalence: float) -> Any:
         return ap.metrics.average_precision_score(self.is_positive, self.score)

@@ -175,14 +175,15 @@ class Batch:
         if types.is_dictionary(cells.type):  # Arrow cannot take from views, as polars has them
             words = self._as_strings(column, cells.dictionary)
             cells = arrow.DictionaryArray.from_arrays(cells.indices, words)
-        return self._as_strings(column, cells).fill_null("")
+        strings = self._as_strings(column, cells)
+        return strings.fill_null("") if strings.null_count else strings
 
     def _as_strings(self, column: str, cells: Any) -> Any:
         if types.is_floating(cells.type):  # as files have them: 1.0, not 1
             words = (None if one is None or one != one else repr(one) for one in cells.to_pylist())
             return arrow.array(words, arrow.string())
         try:
-            strings = cells.cast(arrow.string())
+            strings = cells if types.is_string(cells.type) else cells.cast(arrow.string())
             strings.validate(full=True)
         except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError) as error:
             if "UTF8" in str(error):
@@ -302,7 +303,8 @@ class TextTable(Table):
                 yield line, block
 
     def _read(self, columns: list[str], numbers: Collection[str]) -> Iterator[tuple[int, Cells]]:
-        places = [self.columns.index(name) for name in columns]
+        place_of = {name: place for place, name in enumerate(self.columns)}
+        places = [place_of[name] for name in columns]
         for line, block in self._blocks():
             if (found := self._by_arrow(block, columns, numbers)) is not None:
                 yield found
