@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-import operator
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple

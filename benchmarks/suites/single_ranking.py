@@ -18,10 +18,9 @@ class SingleRanking(OneRanking):
     title = "Average precision of one ranking of {n_items:,} float32 items, one thread"
     explanation = (
         "Normal scores, those of positives shifted by 1, scaled into [0, 1] so that no library transforms them. "
-        "aucpr-dask and scikit-learn get labels as people have them, bool; the others the types they handle fastest "
-        "(labels as int8); torchmetrics does not check its arguments. "
-        "scors adds in the type of the scores, so it gets float64: with float32 it errs by up to 0.0001. np.sort is "
-        "the least that a method which sorts all scores takes; one pass reads scores and labels once."
+        "aucpr-dask and scikit-learn get labels as bool, the others as int8, which they handle fastest; torchmetrics "
+        "does not check its arguments. scors adds in the type of the scores, so it gets float64: with float32 it errs "
+        "by up to 0.0001. np.sort is the least that a method which sorts takes; one pass reads all once."
     )
 
     @contender("aucpr_dask", "metrics.average_precision_score(label, score)", "aucpr-dask")
