@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from distributed import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from xarray.groupers import BinGrouper, SeasonGrouper, TimeResampler, UniqueGrouper
 
 import aucpr_dask as ap
@@ -290,8 +291,12 @@ def test_power_is_that_of_each_group() -> None:
     xr.testing.assert_identical(found, ap.power(data, by="site"))
     for site in "bc":
         of_site = ap.power(data.isel(item=np.flatnonzero(data["site"] == site)))
-        for name in ("estimate", "detectable", "detectable_rank"):
-            np.testing.assert_allclose(found[name].sel(site=site), of_site[name], rtol=1e-12)
+        joint = ap.power(data.isel(item=np.flatnonzero(data["site"] == site)), level=1 - 0.05 / found.sizes["site"])
+        names = {"estimate": of_site, "detectable": of_site, "detectable_family": joint, "detectable_rank": joint}
+        for name, alone in names.items():
+            np.testing.assert_allclose(found[name].sel(site=site), alone[name], rtol=1e-12)
+        assert str(found["summary"].sel(site=site).item()).split(";")[0] == of_site.attrs["summary"].split(";")[0]
+    assert "summary" not in found.attrs
 
 
 def test_what_takes_no_groups_says_so() -> None:
@@ -360,7 +365,7 @@ def test_the_command_line_takes_groups(tmp_path: Path) -> None:
     words = ["evaluate", str(tmp_path / "scores.zarr"), str(tmp_path / "result.zarr"), "--by", "site", "--by", "sex"]
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, done.output
-    assert "8 groups, best 3 of 2 models" in done.output
+    assert "8 groups, 2 models" in done.output
     assert ap.open_result(tmp_path / "result.zarr")["estimate"].sizes == {"model": 2, "site": 4, "sex": 2}
     shown = CliRunner().invoke(main, ["show", str(tmp_path / "result.zarr"), "--json"])
     assert [one["data_set"] for one in json.loads(shown.output)["rankings"]][:2] == ["a/f", "a/m"]
@@ -555,3 +560,77 @@ def test_a_table_of_many_groups_shows_the_first() -> None:
     data = scores(n=2000).assign_coords(site=("item", random.permutation(np.arange(2000) % 200)))
     shown = repr(ap.evaluate(data, by="site").aucpr)
     assert "and 192 more groups" in shown
+
+
+def sites_of_data_sets() -> xr.Dataset:
+    random = np.random.default_rng(5)
+    label = (random.random(1_200) < 0.3).astype("int8")
+    places = {"dataset": ("item", np.repeat(list("uvwxyz"), 200)), "site": ("item", np.tile(["p", "q"], 600))}
+    score = random.normal(size=(3, 1_200)) + np.array([[1.0], [0.8], [0.3]]) * label
+    return xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)}, {"model": list("abc"), **places})
+
+
+@pytest.mark.parametrize("form", ["long", "tree"])
+def test_data_sets_vary_within_each_group(form: str) -> None:
+    data = sites_of_data_sets()
+    each = {"p": data.isel(item=data["site"] == "p"), "q": data.isel(item=data["site"] == "q")}
+    scores = data if form == "long" else ap.to_tree(data)
+    asked = {"by": "site", "over": "dataset"}
+    compared, ranked, gates = (
+        ap.compare(scores, "a", **asked),
+        ap.rank(scores, **asked),
+        ap.gate(scores, "b", "a", **asked),
+    )
+    for place, (site, part) in enumerate(each.items()):
+        alone = ap.compare(part, "a", over="dataset")
+        for name in ("estimate", "difference", "standard_error", "p_value", "prediction_interval"):
+            np.testing.assert_array_equal(compared[name].sel(site=site), alone[name])
+        of_ranks = ap.rank(part, over="dataset")
+        np.testing.assert_array_equal(ranked["rank_interval"].sel(site=site), of_ranks["rank_interval"])
+        assert gates[place].difference == ap.gate(part, "b", "a", over="dataset").difference
+        assert "6 data sets" in gates[place].design
+
+
+def test_means_over_data_sets_keep_the_other_groups() -> None:
+    data = sites_of_data_sets()
+    by_both = ap.evaluate(data, by=["dataset", "site"])
+    means = ap.aggregate(by_both, over="dataset")
+    assert means["estimate"].dims == ("model", "site")
+    assert "data sets with an estimate (up to 6)" in means.attrs["design"]
+    np.testing.assert_allclose(means["estimate"], by_both["estimate"].mean("dataset").transpose("model", "site"))
+    xr.testing.assert_identical(ap.aggregate(data, by="site", over="dataset").drop_attrs(), means.drop_attrs())
+    for site in "pq":
+        alone = ap.aggregate(ap.evaluate(data.isel(item=data["site"] == site), by="dataset"), over="dataset")
+        for name in ("estimate", "standard_error", "interval"):
+            np.testing.assert_array_equal(means[name].sel(site=site), alone[name])
+    assert "2 groups, 3 models" in repr(means.aucpr)
+
+
+def test_tables_of_letters_and_ranks_take_arrays() -> None:
+    data = sites_of_data_sets()
+    score = data["score"].drop_vars(["dataset", "site"])
+    whole = ap.letters(data)
+    apart = ap.letters(dict(zip("abc", score.values, strict=True)), data["label"].values)
+    assert apart.worse.to_dict() == whole.worse.to_dict()
+    np.testing.assert_array_equal(apart.means.sort_index(), whole.means.sort_index())
+    grid = score.coarsen(item=20).construct(item=("time", "place"))
+    label = data["label"].drop_vars(["dataset", "site"]).coarsen(item=20).construct(item=("time", "place"))
+    assert ap.letters(grid, label, dim=("time", "place"), intervals=True).worse.to_dict() == whole.worse.to_dict()
+    tested = ap.friedman(grid.isel(time=slice(12)), label.isel(time=slice(12)), dim="place", over="time")
+    values = ap.evaluate(grid.isel(time=slice(12)), label.isel(time=slice(12)), dim="place", interval=())["estimate"]
+    assert float(tested["p_value"]) == pytest.approx(stats.friedmanchisquare(*values.values).pvalue)
+    assert "12 times" in tested.attrs["design"]
+    with pytest.raises(InvalidInputError, match="one group at a time"):
+        ap.friedman(data, by="site", over="dataset")
+    by_columns = ap.letters(data, by="site")
+    assert list(by_columns.means) == ["average precision, p", "average precision, q"]
+    with pytest.raises(InvalidInputError, match="shows no intervals"):
+        ap.letters(grid, label, dim="place", over="time", intervals=True)
+
+
+def test_an_audit_takes_the_groups_of_a_result_as_tasks() -> None:
+    data = sites_of_data_sets()
+    by_data_set = ap.evaluate(data, by="dataset", interval=())
+    assert ap.audit(by_data_set).verdict == ap.audit(ap.to_tree(data), over="dataset").verdict
+    with pytest.raises(InvalidInputError, match="also site"):
+        ap.audit(ap.evaluate(data, by=["dataset", "site"], interval=()))

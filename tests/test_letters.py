@@ -51,7 +51,7 @@ def test_letters_are_the_models_that_compare_finds_worse(method: str) -> None:
     ends: Any = ap.aggregate(VALUES, level=0.9)["interval"].sel(model="plain", measure="P@10")
     wide = ap.letters(VALUES, method=method, n_resamples=500, intervals=True, level=0.9)
     np.testing.assert_array_equal(wide.bounds.loc["plain", "P@10"], ends)
-    assert "Brackets: 90 % intervals (t)." in wide.caption
+    assert "Brackets: 90 % intervals (score)." in wide.caption
     assert " [{:.3f}, {:.3f}]".format(*ends.values) in wide.to_markdown()
 
 

@@ -86,16 +86,16 @@ def group_dims(result: xr.Dataset) -> list[str]:
     return named + [name for name in ("dataset",) if name in known and name not in named]
 
 
-def groups_as_data_sets(result: terms.Scores, most: int | None = None) -> terms.Scores:
+def groups_as_data_sets(result: terms.Scores, most: int | None = None, along: str | None = None) -> terms.Scores:
     """Return a result by groups of items as a tree with a data set for each group, as it is named for its resamples.
 
-    With `most`, no more than that many groups.
+    With `most`, no more than that many groups; those of the dimension `along` alone, if the result has it.
     """
     nodes: dict[str, xr.Dataset] = {}
     if not any(group_dims(node) for _, node in terms.nodes_of(result)):
         return result
     for path, node in terms.nodes_of(result):
-        dims = group_dims(node)
+        dims = [along] if along in group_dims(node) else group_dims(node)
         labels = [list(map(str, node[dim].values)) for dim in dims]
         for place in islice(np.ndindex(*map(len, labels)), None if most is None else max(0, most - len(nodes))):
             names = (of[at].replace("/", "\u2215") for of, at in zip(labels, place, strict=True))

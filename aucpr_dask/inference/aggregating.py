@@ -18,7 +18,7 @@ from aucpr_dask.errors import InvalidInputError, clash, naming
 from aucpr_dask.evaluation.alignment import where_of
 from aucpr_dask.evaluation.api import evaluate, interval
 from aucpr_dask.evaluation.arrays import takes_arrays
-from aucpr_dask.evaluation.results import laid_out, provenance
+from aucpr_dask.evaluation.results import group_dims, laid_out, provenance
 from aucpr_dask.inference import averages, covarying, designs, machine_labels, requirements, samples, units
 from aucpr_dask.inference.averages import N_CLASSES
 from aucpr_dask.inference.pairs import ROUND_OFF
@@ -214,7 +214,10 @@ def _refuse_clashes(question: AggregationOptions, *, has_machine: bool) -> None:
 def _with_units(data: terms.Scores, question: AggregationOptions, options: dict[str, Any]) -> Any:
     """Return results with the units to average over: scores evaluated, data sets stacked, incomplete units hidden."""
     if requirements.check(data, question, options):
-        data = evaluate(data, **(_needs(question, options) | options))
+        options = _needs(question, options) | options
+        if "by" in options and (vary := samples.along_items(data, question.dims)):
+            options["by"] = [*((name, None) for name in vary), *options["by"]]
+        data = evaluate(data, **options)
     incomplete = question.incomplete or "raise"
     if question.dim == samples.DATASET:
         stacked = samples.stack_data_sets(averages.means_over_classes(data, incomplete), incomplete)
@@ -293,6 +296,8 @@ def _mean(
     if gaps := result.attrs.get(samples.GAPS):
         sentence = "; ".join([sentence, *gaps])
     facts: dict[str, Any] = {"over": sampling.over(result.attrs), "method": sampling.method}
+    if groups := [name for name in group_dims(result) if name != dim]:
+        facts["by"] = ", ".join(groups)
     if mean.n_resamples:
         seed = result.attrs.get("seed") if sampling.sample == designs.ITEMS else question.seed
         facts |= {"n_resamples": mean.n_resamples, "seed": seed}

@@ -59,6 +59,8 @@ def audit_findings(data: Scores, question: ComparisonOptions, incomplete: str | 
 
     With `incomplete` None, models or units with gaps are left out, whichever leaves more of the table.
     """
+    if question.over is None and isinstance(data, xr.Dataset) and DATASET in data.dims and QUERY not in data.dims:
+        question = replace(question, over=DATASET)
     by_query = replace(question, incomplete=incomplete or "drop")  # of queries in clusters, before these are added up
     node, dim = _one_table(data, question if question.dim == DATASET else by_query)
     estimate = node["estimate"]
@@ -101,7 +103,11 @@ def _one_table(data: Scores, question: ComparisonOptions) -> tuple[xr.Dataset, s
         remedy = "choose one data set: data['name'].to_dataset(); or over='dataset' takes the data sets as tasks"
         allowed = "estimates over (model, query), or a tree with over='dataset'"
         raise InvalidInputError(what, "argument 'data'", received, allowed, remedy)
-    estimate = chosen(nodes[0]["estimate"], question.estimator).transpose(MODEL, dim).compute()
+    estimate = chosen(nodes[0]["estimate"], question.estimator)
+    if others := [str(name) for name in estimate.dims if name not in (MODEL, dim)]:
+        what, remedy = "an audit is of one table: a value of each model on each of several tasks", "select one of each"
+        raise InvalidInputError(what, "argument 'data'", f"also {', '.join(others)}", f"(model, {dim})", remedy)
+    estimate = estimate.transpose(MODEL, dim).compute()
     name = MEASURE if are_values(nodes[0]) else ESTIMATOR
     table = estimate.to_dataset(name="estimate")
     named: dict[str, Any] = {name: estimators_of(table)[0]} if estimators_of(table) else {}

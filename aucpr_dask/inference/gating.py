@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, bad_argument, clash, few, naming, printable
+from aucpr_dask.errors import InvalidInputError, bad_argument, few, naming, printable
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference import comparing, covarying, grouped, methods, paired_samples, pairs, requirements
@@ -267,8 +267,7 @@ def _gates_of_groups(
     options: dict[str, Any],
 ) -> Gates:
     """Judge each group; the intervals of all hold together."""
-    if question.dim == DATASET and by is not None:
-        raise clash("groups and data sets as the sample exclude each other", "leave out over", over=DATASET, by=by)
+    data = grouped.with_data_sets_along_items(data, question, by)
 
     def asked(tree: xr.DataTree, at_level: float) -> tuple[Gate, ...]:
         data_of_group = grouped.with_data_sets(tree, question)

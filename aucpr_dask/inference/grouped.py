@@ -35,6 +35,7 @@ from aucpr_dask.schema.terms import (
     nodes_of,
     with_plain_names,
 )
+from aucpr_dask.scores.long_form import to_long, to_tree
 from aucpr_dask.scores.validate import validated_scores
 
 ADJUSTED: dict[str, Callable[[Any], Any]] = {"holm": holm, "benjamini_hochberg": benjamini_hochberg, "none": np.copy}
@@ -158,19 +159,27 @@ def _warn_once(caught: Sequence[warnings.WarningMessage], n_groups: int) -> None
         warnings.warn(f"{first}{more}", kind, stacklevel=5)
 
 
+def with_data_sets_along_items(data: Scores, question: options.ComparisonOptions, by: Any) -> Scores:
+    """Return the data sets of a tree, if these are to vary within groups of items, as groups of items too."""
+    if question.dim != samples.DATASET or by is None or not isinstance(data, xr.DataTree):
+        return data
+    if any(QUERY in node.dims for _, node in nodes_of(data)):
+        remedy = "average over the data sets (leave out by), or compare each group (leave out over)"
+        raise clash("groups lie along the items, and each query has its own", remedy, over=question.over, by=by)
+    return to_long(data)
+
+
 def with_data_sets(tree: xr.DataTree, question: options.ComparisonOptions) -> Any:
     """Return a group as a tree of its data sets, if these are to vary."""
     if question.dim != samples.DATASET:
         return tree
     ((_, node),) = nodes_of(tree)
-    return groups_as_data_sets(node)
+    return to_tree(node) if samples.along_items(node, question.dims) else groups_as_data_sets(node)
 
 
 def answered_by_groups(data: Scores, by: Any, ask: Ask, question: options.ComparisonOptions) -> Scores:
     """Compare or rank the models of every group; adjusted p-values and joint intervals hold for all groups."""
-    if question.dim == samples.DATASET and by is not None:
-        remedy = "compare each group (leave out over), or average over the data sets of one group"
-        raise clash("groups and data sets as the sample exclude each other", remedy, over=question.over, by=by)
+    data = with_data_sets_along_items(data, question, by)
     asked_for = "holm" if question.adjust is None else question.adjust
     adjusted: str = checks.choose(designs.BY_P_VALUE, asked_for, "adjust, of groups")
 
@@ -198,8 +207,10 @@ def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr
     result = result.map(lambda one: one.astype(np.int64 if one.dtype.kind == "i" else np.float64), keep_attrs=True)
     result = result.assign_coords(xr.Coordinates({name: (name, index) for name, index in parts.indexes.items()}))
     result = with_plain_names(result.assign(_facts_of_groups(answers, sizes)))
-    alike = {name: value for name, value in first.attrs.items() if name not in result and name != "design"}
-    result = result.assign_attrs(alike | {"by": ", ".join(sizes), "level": level})
+    result.attrs = {name: value for name, value in first.attrs.items() if name not in result and name != "design"}
+    result.attrs |= {"by": ", ".join(sizes), "level": level}
+    if "family_size" in result.attrs:
+        result.attrs["family_size"] = sum(int(one.attrs["family_size"]) for one in known)
     without = {
         ", ".join(names): str(one).splitlines()[0]
         for names, one in zip(parts.names, answers, strict=True)

@@ -283,15 +283,18 @@ def power(
 
     def asked(tree: Scores, joint: float = level) -> Scores:
         own = questions.with_default_method(tree, question, rest)
-        return questions.answer(tree, own, rest, lambda sample: _power(sample, power, difference))
+        return questions.answer(tree, own, rest, lambda sample: _power(sample, power, difference, joint))
 
     if grouped.has_groups(data, by, question.dims):
         return grouped.answered_by_groups(data, by, asked, question)
     return asked(groups_as_data_sets(data) if question.dim == DATASET else data)
 
 
-def _power(sample: PairedSample, power: float, difference: float | None) -> xr.Dataset:
+def _power(sample: PairedSample, power: float, difference: float | None, level: float) -> xr.Dataset:
+    """Return what can be shown of one sample; at `level` where all pairs, of all groups, are to hold together."""
     family, single, joint = _reaches_of_family(sample)
+    if level != sample.question.level:
+        joint = _reaches_of_family(sample.at_level(level))[2]
     baseline = sample.question.baseline
     across = everyone = np.arange(len(sample.estimates.models))
     if baseline is not None:

@@ -109,7 +109,7 @@ def prepared(
     nodes = dict(nodes_of(data)) if isinstance(data, xr.Dataset | xr.DataTree) else {}
     if question.over == "clusters" and nodes and all(map(_has_clusters_of_queries, nodes.values())):
         question = replace(question, over=None)  # the default
-    if question.dim == samples.DATASET and isinstance(data, xr.Dataset) and _groups_that_vary(data, question):
+    if question.dim == samples.DATASET and by is None and samples.along_items(data, question.dims):
         return to_tree(data), question, dict(options), by
     if question.dim == samples.DATASET and isinstance(data, xr.Dataset) and samples.DATASET not in group_dims(data):
         data = groups_as_data_sets(data)
@@ -316,7 +316,7 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
     over_units, over_items = EvaluationOptions.of(**plain), EvaluationOptions.of(**resampled)
     scores = validated_scores(scores, positive_from=over_units.positive_from)
     scores = on_common_items(scores, question, over_units)
-    if by := [FOLD] if question.method == designs.CORRECTED else _groups_that_vary(scores, question):
+    if by := [FOLD] if question.method == designs.CORRECTED else samples.along_items(scores, question.dims):
         of_groups = evaluate(scores, plain["estimator"], (), by=by, **options)
         counts = {path: _counts_of_items(node) for path, node in nodes_of(scores)}
         return map_nodes(of_groups, lambda path, node: node.assign_attrs(counts[path]))
@@ -413,12 +413,6 @@ def _refuse_unswappable(path: str, scores: xr.Dataset, estimator: str | None, op
         received = ", ".join([*(f"the dimension {dim!r}" for dim in dims), *weights, *own])
         what = "method='rank_swap' swaps the ranks of the items of one ranking"
         raise InvalidInputError(what, alignment.where_of(path), received, "score(model, item), label(item)", remedy)
-
-
-def _groups_that_vary(scores: Scores, question: ComparisonOptions) -> list[str]:
-    """Return the names of what varies that are groups of items: each is evaluated on its own."""
-    nodes = [node for _, node in nodes_of(scores)]
-    return [name for name in question.dims if all(name in node and node[name].dims == (ITEM,) for node in nodes)]
 
 
 def on_common_items(scores: Scores, question: ComparisonOptions, options: EvaluationOptions) -> Scores:

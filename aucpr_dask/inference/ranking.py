@@ -253,6 +253,7 @@ def _resolved(values: Floats, sample: JointReplicates) -> Floats:
 DRAWS, PRIOR_WEIGHT = 10_000, 0.5  # of the posterior of signed ranks; of one more difference, 0
 
 
+@arrays.takes_arrays
 def friedman(
     data: Scores,
     *,
@@ -308,6 +309,9 @@ def friedman(
     """
     choose(("nemenyi", "wilcoxon"), posthoc, "posthoc")
     question = ComparisonOptions.among(locals() | {"method": "wilcoxon"})
+    if options.pop("by", None) is not None or grouped.has_groups(data, None, question.dims):
+        what, remedy = "mean ranks are tested within one group at a time", "select a group, or leave out by"
+        raise InvalidInputError(what, "argument 'data'", "groups", "data without groups", remedy)
     return answer(data, question, options, lambda sample: _tested(sample, posthoc))
 
 

@@ -16,7 +16,7 @@ from aucpr_dask.evaluation.alignment import where_of
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference.designs import IN_CLUSTERS, direction, estimator_dim, estimators_of, unit_names
 from aucpr_dask.inference.units import Floats, draw_units_and_items, mean_of_units, means_of_replicates
-from aucpr_dask.schema.terms import ESTIMATOR, MEASURE, MODEL, QUANTITY, QUERY, REPEAT, RESAMPLE, Scores, nodes_of
+from aucpr_dask.schema.terms import ESTIMATOR, ITEM, MEASURE, MODEL, QUANTITY, QUERY, REPEAT, RESAMPLE, Scores, nodes_of
 from aucpr_dask.scores.validate import check_unique
 
 DATASET = "dataset"
@@ -363,7 +363,7 @@ def _nothing_left(names: tuple[str, str], incomplete: str, where: str | None) ->
 
 def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
     """Stack the data sets of a tree, queries averaged, over ``dataset``; NaN where models are absent."""
-    tree = groups_as_data_sets(tree)
+    tree = groups_as_data_sets(tree, along=DATASET)
     nodes = list(nodes_of(tree))
     if isinstance(tree, xr.Dataset) or not nodes:
         what, remedy = "there are no data sets to average over", "over='query' averages the queries of one data set"
@@ -392,6 +392,12 @@ def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
         what = "the data sets were evaluated in different ways"
         remedy = "evaluate all of them with the same estimators and number of resamples"
         raise AlignmentError(what, received=str(error), remedy=remedy) from error
+
+
+def along_items(scores: Scores, names: Sequence[str]) -> list[str]:
+    """Return which of these name groups of items: each is evaluated on its own."""
+    nodes = [node for _, node in nodes_of(scores)]
+    return [name for name in names if all(name in node and node[name].dims == (ITEM,) for node in nodes)]
 
 
 def _refuse_different_measures(nodes: list[tuple[str, xr.Dataset]]) -> None:

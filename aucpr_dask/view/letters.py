@@ -17,6 +17,7 @@ from rich.text import Text
 
 from aucpr_dask.errors import InvalidInputError, printable
 from aucpr_dask.evaluation.api import evaluate
+from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference import aggregating, comparing, questions
 from aucpr_dask.inference.designs import (
@@ -31,6 +32,7 @@ from aucpr_dask.inference.designs import (
 from aucpr_dask.inference.samples import labels_of
 from aucpr_dask.interplay.exporting import named_file, refuse_existing, written_whole
 from aucpr_dask.schema.checks import truth
+from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions
 from aucpr_dask.schema.terms import (
     BOUND,
     BOUNDS,
@@ -172,6 +174,7 @@ class Letters:
         return self.sheet().as_html(self.caption)
 
 
+@takes_arrays
 def letters(data: xr.Dataset, *, intervals: bool = False, **options: Any) -> Letters:
     """Make the table of a paper: the mean of each model by each measure, with letters for the models that are worse.
 
@@ -180,13 +183,14 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Any) -> Let
 
     Parameters
     ----------
-    data : xarray.Dataset
-        Scores, or a result of :func:`evaluate`, :func:`evaluate_runs` or :func:`from_values`, of one or several
-        estimators or measures.
+    data : xarray.Dataset, or arrays of scores with their labels
+        Scores as :func:`compare` takes them, or a result of :func:`evaluate`, :func:`evaluate_runs` or
+        :func:`from_values`, of one or several estimators or measures.
     intervals : bool
         Whether to show the interval of each mean, as :func:`aggregate` gives it.
     **options
-        Of :func:`compare`: `over`, `method`, `adjust`, `level`, `n_resamples`, `seed`, `incomplete`.
+        Of :func:`compare`: `over`, `method`, `adjust`, `level`, `n_resamples`, `seed`, `incomplete`; and with scores
+        those of :func:`evaluate`: `estimator`, `by`, `missing` and so on.
 
     Returns
     -------
@@ -203,8 +207,13 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Any) -> Let
     >>> table.worse["nDCG@10"].to_dict()
     {'hybrid': 'c', 'dense': 'c', 'bm25': ''}
     """
+    scores = data  # a result knows its scores while somebody keeps them
     if isinstance(data, xr.Dataset) and "score" in data:
-        data = cast(xr.Dataset, evaluate(data, interval=()))
+        of_scores = {name: options.pop(name) for name in EvaluationOptions.__dataclass_fields__ if name in options}
+        of_both = {name: one for name, one in of_scores.items() if name in ComparisonOptions.__dataclass_fields__}
+        options |= {name: one for name, one in of_both.items() if name != "estimator"}
+        own = {name: one for name, one in of_scores.items() if name not in options}
+        data = cast(xr.Dataset, evaluate(scores, **({} if intervals else {"interval": ()}), **own))
     if not isinstance(data, xr.Dataset) or "estimate" not in data or MODEL not in data["estimate"].dims:
         what = "this is not a result of several models"
         remedy = "pass one data set that evaluate or from_values returns"
@@ -278,11 +287,14 @@ def _bounds(data: xr.Dataset, names: Sequence[str], options: Mapping[str, Any]) 
     kept = {name: options[name] for name in ("level", "incomplete") if options.get(name) is not None}
     has_units = questions.unit_dim(data) == QUERY
     given = with_estimators(cast(xr.Dataset, aggregating.aggregate(data, **kept)) if has_units else data)
+    if others := [str(dim) for dim in given["estimate"].dims if dim not in (MODEL, ESTIMATOR, MEASURE)]:
+        what, remedy = "a table of means over these shows no intervals", "leave out intervals"
+        raise InvalidInputError(what, "option 'intervals'", ", ".join(others), "means over queries, or areas", remedy)
     bounds, methods = {}, dict[str, None]()
     for name in names:
         one = rankings.with_interval_of(given.sel({ESTIMATOR: [name]}), name).isel({METHOD: 0}, missing_dims="ignore")
         ends = one["interval"].squeeze(ESTIMATOR).transpose(MODEL, BOUND)
-        methods[in_words("t" if has_units else str(one[METHOD].item()))] = None
+        methods[in_words(str(given.attrs["method"] if has_units else one[METHOD].item()))] = None
         for place, end in enumerate(BOUNDS):
             bounds[measured(data.attrs, name), end] = ends.isel({BOUND: place}).to_series()
     return pd.DataFrame(bounds), ", ".join(methods)

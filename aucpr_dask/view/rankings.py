@@ -37,7 +37,7 @@ def rank_models(
     result: terms.Scores, estimator: str | None = None, *, most: int = MOST_GROUPS, most_data_sets: int | None = None
 ) -> list[Document]:
     """Rank the models of each of the first data sets, by an estimator or the first; means over queries or classes."""
-    n_groups = sum(math.prod(node.sizes[dim] for dim in group_dims(node)) for _, node in terms.nodes_of(result))
+    n_groups = _n_groups(result)
     groups = islice(terms.nodes_of(groups_as_data_sets(result, most)), most_data_sets)
     nodes = {path: with_interval_of(node, estimator) for path, node in groups}
     intervals = [node for node in nodes.values() if "interval" in node and node[terms.METHOD].size]
@@ -60,10 +60,16 @@ def rank_models(
 
 def rank_means(means: terms.Scores, estimator: str | None = None) -> list[Document]:
     """Rank the models of each data set, or of all together, by what :func:`aucpr_dask.aggregate` returns."""
-    return [
-        _rank(path, node, estimator, node.attrs.get("method"), "n_queries" in node)
-        for path, node in terms.nodes_of(groups_as_data_sets(means))
-    ]
+    n_groups, rankings = _n_groups(means), []
+    for path, node in terms.nodes_of(groups_as_data_sets(means)):
+        found = _rank(path, node, estimator, node.attrs.get("method"), "n_queries" in node)
+        by = node.attrs.get("by")
+        rankings.append(found | {"by": by, "n_groups": n_groups} if by else found)
+    return rankings
+
+
+def _n_groups(result: terms.Scores) -> int:
+    return sum(math.prod(node.sizes[dim] for dim in group_dims(node)) for _, node in terms.nodes_of(result))
 
 
 def with_means_of_repeats(node: xr.Dataset) -> xr.Dataset:
@@ -199,7 +205,8 @@ def ranking_sheet(rankings: Sequence[Document], top: int | None = None) -> Sheet
         of = " to ".join(f"{size:,}" for size in dict.fromkeys((sizes[0], sizes[-1])))
         by = first.get("by")
         parts = terms.count(len(rankings), "group" if by else "data set")
-        title = (f"{parts}, best {top or ''} of {of} models", title[1])
+        chosen = f"best {top} of " if top is not None and top < sizes[-1] else ""
+        title = (f"{parts}, {chosen}{of} models", title[1])
         names = [one["data_set"] if i == 0 else "" for one in rankings for i in range(len(one["models"][:top]))]
         columns.insert(0, Column(by or "data set", names, name=True))
     if len({n for ranking in rankings for n in ranking["models"]["n_queries"]}) > 1:
