@@ -77,7 +77,7 @@ def test_everything_fits_eighty_columns(first: subprocess.CompletedProcess[str])
     lines = [line for line in lines if " - distributed." not in line]  # its warnings on a busy machine
     assert max(map(cell_len, lines)) <= 80
     assert not any("\x1b" in line for line in lines)
-    assert f"{CLEF}  average precision, mean of 14 queries, t interval" in lines
+    assert f"{CLEF}  average precision, mean of 14 queries, score interval" in lines
     assert "6 data sets, best 3 of 25 models  average precision, 3 repeats, logit interval" in lines
     for name in TABLES:
         assert any(line.split()[:2] == [name, "1"] for line in lines)

@@ -790,7 +790,7 @@ def test_results_show_their_ranking(result: xr.DataTree) -> None:
     assert page.open == []
     assert page.tags.count("table") == 3
     assert f"{best:.4f}" in page.text
-    assert "topics, average precision, mean of 3 queries, t interval" in page.text
+    assert "topics, average precision, mean of 3 queries, score interval" in page.text
     assert page.tags.count("svg") == 9
 
 

@@ -730,7 +730,7 @@ def test_contents_stay_in_view_and_names_break_between_words(reader: Reader, tmp
     assert set(
         reader("return [...document.querySelectorAll('.leaderboard .name')].map(one => one.textContent)")
     ) == set(names)
-    assert "95 % interval (Student's t)" in reader.find(".leaderboard thead").text
+    assert "95 % interval (score)" in reader.find(".leaderboard thead").text
 
 
 @pytest.mark.slow

@@ -59,9 +59,9 @@ def aggregate(
 ) -> None:
     """Average the estimates of each model of the result store STORE, with an interval.
 
-    By default over queries: mean average precision (MAP), and Student's t interval of the mean. A score store, or a
-    table of predictions, is evaluated first. Over classes, the items are the sample, and the mean has an interval on
-    the scale of the logit.
+    By default over queries: mean average precision (MAP), with the score interval of the mean, or Student's t of
+    values that are not between 0 and 1. A score store, or a table of predictions, is evaluated first. Over classes,
+    the items are the sample, and the mean has an interval on the scale of the logit.
     """
     from aucpr_dask.view.comparisons import widths
     from aucpr_dask.view.rankings import best, rank_means, rank_models, rankings_view

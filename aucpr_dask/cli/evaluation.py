@@ -206,7 +206,7 @@ def evaluate(
 def show(output: cli.Output, result: str, estimator: str | None, dataset: tuple[str, ...], top: int | None) -> None:
     """Show the ranked table of the result store RESULT.
 
-    Where a data set has queries, a model's area is the mean over them and its interval is Student's t.
+    Where a data set has queries, a model's area is the mean over them, with the interval of aggregate.
     """
     evaluated = terms.select_data_sets(ap.open_result(result), dataset)
     rankings = _show_rankings(output, evaluated, estimator, top)

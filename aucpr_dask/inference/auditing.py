@@ -110,7 +110,8 @@ def _one_table(data: Scores, question: ComparisonOptions) -> tuple[xr.Dataset, s
     estimate = estimate.transpose(MODEL, dim).compute()
     name = MEASURE if are_values(nodes[0]) else ESTIMATOR
     table = estimate.to_dataset(name="estimate")
-    named: dict[str, Any] = {name: estimators_of(table)[0]} if estimators_of(table) else {}
+    measures = estimators_of(table) or estimators_of(nodes[0])  # of a single measure, the attributes say which
+    named: dict[str, Any] = {name: measures[0]} if measures else {}
     of_data = [one for _, node in nodes_of(data) if are_values(node) for one in estimators_of(node)]
     if others := [one for one in dict.fromkeys(of_data) if one not in named.values()]:
         named[OTHER_MEASURES] = others

@@ -52,7 +52,7 @@ def rank_models(
             means = with_estimators(node).isel({terms.METHOD: 0}, missing_dims="ignore")
         else:
             means = cast("xr.Dataset", aggregating.aggregate(node, level=level))
-        of_interval = "t" if has_queries else means.attrs.get("method", method)
+        of_interval = means.attrs.get("method", method)
         facts = {"reading": reading_of(node.attrs), "by": node.attrs.get("by"), "n_groups": n_groups if is_by else None}
         rankings.append(_rank(path, means, estimator, of_interval, has_queries) | facts)
     return rankings

@@ -110,8 +110,13 @@ def readings(subjects: Iterable[Subject]) -> list[str]:
 def interval_names(subject: Subject) -> dict[str, str]:
     """Name the intervals of the leaderboard, and of the rankings of one query, as headers of their columns."""
     single = interval_name(subject, subject.method)
-    of_mean = f"{percent(subject.level)} interval (Student's t)"
-    return {"mean": single if subject.dim is None else of_mean, "single": single}
+    return {"mean": single if subject.dim is None else interval_name(subject, _of_mean(subject)), "single": single}
+
+
+def _of_mean(subject: Subject) -> str:
+    """Name the interval of a mean over units."""
+    method = subject.means.attrs["method"]
+    return "Student's t" if method == "t" else str(method)
 
 
 def interval_name(subject: Subject, method: str | None) -> str:
@@ -206,8 +211,8 @@ def about(subject: Subject) -> list[str]:
     else:
         singular, several = designs.unit_names(subject.dim, subject.node.attrs)
         said = [
-            f"The estimate of a model is the mean over the {several} that have one; its interval is "
-            f"{percent(subject.level)} Student's t: what to expect of other {several} like these. "
+            f"The estimate of a model is the mean over the {several} that have one; its {percent(subject.level)} "
+            f"interval ({_of_mean(subject)}) says what to expect of other {several} like these. "
             f"{sentence(subject.means.attrs['design'])}"
         ]
         if singles:
@@ -289,7 +294,7 @@ def _of_units(subject: Subject) -> list[str]:
         said.append(f"{lack}: {few(without)}.")
     if n_known < FEW_UNITS:
         said.append(
-            f"Few {several}: {n_known}. Student's t assumes normally distributed means, which is doubtful for so "
+            f"Few {several}: {n_known}. The interval assumes normally distributed means, which is doubtful for so "
             f"few {plural(designs.noun(subject.node.attrs))}, one for each {singular}."
         )
     return said
