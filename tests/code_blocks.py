@@ -1,8 +1,9 @@
-"""The code in README and pages: its place, its output, and small data for it to work on.
+"""The code in README and pages: its place and its output.
 
 Every block of ```python and ```bash runs. A block that cannot run in a test follows a comment that readers do not see:
 ``<!-- not run: reason -->``, or ``<!-- run where MODULE is installed -->``. Code in other languages always needs one.
-README's marked commands are run by ``.ci/run``.
+README's marked commands are run by ``.ci/run``, which also runs ``python tests/code_blocks.py README.md`` where nothing
+but the package is installed.
 """
 
 from __future__ import annotations
@@ -15,19 +16,17 @@ import os
 import re
 import shlex
 import subprocess
+import sys
+import tempfile
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
-import xarray as xr
 from click.testing import CliRunner
 
-import aucpr_dask as ap
 from aucpr_dask.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -44,7 +43,6 @@ FENCE = re.compile(
 REASON = re.compile(r"<!-- not run: (?P<reason>[^>]+) -->\s*\Z")
 WHERE = re.compile(r"<!-- run where (?P<module>\w+) is installed -->\s*\Z")
 COMMAND = re.compile(r"<!-- command: \w+ -->\s*\Z")
-MODELS = ["weak", "fair", "strong", "bm25", "bert"]
 
 
 @dataclass(frozen=True)
@@ -84,56 +82,20 @@ def _reason(before: str) -> str | None:
     return "run by .ci/run" if COMMAND.search(before) else None
 
 
-def prepare(folder: Path) -> dict[str, Any]:
-    """Write the files that pages use to `folder`, and return the names that their Python code finds.
+def run_page(blocks: Iterable[Block], folder: Path) -> None:
+    """Run the blocks of a page in a folder, in order and from nothing, and compare what they print with the page.
 
-    Five models on a pool of 40 items for each of 8 queries: ``scores.zarr``; the same as TREC runs and judgments in
-    ``runs/*.gz`` and ``qrels.txt``; one query as a table, ``predictions.csv``, and with a row for each model and
-    item, ``tidy.csv``. ``docs`` and ``cluster`` are those of the repository.
+    The folder has links to ``docs`` and ``cluster``, as where readers have cloned the repository.
     """
-    random = np.random.default_rng(0)
-    label = (random.random((8, 40)) < 0.3).astype("int8")
-    label[:, 0] = 1
-    skill = np.array([0.5, 1.0, 2.0, 1.0, 1.5])[:, None, None]
-    score = (random.standard_normal((len(MODELS), *label.shape)) + skill * label).astype("float32")
-    scores = xr.Dataset(
-        {"score": (("model", "query", "item"), score), "label": (("query", "item"), label)},
-        coords={
-            "model": MODELS,
-            "query": [f"q{i}" for i in range(len(label))],
-            "item": [f"d{i:02d}" for i in range(label.shape[1])],
-        },
-    )
-    _write_trec(folder, scores)
-    table = pd.DataFrame(score[:, 0].T, columns=MODELS)
-    table = table.assign(y=label[0])
-    table.to_csv(folder / "predictions.csv", index=False)
-    tidy = table.reset_index(names="id").melt(["id", "y"], var_name="model", value_name="score")
-    tidy.to_csv(folder / "tidy.csv", index=False)
-    ap.save_scores(scores, folder / "scores.zarr")
     for name in ("docs", "cluster"):
         (folder / name).symlink_to(ROOT / name)
-    tree = xr.DataTree.from_dict({name: scores.isel(query=[i], drop=False) for i, name in enumerate(["one", "two"])})
-    return {
-        "ap": ap,
-        "np": np,
-        "xr": xr,
-        "scores": scores,
-        "tree": tree,
-        "score": score[:, 0],
-        "label": label[0],
-        "__name__": "__main__",
-    }
-
-
-def _write_trec(folder: Path, scores: xr.Dataset) -> None:
-    (folder / "runs").mkdir()
-    table = scores.to_dataframe().reset_index()
-    for model, run in table.groupby("model"):
-        run = run.assign(q0="Q0", rank=0)[["query", "q0", "item", "rank", "score", "model"]]
-        run.to_csv(folder / "runs" / f"{model}.gz", sep=" ", header=False, index=False)
-    judged = table[table["model"] == MODELS[0]].assign(iteration=0)[["query", "iteration", "item", "label"]]
-    judged.to_csv(folder / "qrels.txt", sep=" ", header=False, index=False)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    with contextlib.chdir(folder):
+        for block in blocks:
+            if block.language in RUNNING and not block.reason:
+                printed = run(block, names)
+                as_shown = block.output is None or is_as_shown(printed, block.output)
+                assert as_shown, f"{block.place} printed:\n{printed}"
 
 
 def run(block: Block, names: dict[str, Any]) -> str:
@@ -172,3 +134,9 @@ def is_as_shown(printed: str, shown: str) -> bool:
         return "\n".join(line.rstrip() for line in text.strip().splitlines()) + os.linesep
 
     return doctest.OutputChecker().check_output(plain(shown), plain(printed), doctest.ELLIPSIS)
+
+
+if __name__ == "__main__":
+    for given in sys.argv[1:]:
+        with tempfile.TemporaryDirectory() as scratch:
+            run_page(blocks_of(ROOT / given), Path(scratch))

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from code_blocks import PAGES, ROOT, RUNNING, blocks_of, is_as_shown, prepare, run
+from code_blocks import PAGES, ROOT, RUNNING, blocks_of, is_as_shown, run, run_page
 
-from aucpr_dask import demo
 from aucpr_dask.storage.urls import StoreName
 from aucpr_dask.workers.connecting import connect, connect_for
 
@@ -33,19 +32,8 @@ def one_cluster() -> Iterator[None]:
 @pytest.mark.filterwarnings("ignore:unsafe cast from uint64 to int64")  # in the code that ranx compiles
 @pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")  # MLflow with SQLAlchemy 2.1
 @pytest.mark.parametrize("name", WITH_CODE)
-def test_code_runs(name: str, one_cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = prepare(tmp_path)
-    if name == "README.md":
-        demo.build_scores("aucpr-demo/scores.zarr")
-        kept = names["scores"]
-    for block in BLOCKS[name]:
-        if block.language in RUNNING and not block.reason:
-            printed = run(block, names)
-            if block.output is not None:
-                assert is_as_shown(printed, block.output), f"{block.place} printed:\n{printed}"
-        if name == "README.md":
-            names["scores"] = kept  # the first example has its own
+def test_code_runs(name: str, one_cluster: None, tmp_path: Path) -> None:
+    run_page(BLOCKS[name], tmp_path)
 
 
 def test_code_that_does_not_run_has_a_reason() -> None:
