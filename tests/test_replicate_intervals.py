@@ -417,3 +417,42 @@ def test_the_records_say_what_the_kernels_read() -> None:
 def test_interval_refuses_methods_that_are_no_formula(method: str) -> None:
     with pytest.raises(InvalidInputError, match=rf"(?s){method}.*binomial, logit, wilson, clopper_pearson.*evaluate"):
         ap.interval(0.8, 50, ["logit", method])
+
+
+@pytest.mark.parametrize("design", ["random", "fixed"])
+@pytest.mark.parametrize(
+    ("estimator", "n_trials", "most"),
+    [
+        ("precision_at(4)", 4, 1.0),
+        ("precision_at(16)", 12, 12 / 16),
+        ("recall_at(16)", 12, 1.0),
+        ("recall_at(4)", 4, 4 / 12),
+        ("precision_at_recall(0.5)", 6, 1.0),
+        ("recall_at_precision(0.9)", 12, 1.0),
+        ("discrete", 12, 1.0),
+    ],
+)
+def test_intervals_have_a_width_where_nothing_is_wrong(estimator: str, n_trials: int, most: float, design: str) -> None:
+    """At the end of what an estimate can be, the bound is Wilson's of the items that it is a share of, or further."""
+    label = np.arange(60) < 12
+    found = ap.evaluate(-np.arange(60.0)[None], label, estimator, prevalence_design=design, n_resamples=200)
+    assert found["estimate"].item() == pytest.approx(most)
+    lower, upper = found["interval"].values.ravel()
+    wilson = stats.binomtest(n_trials, n_trials).proportion_ci(0.95, "wilson").low
+    assert lower <= most * wilson + 1e-12
+    assert lower > 0
+    assert upper >= most
+    if most == 1:
+        assert lower == pytest.approx(wilson)
+    turned = ap.evaluate(np.arange(60.0)[None], label, "precision_at(4)", prevalence_design=design, n_resamples=200)
+    assert turned["estimate"].item() == 0
+    np.testing.assert_allclose(
+        turned["interval"].values.ravel(), [0, 1 - stats.binomtest(4, 4).proportion_ci(0.95, "wilson").low]
+    )
+
+
+def test_differences_have_no_ends_to_widen() -> None:
+    label = np.arange(60) < 12
+    worst = ap.evaluate(np.arange(60.0)[None], label, "gain_area", interval="bootstrap", n_resamples=200)
+    assert worst["estimate"].item() < 0
+    assert worst["interval"].values.max() < 0

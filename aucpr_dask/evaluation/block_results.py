@@ -5,7 +5,7 @@ Module-level functions are pickled by name: `evaluate_block` is the one function
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,8 +19,8 @@ from aucpr_dask.evaluation.influences import effective_positives, influence_fact
 from aucpr_dask.evaluation.rankings import Array, Evaluated, Floats, Rows, evaluate_rankings, is_weighted, items_of
 from aucpr_dask.evaluation.request import Sampling, is_default
 from aucpr_dask.evaluation.resampled_rankings import estimate_accelerations, evaluate_folds, replicate_rankings
-from aucpr_dask.schema.estimators import AREAS
-from aucpr_dask.schema.intervals import INTERVALS, IntervalSpec
+from aucpr_dask.schema.estimators import AREAS, parse_estimator
+from aucpr_dask.schema.intervals import INTERVALS, ON_UNIT_SCALE, IntervalSpec
 from aucpr_dask.schema.options import ALL_RECALLS, EvaluationOptions
 from aucpr_dask.schema.terms import FLAG_BITS, RESULT_VARIABLES
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from aucpr_dask.kernels import Items
     from aucpr_dask.kernels.intervals import Evidence
 
+OF_PERCENTILES = ("bootstrap", "bca")  # whose replicates do not vary where a ranking has no mistake
 OF_RESAMPLING = ("key", "cluster", "fold")  # roles of arrays that no estimate needs
 
 
@@ -178,7 +179,7 @@ def _with_flag(flags: Array, name: str, is_raised: Any) -> Array:
 
 def interval_bounds(evidence: Evidence, options: EvaluationOptions, level: float) -> Floats:
     """Return all intervals at this level, (..., estimator, method, bound); NaN where an estimator has none."""
-    from aucpr_dask.kernels.intervals import bounds_of
+    from aucpr_dask.kernels.intervals import bounds_of, wide_at_ends
 
     methods, is_whole = options.resampling.intervals, options.recall_range == ALL_RECALLS
     bounds = np.full((*evidence.estimate.shape, len(methods), 2), np.nan)
@@ -192,8 +193,27 @@ def interval_bounds(evidence: Evidence, options: EvaluationOptions, level: float
             scaled, width = evidence, 1.0
             if "error" in spec.needs and not is_whole:
                 scaled, width = _of_a_part(evidence, *options.recall_range)
-            bounds[..., has, column, :] = width * bounds_of(scaled, method, level)[..., has, :]
+            found = width * bounds_of(scaled, method, level)
+            if method in OF_PERCENTILES and is_whole and evidence.n_effective is not None:
+                trials = _trials(evidence.n_effective, options.estimators)
+                found = wide_at_ends(found, evidence.estimate, *trials, level)
+            bounds[..., has, column, :] = found[..., has, :]
     return bounds
+
+
+def _trials(n_positive: Array, estimators: Sequence[str]) -> tuple[Array, Array]:
+    """Return of how many items an estimate of 0, or the highest possible, is the share, and the highest possible."""
+    n_trials, most = np.array(n_positive, np.float64), np.ones_like(n_positive, np.float64)
+    for place, (spec, parameter) in enumerate(map(parse_estimator, estimators)):
+        if spec.is_cutoff:
+            of_all = parameter if spec.name == "precision_at" else np.maximum(n_trials[..., place], 1)
+            n_trials[..., place] = np.minimum(parameter, n_trials[..., place])
+            most[..., place] = n_trials[..., place] / of_all
+        elif spec.name not in ON_UNIT_SCALE and spec.influence:
+            n_trials[..., place] = 0  # no share, so it has no ends
+        elif spec.name == "precision_at_recall":
+            n_trials[..., place] *= parameter
+    return n_trials, most
 
 
 def _are_unseen(evidence: Evidence, options: EvaluationOptions) -> NDArray[np.bool_]:

@@ -134,6 +134,19 @@ def percentile(replicates: SortedReplicates, level: float) -> Bounds:
     return replicates.quantile(tail), replicates.quantile(1 - tail)
 
 
+def wide_at_ends(bounds: Array, estimate: Array, n_trials: Array, most: Array, level: float) -> Array:
+    """Return bounds (..., 2) that hold at least Wilson's interval where an estimate is 0, or the most that it can be.
+
+    Resamples of a ranking without a mistake, or without a hit, have none either, however few items decide.
+    """
+    share = np.where(estimate <= 0, 0.0, 1.0)
+    lower, upper = wilson(share, np.maximum(n_trials, 1.0), level)
+    is_end = ((estimate <= 0) | (estimate >= most)) & (n_trials > 0)
+    low = np.where(is_end, np.fmin(bounds[..., 0], most * lower), bounds[..., 0])
+    high = np.where(is_end, np.fmax(bounds[..., 1], most * upper), bounds[..., 1])
+    return np.stack([low, high], axis=-1)
+
+
 def basic(estimate: Array, replicates: SortedReplicates, level: float) -> Bounds:
     """Quantiles of the replicates, mirrored at the estimate; may leave [0, 1]."""
     lower, upper = percentile(replicates, level)

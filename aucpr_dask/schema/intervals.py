@@ -86,8 +86,9 @@ INTERVALS = {
         ),
         IntervalSpec(
             "bootstrap",
-            "Q(a), Q(1-a)",
-            "The percentile interval of a stratified bootstrap, for any estimator; below the level at few positives.",
+            "Q(a), Q(1-a); at an estimate of 0, or of the most that it can be, at least Wilson's interval",
+            "The percentile interval of a stratified bootstrap, for any estimator; below the level at few positives. "
+            "At 0 and 1 with the number of items that an estimate is the share of: positives, or the first k.",
             "10.1214/aos/1176344552",
             ("replicates",),
         ),
