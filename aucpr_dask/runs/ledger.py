@@ -77,26 +77,32 @@ class Ledger(Claim):
         self.check()
         backend = backends.open_backend(self._url)
         written = {key: bytes(one.as_numpy_array()[-8:]) for key, one in documents.items()}
-        for record in self.records_of_done().values():
+        records = self.records_of_done()
+        for record in records.values():
             written |= {key: bytes.fromhex(ending) for key, ending in record.get("chunks", {}).items()}
         backends.persist(backend, written)  # tasks write without waiting for the disk
         publish(backend, root_document, get_value(backend, ROOT_DOCUMENT), written=written, reads_back=True)
-        self.close(state)
+        self.close(state, records)
 
-    def close(self, state: State) -> None:
-        """Record that a result is finished; only this and the digests of its rankings stay with it."""
+    def close(self, state: State, records: Mapping[int, Mapping[str, Any]] | None = None) -> None:
+        """Record that a result is finished; only this and the digests of its rankings stay with it.
+
+        Each of the records of its tasks is a request, so one who has read them passes them on.
+        """
         found = self.recorded()
         if self._token is not None and found.word != FINISHED and found.token != self._token:
             raise self.other_run()
-        self.record(State(FINISHED, plan=state.plan, by_others=self._by_others(state, found)))
+        self.record(State(FINISHED, plan=state.plan, by_others=self._by_others(state, found, records)))
         self._token = None
         self.drop_records()
         backends.sweep(self._notes)
 
-    def _by_others(self, state: State, found: State) -> list[Mapping[str, Any]]:
+    def _by_others(
+        self, state: State, found: State, records: Mapping[int, Mapping[str, Any]] | None
+    ) -> list[Mapping[str, Any]]:
         """Return which parts of a result another code has computed than that of its plan."""
         parts = {in_words(one["code"]): dict(one) for one in found.by_others}
-        for record in self.records_of_done().values():
+        for record in (self.records_of_done() if records is None else records).values():
             code = code_among(record.get("versions") or {})
             if state.plan is not None and code != state.plan.get("code"):
                 one = parts.setdefault(in_words(code), {"code": code, "parts": []})
