@@ -1,6 +1,7 @@
 """Runs on a real Slurm whose jobs reach their lifetime, or are taken away, in the middle."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -43,10 +44,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 @pytest.fixture(autouse=True)
 def quick_site(site: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Talk to this site, cut small stores into many blocks, and wait a second only for a worker that is lost."""
+    """Talk to this site, submit many blocks one by one, and wait a second only for a worker that is lost."""
     monkeypatch.setenv("SLURM_CONF", site["SLURM_CONF"])
     monkeypatch.setenv("PATH", site["PATH"])
     monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("aucpr_dask.runs.planning.MOST_TOGETHER", 1)
     with dask.config.set({"distributed.deploy.lost-worker-timeout": "1s"}):
         yield
 
@@ -77,11 +79,12 @@ class Jobs:
         self._job_of_worker: dict[str, int] = {}
 
     def look(self) -> set[int]:
-        """Return the jobs that have a worker now."""
+        """Return the jobs that have a worker now, one that takes tasks: it is prepared before."""
         now = self._client.run(os.getenv, "SLURM_JOB_ID", on_error="ignore")
-        now = {address: int(job) for address, job in now.items()}
-        self._job_of_worker |= now
-        return set(now.values())
+        self._job_of_worker |= {address: int(job) for address, job in now.items()}
+        workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        running = {address for address, worker in workers.items() if worker["status"] == "running"}
+        return {self._job_of_worker[address] for address in now.keys() & running}
 
     def wait(self, condition: Callable[[set[int]], bool], seconds: float = 90) -> set[int]:
         """Return the jobs that have a worker, as soon as they satisfy the condition."""
@@ -108,7 +111,7 @@ class Jobs:
 def test_workers_reach_their_lifetime_and_are_replaced(source: Path, tmp_path: Path) -> None:
     lifetime = ["--lifetime", "8s", "--lifetime-stagger", "2s"]
     scaling = {"adapt": {"minimum": 2, "maximum": 2, "interval": "1s"}}
-    path = configuration(tmp_path, scaling, cores=1, processes=1, worker_extra_args=lifetime)
+    path = configuration(tmp_path, scaling, worker_extra_args=lifetime)
     with ap.connect(path) as client, get_task_stream(client) as stream:
         known = Jobs(client)
 
@@ -127,8 +130,8 @@ def test_workers_reach_their_lifetime_and_are_replaced(source: Path, tmp_path: P
 
 
 def test_a_job_is_cancelled_in_the_middle(site: dict[str, str], source: Path, tmp_path: Path) -> None:
-    """Jobs of two processes each; the last to come replaces the one that was taken away."""
-    path = configuration(tmp_path, {"adapt": {"minimum": 4, "maximum": 4, "interval": "1s"}}, cores=2, processes=2)
+    """The last to come replaces the one that was taken away."""
+    path = configuration(tmp_path, {"adapt": {"minimum": 2, "maximum": 2, "interval": "1s"}})
     with ap.connect(path) as client, get_task_stream(client) as stream:
         known = Jobs(client)
         taken, kept = sorted(known.wait(lambda now: len(now) == 2))
@@ -150,7 +153,7 @@ def test_a_job_is_cancelled_in_the_middle(site: dict[str, str], source: Path, tm
 
 def test_the_command_line(site: dict[str, str], source: Path, tmp_path: Path) -> None:
     scaling = {"adapt": {"minimum": 0, "maximum": 2, "interval": "1s"}}  # no worker until there is something to do
-    path = configuration(tmp_path, scaling, cores=1, processes=1)
+    path = configuration(tmp_path, scaling)
     target = tmp_path / "result.zarr"
     command = [sys.executable, "-m", "aucpr_dask", "evaluate", str(source), str(target), "--workers", str(path)]
     done = subprocess.run(command, env=site, capture_output=True, text=True, timeout=120, check=False)
@@ -168,10 +171,13 @@ def running(site: dict[str, str], seconds: float = 10) -> dict[int, str]:
     return jobs(site)
 
 
-def test_refusals_by_slurm_are_reported_at_once(tmp_path: Path) -> None:
-    path = configuration(tmp_path, {"n_workers": 1}, cores=1, processes=1, queue="nowhere")
+@pytest.mark.parametrize("scaling", [{"n_workers": 1}, {"scale": 1}, {"adapt": {"minimum": 1, "maximum": 2}}])
+def test_refusals_by_slurm_are_reported_at_once(tmp_path: Path, scaling: dict[str, Any]) -> None:
+    path = configuration(tmp_path, scaling, queue="nowhere")
+    before = signal.getsignal(signal.SIGINT)
     with (
         pytest.raises(ClusterError, match=r"(?s)SLURMCluster could not be started.*invalid partition"),
         ap.connect(path),
     ):
         pass
+    assert signal.getsignal(signal.SIGINT) is before

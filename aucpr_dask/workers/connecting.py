@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 import dask
@@ -19,7 +19,7 @@ import distributed
 import yaml
 from dask.system import CPU_COUNT
 from dask.utils import parse_timedelta
-from distributed import Client, LocalCluster, default_client
+from distributed import Client, LocalCluster, SpecCluster, Status, default_client
 from distributed.security import Security
 
 from aucpr_dask.errors import ClusterError, InvalidInputError
@@ -211,7 +211,7 @@ def started(
     """Return a cluster that starts, as an instance of a class; or a client of one that runs elsewhere."""
     module, _, of_class = name.rpartition(".")
     try:
-        build = getattr(importlib.import_module(module), of_class)
+        build = getattr(_imported(module), of_class)
     except (ImportError, AttributeError) as error:
         remedy = f"install the package that has {name}"
         raise ClusterError("the class that starts the workers is not there", where, error, None, remedy) from error
@@ -221,16 +221,54 @@ def started(
     if is_local:
         _refuse_unguarded()
         arguments = {**HERE, "n_workers": CPU_COUNT, **arguments}
+    cluster = None
     try:
         with _signals_blocked(), dask.config.set(_unless_configured(SELDOM)):
             cluster = build(**arguments)
-        for method, values in (scaling or {}).items():
-            cluster.adapt(**values) if method == "adapt" else cluster.scale(values)
+        _scale(cluster, scaling or {})
     except Exception as error:  # other packages and systems may raise anything
+        if cluster is not None:
+            with suppress(Exception):  # the first error says more
+                cluster.close()
         reason = error.__cause__ or error
         what, received = f"{of_class} could not be started", f"{type(reason).__name__}: {reason}"
         raise ClusterError(what, where, received, None, GUARD if is_local else None) from error
     return cluster
+
+
+def _imported(module: str) -> ModuleType:
+    """Import a module, and keep what Ctrl-C does: dask_jobqueue lets it end the process, as if all were done."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        return importlib.import_module(module)
+    finally:
+        if signal.getsignal(signal.SIGINT) is not before:
+            signal.signal(signal.SIGINT, before)
+
+
+def _scale(cluster: Any, scaling: Mapping[str, Any]) -> None:
+    """Ask for workers, and raise if the first are refused: Dask itself would log that, and wait for them in vain."""
+    adapt = scaling.get("adapt")
+    first = scaling.get("scale", 0) if adapt is None else adapt.get("minimum", 0)
+    if first or "scale" in scaling:
+        cluster.scale(first)
+    if isinstance(cluster, SpecCluster):
+        cluster.sync(_submitted, cluster)
+    if adapt is not None:
+        cluster.adapt(**adapt)
+
+
+async def _submitted(cluster: Any) -> None:
+    """Wait until the jobs of a cluster are in the queue; other workers of such clusters have started."""
+    try:
+        await cluster
+        for job in cluster.workers.values():
+            await job
+    except Exception:
+        for job in cluster.workers.values():
+            if job.status == Status.created:
+                job.status = Status.failed  # or Dask would not close the cluster
+        raise
 
 
 @contextmanager
