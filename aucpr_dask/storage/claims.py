@@ -71,7 +71,7 @@ class Claim:
         if found.identity != state.identity or found.word in (CLEARING, FINISHED):
             raise self.other_run()
         self._token = found.token
-        return found != new
+        return found.token != new.token  # not the whole: JSON makes lists of tuples
 
     def take_over(self, state: State) -> None:
         """Take a place from whoever has it."""
