@@ -670,7 +670,9 @@ def test_the_default_interval_of_clusters_by_hand(correlation: float, seed: int)
     ratio = (n_clusters - 1) / n_clusters * np.sum((without - np.mean(without)) ** 2) / error**2
     effect = ((n_clusters - 1) * ratio + 2) / (n_clusters + 1)
     effect = 1 + (effect - 1) * (1 + 12 / (n_clusters - 1)) if effect > 1 else effect
-    factor = effect * (stats.t.ppf(0.975, n_clusters - 1) / stats.norm.ppf(0.975)) ** 2
+    sizes = np.bincount(cluster)
+    worth = sizes.sum() ** 2 / np.sum(sizes**2)  # 5.76 clusters of one size
+    factor = effect * (stats.t.ppf(0.975, worth - 1) / stats.norm.ppf(0.975)) ** 2
     assert (factor < 1) == (correlation == 0.0)
     moderated = ((n - 1) * error**2 + 10 * centre * (1 - centre) / n) / (n + 9)
     effective = min(centre * (1 - centre) / (moderated * max(factor, 1)), 5 * n)

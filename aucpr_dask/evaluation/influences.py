@@ -99,7 +99,11 @@ def influence_facts(rows: Rows, items: Items, options: EvaluationOptions, *, is_
     within, between = facts["item_error"] ** 2, facts["error"] ** 2
     ratio = np.divide(between, within, out=np.ones_like(within), where=within > 0)
     effect = np.where(np.isnan(between), np.nan, design_effect(ratio, n_clusters))
-    return facts | {"effect": effect, "n_clusters": n_clusters}
+    # The variance of unequal clusters is known with the degrees of freedom of fewer: of as many as their sizes are
+    # worth. Simulated with sizes from 1 to 500, that of influences (Satterthwaite's) covers less at the same width.
+    total, squares = sums_of_weights(items, items.positive + items.negative, options, items.clusters)
+    worth = np.clip(_ratio(total**2, squares).reshape(*rows.lead, 1), 1.0, n_clusters)
+    return facts | {"effect": effect, "n_clusters": worth}
 
 
 def _are_uneven(items: Items, options: EvaluationOptions) -> NDArray[np.bool_]:

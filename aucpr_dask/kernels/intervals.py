@@ -265,8 +265,8 @@ def influence_beta(
     All arrays broadcast: the estimated area, the effective number of positives, the standard error and the sum of cubes
     of the influences, the area with each positive left out of its own recall (or, if the estimate is Haldane's, the
     average precision), and what one more negative above all items would take from the area. Clusters of items multiply
-    the variance by `effect`, 1 without them, which is known with one degree of freedom less than there are clusters;
-    it may be below 1, but the interval is never narrower than that of items. It contains the estimate; without
+    the variance by `effect`, 1 without them, which is known with one degree of freedom less than `n_clusters`, the
+    number that clusters of their sizes are worth; it may be below 1, but the interval is never narrower than that of items. It contains the estimate; without
     positives it is NaN.
     """
     tail = (1 - level) / 2
