@@ -250,6 +250,12 @@ ABBREVIATIONS = {
         "lower_trapezoid": "trapezoid trapezoidal auc_trapezoid",
         "roc_area": "auc auroc roc_auc auc_roc roc_auc_score",
         "gain_area": "auprg auc_prg prg prg_auc",
+        "seed": "random_state rng",
+        "level": "alpha confidence confidence_level",
+        "n_resamples": "n_bootstrap n_bootstraps n_boot",
+        "by": "groups groupby slices",
+        "weight": "sample_weight",
+        "adjust": "correction",
     }.items()
     for other in others.split()
 }

@@ -364,7 +364,7 @@ def test_no_store_is_one_clear_message(command: list[str], tmp_path: Path) -> No
 def test_stores_of_other_kinds_are_refused(scores: Path, tmp_path: Path) -> None:
     done = call("show", scores)
     assert done.exit_code == 2
-    assert "another kind" in done.stderr
+    assert "this store holds " in done.stderr
     xr.Dataset({"a": ("x", [1.0])}).to_zarr(tmp_path / "other.zarr", consolidated=False, zarr_format=3)
     done = call("info", tmp_path / "other.zarr")
     assert done.exit_code == 2

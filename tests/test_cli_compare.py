@@ -135,9 +135,9 @@ def test_all_pairs_as_json(stores: Path) -> None:
 
 def test_ranks_say_where_the_chance_to_be_best_comes_from(stores: Path) -> None:
     output = " ".join(ok("rank", stores / "result.zarr").stdout.split())
-    assert "best: the share of bootstrap resamples of the queries in which the model is first" in output
+    assert "best: estimated probability of ranking first, from bootstrap resamples of the queries" in output
     items = " ".join(ok("rank", stores / "pooled.zarr", "--method", "influence").stdout.split())
-    assert "best: the share of Student draws of the areas in which the model is first" in items
+    assert "best: estimated probability of ranking first, from draws of the areas" in items
 
 
 @pytest.mark.parametrize("words", [{}, {"over": "items"}, {"method": "bootstrap", "level": 0.9, "n_resamples": 50}])
@@ -202,7 +202,7 @@ def test_info_describes_comparisons_and_ranks(stores: Path, tmp_path: Path) -> N
     assert answer["facts"]["method"] == "t"
     ok("rank", stores / "result.zarr", "--output", target, "--overwrite")
     assert "ranks: 12 model" in ok("info", target).stdout
-    assert "`aucpr-dask info` says what it holds" in call("show", target).stderr
+    assert "`aucpr-dask info` says what a store holds" in call("show", target).stderr
 
 
 def test_equivalence_is_of_each_pair_alone(stores: Path) -> None:

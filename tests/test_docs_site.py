@@ -210,6 +210,10 @@ QUESTIONS = {
     "deprecation": "python-api",
     "precision-recall curve": "plots coming-from how-do-i generated/aucpr_dask.metrics.precision_recall_curve",
     "plot": "plots",
+    "color blind": "plots",
+    "percent": "how-do-i",
+    "wrong class": "how-do-i",
+    "effect size": "how-do-i",
     "heatmap": "plots",
 }
 SEARCH = """const fs = require("fs"), vm = require("vm"), [site, questions] = process.argv.slice(1);

@@ -252,7 +252,7 @@ def test_frames_that_do_not_fit_are_refused(scores: xr.Dataset) -> None:
         (AlignmentError, odd, options, r"models differ in the 'y' of an item[\s\S]*d0007"),
         (AlignmentError, tidy.replace({"m0": "y"}), options, "named like a column"),
         (InvalidInputError, tidy, {"label": "y", "model": "model"}, "needs item names"),
-        (InvalidInputError, tidy, options | {"label": "z"}, "there is no such column"),
+        (InvalidInputError, tidy, options | {"label": "z"}, "there is no column"),
         (InvalidInputError, unnamed, options, "a name is missing"),
         (InvalidInputError, wide, {"label": "y", "item": "item"}, "this is not a label"),
         (InvalidInputError, [1, 2], {}, "this is not a data frame"),

@@ -82,7 +82,7 @@ def test_the_command_shows_mean_ranks_and_refuses_what_they_do_not_have(tmp_path
     tested = ap.friedman(scores, over="query")
     assert f"critical distance {float(tested['critical_distance']):.2f} (Nemenyi)" in done.stdout
     assert "sample: 9 queries" in done.stdout
-    assert "ranks forget by how much models differ" in done.stdout
+    assert "ranks ignore how much models differ" in done.stdout
     document = json.loads(CliRunner().invoke(main, ["compare", url, "--method", "friedman", "--json"]).stdout)
     models = pd.DataFrame(document["comparisons"][0]["models"])
     assert models["model"].tolist() == list("dcba")

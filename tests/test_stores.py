@@ -299,7 +299,9 @@ def test_what_is_no_store_does_not_open(tmp_path: Path, make: Callable[[Path], A
 
 def test_scores_are_no_result(place: Path) -> None:
     ap.save_scores(pooled(), place)
-    with pytest.raises(StoreError, match=r"another kind[\s\S]*'aucpr_dask\.scores'[\s\S]*'aucpr_dask\.result'"):
+    with pytest.raises(
+        StoreError, match=r"this store holds scores, not a result[\s\S]*'aucpr_dask\.scores'[\s\S]*'aucpr_dask\.result'"
+    ):
         ap.open_result(place)
 
 

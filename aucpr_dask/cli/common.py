@@ -387,7 +387,10 @@ def option_of(
     else:
         made |= {"type": float if "float" in str(one.type) else str, "show_default": default is not None}
     flags = flags or (_FLAGS.get(name, f"--{name.replace('_', '-')}"),)
-    return click.option(*flags, dest or name, **(made | _LOOKS.get(name, {}) | settings))
+    made |= _LOOKS.get(name, {}) | settings
+    if made.get("required"):
+        del made["default"]  # click takes even None for a value
+    return click.option(*flags, dest or name, **made)
 
 
 def options_of(record: type[Options], *names: str) -> Option[Any]:

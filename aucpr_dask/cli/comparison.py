@@ -399,6 +399,12 @@ def _models(
     if len(sources) == 1 and not (candidates and baseline):
         where, remedy = "options '--candidate' and '--baseline'", "add --candidate NAME and --baseline NAME"
         raise InvalidInputError("name the models to compare", where, f"{sources[0]} alone", "names of models", remedy)
+    if len(sources) > 1 and not cli.is_table(sources[0]):
+        what, remedy = (
+            "a store stands alone: its models are named by options",
+            "add --candidate NAME and --baseline NAME",
+        )
+        raise InvalidInputError(what, sources[0], " ".join(sources), "one store, or a table for each model", remedy)
     if len(sources) == 1 and not cli.is_table(sources[0]):
         cli.refuse_columns(sources[0], columns)
         return cli.open_any(sources[0], dataset), candidates, str(baseline)

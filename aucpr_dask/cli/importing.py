@@ -31,7 +31,7 @@ dataset_option = click.option("--dataset", metavar="NAME", help="Name the data s
 
 _of_table = functools.partial(cli.option_of, TableOptions, metavar="COLUMN", show_default=False)
 table_options = cli.with_options(
-    _of_table("label", required=True, default=None),
+    _of_table("label", required=True),
     _of_table("pos_label", metavar="VALUE"),
     _of_table("model"),
     _of_table("score", show_default=True),

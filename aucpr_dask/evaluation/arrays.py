@@ -52,17 +52,23 @@ def takes_arrays(function: Callable[_Asked, _Answer]) -> TakesArrays[_Asked, _An
     plain = inspect.signature(function)
     first, *own = plain.parameters.values()
     kinds = inspect.Parameter
-    options = own[-1:] if own and own[-1].kind is kinds.VAR_KEYWORD else []
+    variadic = own[-1:] if own and own[-1].kind is kinds.VAR_KEYWORD else []
     defaults = {name: (ITEM if name == "dim" else None) for name in OWN}
     added = [kinds(name, kinds.KEYWORD_ONLY, default=one, annotation=Any) for name, one in defaults.items()]
     if function.__name__ == "evaluate":
         own = [added.pop(0).replace(kind=kinds.POSITIONAL_OR_KEYWORD), *own]
-    own = [one for one in own if one not in options]
+    own = [one for one in own if one not in variadic]
     positional = [one for one in own if one.kind is not kinds.KEYWORD_ONLY]
-    shown = [first, *positional, *added, *(one for one in own if one not in positional), *options]
+    shown = [first, *positional, *added, *(one for one in own if one not in positional), *variadic]
+
+    known = {one.name for one in (*own, *added)}
 
     @functools.wraps(function)
     def with_arrays(*arguments: Any, **options: Any) -> Any:
+        if not variadic and (unknown := [name for name in options if name not in known | {first.name}]):
+            meant = did_you_mean(unknown[0], known, "")
+            what = f"{function.__name__}() got an unexpected keyword argument {unknown[0]!r}"
+            raise TypeError(what + (f"; {meant}" if meant else ""))
         given = {name: options.pop(name) for name in OWN if name in options}
         if not arguments and first.name in options:
             arguments = (options.pop(first.name),)
@@ -120,6 +126,7 @@ def scores_of(
     keeps : bool
         Whether to keep the coordinates of items along several dimensions, for each item.
     """
+    refuse_path(scores)
     dims = named_dimensions(dim)
     beside: Mapping[str, Any] = {"clusters": clusters, "weight": weight}
     if not isinstance(scores, DATA_SETS):
@@ -262,7 +269,7 @@ def _data_set(
         what, remedy = "there are no scores", 'give at least one: {"model": scores}'
         received = "None" if scores is None else "an empty mapping"
         raise InvalidInputError(what, "the first argument", received, "names of models, with arrays", remedy)
-    if label is None:
+    if label is None or isinstance(label, str):
         remedy = 'give them behind the scores: ({"model": scores}, labels)'
         if hasattr(scores, "columns"):
             remedy += "; or ap.from_dataframe(frame, label=...) takes a column of the table"
@@ -277,6 +284,16 @@ def _data_set(
     if any(isinstance(one, xr.DataArray) for one in (*named.values(), label)):
         return _of_labelled(named, label, dims), beside, by
     return _of_plain(named, label, beside, by)
+
+
+def refuse_path(data: Any) -> None:
+    """Raise if a path is given in place of data, which only commands open by themselves."""
+    if isinstance(data, str | Path):
+        remedy = f"open it: ap.open_scores({str(data)!r}) or ap.open_result({str(data)!r})"
+        if Path(data).suffix in (".csv", ".tsv", ".parquet", ".feather", ".jsonl"):
+            remedy = "read it with pandas or polars: ap.from_dataframe(frame, label=...)"
+        what = f"this is a path, not scores or a result: {brief(str(data))}"
+        raise InvalidInputError(what, "the first argument", type(data).__name__, "data, in memory or lazy", remedy)
 
 
 def _refuse_same_names(names: Sequence[Any]) -> None:

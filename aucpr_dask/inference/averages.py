@@ -15,7 +15,7 @@ import re
 from typing import Any
 
 import numpy as np
-import scipy.special
+import scipy
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, clash, few

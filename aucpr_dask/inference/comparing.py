@@ -86,8 +86,8 @@ def compare(
         residuals), ``"bootstrap_t"`` (each resample divided by its own error: for skewed differences), ``"bootstrap"``
         (one error for all resamples: for many units), ``"t"``, ``"wilcoxon"`` (p-values only) or ``"random_effects"``
         (default over data sets whose variances are known, see Notes); for folds ``"corrected_t"``; for items
-        ``"influence"`` (default for scores: Student's t with a moderated variance of the difference, from about ten
-        positives on), ``"bootstrap"`` (default for results, which need their `replicate`, and for estimators and
+        ``"influence"`` (default for scores: Student's t with a moderated variance of the difference; needs about ten
+        positives), ``"bootstrap"`` (default for results, which need their `replicate`, and for estimators and
         options without influences) or ``"rank_swap"`` (swaps the two ranks of each item, or of all items of a cluster:
         exact if the models are exchangeable; average precision only); for both ``"bootstrap"``.
         :class:`FewUnitsWarning` and :class:`FewPositivesWarning` say where ``"bootstrap"`` finds too many differences.
@@ -101,9 +101,9 @@ def compare(
         A margin: differences up to it do not matter. Adds the two one-sided tests of equivalence and a decision for
         each pair; neither is adjusted for the number of pairs.
     weights : {"equal", "precision", "regression"}
-        How data sets whose variances are known count in differences: alike; by precision, so large ones weigh more (in
-        the mean of another question, if the effect depends on size); or by a regression of the effect on the logarithm
-        of size, read off at the mean, with the weights of precision.
+        How data sets whose variances are known count in differences: alike; by precision, so larger ones carry more
+        weight (another question, if the effect depends on size); or by a regression of the effect on the logarithm of
+        size, read off at the mean, with the weights of precision.
     n_resamples : int, optional
         Resamples, draws or swaps; by default 10,000 of units or draws, 1,000 of items, or as many as the result keeps.
     seed : int
@@ -149,13 +149,13 @@ def compare(
     Random effects take the difference on a data set as a draw around what many more items would show there, and that as
     a draw around the mean, with the standard deviation ``tau`` (Paule and Mandel's, which is sometimes 0 where REML is
     not, or the other way round). ``difference`` is the mean of data sets that count alike, with Student's t. With
-    ``weights="precision"`` large ones weigh more, so it is not that of the mean estimates, and another number where the
-    effect depends on size. Of given variances, its error then is Hartung and Knapp's; else weights take the upper 95 %
-    limit of ``tau``, and the error is Sidik and Jonkman's robust one. With fewer than five data sets, it is at least
-    that of a mean with the weights that ``tau`` gives. ``prediction_interval`` is for a new data set with many items:
-    quantiles over all that `tau` may be or, where variances are given, Student's with two degrees of freedom less than
-    data sets, too narrow where `tau` is small. ``i_squared`` is the share of ``tau**2`` in the variance of a typical
-    estimate (metafor's, not Higgins's from Q).
+    ``weights="precision"`` larger ones carry more weight, so it is not that of the mean estimates, and another number
+    where the effect depends on size. Of given variances, its error then is Hartung and Knapp's; else weights take the
+    upper 95 % limit of ``tau``, and the error is Sidik and Jonkman's robust one. With fewer than five data sets, it is
+    at least that of a mean with the weights that ``tau`` gives. ``prediction_interval`` is for a new data set with many
+    items: quantiles over all that `tau` may be or, where variances are given, Student's with two degrees of freedom
+    less than data sets, too narrow where `tau` is small. ``i_squared`` is the share of ``tau**2`` in the variance of a
+    typical estimate (metafor's, not Higgins's from Q).
 
     Variances within data sets are those by influence (scores), between queries, or of the replicates that a result
     keeps, averaged in proportion to 1 / n, n the effective positives or the queries: used one by one, they pull the

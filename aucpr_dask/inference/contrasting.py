@@ -515,7 +515,7 @@ def _design(answer: xr.Dataset, result: xr.Dataset, n_groups: int, question: _Qu
         return f"sample: the {several} of each group; {fixed}; Welch's t, exact if means are normal"
     clusters = result.attrs.get("sampled") == "clusters"
     drawn = "the clusters" if clusters else "the items of each group with their labels"
-    condition = "approximate, from 5 positives in a group on"
+    condition = "approximate; needs at least 5 positives in each group"
     if clusters:
         condition = condition.replace("positives", "clusters with positives") + "; clusters in two groups pair them"
     return f"sample: {drawn}; {fixed}; Student's t, {condition}"

@@ -47,7 +47,7 @@ CONDITIONS: dict[tuple[str, str], str | None] = {
     (UNITS, CORRECTED): "corrected for training parts that overlap, approximate",
     (UNITS, POWERED): "approximate, with a random sample of units labelled by people",
     (ITEMS, "bootstrap"): "approximate, with many positives",
-    (ITEMS, "influence"): "approximate, from 10 positives on",
+    (ITEMS, "influence"): "approximate; needs at least 10 positives",
     (ITEMS, "rank_swap"): "exact if the two models are exchangeable",
     (BOTH, "bootstrap"): "conservative",
 }
@@ -55,7 +55,7 @@ CONDITIONS: dict[tuple[str, str], str | None] = {
 
 WEIGHED = {
     "equal": "data sets count alike; exact if differences are normal",
-    "precision": "in differences, large ones weigh more; approximate, from 5 data sets on, if size does not matter",
+    "precision": "larger data sets carry more weight; approximate if size does not matter; needs at least 5 data sets",
     "regression": "read off at the mean of log sizes; approximate, if differences are linear in them",
 }
 """How data sets count whose variances are known, and when that keeps its level."""

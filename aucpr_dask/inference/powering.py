@@ -104,7 +104,7 @@ class Reach:
         return f"{math.ceil(n):,} {self.noun[n != 1]}"
 
     def power(self, difference: float | Floats) -> Floats:
-        """Return the probability to show a true difference."""
+        """Return the probability of showing a true difference."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             shown = _above(self.reach, self.degrees, difference / self.error)
         return np.where(self.error > 0, shown, np.isfinite(self.reach))
@@ -292,6 +292,7 @@ def power(
 
 def _power(sample: PairedSample, power: float, difference: float | None, level: float) -> xr.Dataset:
     """Return what can be shown of one sample; at `level` where all pairs, of all groups, are to hold together."""
+    sample.refuse_wide(difference or 0.0, "difference")
     family, single, joint = _reaches_of_family(sample)
     if level != sample.question.level:
         joint = _reaches_of_family(sample.at_level(level))[2]

@@ -88,7 +88,9 @@ def rank(
     """
     if method is not None and not (isinstance(method, str) and method in RANKING_METHODS):
         allowed, remedy = ", ".join(map(repr, RANKING_METHODS)), "give one of these, or leave it out"
-        raise InvalidInputError("unknown method for ranks", "option 'method'", brief(method), allowed, remedy)
+        raise InvalidInputError(
+            f"unknown method for ranks: {brief(method)}", "option 'method'", brief(method), allowed, remedy
+        )
     question = ComparisonOptions.among(locals())
     data, question, options, by = prepared(data, question, options, by)
     if grouped.has_groups(data, by, question.dims):
@@ -268,8 +270,8 @@ def friedman(
 ) -> Scores:
     """Test whether mean ranks of models differ over data sets or queries, and which models are not told apart.
 
-    Ranks forget by how much models differ, and the test of two of them depends on which others take part.
-    :func:`aucpr_dask.compare` has differences with intervals, in which large data sets weigh more.
+    Ranks ignore how much models differ, and the test of two of them depends on which others take part.
+    :func:`aucpr_dask.compare` has differences with intervals.
 
     Parameters
     ----------

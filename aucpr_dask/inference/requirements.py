@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, InvalidInputError, did_you_mean, few
+from aucpr_dask.errors import AlignmentError, InvalidInputError, did_you_mean, few, nearest
 from aucpr_dask.evaluation.alignment import where_of
 from aucpr_dask.inference.designs import BOTH, COMPARED, CORRECTED, ITEMS, are_values, estimators_of, unit_names
 from aucpr_dask.inference.samples import DATASET
@@ -30,10 +29,11 @@ def refuse_unknown_options(options: Iterable[str], record: type[Options], withou
     known = (names_of_options(record, EvaluationOptions) | {CONVENTION}) - set(without)
     unknown = [name for name in options if name not in known]
     if unknown:
-        close = [near for name in unknown for near in difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.8)]
+        close = [near for name in unknown if (near := nearest(name, sorted(known)))]
         received, allowed = (", ".join(map(repr, names)) for names in (unknown, close or sorted(known)))
         where, remedy = "the arguments given by name", "choose one of these, or leave it out"
-        raise InvalidInputError("unknown option" + "s" * (len(unknown) > 1), where, received, allowed, remedy)
+        what = "unknown option" + "s" * (len(unknown) > 1)
+        raise InvalidInputError(f"{what}: {received}", where, received, allowed, remedy)
 
 
 def are_scores(data: Scores, options: Mapping[str, Any]) -> bool:

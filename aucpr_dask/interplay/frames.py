@@ -289,6 +289,7 @@ def arrow_table(frame: Any, where: str = FRAME) -> Any:
         lazy = hasattr(frame, "collect")
         what = "this data frame is lazy" if lazy else "this is not a data frame"
         remedy = "collect it first: frame.collect()" if lazy else "make one of your data: pandas.DataFrame(data)"
+        remedy = "read the file first, by pandas or polars" if isinstance(frame, str) else remedy
         raise InvalidInputError(what, where, type(frame).__name__, ARROW_FRAMES, remedy)
     try:
         return pyarrow.table(_with_words(frame) if isinstance(frame, pd.DataFrame) else frame)

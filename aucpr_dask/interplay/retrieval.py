@@ -212,6 +212,9 @@ def _flat(table: Mapping[Any, Any], what: str) -> tuple[list[Any], list[Any], li
             where = f"{what}, topic {topic!r}"
             what = "a list is not a mapping"
             raise InvalidInputError(what, where, brief(listed), "{document: number}", f"give {_AS_MAPPING}")
+        if what == "qrels" and any(isinstance(one, Mapping) for one in listed.values()):
+            what, remedy = "these are runs in place of judgments", "give the judgments first, then the runs"
+            raise InvalidInputError(what, "qrels", f"{topic!r}: {brief(listed)}", "{topic: {document: grade}}", remedy)
         topics += [topic] * len(listed)
         documents += listed.keys()
         numbers += listed.values()

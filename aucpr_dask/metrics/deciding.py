@@ -189,7 +189,7 @@ def average_precision_difference(
     >>> average_precision_difference(y, a, b)  # doctest: +NORMALIZE_WHITESPACE
     b is better: average precision 0.598 (b) against 0.460 (a), difference +0.138,
     95 % interval +0.054 to +0.226, p = 0.0015
-    sample: the items with their labels; fixed: the 2 models; approximate, from 10 positives on
+    sample: the items with their labels; fixed: the 2 models; approximate; needs at least 10 positives
     """
     scores = {"y_score_a": y_score_a, "y_score_b": y_score_b}
     named = _arrays(y_true, scores, pos_label, sample_weight, clusters)

@@ -32,6 +32,8 @@ def host_array(value: Any, name: str) -> NDArray[Any]:
     array = read_array(value, name)
     if array.ndim not in (1, 2) or array.size == 0:
         what = f"{name} has no items" if array.size == 0 else f"{name} has {array.ndim} dimensions"
+        if isinstance(value, str):
+            what = f"{name} is text, not an array: {brief(value)}"
         allowed = "(n_samples,) or (n_samples, n_classes), at least one of each"
         raise misfit(what, name, f"shape {array.shape}", allowed, "give one row for each sample")
     return array
@@ -198,9 +200,11 @@ def _are_known(array: NDArray[Any], *, finite: bool) -> bool:
 def column(array: NDArray[Any], name: str) -> NDArray[Any]:
     """Return an array of one dimension, or of one column, with one dimension."""
     if array.ndim != 1 and array.shape[1:] != (1,):
-        remedy = "give one number for each sample" + (
-            "; several classes need several labels, or several columns, in y_true" if name == "y_score" else ""
-        )
+        remedy = "give one number for each sample"
+        if array.shape[1:] == (2,):
+            remedy += f"; of the probabilities of two classes, those of the positive one: {name}[:, 1]"
+        elif name == "y_score":
+            remedy += "; several classes need several labels, or several columns, in y_true"
         raise misfit(f"{name} is not one column", name, f"shape {array.shape}", "(n_samples,)", remedy)
     return array.ravel()
 

@@ -33,7 +33,8 @@ def lookup(specs: dict[str, _Spec], name: object, what: str) -> _Spec:
     if isinstance(name, str) and name in specs:
         return specs[name]
     remedy = did_you_mean(name, specs, "give one of these names, as a string")
-    raise InvalidInputError(f"unknown {what}", f"name of the {what}", brief(name), ", ".join(specs), remedy)
+    received = brief(name)
+    raise InvalidInputError(f"unknown {what}: {received}", f"name of the {what}", received, ", ".join(specs), remedy)
 
 
 def is_dask(array: object) -> TypeGuard[Any]:
@@ -76,7 +77,7 @@ def choose(allowed: tuple[str, ...], value: object, option: str) -> str:
     if isinstance(value, str) and value in allowed:
         return value
     remedy = did_you_mean(value, allowed, "give one of these strings")
-    raise _refused(f"unknown {option}", option, value, ", ".join(map(repr, allowed)), remedy)
+    raise _refused(f"unknown {option}: {brief(value)}", option, value, ", ".join(map(repr, allowed)), remedy)
 
 
 def real(value: Any) -> float:
@@ -141,7 +142,8 @@ def tolerance(value: Any, option: str) -> float:
     number = real(value)
     if 0 <= number < np.inf:
         return number
-    raise _refused(f"{option} must not be negative", option, value, "one finite number from 0", "such as 0.01")
+    what = f"{option} must be a number" if isinstance(value, str) else f"{option} must not be negative"
+    raise _refused(what, option, value, "one finite number from 0", "such as 0.01, which is 1 point of 100")
 
 
 def truth(value: Any, option: str) -> bool:

@@ -610,13 +610,14 @@ def _is_tree(metadata: Mapping[str, Any]) -> bool:
 def _check_kind(attrs: Mapping[str, Any], kind: str, url: str) -> None:
     """Raise unless a store is of this kind, and of a version that this package reads."""
     if attrs.get("kind") != kind:
-        what, remedy = (
-            "this is a Zarr store of another kind",
-            "name the right store; `aucpr-dask info` says what it holds",
-        )
         if attrs.get("kind") is None:
             raise foreign(url)
-        raise errors.StoreError(what, url, f"kind {errors.brief(attrs.get('kind'))}", f"kind {kind!r}", remedy)
+        held, wanted = (_in_words(one) for one in (errors.printable(str(attrs["kind"])), kind))
+        what = f"this store holds {held}, not {wanted}"
+        remedy = "name another; `aucpr-dask info` says what a store holds"
+        if (held, wanted) == ("scores", "a result"):
+            remedy = f"evaluate them: aucpr-dask evaluate {public(url)} RESULT"
+        raise errors.StoreError(what, url, f"kind {errors.brief(attrs['kind'])}", f"kind {kind!r}", remedy)
     version = attrs.get("format_version", 0)
     if type(version) is not int or version < 0:
         raise damaged(url, f"format_version {errors.brief(version)}", "a whole number from 0")
@@ -624,6 +625,11 @@ def _check_kind(attrs: Mapping[str, Any], kind: str, url: str) -> None:
         what, allowed = "this store was written by a newer version", f"format versions up to {FORMAT_VERSION}"
         received = f"format version {errors.brief(version)}, written by {errors.brief(attrs.get('aucpr_dask_version'))}"
         raise errors.StoreError(what, url, received, allowed, "upgrade aucpr-dask")
+
+
+def _in_words(kind: str) -> str:
+    name = kind.removeprefix("aucpr_dask.")
+    return name if name.endswith("s") else f"a {name}"
 
 
 def read_root_attrs(url: Any) -> dict[str, Any]:

@@ -338,7 +338,7 @@ def _notes_of_mean_ranks(facts: Document) -> list[str]:
         f"equal mean ranks: {p_value_in_words(facts['p_value'])} (Friedman)",
         f"models of one group are not told apart: {by}",
         str(facts["design"]),
-        "ranks forget by how much models differ, and two of them depend on the others: see compare without --method",
+        "ranks ignore how much models differ, and two of them depend on the others: see compare without --method",
     ]
 
 
@@ -362,14 +362,14 @@ def _ranks(ranks: Document, top: int | None) -> Sheet:
 def _notes_of_ranks(ranks: Document) -> list[str]:
     """Say how many groups there are, and where the chance to be best comes from."""
     facts = ranks["facts"]
-    drawn = "bootstrap resamples" if facts["method"] != "influence" else "Student draws of the areas"
+    drawn = "bootstrap resamples" if facts["method"] != "influence" else "draws of the areas"
     if ranks["n_units"] is not None and not {"items", "clusters"} & {*facts["over"].split(", ")}:
         drawn += f" of the {unit_names(facts['over'], facts)[1]}"
     groups = f"{count(int(facts['n_groups']), 'group')} of indistinguishable models"
     return [
         f"{percent(float(facts['level']))} rank sets; {groups}",
         str(facts["design"]),
-        f"best: the share of {drawn} in which the model is first",
+        f"best: estimated probability of ranking first, from {drawn}",
     ]
 
 

@@ -16,7 +16,16 @@ from rich.text import Text
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets
 from aucpr_dask.inference import aggregating, averages, samples
-from aucpr_dask.inference.designs import are_values, direction, measured, noun, reading_of, unit_names, with_estimators
+from aucpr_dask.inference.designs import (
+    ITEMS,
+    are_values,
+    direction,
+    measured,
+    noun,
+    reading_of,
+    unit_names,
+    with_estimators,
+)
 from aucpr_dask.schema import estimators, terms
 from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, more, number, shorten
 
@@ -62,7 +71,9 @@ def rank_means(means: terms.Scores, estimator: str | None = None) -> list[Docume
     """Rank the models of each data set, or of all together, by what :func:`aucpr_dask.aggregate` returns."""
     n_groups, rankings = _n_groups(means), []
     for path, node in terms.nodes_of(groups_as_data_sets(means)):
-        found = _rank(path, node, estimator, node.attrs.get("method"), "n_queries" in node)
+        is_one_ranking = node.attrs.get("over") == ITEMS and "n_queries" in node and int(node["n_queries"].max()) <= 1
+        has_queries = "n_queries" in node and not is_one_ranking
+        found = _rank(path, node, estimator, node.attrs.get("method"), has_queries)
         by = node.attrs.get("by")
         rankings.append(found | {"by": by, "n_groups": n_groups} if by else found)
     return rankings

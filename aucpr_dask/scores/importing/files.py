@@ -85,7 +85,11 @@ def unknown_column(name: str, columns: Sequence[str], where: object) -> errors.I
     is_list = len(parts) > 1 and {*parts} <= {*columns}
     remedy = "repeat the option for each name" if is_list else errors.did_you_mean(str(name), columns, otherwise)
     return errors.InvalidInputError(
-        "there is no such column", where, errors.brief(name), errors.closest(str(name), columns), remedy
+        f"there is no column {errors.brief(name)}",
+        where,
+        errors.brief(name),
+        errors.closest(str(name), columns),
+        remedy,
     )
 
 

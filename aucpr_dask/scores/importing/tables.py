@@ -150,7 +150,8 @@ def _read_tables(
         batch = next(tables[0].batches([name for name in columns if name]), None)
         found = [name for name in batch.cells if holds_labels(batch, name)] if batch is not None else []
         if absent[0] == given.label and found:
-            what, received, allowed = "there is no such column", repr(given.label), errors.few(found)
+            what, received = f"there is no column {given.label!r}", repr(given.label)
+            allowed = errors.few(found)
             remedy = f"name the column of labels: label={found[0]!r} (--label {found[0]})"
             raise errors.InvalidInputError(what, tables[0].path, received, allowed, remedy)
         raise unknown_column(absent[0], columns, tables[0].path)

@@ -224,7 +224,7 @@ def power(
     power: float = powering.POWER,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the probability to show a difference against the number of queries or, without queries, of positives.
+    """Draw the power to show a difference against the number of queries or, without queries, of positives.
 
     It is that of two models whose difference is as uncertain as that of the median pair. A line marks the present
     number.
@@ -238,7 +238,7 @@ def power(
     baseline : label or sequence of labels, optional
         Models with which all others are compared; by default all pairs are.
     power : float
-        Probability to show it, see :func:`aucpr_dask.power`.
+        The power, see :func:`aucpr_dask.power`.
     """
     path, node = subjects.one_node(result, subjects.RESULT, "power", dataset)
     name, _ = subjects.at_estimator(node, estimator)
@@ -261,7 +261,7 @@ def power(
     style.count_horizontally(ax, LogLocator(subs=(1, 2, 5)))
     ax.set_ylim(0, 1.02)
     ax.set_xlabel(middle.noun[1])
-    ax.set_ylabel("probability to show it")
+    ax.set_ylabel("power")
     style.put_legend(ax)
     style.put_title(ax, subjects.title_of(result, path), terms.in_words(name))
     return ax

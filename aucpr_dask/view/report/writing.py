@@ -12,6 +12,7 @@ import xarray as xr
 
 from aucpr_dask._version import __version__
 from aucpr_dask.errors import InvalidInputError, brief, closest, printable
+from aucpr_dask.evaluation.arrays import refuse_path
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference import aggregating, samples
 from aucpr_dask.inference.designs import are_values, direction, unit_names
@@ -94,6 +95,7 @@ def report(
     >>> "neural" in page.read_text(encoding="utf-8")
     True
     """
+    refuse_path(result)
     target = pages.checked_target(path, overwrite=overwrite)
     what = "this is not a result"
     remedy = 'make one: ap.evaluate({"model": scores}, labels), or ap.evaluate(ap.from_dataframe(frame, label=...))'

@@ -1,0 +1,138 @@
+"""Mistakes of a first hour: the first line of the error or warning says what is wrong."""
+
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import aucpr_dask as ap
+from aucpr_dask import metrics  # noqa: F401, which calls below name
+from aucpr_dask.cli import main
+from aucpr_dask.errors import AucprError
+
+Y = (np.arange(200) % 5 == 0).astype(int)
+A, B = np.random.default_rng(0).normal(size=(2, 200)) + np.outer([1, 2], Y)
+PROBABILITY = 1 / (1 + np.exp(-B))
+FRAME = pd.DataFrame({"y": Y, "old": A, "new": B, "site": np.where(np.arange(200) % 2, "u", "v")})
+WITH_NAN = np.where(np.arange(200) == 3, np.nan, A)
+
+CALLS = {
+    'ap.evaluate("s.zarr")': "this is a path, not scores or a result: 's.zarr'",
+    'ap.compare("s.zarr")': "this is a path",
+    'ap.rank("r.zarr")': "this is a path",
+    'ap.gate("s.csv", "new", "old", margin=0.01)': "this is a path, not scores or a result: 's.csv'",
+    'ap.report("r.zarr", "x.html")': "this is a path",
+    'ap.open_scores("s.csv")': "this is a file, not a store",
+    'ap.open_scores("r.zarr")': "this store holds a result, not scores",
+    'ap.open_result("s.zarr")': "this store holds scores, not a result",
+    'ap.open_scores("nothing.zarr")': "there is no store at this place",
+    'ap.save_scores(SCORES, "s.zarr")': "there is something at this place already",
+    'ap.run(SCORES, "x.zarr")': "this is not a path or URL",
+    "ap.evaluate(FRAME)": "labels are needed",
+    'ap.evaluate(FRAME, "y")': "labels are needed",
+    'ap.compare(FRAME, "old")': "labels are needed",
+    'ap.evaluate({"a": A, "b": B})': "labels are needed",
+    'ap.evaluate({"a": A, "b": B[:100]}, Y)': "scores of 'b' and the labels differ in shape",
+    "ap.evaluate(np.stack([A, B], axis=1), Y)": "items on its first axis",
+    "ap.estimate(A, Y[:100])": "arrays differ in the number of items",
+    "ap.estimate(A, 2 * Y)": "labels outside their domain",
+    'ap.estimate(A, np.where(Y, "yes", "no"))': "labels are not numbers",
+    "ap.estimate(WITH_NAN, Y)": "missing scores (NaN)",
+    "ap.evaluate(Y, PROBABILITY)": "the scores look like labels",
+    "ap.estimate(Y, PROBABILITY)": "the scores look like labels",
+    "ap.curve(Y, A)": "the scores look like labels",
+    "metrics.average_precision_score(PROBABILITY, Y)": "the scores look like labels",
+    "metrics.average_precision_interval(A, Y)": "y_true has labels that are continuous",
+    "metrics.average_precision_difference(A, B, Y)": "y_true has labels that are continuous",
+    "metrics.average_precision_score(Y, np.stack([1 - PROBABILITY, PROBABILITY], 1))": "y_score is not one column",
+    "metrics.average_precision_difference(Y, A, B[:100])": "inconsistent numbers of samples",
+    'metrics.average_precision_difference(Y, A, B, clusters="patient")': "clusters is text, not an array: 'patient'",
+    'metrics.average_precision_score(Y, A, pos_label="spam")': "pos_label='spam' is not in y_true",
+    "metrics.average_precision_interval(Y, A, level=95)": "level must lie between 0 and 1",
+    "metrics.average_precision_score(Y, PROBABILITY > 0.5)": "these look like predicted labels, not scores",
+    "metrics.average_precision_score(Y, 1 - PROBABILITY)": "is larger more positive?",
+    "metrics.average_precision_interval(Y, 1 - PROBABILITY)": "is larger more positive?",
+    'ap.estimate(A, Y, "auprc")': "unknown estimator: 'auprc'",
+    'ap.estimate(A, Y, "f1")': "not computed here",
+    'ap.estimate(A, Y, "precision_at")': "the estimator's parameter is wrong",
+    'ap.evaluate(SCORES, interval="bootstraps")': "unknown interval method: 'bootstraps'",
+    "ap.evaluate(SCORES, random_state=0)": "'random_state'; did you mean 'seed'?",
+    "ap.evaluate(SCORES, n_bootstrap=100)": "'n_bootstrap'; did you mean 'n_resamples'?",
+    "ap.evaluate(SCORES, alpha=0.05)": "'alpha'; did you mean 'level'?",
+    'ap.evaluate(SCORES, groups="site")': "'groups'; did you mean 'by'?",
+    "ap.evaluate(SCORES, sample_weight=A)": "'sample_weight'; did you mean 'weight'?",
+    "ap.evaluate(SCORES, level=95)": "level must lie between 0 and 1",
+    'ap.evaluate(SCORES, by="sites")': "there is no coordinate 'sites' of the items",
+    'ap.compare(SCORES, baseline="Old")': "there is no such model",
+    'ap.compare(SCORES, "old", correction="holm")': "unknown option: 'correction'",
+    'ap.compare(SCORES, "old", method="ttest")': "unknown method for over='items': 'ttest'",
+    'ap.compare(SCORES, "old", over="queries")': "no dimension 'queries'",
+    'ap.gate(SCORES, "new", "old", margin=1)': "no two models can differ by so much",
+    'ap.gate(SCORES, "new", "old", margin="1%")': "margin must be a number",
+    'ap.gate(SCORES, "new", "old", margin=-0.01)': "margin must not be negative",
+    "ap.power(SCORES, difference=5)": "no two models can differ by so much",
+    "ap.power(SCORES, power=80)": "power must lie between 0 and 1",
+    "ap.from_dataframe(FRAME)": "there is no column 'label'",
+    'ap.from_dataframe(FRAME, label="y", models=["old", "newer"])': "there is no column 'newer'",
+    'ap.from_dataframe("s.csv", label="y")': "this is not a data frame",
+    'ap.evaluate(SCORES.rename(score="scores"))': "the variable 'score' is absent",
+    'ap.evaluate(SCORES.rename(item="sample"))': "'score' has unsupported dimensions",
+    "ap.evaluate(SCORES.drop_vars('label'))": "a data set needs 'label'",
+    'ap.evaluate_runs({"bm25": {"q": {"d": 0.5}}}, {"q": {"d": 1}})': "these are runs in place of judgments",
+    "SCORES.aucpr.plot.forest()": "forest plots a result",
+}
+COMMANDS = {
+    "evaluate missing.zarr x.zarr": "there is no store at this place",
+    "evaluate s.zarr r.zarr --interval logit": "there is something at this place already",
+    "compare s.csv": "there is no column 'label'",
+    "compare s.zarr --baseline older": "there is no such model",
+    "compare s.zarr --data-set x": "Did you mean '--dataset'?",
+    "import table s.csv x.zarr": "Missing option '--label'",
+    "gate s.zarr new old": "a store stands alone: its models are named by options",
+    "gate s.zarr --candidate new": "name the models to compare",
+    "gate s.zarr --candidate new --baseline old --margin 1%": "'1%' is not a valid float",
+    "report s.zarr x.html": "this store holds scores, not a result",
+    "show s.zarr": "this store holds scores, not a result",
+    "plan r.zarr": "this store holds a result, not scores",
+    "rank s.zarr --cluster patient": "No such option '--cluster'",
+}
+
+
+@pytest.fixture(scope="module")
+def first_hour(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    folder = tmp_path_factory.mktemp("first hour")
+    FRAME.to_csv(folder / "s.csv", index=False)
+    scores = ap.from_dataframe(FRAME, label="y", by=["site"])
+    ap.save_scores(scores, folder / "s.zarr")
+    ap.run(folder / "s.zarr", folder / "r.zarr")
+    return SimpleNamespace(folder=folder, scores=scores)
+
+
+@pytest.mark.parametrize(("call", "said"), CALLS.items())
+def test_a_mistake_is_named_in_the_first_line(
+    call: str, said: str, first_hour: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(first_hour.folder)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            eval(call, globals() | {"SCORES": first_hour.scores})
+        except (AucprError, TypeError) as error:
+            line = str(error).splitlines()[0]
+        else:
+            line = str(caught[0].message).splitlines()[0]
+    assert said in line
+
+
+@pytest.mark.parametrize(("command", "said"), COMMANDS.items())
+def test_a_mistake_at_the_prompt_is_named_in_the_first_line(
+    command: str, said: str, first_hour: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(first_hour.folder)
+    done = CliRunner().invoke(main, command.split())
+    line = next(line for line in done.stderr.splitlines() if line.startswith("Error:"))
+    assert done.exit_code == 2
+    assert said in line
