@@ -303,7 +303,8 @@ def _alike(scores: xr.Dataset, result: xr.Dataset) -> xr.Dataset | None:
         if own is None or not wanted.isin(np.unique(np.asarray(own))).all():
             return None  # renamed, or groups by bins
         along = str(own.dims[0])
-        places = pd.Index(own.values).get_indexer(wanted) if along == dim else np.flatnonzero(own.isin(wanted.values))
+        labels = pd.Index(np.asarray(own))
+        places = labels.get_indexer(wanted) if along == dim else np.flatnonzero(labels.isin(wanted))
         scores = scores if along == dim and own.indexes[dim].equals(wanted) else scores.isel({along: places})
     return scores
 

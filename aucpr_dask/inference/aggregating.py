@@ -7,7 +7,7 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import scipy
@@ -18,8 +18,18 @@ from aucpr_dask.errors import InvalidInputError, clash, naming
 from aucpr_dask.evaluation.alignment import where_of
 from aucpr_dask.evaluation.api import evaluate, interval
 from aucpr_dask.evaluation.arrays import takes_arrays
-from aucpr_dask.evaluation.results import group_dims, laid_out, provenance
-from aucpr_dask.inference import averages, covarying, designs, machine_labels, requirements, samples, units
+from aucpr_dask.evaluation.results import group_dims, laid_out, provenance, scores_of
+from aucpr_dask.inference import (
+    averages,
+    covarying,
+    designs,
+    grouped,
+    machine_labels,
+    questions,
+    requirements,
+    samples,
+    units,
+)
 from aucpr_dask.inference.averages import N_CLASSES
 from aucpr_dask.inference.pairs import ROUND_OFF
 from aucpr_dask.schema import checks, intervals, terms
@@ -563,10 +573,39 @@ def _interval_at(result: xr.Dataset, name: str, level: float) -> tuple[xr.DataAr
 # --- over classes --------------------------------------------------------------------------------------------------
 
 
+def _with_their_scores(results: terms.Scores, average: str) -> tuple[terms.Scores, dict[str, Any]] | None:
+    """Return the scores that results know, and how they were read, where estimates alone cannot answer."""
+    nodes = dict(terms.nodes_of(results))
+    if average in ("macro", "weighted") and all(samples.REPLICATE in node for node in nodes.values()):
+        return None
+    found = {path: scores_of(node, path) for path, node in nodes.items()}
+    scores = {path: node for path, node in found.items() if node is not None}
+    if len(scores) < len(nodes):
+        return None
+    first = next(iter(nodes.values()))
+    names = designs.estimators_of(first)
+    own = {"estimator": names if terms.ESTIMATOR in first.dims else names[0], "over": first.attrs.get("sampled")}
+    groups = group_dims(first)
+    by = {"by": tuple((name, None) for name in groups)} if groups else {}
+    return terms.gathered(results, scores), questions.evaluated_with(first.attrs) | own | by
+
+
 def _over_classes(data: terms.Scores, question: AggregationOptions, options: dict[str, Any]) -> terms.Scores:
     """Average over classes: their estimates and replicates; or rank all together, or the classes of each item."""
     average = question.average or "macro"
     is_scores = requirements.check(data, question, options)
+    if not is_scores and (known := _with_their_scores(data, average)) is not None:
+        data, reading = known
+        return _over_classes(data, question, reading | options)
+    by = options.get("by")
+    if is_scores and grouped.has_groups(data, by):
+        alone = {name: value for name, value in options.items() if name != "by"}
+
+        def asked(tree: xr.DataTree, joint: float) -> xr.Dataset:
+            ((_, node),) = terms.nodes_of(tree)
+            return cast(xr.Dataset, _over_classes(node, question, alone))
+
+        return grouped.laid_out_by_groups(data, by, asked, question.level)
     if average in ("micro", "samples") and not is_scores:
         what = f"average={average!r} ranks items and classes together, which needs their scores"
         received, allowed = "a result, which holds one estimate for each class", "scores over (model, class, item)"

@@ -88,27 +88,35 @@ def dims_of_family(node: xr.Dataset, varying: Sequence[str]) -> list[str]:
 def parts_of(node: xr.Dataset, by: Any, path: str, varying: Sequence[str] = ()) -> Parts:
     """Return the data of every group of scores, or of a result by groups, and for each label of other dimensions."""
     dims = dims_of_family(node, varying)
+    kept = {dim: node.get_index(dim) for dim in dims}
     if "estimate" in node or by is None:
         refuse_no_groups(by)
         if by is not None and (not dims or list(np.atleast_1d(np.array(by, object))) != dims):
             what, remedy = "this result is evaluated already", "pass the scores, or leave out by"
             raise clash(what, remedy, "the groups of the result, or none", by=by, groups=dims)
-        indexes = {dim: node.get_index(dim) for dim in dims}
-        places = list(np.ndindex(*(len(index) for index in indexes.values())))
-        names = [tuple(str(of[i]) for of, i in zip(indexes.values(), at, strict=True)) for at in places]
-        return Parts(indexes, names, [node.isel(dict(zip(dims, at, strict=True)), drop=True) for at in places])
-    if dims:
-        what, remedy = (
-            "these scores have dimensions each of whose labels has an answer",
-            "select a label, or leave out by",
-        )
-        raise clash(what, remedy, None, by=by, dimensions=dims)
+        return _parts(kept, {}, [()], [node])
     labelled, named = with_labels(node, by)
     groups = groups_of(labelled.to_dataset() if isinstance(labelled, xr.DataTree) else labelled, named, path)
     order = np.argsort(groups.code, kind="stable")
     ends = np.searchsorted(groups.code[order], np.arange(groups.n_groups + 1))
     items = [order[start:end] for start, end in pairwise(ends)]
-    return Parts(groups.indexes, groups.names, [node.isel({ITEM: one}) if one.size else None for one in items])
+    return _parts(kept, groups.indexes, groups.names, [node.isel({ITEM: one}) if one.size else None for one in items])
+
+
+def _parts(
+    kept: Mapping[str, pd.Index],
+    grouped: Mapping[str, pd.Index],
+    groups: Sequence[tuple[str, ...]],
+    data: Sequence[xr.Dataset | None],
+) -> Parts:
+    """Return every group at every label of the dimensions that are kept."""
+    names, parts = list[tuple[str, ...]](), list[xr.Dataset | None]()
+    for at in np.ndindex(*map(len, kept.values())):
+        of_labels = tuple(str(index[place]) for index, place in zip(kept.values(), at, strict=True))
+        chosen = dict(zip(kept, at, strict=True))
+        names += [(*of_labels, *of_group) for of_group in groups]
+        parts += [None if part is None else part.isel(chosen, drop=True) for part in data]
+    return Parts({**kept, **grouped}, names, parts)
 
 
 def ask_each(
@@ -187,10 +195,18 @@ def answered_by_groups(data: Scores, by: Any, ask: Ask, question: options.Compar
         (found,) = (node for _, node in nodes_of(ask(with_data_sets(tree, question), joint)))
         return found
 
-    def combined(parts: Parts, answers: list[Any], path: str) -> xr.Dataset:
-        return _combined(parts, answers, adjusted, question.level)
+    return laid_out_by_groups(data, by, asked, question.level, adjusted, question.dims)
 
-    return gathered(data, ask_each(data, by, asked, question.level, combined, question.dims))
+
+def laid_out_by_groups(
+    data: Scores, by: Any, ask: Ask, level: float, adjust: str = "none", varying: Sequence[str] = ()
+) -> Scores:
+    """Ask about each group of each data set, and lay out the answers, data sets of one node, over the groups."""
+
+    def combined(parts: Parts, answers: list[Any], path: str) -> xr.Dataset:
+        return _combined(parts, answers, adjust, level)
+
+    return gathered(data, ask_each(data, by, ask, level, combined, varying))
 
 
 def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr.Dataset:

@@ -266,8 +266,8 @@ def influence_beta(
     of the influences, the area with each positive left out of its own recall (or, if the estimate is Haldane's, the
     average precision), and what one more negative above all items would take from the area. Clusters of items multiply
     the variance by `effect`, 1 without them, which is known with one degree of freedom less than `n_clusters`, the
-    number that clusters of their sizes are worth; it may be below 1, but the interval is never narrower than that of items. It contains the estimate; without
-    positives it is NaN.
+    number that clusters of their sizes are worth; it may be below 1, but the interval is never narrower than that of
+    items. It contains the estimate; without positives it is NaN.
     """
     tail = (1 - level) / 2
     has_positives, is_known = n > 0, (n >= 1) & ~np.isnan(error) & ~np.isnan(left_out)

@@ -1,0 +1,153 @@
+"""Structures that meet: every answer about all labels and groups equals the answers about each of them alone."""
+
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import aucpr_dask as ap
+
+pytestmark = [pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")]
+
+MODELS, LEADS, SITES = list("abc"), [24, 48], "xy"
+ROLES = {"query": 9, "class": 3, "repeat": 3}
+ASKED: dict[str, tuple[Callable[..., xr.Dataset], tuple[str, ...]]] = {
+    "evaluate": (ap.evaluate, ("estimate", "interval", "standard_error", "n_positive", "flags")),
+    "compare": (lambda data, **o: ap.compare(data, "a", **o), ("difference", "standard_error", "p_value", "interval")),
+    "rank": (ap.rank, ("estimate", "rank_interval")),
+    "power": (lambda data, **o: ap.power(data, "a", **o), ("detectable",)),
+    "aggregate": (ap.aggregate, ("estimate", "standard_error", "interval")),
+}
+
+
+def drawn(
+    seed: int,
+    structure: str,
+    *,
+    is_kept: bool = False,
+    has_clusters: bool = False,
+    has_weights: bool = False,
+    is_missing: bool = False,
+    has_groups: bool = False,
+) -> xr.Dataset:
+    """Draw scores with some structures, rounded so that some tie."""
+    random = np.random.default_rng(seed)
+    sizes = {"model": 3} | ({"lead": 2} if is_kept else {}) | ({structure: ROLES[structure]} if structure else {})
+    n = int(random.integers(60, 120))
+    of_label = [dim for dim in sizes if dim not in ("model", "repeat")]
+    label = xr.DataArray((random.random((*(sizes[dim] for dim in of_label), n)) < 0.35), dims=(*of_label, "item"))
+    label = label.astype("int8")
+    label[..., 0], label[..., 1] = 1, 0
+    noise = xr.DataArray(random.normal(size=(*sizes.values(), n)).round(1), dims=(*sizes, "item"))
+    score = (noise + label * xr.DataArray([1.0, 0.8, 0.3], dims="model")).transpose(*sizes, "item")
+    if is_missing:
+        score = score.where(xr.DataArray(random.random(score.shape) > 0.06, dims=score.dims))
+    coords: dict[str, Any] = {"model": MODELS, "item": [f"i{place:03d}" for place in range(n)]}
+    coords |= {"lead": LEADS} if is_kept else {}
+    coords |= {structure: [f"{structure}{place}" for place in range(ROLES[structure])]} if structure else {}
+    if has_groups:
+        coords["site"] = ("item", np.resize(list("xxy"), n))
+    scores = xr.Dataset({"score": score, "label": label}, coords)
+    if has_clusters and structure == "query":
+        scores["cluster"] = ("query", list("ppqqrrstt"))
+    elif has_clusters:
+        scores["cluster"] = ("item", np.arange(n) // 4)
+    if has_weights:
+        scores["weight"] = ("item", random.uniform(0.5, 1.5, n))
+    return scores
+
+
+def parts(scores: xr.Dataset) -> list[tuple[dict[str, Any], xr.Dataset]]:
+    """Return each label and group, and what stands alone there."""
+    leads = [{"lead": lead} for lead in LEADS] if "lead" in scores.dims else [{}]
+    sites = [{"site": site} for site in SITES] if "site" in scores.coords else [{}]
+    found = []
+    for lead, site in product(leads, sites):
+        alone = scores.sel(lead)
+        if site:
+            alone = alone.isel(item=np.flatnonzero(alone["site"] == site["site"]))
+        found.append((lead | site, alone.drop_vars(["lead", "site"], errors="ignore")))
+    return found
+
+
+def cases() -> list[Any]:
+    """Return every pair of structures, with and without missing scores, and some of three and more."""
+    names = ("is_kept", "has_clusters", "has_weights", "has_groups")
+    random, found = np.random.default_rng(8), []
+    for seed, (structure, one, other) in enumerate(product(["", *ROLES], names, names)):
+        if one >= other:
+            continue
+        given = {one: True, other: True, "is_missing": bool(seed % 2)}
+        given |= {name: True for name in names if random.random() < 0.2}
+        words = [structure or "items", *(name.partition("_")[2] for name, on in given.items() if on)]
+        marks = [] if len(found) % 3 == 0 else [pytest.mark.slow]
+        found.append(pytest.param(seed, structure, given, id="-".join(words), marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("seed", "structure", "given"), cases())
+@pytest.mark.parametrize("question", ASKED)
+def test_whole_answers_are_those_of_each_part(question: str, seed: int, structure: str, given: dict[str, bool]) -> None:
+    ask, names = ASKED[question]
+    if question == "aggregate" and not structure:
+        return  # a mean needs units
+    scores = drawn(seed, structure, **given)
+    options: dict[str, Any] = {"missing": ("drop", "last")[seed // 2 % 2]} if given["is_missing"] else {}
+    if question == "aggregate" and structure == "class":
+        options["over"] = "class"
+    whole = ask(scores, **options, **({"by": "site"} if given.get("has_groups") else {}))
+    for place, part in parts(scores):
+        alone = ask(part, **options)
+        for name in names:
+            if name not in alone:
+                assert name not in whole
+                continue
+            found = whole[name].sel(place).transpose(*alone[name].dims)
+            np.testing.assert_array_equal(found.values, alone[name].values, err_msg=f"{name} at {place}")
+
+
+@pytest.mark.parametrize(("seed", "structure", "given"), cases()[::2])
+def test_results_answer_as_their_scores_do(seed: int, structure: str, given: dict[str, bool]) -> None:
+    scores = drawn(seed, structure, **given)
+    options: dict[str, Any] = {"missing": "drop"} if given["is_missing"] else {}
+    by = {"by": "site"} if given.get("has_groups") else {}
+    result = ap.evaluate(scores, **options, **by)
+    for question in ("compare", "rank", "power", *(["aggregate"] if structure else [])):
+        ask, names = ASKED[question]
+        over = {"over": "class"} if question == "aggregate" and structure == "class" else {}
+        expected, found = ask(scores, **options, **by, **over), ask(result, **over)
+        for name in names:
+            if name in expected:
+                aligned = found[name].transpose(*expected[name].dims)
+                np.testing.assert_allclose(aligned, expected[name], rtol=1e-9, err_msg=f"{question} {name}")
+
+
+@pytest.mark.parametrize(("seed", "structure", "given"), cases()[::2])
+@pytest.mark.parametrize("form", ["lazy", "stored", "shuffled"])
+def test_forms_of_the_same_scores_have_the_same_answers(
+    form: str, seed: int, structure: str, given: dict[str, bool], tmp_path: Path
+) -> None:
+    scores = drawn(seed, structure, **given)
+    options: dict[str, Any] = {"missing": "drop"} if given["is_missing"] else {}
+    options |= {"by": "site"} if given.get("has_groups") else {}
+    if form == "lazy":
+        other = scores.chunk(model=1, item=-1)
+    elif form == "stored":
+        ap.save_scores(scores, tmp_path / "scores.zarr")
+        other = ap.open_scores(tmp_path / "scores.zarr")
+    else:
+        other = scores.isel(item=np.random.default_rng(seed).permutation(scores.sizes["item"]), model=[2, 0, 1])
+    for question in ("evaluate", "compare"):
+        ask, names = ASKED[question]
+        expected, found = ask(scores, **options), ask(other, **options).compute()
+        for name in names:
+            if name in expected:
+                aligned = found[name].sel(model=MODELS).transpose(*expected[name].dims)
+                if form == "shuffled":  # sums in another order
+                    np.testing.assert_allclose(aligned, expected[name], rtol=1e-7, atol=1e-10)
+                else:
+                    np.testing.assert_array_equal(aligned, expected[name])
