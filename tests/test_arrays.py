@@ -230,7 +230,7 @@ def test_labels_of_a_mask_are_no_items(lazy: bool) -> None:
     for found in (ap.evaluate(scores, label, dim=ITEMS)["estimate"], ap.estimate(scores.compute(), label, dim=ITEMS)):
         np.testing.assert_array_equal(found, expected)
     for ask in (ap.evaluate, ap.estimate, ap.curve):
-        with pytest.raises(InvalidInputError, match=r"NaN beside scores[\s\S]*-2 where there is no item"):
+        with pytest.raises(InvalidInputError, match=r"NaN where there are scores[\s\S]*-2 where there is no item"):
             ask(FIELDS["score"], label.compute(), dim=ITEMS)
 
 

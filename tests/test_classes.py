@@ -300,7 +300,7 @@ def test_a_store_has_the_same_numbers_also_with_another_class(
     ap.save_scores(some.isel({"class": slice(3)}), source)
     ap.run(source, target, workers=one_worker, progress=False, **RESAMPLED)
     ap.save_scores(DATA, source, overwrite=True)
-    with pytest.warns(UserWarning, match="everything is evaluated anew"):
+    with pytest.warns(UserWarning, match="everything is evaluated again"):
         ap.run(source, target, workers=one_worker, progress=False, **RESAMPLED)
     expected = ap.evaluate(DATA, **RESAMPLED)
     found = ap.open_result(target)

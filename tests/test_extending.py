@@ -141,7 +141,7 @@ ALL_ANEW = {
 def test_with_anything_else_everything_is_evaluated_anew(client: Client, tmp_path: Path, name: str) -> None:
     before, after, options = ALL_ANEW[name]
     run(client, before, tmp_path)
-    with pytest.warns(UserWarning, match="everything is evaluated anew at .*result.zarr"), pytest.raises(Stop):
+    with pytest.warns(UserWarning, match="everything is evaluated again at .*result.zarr"), pytest.raises(Stop):
         run(client, after, tmp_path, stop_after(1), **options)
     wait_for(client)
     assert_does_not_open(tmp_path / "result.zarr")

@@ -75,7 +75,7 @@ def compare(
     over : str or sequence of str, optional
         What the answer varies over; it is about others like these, and all else is fixed. By default what the data
         say: queries where there are any, in clusters if they have some, or else items, in clusters if they have some.
-        ``"items"`` or ``"clusters"`` (items, with queries fixed; whoever names items draws each alone); ``"query"``
+        ``"items"`` or ``"clusters"`` (items, with queries fixed; items are then drawn one by one); ``"query"``
         (each alone) or the name of any other dimension of a result, of several together; ``"dataset"``, the data sets
         of a tree, in which models are matched by label (queries or classes are averaged first); ``"class"``, the mean
         over classes, which are fixed: their items vary. The spread of units already includes the noise of their items;

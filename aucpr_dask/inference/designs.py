@@ -275,11 +275,11 @@ def missing_items(attrs: Mapping[Any, Any]) -> list[str]:
 
 
 def beside_intervals(number: int) -> list[str]:
-    """Explain significant differences whose simultaneous intervals hold 0, if there are any."""
+    """Explain significant differences whose simultaneous intervals contain 0, if there are any."""
     if not number:
         return []
     why = "p-values are adjusted step by step, which shows more than intervals that hold for all at once"
-    return [f"{number:,} of these beside a simultaneous interval over 0: {why}"]
+    return [f"{number:,} of these although a simultaneous interval contains 0: {why}"]
 
 
 def describe_one_ranking(whole: str, drawn: str, fixed: list[str], attrs: Mapping[Any, Any]) -> str:

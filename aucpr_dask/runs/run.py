@@ -280,7 +280,7 @@ def _next_step(plan: Plan, target: str, ledger: Ledger, *, overwrite: bool, othe
     except growing.NotByModels:
         text = (
             "the source differs by more than new models and data sets, or has longer names, so everything is "
-            "evaluated anew at "
+            "evaluated again at "
             f"{public(target)}"
         )
         warnings.warn(text, UserWarning, stacklevel=3)

@@ -234,7 +234,8 @@ def whole_labels(label: NDArray[Any], score: NDArray[Any], where: str = "label")
     is_masked = np.isnan(label)
     if is_masked.any():
         if (n := np.count_nonzero(is_masked & ~np.isnan(score))) > 0:
-            what, received = "labels outside their domain: NaN beside scores", f"{n} scores of items whose label is nan"
+            what = "labels outside their domain: NaN where there are scores"
+            received = f"{n} scores of items whose label is nan"
             allowed = "1 positive, 0 negative, -1 unjudged, -2 no item; NaN where all scores are NaN"
             raise InvalidInputError(what, where, received, allowed, NO_ITEM)
         label = np.where(is_masked, PADDING, label)
