@@ -182,8 +182,10 @@ class Exported:
         return self._array.__dlpack_device__()
 
 
-def without_its_scores(result: xr.Dataset) -> xr.Dataset:
+def without_its_scores(result: Any) -> Any:
     """Return a result whose scores are gone, as they are where another process reads it."""
+    if isinstance(result, xr.DataTree):
+        return result.map_over_datasets(without_its_scores)
     kept = result.copy()
     kept.attrs = {name: value for name, value in result.attrs.items() if name != "scores"}
     return kept

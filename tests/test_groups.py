@@ -606,6 +606,30 @@ def test_means_over_data_sets_keep_the_other_groups() -> None:
     assert "2 groups, 3 models" in repr(means.aucpr)
 
 
+def test_data_sets_of_other_models_and_queries_vary_within_groups() -> None:
+    """What a tree holds stays as it is: data sets without some model, with queries, with dimensions that are kept."""
+    data = sites_of_data_sets()
+    tree = ap.to_tree(data)
+    leads = xr.DataTree.from_dict({path: xr.concat([one.ds, one.ds], "lead") for path, one in tree.children.items()})
+    kept = xr.DataTree.from_dict({path: one.ds.transpose("model", ...) for path, one in leads.children.items()})
+    found, alone = ap.compare(kept, "a", over="dataset"), ap.compare(tree, "a", over="dataset")
+    for lead in range(2):
+        np.testing.assert_array_equal(found["difference"].isel(lead=lead), alone["difference"])
+        np.testing.assert_array_equal(found["interval"].isel(lead=lead), alone["interval"])
+    result = ap.evaluate(tree, by="site")
+    xr.testing.assert_allclose(
+        ap.compare(result, "a", over="dataset").drop_attrs(),
+        ap.compare(tree, "a", by="site", over="dataset").drop_attrs(),
+    )
+    means = ap.aggregate(tree, by="site", over="dataset")
+    np.testing.assert_allclose(means["estimate"], ap.aggregate(data, by="site", over="dataset")["estimate"])
+    some = xr.DataTree.from_dict(
+        {**{path: one.ds for path, one in tree.children.items()}, "odd": data.isel(item=slice(9)).drop_vars("site")}
+    )
+    with pytest.raises((AlignmentError, InvalidInputError)):
+        ap.compare(some, "a", by="site", over="dataset")
+
+
 def test_tables_of_letters_and_ranks_take_arrays() -> None:
     data = sites_of_data_sets()
     score = data["score"].drop_vars(["dataset", "site"])

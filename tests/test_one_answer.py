@@ -88,7 +88,7 @@ def test_one_question_has_one_answer(way: str, over: dict[str, str], tmp_path: P
     scores = clustered()
     p_expected, interval_expected, design_expected = of_compare(scores, **over)
     drawn, ten = ("items with their labels", "positives") if over else ("clusters", "clusters with positives")
-    assert design_expected == f"sample: the {drawn}; fixed: the 2 models; approximate, from 10 {ten} on"
+    assert design_expected == f"sample: the {drawn}; fixed: the 2 models; approximate; needs at least 10 {ten}"
     p_value, interval, design = WAYS[way](scores, over, *([tmp_path] if way == "command" else []))
     assert p_value in (None, p_expected)
     assert design in (None, design_expected)

@@ -89,9 +89,12 @@ def group_dims(result: xr.Dataset) -> list[str]:
 def groups_as_data_sets(result: terms.Scores, most: int | None = None, along: str | None = None) -> terms.Scores:
     """Return a result by groups of items as a tree with a data set for each group, as it is named for its resamples.
 
-    With `most`, no more than that many groups; those of the dimension `along` alone, if the result has it.
+    With `most`, no more than that many groups; those of the dimension `along` alone, if the result has it. Then the
+    data sets of a tree stay as they are.
     """
     nodes: dict[str, xr.Dataset] = {}
+    if along is not None and not isinstance(result, xr.Dataset):
+        return result
     if not any(group_dims(node) for _, node in terms.nodes_of(result)):
         return result
     for path, node in terms.nodes_of(result):

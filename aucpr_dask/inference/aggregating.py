@@ -225,8 +225,8 @@ def _with_units(data: terms.Scores, question: AggregationOptions, options: dict[
     """Return results with the units to average over: scores evaluated, data sets stacked, incomplete units hidden."""
     if requirements.check(data, question, options):
         options = _needs(question, options) | options
-        if "by" in options and (vary := samples.along_items(data, question.dims)):
-            options["by"] = [*((name, None) for name in vary), *options["by"]]
+        if vary := samples.along_items(data, question.dims):
+            options["by"] = [*((name, None) for name in vary), *(options.get("by") or ())]
         data = evaluate(data, **options)
     incomplete = question.incomplete or "raise"
     if question.dim == samples.DATASET:

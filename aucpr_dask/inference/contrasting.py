@@ -348,7 +348,7 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
     """Contrast the groups of one data set."""
     known: dict[int, tuple[xr.Dataset, _Group]] = {}
     for place, part in enumerate(parts.data):
-        if part is not None:
+        if isinstance(part, xr.Dataset):
             try:
                 known[place] = _known(part.load(), path, question, is_scores=is_scores)
             except InvalidInputError as caught:

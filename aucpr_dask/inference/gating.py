@@ -267,7 +267,6 @@ def _gates_of_groups(
     options: dict[str, Any],
 ) -> Gates:
     """Judge each group; the intervals of all hold together."""
-    data = grouped.with_data_sets_along_items(data, question, by)
 
     def asked(tree: xr.DataTree, at_level: float) -> tuple[Gate, ...]:
         data_of_group = grouped.with_data_sets(tree, question)

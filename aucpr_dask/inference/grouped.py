@@ -5,14 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, clash, few
+from aucpr_dask.errors import AlignmentError, InvalidInputError, clash, few
 from aucpr_dask.evaluation.groups import groups_of, refuse_no_groups, with_labels
 from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets
 from aucpr_dask.inference import covarying, designs, requirements, samples
@@ -35,7 +35,7 @@ from aucpr_dask.schema.terms import (
     nodes_of,
     with_plain_names,
 )
-from aucpr_dask.scores.long_form import to_long, to_tree
+from aucpr_dask.scores.long_form import to_tree
 from aucpr_dask.scores.validate import validated_scores
 
 ADJUSTED: dict[str, Callable[[Any], Any]] = {"holm": holm, "benjamini_hochberg": benjamini_hochberg, "none": np.copy}
@@ -50,11 +50,13 @@ class Parts:
 
     indexes: Mapping[str, pd.Index]
     names: Sequence[tuple[str, ...]]
-    data: Sequence[xr.Dataset | None]  # None: no items
+    data: Sequence[xr.Dataset | xr.DataTree | None]  # a tree of data sets, if these vary; None: no items
 
     def tree(self, place: int, path: str) -> xr.DataTree | None:
         """Return one group as a tree, whose name is that by which it is resampled."""
         part = self.data[place]
+        if isinstance(part, xr.DataTree):
+            return part
         return None if part is None else xr.DataTree.from_dict({self._path(place, path): part})
 
     def named(self, error: InvalidInputError, place: int, path: str) -> InvalidInputError:
@@ -119,6 +121,28 @@ def _parts(
     return Parts({**kept, **grouped}, names, parts)
 
 
+def parts_of_tree(tree: xr.DataTree, by: Any, varying: Sequence[str]) -> Parts:
+    """Return every group of any data set as a tree of the data sets that have it."""
+    parts = {path: parts_of(node, by, path, varying) for path, node in nodes_of(tree)}
+    indexes: dict[str, pd.Index] = {}
+    for one in parts.values():
+        for dim, index in one.indexes.items():
+            known = indexes.get(dim, index)
+            indexes[dim] = known if known.equals(index) else known.append(index).unique()
+    if any({*one.indexes} != {*indexes} for one in parts.values()):
+        what, remedy = "these data sets have different dimensions", "select data sets that have the same ones"
+        received = few([f"{', '.join(one.indexes) or 'none'} in {path!r}" for path, one in parts.items()])
+        raise AlignmentError(what, "argument 'data'", received, "the same dimensions in all", remedy)
+    found: dict[tuple[str, ...], dict[str, xr.Dataset]] = {
+        tuple(map(str, names)): {} for names in product(*indexes.values())
+    }
+    for path, one in parts.items():
+        for name, part in zip(one.names, one.data, strict=True):
+            if isinstance(part, xr.Dataset):
+                found[name][path] = part
+    return Parts(indexes, list(found), [xr.DataTree.from_dict(nodes) if nodes else None for nodes in found.values()])
+
+
 def ask_each(
     data: Scores,
     by: Any,
@@ -133,9 +157,12 @@ def ask_each(
     """
     if requirements.are_scores(data, {}):
         data = validated_scores(data)
+    if samples.DATASET in varying and isinstance(data, xr.DataTree):
+        each = {"": parts_of_tree(data, by, varying)}
+    else:
+        each = {path: parts_of(node, by, path, varying) for path, node in nodes_of(data)}
     found = {}
-    for path, node in nodes_of(data):
-        parts = parts_of(node, by, path, varying)
+    for path, parts in each.items():
         answers: list[Any] = []
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -167,27 +194,17 @@ def _warn_once(caught: Sequence[warnings.WarningMessage], n_groups: int) -> None
         warnings.warn(f"{first}{more}", kind, stacklevel=5)
 
 
-def with_data_sets_along_items(data: Scores, question: options.ComparisonOptions, by: Any) -> Scores:
-    """Return the data sets of a tree, if these are to vary within groups of items, as groups of items too."""
-    if question.dim != samples.DATASET or by is None or not isinstance(data, xr.DataTree):
-        return data
-    if any(QUERY in node.dims for _, node in nodes_of(data)):
-        remedy = "average over the data sets (leave out by), or compare each group (leave out over)"
-        raise clash("groups lie along the items, and each query has its own", remedy, over=question.over, by=by)
-    return to_long(data)
-
-
 def with_data_sets(tree: xr.DataTree, question: options.ComparisonOptions) -> Any:
     """Return a group as a tree of its data sets, if these are to vary."""
-    if question.dim != samples.DATASET:
+    nodes = list(nodes_of(tree))
+    if question.dim != samples.DATASET or len(nodes) != 1:
         return tree
-    ((_, node),) = nodes_of(tree)
+    ((_, node),) = nodes
     return to_tree(node) if samples.along_items(node, question.dims) else groups_as_data_sets(node)
 
 
 def answered_by_groups(data: Scores, by: Any, ask: Ask, question: options.ComparisonOptions) -> Scores:
     """Compare or rank the models of every group; adjusted p-values and joint intervals hold for all groups."""
-    data = with_data_sets_along_items(data, question, by)
     asked_for = "holm" if question.adjust is None else question.adjust
     adjusted: str = checks.choose(designs.BY_P_VALUE, asked_for, "adjust, of groups")
 
@@ -206,7 +223,9 @@ def laid_out_by_groups(
     def combined(parts: Parts, answers: list[Any], path: str) -> xr.Dataset:
         return _combined(parts, answers, adjust, level)
 
-    return gathered(data, ask_each(data, by, ask, level, combined, varying))
+    found = ask_each(data, by, ask, level, combined, varying)
+    is_one = samples.DATASET in varying and set(found) == {""}
+    return found[""] if is_one else gathered(data, found)
 
 
 def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr.Dataset:

@@ -140,7 +140,11 @@ def _lacks_items(node: xr.Dataset, question: ComparisonOptions) -> bool:
     dims = set(node["estimate"].dims)
     has_units = bool({QUERY, FOLD, *question.dims} & dims) or question.dim == samples.DATASET
     about_items = question.sample in (designs.ITEMS, designs.BOTH) or (question.sample is None and not has_units)
-    if designs.are_values(node) or question.method == designs.CORRECTED or not about_items:
+    if designs.are_values(node) or question.method == designs.CORRECTED:
+        return False
+    if question.dim == samples.DATASET and question.method is None and question.sample in (None, designs.UNITS):
+        return not ({QUERY, FOLD} & dims or {samples.REPLICATE, samples.DIFFERENCE_VARIANCE} & set(node))
+    if not about_items:
         return False
     if _is_drawn_otherwise(node, question):
         return True
