@@ -70,6 +70,7 @@ CALLS = {
     'ap.compare(SCORES, "old", correction="holm")': "unknown option: 'correction'",
     'ap.compare(SCORES, "old", method="ttest")': "unknown method for over='items': 'ttest'",
     'ap.compare(SCORES, "old", over="queries")': "no dimension 'queries'",
+    'ap.aggregate(SCORES, over="queries")': "there are no units called 'queries'",
     'ap.gate(SCORES, "new", "old", margin=1)': "no two models can differ by so much",
     'ap.gate(SCORES, "new", "old", margin="1%")': "margin must be a number",
     'ap.gate(SCORES, "new", "old", margin=-0.01)': "margin must not be negative",

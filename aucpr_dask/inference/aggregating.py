@@ -199,6 +199,10 @@ def aggregate(
 def _refuse_clashes(question: AggregationOptions, *, has_machine: bool) -> None:
     """Raise if options have no meaning together."""
     over, how, average = question.dim, question.how, question.average
+    if question.dims and not {terms.QUERY, samples.DATASET, terms.CLASS} & {*question.dims}:
+        what, allowed = f"there are no units called {over!r} to average over", "'query', 'dataset', 'class', 'items'"
+        remedy = f"choose one of these; of any other dimension, result['estimate'].mean({over!r})"
+        raise InvalidInputError(what, "argument 'over'", repr(question.over), allowed, remedy)
     if average is not None and over != terms.CLASS:
         remedy = "for queries, how='micro' pools the items of all queries"
         raise clash("average is a choice for classes", remedy, "over='class'", average=average, over=over)
