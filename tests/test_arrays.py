@@ -400,3 +400,42 @@ def test_each_cell_is_that_of_a_plain_call(
         one = found.sel(lead=lead) if month is None else found.sel(lead=lead, month=month)
         for name in ("estimate", "standard_error", "interval", "n_positive", "n_missing", "flags"):
             np.testing.assert_array_equal(one[name].transpose(*expected[name].dims), expected[name], name)
+
+
+def test_labels_may_be_names_of_classes() -> None:
+    random = np.random.default_rng(0)
+    is_ill = random.random(90) < 0.4
+    scores, named = random.normal(size=(2, 90)) + is_ill, np.where(is_ill, "ill", "well")
+    expected = ap.evaluate(scores, is_ill)
+    for label in (named, named.tolist(), pd.Series(named), pd.Series(named, dtype="category"), is_ill + 1):
+        positive = 2 if label is not named and np.asarray(label).dtype.kind == "i" else "ill"
+        xr.testing.assert_identical(ap.evaluate(scores, label, pos_label=positive), expected)
+    dataset = xr.Dataset({"score": (("model", "item"), scores), "label": ("item", named)}, {"model": ["a", "b"]})
+    numbers = dataset.assign(label=("item", is_ill))
+    xr.testing.assert_identical(ap.compare(dataset, "a", pos_label="ill"), ap.compare(numbers, "a"))
+    columns = pd.DataFrame(scores.T, columns=["a", "b"]).set_index(np.arange(90)[::-1])
+    series = pd.Series(named, index=columns.index)
+    xr.testing.assert_equal(ap.rank(columns, series, pos_label="ill"), ap.rank(numbers))
+    with pytest.raises(InvalidInputError, match="no label is the positive class") as caught:
+        ap.evaluate(scores, named, pos_label="sick")
+    assert "allowed: 'well', 'ill'" in str(caught.value)
+    with pytest.raises(InvalidInputError, match="name the positive class"):
+        ap.evaluate(dataset)
+    with pytest.raises(InvalidInputError, match="some labels are missing"):
+        ap.evaluate(scores, [None, *named[1:]], pos_label="ill")
+
+
+def test_dimensions_have_any_name_that_answers_do_not() -> None:
+    random = np.random.default_rng(0)
+    label = (random.random((2, 120)) < 0.4).astype("int8")
+    score = random.normal(size=(3, 2, 120)) + label
+    plain = xr.Dataset({"score": (("model", "lead", "item"), score), "label": (("lead", "item"), label)})
+    plain = plain.assign_coords(model=list("abc"), lead=[500, 850])
+    expected = ap.compare(plain, "a")["difference"]
+    for name in ("level", "method", "group", "unit", "dataset_of"):
+        found = ap.compare(plain.rename(lead=name), "a")
+        np.testing.assert_array_equal(found["difference"].transpose("model", name), expected.transpose("model", "lead"))
+        assert found[name].values.tolist() == [500, 850]
+    for name in ("other_model", "baseline"):
+        with pytest.raises(InvalidInputError, match=f"rename.{name}='another'"):
+            ap.compare(plain.rename(lead=name), "a")

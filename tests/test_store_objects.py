@@ -1,5 +1,6 @@
 """Zarr stores that are passed as objects: of an Icechunk session, in memory, of fsspec."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import xarray as xr
 from conftest import pooled, queried
 from distributed import Client
 from test_run import assert_same_bits
-from zarr.storage import FsspecStore, LocalStore, MemoryStore
+from zarr.storage import FsspecStore, LocalStore, MemoryStore, ZipStore
 
 import aucpr_dask as ap
 from aucpr_dask.errors import ClusterError, StoreError
@@ -114,3 +115,14 @@ def test_lazy_scores_do_not_replace_their_own_store() -> None:
         ap.save_scores(opened, store, overwrite=True)
     ap.save_scores(opened, other)
     assert_same_bits(ap.evaluate(ap.open_scores(other)), ap.evaluate(pooled()))
+
+
+def test_archives_are_read_as_they_are(tmp_path: Path) -> None:
+    ap.save_scores(pooled(3, 40), tmp_path / "scores.zarr")
+    archive = Path(shutil.make_archive(str(tmp_path / "scores"), "zip", tmp_path / "scores.zarr"))
+    xr.testing.assert_identical(
+        ap.evaluate(ap.open_scores(ZipStore(archive, mode="r"))).compute(),
+        ap.evaluate(ap.open_scores(tmp_path / "scores.zarr")).compute(),
+    )
+    with pytest.raises(StoreError, match=r"zarr.storage.ZipStore\('.*scores.zip', mode='r'\)"):
+        ap.open_scores(archive)

@@ -300,6 +300,9 @@ def evaluate(
         Items (or queries) that depend on each other carry the same value; and sample weights. A name of a coordinate, a
         DataArray over some of the dimensions of the scores, or an array with a value for each item; in place of the
         variables ``cluster`` and ``weight``.
+    pos_label : object, optional
+        The label of positives, where labels are names of classes, such as ``"malignant"``, or other numbers than 1 and
+        0.
     prevalence, recall_range, missing, ties, unjudged, positive_from, nothing_ranked, no_positives, convention
         See :func:`estimate`.
     n_resamples : int

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _Asked = ParamSpec("_Asked")
 _Answer = TypeVar("_Answer", covariant=True)
-OWN = ("label", "dim", "clusters", "weight")  # what such a call takes next to the scores
+OWN = ("label", "dim", "clusters", "weight", "pos_label")  # what such a call takes next to the scores
 DATA_SETS = xr.Dataset | xr.DataTree | terms.Nodes
 
 
@@ -109,6 +109,7 @@ def scores_of(
     by: Any = None,
     clusters: Any = None,
     weight: Any = None,
+    pos_label: Any = None,
     keeps: bool = False,
 ) -> tuple[Any, Any]:
     """Return scores of any kind as data sets whose items lie along one dimension, and the names of their groups.
@@ -123,11 +124,18 @@ def scores_of(
     by, clusters, weight
         Groups of items, items that depend on each other, and weights: names of coordinates, DataArrays over some of
         the dimensions of the items, or arrays with a value for each item.
+    pos_label : object, optional
+        The label of positives, where labels are names of two classes or other numbers than 1 and 0.
     keeps : bool
         Whether to keep the coordinates of items along several dimensions, for each item.
     """
     refuse_path(scores)
     dims = named_dimensions(dim)
+    if pos_label is not None:
+        if label is not None:
+            label = _is_class(label, pos_label, "argument 'label'")
+        elif isinstance(scores, DATA_SETS):
+            scores = terms.map_nodes(scores, lambda path, node: _with_positives(node, pos_label, path))
     beside: Mapping[str, Any] = {"clusters": clusters, "weight": weight}
     if not isinstance(scores, DATA_SETS):
         scores, beside, by = _data_set(scores, label, beside, by, dims)
@@ -147,6 +155,26 @@ def scores_of(
     found = {path: _prepared(node, dims, by, beside, path, keeps=keeps) for path, node in checked_nodes(scores)}
     names = next((names for _, names in found.values()), None)
     return terms.gathered(scores, {path: node for path, (node, _) in found.items()}), names
+
+
+def _with_positives(dataset: xr.Dataset, pos_label: Any, path: str) -> xr.Dataset:
+    if "label" not in dataset:
+        return dataset
+    return dataset.assign(label=_is_class(dataset["label"], pos_label, where_of(path, "label")))
+
+
+def _is_class(label: Any, pos_label: Any, where: str) -> Any:
+    """Return labels as 1 for those of one class and 0 for the others, with the names that they carry."""
+    values = label if isinstance(label, xr.DataArray | pd.Series) else np.asarray(label)
+    if pd.isna(np.asarray(values, object)).any():
+        what, remedy = "some labels are missing", "leave these items out, or give the labels as 1, 0, -1 and -2"
+        raise InvalidInputError(what, where, "NaN or None", "a class for each item", remedy)
+    found: Any = values == pos_label
+    if not np.asarray(found).any():
+        classes = few(map(repr, pd.unique(np.asarray(values, object).ravel()).tolist()))
+        what, remedy = "no label is the positive class", "name one of the labels: pos_label=..."
+        raise InvalidInputError(what, where, f"pos_label={pos_label!r}", classes, remedy)
+    return found.astype(np.int8)
 
 
 def _prepared(
@@ -219,6 +247,7 @@ def save_scores(
     dim: str | Sequence[str] = ITEM,
     clusters: Any = None,
     weight: Any = None,
+    pos_label: Any = None,
     overwrite: bool = False,
     models_per_chunk: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
@@ -233,7 +262,8 @@ def save_scores(
     Parameters
     ----------
     scores : xarray.Dataset, xarray.DataTree, or arrays
-        NumPy- or Dask-backed: all that :func:`aucpr_dask.evaluate` takes, with `label`, `dim`, `clusters` and `weight`.
+        NumPy- or Dask-backed: all that :func:`aucpr_dask.evaluate` takes, with `label`, `dim`, `clusters`,
+        `weight` and `pos_label`.
     store : str, Path or zarr.abc.store.Store
         Where to write.
     overwrite : bool
@@ -254,7 +284,8 @@ def save_scores(
     """
     from aucpr_dask.scores.store import write_scores  # with Zarr, which scores in memory do without
 
-    found, _ = scores_of(scores, label, dim=dim, clusters=clusters, weight=weight, keeps=True)
+    given: dict[str, Any] = {"dim": dim, "clusters": clusters, "weight": weight, "pos_label": pos_label}
+    found, _ = scores_of(scores, label, **given, keeps=True)
     write_scores(found, store, overwrite=overwrite, models_per_chunk=models_per_chunk, on_progress=on_progress)
 
 

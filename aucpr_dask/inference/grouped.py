@@ -40,6 +40,7 @@ from aucpr_dask.scores.validate import validated_scores
 
 ADJUSTED: dict[str, Callable[[Any], Any]] = {"holm": holm, "benjamini_hochberg": benjamini_hochberg, "none": np.copy}
 WITH_ROLES = (MODEL, QUERY, CLASS, REPEAT, FOLD, ITEM, ESTIMATOR, MEASURE)
+OF_ANSWERS = ("other_model", "baseline")
 OF_ALL_GROUPS = ("level", "versions", "adjust", "family_size")  # facts that concern them together
 Ask = Callable[[xr.DataTree, float], Any]  # about one group; the level at which intervals of all hold together
 
@@ -163,6 +164,7 @@ def ask_each(
         each = {path: parts_of(node, by, path, varying) for path, node in nodes_of(data)}
     found = {}
     for path, parts in each.items():
+        _refuse_names_of_answers(parts, path)
         answers: list[Any] = []
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -181,6 +183,14 @@ def ask_each(
             raise errors[0]
         found[path] = reply(parts, answers, path)
     return found
+
+
+def _refuse_names_of_answers(parts: Parts, path: str) -> None:
+    """Raise if groups have the name of a dimension of answers; `level`, which may be a pressure, gives way."""
+    if taken := [name for name in parts.indexes if name in OF_ANSWERS]:
+        what, received = "the answer has something else of this name", f"a dimension or groups {taken[0]!r}"
+        allowed, remedy = f"other names than {', '.join(OF_ANSWERS)}", f"rename({taken[0]}='another')"
+        raise InvalidInputError(what, f"data set {path!r}" if path else "the data set", received, allowed, remedy)
 
 
 def _warn_once(caught: Sequence[warnings.WarningMessage], n_groups: int) -> None:
@@ -235,7 +245,8 @@ def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr
     models = pd.Index(dict.fromkeys(model for one in known for model in one.get_index(MODEL)))
     first, unknown = known[0], known[0].where(False)
     alike = {dim: models for dim in (MODEL, covarying.OTHER_MODEL) if dim in first.dims}
-    aligned = [(unknown if isinstance(one, InvalidInputError) else one).reindex(alike) for one in answers]
+    laid = [unknown if isinstance(one, InvalidInputError) else one for one in answers]
+    aligned = [one.reindex(alike).drop_vars([name for name in sizes if name in one.coords]) for one in laid]
     listed = xr.concat(aligned, GROUPS, data_vars="all", coords="minimal", compat="override", combine_attrs="override")
     places = xr.DataArray(np.arange(len(answers)).reshape(*sizes.values()), dims=list(sizes))
     result = listed.isel({GROUPS: places}).transpose(..., *sizes, *(dim for dim in (BOUND,) if dim in listed.dims))

@@ -280,6 +280,8 @@ def _validate_variable(variable: xr.DataArray, spec: terms.VariableSpec, path: s
         allowed = f"{' or '.join(KINDS[kind] for kind in spec.kinds)} ({spec.description})"
         what = f"{spec.name!r} has an unsupported type"
         remedy = f"convert it, for example dataset[{spec.name!r}].astype(...)"
+        if spec.name == "label" and variable.dtype.kind in "OUST":
+            remedy = "name the positive class: pos_label=..."
         raise InvalidInputError(what, where, f"dtype {variable.dtype}", allowed, remedy)
     usual = _usual_dims(variable, spec, kept)
     if tuple(variable.dims) != usual:

@@ -681,6 +681,9 @@ def read_root_document(url: Any) -> bytes:
         remedy = "run the same command again; it resumes or starts over; add --overwrite if it is refused"
         raise errors.StoreError("this store was never finished", url, "an unfinished store", "a finished store", remedy)
     if not is_remote(url) and Path(url).is_file():
+        if Path(url).suffix.lower() == ".zip":
+            remedy = f"pass it opened: zarr.storage.ZipStore({str(url)!r}, mode='r')"
+            raise errors.StoreError("this is an archive, not a folder", url, None, "a finished store", remedy)
         kind = IMPORTED.get(Path(url).suffix.lower(), "--help")
         remedy = f"import it: aucpr-dask import {kind.replace('FILE', f'{url} scores.zarr')}"
         raise errors.StoreError("this is a file, not a store", url, None, "a finished store", remedy)

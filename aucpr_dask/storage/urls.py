@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Self
@@ -159,6 +160,12 @@ class StoreName(str):
     @classmethod
     def of(cls, store: Any) -> StoreName:
         """Name a store."""
+        import zarr
+        from zarr.storage import ZipStore
+
+        if isinstance(store, ZipStore) and store.read_only:
+            with suppress(Exception):  # Zarr opens an archive when it first reads it; what is wrong, later reads say
+                zarr.open(store, mode="r")
         name = cls(f"{type(store).__name__}://")
         name.store, name.key = store, uuid4().hex
         _here[name.key] = name
