@@ -128,7 +128,8 @@ def prepared(
     asked = question.over if question.names else first.attrs.get("sampled", ITEM + "s")
     estimator = question.estimator or next(iter(designs.estimators_of(first)), None)
     question = replace(question, over=asked, estimator=estimator)
-    return gathered(data, found), question, evaluated_with(first.attrs), group_dims(first) or None
+    groups = [name for name in group_dims(first) if name not in question.dims]
+    return prepared(gathered(data, found), question, evaluated_with(first.attrs), groups or None)
 
 
 def _has_clusters_of_queries(node: xr.Dataset) -> bool:

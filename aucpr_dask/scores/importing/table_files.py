@@ -74,7 +74,7 @@ class Table:
     def batches(self, columns: Sequence[str], numbers: Collection[str] = ()) -> Iterator[Batch]:
         """Yield these columns, some rows at a time; parse `numbers` of a text file, where that is without doubt."""
         first = 0
-        for n_rows, cells in self._read(list(columns), numbers):
+        for n_rows, cells in self._read(list(columns), frozenset(numbers)):
             if n_rows:
                 yield Batch(self, first, n_rows, cells)
                 first += n_rows
@@ -99,6 +99,10 @@ class Batch:
     first: int
     n_rows: int
     cells: Cells
+
+    def is_parsed(self, column: str) -> bool:
+        """Whether a column has the type of floating-point numbers, not of text."""
+        return bool(types.is_floating(self.cells[column].type))
 
     def kind(self, column: str) -> str:
         """Return what a column holds: "number", "whole" number or "other"."""

@@ -216,8 +216,10 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
     else:
         free = [name for name in table.columns if name not in excluded and name not in others]
         named = [name for name in free if name and not name.startswith(PANDAS_INDEX)]
-        first = next(table.batches(named), None) if named else None
-        kinds = {name: "number" if first is None else kind_of(first, name) for name in named}
+        kinds = dict.fromkeys(_with_fractions(table, named), "number")
+        others = [name for name in named if name not in kinds]
+        first = next(table.batches(others), None) if others else None
+        kinds |= {name: "number" if first is None else kind_of(first, name) for name in others}
         left_out = [name for name in named if kinds[name] == "other"]
         models = [name for name in named if kinds[name] == "number" and name not in table.index]
         known = {*left_out, *models}
@@ -239,12 +241,29 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
     return models, notes
 
 
+def _with_fractions(table: Table, columns: Sequence[str]) -> list[str]:
+    """Return columns of numbers with a fraction, if Arrow reads all columns of a text as numbers: a look at thousands.
+
+    Not those whose names say that they are no scores.
+    """
+    first = next(table.batches(columns, columns), None) if table.is_text and columns else None
+    if first is None or not all(first.is_parsed(name) for name in columns):
+        return []
+    found = ((name, first.numbers(name)) for name in columns)
+    has_fraction = [name for name, values in found if np.any(values != np.floor(values), where=~np.isnan(values))]
+    return [name for name in has_fraction if _words_of(name)[-1] not in ROLE_WORDS]
+
+
+def _words_of(column: str) -> list[str]:
+    return re.split(r"[\W_]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column).lower())
+
+
 def kind_of(batch: Batch, column: str) -> str:
     """Return what a column holds, as `Batch.kind`; floats that only name, count or measure are called whole."""
     kind = batch.kind(column)
     if kind != "number":
         return kind
-    words = re.split(r"[\W_]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column).lower())
+    words = _words_of(column)
     values = batch.numbers(column)
     values = values[~np.isnan(values)]
     is_whole = np.array_equal(values, np.floor(values))
