@@ -18,7 +18,7 @@ N_ITEMS = 400
 SEPARATIONS = (1.0, 2.5)  # how much larger the logit of an item's own class is, in standard deviations
 MANY = 1_000_000  # items whose averages are taken as true
 AVERAGES = ("macro", "weighted", "micro", "samples")
-AS_UNITS = "Student t over classes"
+AS_UNITS = "score over classes"
 
 
 def draw(random: np.random.Generator, n_items: int, separation: float) -> xr.Dataset:
@@ -71,7 +71,7 @@ def intervals_of(scores: xr.Dataset, seed: int) -> dict[tuple[str, str], tuple[f
             for how, method in (("logit", "logit"), ("normal", "normal"), ("percentile bootstrap", "bootstrap"))
         },
         ("micro", "influence_beta"): ap.aggregate(scores, over="class", average="micro"),
-        ("samples", "Student t over items"): ap.aggregate(scores, over="class", average="samples"),
+        ("samples", "score over items"): ap.aggregate(scores, over="class", average="samples"),
         ("macro", AS_UNITS): ap.aggregate(result.rename({"class": "query"}).drop_vars("replicate")),
     }
     return {name: tuple(mean["interval"].values.ravel().tolist()) for name, mean in means.items()}
