@@ -323,7 +323,7 @@ def common_labels(arrays: dict[str, Any]) -> pd.Index | None:
 
 
 def refuse_other_order(value: Any, labels: pd.Index | None, n_items: int, name: str) -> None:
-    """Raise if a pandas object beside scores of these labels has others, or beside scores without, is in disorder."""
+    """Raise if a pandas object has other labels than the scores, or is in disorder where the scores have none."""
     own = labels_of_items(value) if isinstance(value, pd.Series | pd.DataFrame) else None
     if own is None or own.equals(pd.RangeIndex(n_items) if labels is None else labels):
         return

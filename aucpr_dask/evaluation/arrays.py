@@ -136,14 +136,14 @@ def scores_of(
             label = _is_class(label, pos_label, "argument 'label'")
         elif isinstance(scores, DATA_SETS):
             scores = terms.map_nodes(scores, lambda path, node: _with_positives(node, pos_label, path))
-    beside: Mapping[str, Any] = {"clusters": clusters, "weight": weight}
+    extra: Mapping[str, Any] = {"clusters": clusters, "weight": weight}
     if not isinstance(scores, DATA_SETS):
-        scores, beside, by = _data_set(scores, label, beside, by, dims)
+        scores, extra, by = _data_set(scores, label, extra, by, dims)
         dims = (ITEM,) if "score" in scores and ITEM in scores["score"].dims and len(dims) == 1 else dims
     elif label is not None:
         what, remedy = "a data set holds its labels", "leave out the labels, or pass scores['score'], labels"
         raise clash(what, remedy, "the variable 'label'", scores=type(scores).__name__, label=label)
-    is_given = any(value is not None for value in beside.values())
+    is_given = any(value is not None for value in extra.values())
     if not is_given and dims == (ITEM,) and by is None:
         return scores, None
     nodes = dict(terms.nodes_of(scores))
@@ -152,7 +152,7 @@ def scores_of(
             what, remedy = "these have no meaning for a result, which is evaluated already", "pass the scores"
             raise clash(what, remedy, "scores", dim=dim, clusters=clusters, weight=weight)
         return scores, by
-    found = {path: _prepared(node, dims, by, beside, path, keeps=keeps) for path, node in checked_nodes(scores)}
+    found = {path: _prepared(node, dims, by, extra, path, keeps=keeps) for path, node in checked_nodes(scores)}
     names = next((names for _, names in found.values()), None)
     return terms.gathered(scores, {path: node for path, (node, _) in found.items()}), names
 
@@ -178,18 +178,18 @@ def _is_class(label: Any, pos_label: Any, where: str) -> Any:
 
 
 def _prepared(
-    dataset: xr.Dataset, dims: tuple[str, ...], by: Any, beside: Mapping[str, Any], path: str, *, keeps: bool
+    dataset: xr.Dataset, dims: tuple[str, ...], by: Any, extra: Mapping[str, Any], path: str, *, keeps: bool
 ) -> tuple[xr.Dataset, Any]:
-    """Return one data set with what is given beside it, its items along one dimension, and the names of groups."""
+    """Return one data set with its clusters and weights, its items along one dimension, and the names of groups."""
     if "score" not in dataset:
         return dataset, by  # and validation says what is missing
     refuse_other_dimensions(dataset["score"], dims, path)
     for option, role in (("clusters", "cluster"), ("weight", "weight")):
-        if beside[option] is not None:
+        if extra[option] is not None:
             if role in dataset:
                 what, remedy = f"the scores have a variable {role!r}", f"scores.drop_vars({role!r}), or leave it out"
-                raise bad_argument(what, option, beside[option], f"scores without {role!r}", remedy)
-            dataset = dataset.assign({role: _along(beside[option], option, dataset, dims, path)})
+                raise bad_argument(what, option, extra[option], f"scores without {role!r}", remedy)
+            dataset = dataset.assign({role: _along(extra[option], option, dataset, dims, path)})
     names, coords = (None, {}) if by is None else groups_along(dataset, by, dims, path)
     return with_items(dataset, dims, keeps=keeps).assign_coords(coords), names
 
@@ -207,7 +207,7 @@ def refuse_other_dimensions(score: xr.DataArray, dims: tuple[str, ...], path: st
 
 
 def _along(values: Any, option: str, dataset: xr.Dataset, dims: tuple[str, ...], path: str) -> xr.Variable:
-    """Return clusters or weights that are given beside scores, over dimensions of these."""
+    """Return clusters or weights, given with scores, over dimensions of these."""
     score = dataset["score"]
     if isinstance(values, str):
         try:
@@ -293,9 +293,9 @@ def save_scores(
 
 
 def _data_set(
-    scores: Any, label: Any, beside: Mapping[str, Any], by: Any, dims: tuple[str, ...]
+    scores: Any, label: Any, extra: Mapping[str, Any], by: Any, dims: tuple[str, ...]
 ) -> tuple[xr.Dataset, Mapping[str, Any], Any]:
-    """Return arrays of scores and labels as a data set; and what is given beside it, without labels of its own."""
+    """Return arrays of scores and labels as a data set; and the clusters and weights, without labels of their own."""
     if scores is None or (isinstance(scores, Mapping) and not scores):
         what, remedy = "there are no scores", 'give at least one: {"model": scores}'
         received = "None" if scores is None else "an empty mapping"
@@ -313,8 +313,8 @@ def _data_set(
     named = dict(scores) if isinstance(scores, Mapping) else {None: scores}
     _refuse_same_names(list(named))
     if any(isinstance(one, xr.DataArray) for one in (*named.values(), label)):
-        return _of_labelled(named, label, dims), beside, by
-    return _of_plain(named, label, beside, by)
+        return _of_labelled(named, label, dims), extra, by
+    return _of_plain(named, label, extra, by)
 
 
 def refuse_path(data: Any) -> None:
@@ -377,15 +377,15 @@ def _labelled(array: Any, name: str, dims: tuple[str, ...]) -> xr.DataArray:
 
 
 def _of_plain(
-    named: Mapping[Any, Any], label: Any, beside: Mapping[str, Any], by: Any
+    named: Mapping[Any, Any], label: Any, extra: Mapping[str, Any], by: Any
 ) -> tuple[xr.Dataset, dict[str, Any], Any]:
     """Return arrays of scores and labels, matched by the index of pandas objects or by position, as a data set."""
     labels = as_array(label, "the labels")
     of_groups = [] if by is None else parted(by, labels.shape[-1] if labels.ndim else 0)
     given = {"the scores" if name is None else str(name): one for name, one in named.items()}
-    beside_items = {name: one for name, one in beside.items() if labels.ndim == 1 or name == "weight"}
+    extra_of_items = {name: one for name, one in extra.items() if labels.ndim == 1 or name == "weight"}
     labels_of_groups = {f"by={name!r}": one for name, one, _ in of_groups}
-    index = common_labels({**given, "the labels": label, **beside_items, **labels_of_groups})
+    index = common_labels({**given, "the labels": label, **extra_of_items, **labels_of_groups})
     arrays = {name: float_scores(as_array(one, name), f"model {name!r}") for name, one in given.items()}
     first = next(iter(arrays.values()))
     dims = terms.DEFAULT_DIMS.get(first.ndim if None in named else labels.ndim + 1, ())
@@ -404,7 +404,7 @@ def _of_plain(
     coords = {} if None in named else {MODEL: np.array(list(given), object)}
     if index is not None and not isinstance(index, pd.RangeIndex | pd.MultiIndex) and index.is_unique:
         coords[ITEM] = np.asarray(index)
-    plain = {name: one if one is None or isinstance(one, str) else as_array(one, name) for name, one in beside.items()}
+    plain = {name: one if one is None or isinstance(one, str) else as_array(one, name) for name, one in extra.items()}
     unlabelled = {name: without_labels(one) for name, one, _ in of_groups}
     groupers = {name: grouper for name, _, grouper in of_groups if grouper is not None}
     return xr.Dataset(variables, coords), plain, None if by is None else unlabelled | groupers

@@ -173,7 +173,7 @@ def no_values_by_number(columns: Mapping[str, NDArray[np.float64]]) -> dict[str,
     for name, size in sizes.items():
         largest = sorted((other for at, other in sizes.items() if at != name), reverse=True)
         if len(largest) > 1 and size > FAR * float(np.median(largest)) > 0:
-            found[name] = f"values up to {size:,.6g}, beside {np.median(largest):,.4g} of the others"
+            found[name] = f"values up to {size:,.6g}, where the others reach {np.median(largest):,.4g}"
     return found
 
 

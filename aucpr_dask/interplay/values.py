@@ -266,7 +266,7 @@ def _why_not(table: Table, name: str) -> str:
 
 
 def _no_tasks(table: Table, columns: Sequence[str], include: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Return which columns of a leaderboard are no tasks, and why; and those of percents beside fractions."""
+    """Return which columns of a leaderboard are no tasks, and why; and those of percents next to fractions."""
     found, numbers = dict[str, str](), dict[str, Any]()
     for name in columns:
         if name not in include and (why := is_no_value(name)):
@@ -286,7 +286,7 @@ def _no_tasks(table: Table, columns: Sequence[str], include: Sequence[str]) -> t
     for name in by_number:
         others = [np.abs(numbers[other]) for other in numbers if other not in by_number]
         if np.nanmax(others) <= 1 < np.nanmax(np.abs(numbers[name])) <= 100 and name not in include:
-            what, where = "a column may hold percents, beside fractions of others", f"{table.name}, column {name!r}"
+            what, where = "a column may hold percents, where others hold fractions", f"{table.name}, column {name!r}"
             remedy = f"write a percent sign in its cells or its name, or leave it out: exclude={name!r} (--exclude)"
             raise InvalidInputError(what, where, by_number[name], "one scale, or percent signs", remedy)
     found |= by_number
