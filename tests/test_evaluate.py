@@ -43,7 +43,7 @@ def test_signatures_repeat_the_options(function: Callable[..., Any]) -> None:
             else:
                 given_as = [received] if isinstance(default, list) and isinstance(received, str) else received
                 assert (list(given_as) if isinstance(given_as, tuple) else given_as) == default, name
-    also = {"scores", "label", "dim", "clusters", "weight", "by", "convention"}
+    also = {"scores", "label", "dim", "clusters", "weight", "pos_label", "by", "convention"}
     assert function is not ap.evaluate or set(given) == {*also, *options}
 
 

@@ -165,13 +165,22 @@ def _with_positives(dataset: xr.Dataset, pos_label: Any, path: str) -> xr.Datase
 
 def _is_class(label: Any, pos_label: Any, where: str) -> Any:
     """Return labels as 1 for those of one class and 0 for the others, with the names that they carry."""
-    values = label if isinstance(label, xr.DataArray | pd.Series) else np.asarray(label)
-    if pd.isna(np.asarray(values, object)).any():
+    if not isinstance(pos_label, str | bool | int | float | np.number | np.bool_):
+        what, remedy = "the positive class is one label", "name it: pos_label='yes'"
+        raise bad_argument(what, "pos_label", pos_label, "a text or a number", remedy)
+    try:
+        values = label if isinstance(label, xr.DataArray | pd.Series) else np.asarray(label)
+        found: Any = values == pos_label
+        names, is_missing = np.asarray(values, object).ravel(), bool(pd.isna(np.asarray(values, object)).any())
+        classes = few(map(repr, dict.fromkeys(names.tolist())))
+        has_any = bool(np.asarray(found).any())
+    except (TypeError, ValueError) as error:  # arrays, tables and records in place of names
+        remedy = "give the labels as 1 and 0, without pos_label"
+        raise bad_argument("labels are not names of classes", "label", label, "texts or numbers", remedy) from error
+    if is_missing:
         what, remedy = "some labels are missing", "leave these items out, or give the labels as 1, 0, -1 and -2"
         raise InvalidInputError(what, where, "NaN or None", "a class for each item", remedy)
-    found: Any = values == pos_label
-    if not np.asarray(found).any():
-        classes = few(map(repr, pd.unique(np.asarray(values, object).ravel()).tolist()))
+    if not has_any:
         what, remedy = "no label is the positive class", "name one of the labels: pos_label=..."
         raise InvalidInputError(what, where, f"pos_label={pos_label!r}", classes, remedy)
     return found.astype(np.int8)
