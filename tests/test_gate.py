@@ -436,50 +436,6 @@ def test_the_commands_of_the_workflow_run(tables: Path) -> None:
     assert "| new | better |" in Path("summary.md").read_text()
 
 
-# The fixture
-
-TESTS = """
-import sys
-import numpy as np
-import pytest
-import xarray as xr
-
-random = np.random.default_rng(0)
-old = random.random(20)
-values = [old, old + 0.2 + 0.01 * random.normal(size=20), old + 0.2 * random.normal(size=20)]
-result = xr.Dataset({"estimate": (("model", "query"), values)}, coords={"model": ["old", "good", "noisy"]})
-
-def test_nothing_is_imported_before_a_gate(aucpr_gate):
-    assert "numba" not in sys.modules
-    assert "aucpr_dask.inference" not in sys.modules
-
-@pytest.mark.parametrize("candidate", ["good", "noisy", ["good", "noisy"]])
-def test_gate(aucpr_gate, candidate):
-    assert aucpr_gate(result, candidate, "old", margin=0.01).passed
-"""
-
-
-@pytest.mark.slow
-def test_the_fixture_fails_a_test_with_the_sentence(tmp_path: Path) -> None:
-    (tmp_path / "test_release.py").write_text(TESTS)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
-    plugin = ["-p", "no:aucpr_dask", "-p", "aucpr_dask.interplay.pytest_plugin"]  # also where metadata are older
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, str(tmp_path)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "2 passed" in done.stdout, done.stdout + done.stderr
-    assert "2 failed" in done.stdout
-    assert "passed: good" not in done.stdout
-    assert "cannot tell whether noisy is worse than old by more than 0.01: estimate" in done.stdout
-    assert "Traceback" not in done.stdout
-
-
-def test_pytest_finds_the_fixture_by_an_entry_point() -> None:
-    import tomllib
-
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"]["pytest11"] == {"aucpr_dask": "aucpr_dask.interplay.pytest_plugin"}
-
-
 # The promise
 
 
