@@ -22,7 +22,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from click.testing import CliRunner
-from conftest import pooled, queried
+from conftest import pooled, queried, without_its_scores
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
@@ -681,7 +681,8 @@ def test_pairs_over_data_sets(reader: Reader, tmp_path: Path) -> None:
     page = ap.report(result, tmp_path / "page.html")
     reader.open(page)
     assert reader.find("#data-set-0 h2").text == "All data sets"
-    same_numbers(reader.compare("data-set-0", "m1", "m3"), ap.compare(result, over="dataset"), "m1", "m3")
+    alone = without_its_scores(result)  # which a page does not hold
+    same_numbers(reader.compare("data-set-0", "m1", "m3"), ap.compare(alone, over="dataset"), "m1", "m3")
 
 
 @pytest.mark.slow
@@ -895,11 +896,13 @@ def test_fits_a_phone_and_prints(reader: Reader, pages: Path) -> None:
 
 @pytest.mark.slow
 def test_thousands_of_models_open_in_time(reader: Reader, tmp_path: Path) -> None:
-    page = ap.report(of_queries(5000, 50), tmp_path / "page.html")
+    result = of_queries(5000, 50)
+    page = ap.report(result, tmp_path / "page.html")
     seconds = min(reader.open(page) for _ in range(2))
     assert seconds < 3
     started = time.monotonic()
-    reader.compare("data-set-0", "m0001", "m4321")
+    best = result["estimate"].mean("query").squeeze().to_series().nlargest(200).index  # those whose pairs it holds
+    reader.compare("data-set-0", best[0], best[-1])
     reader.enter(reader.find(".leaderboard .tools input"), "m43")
     assert len(reader.texts(".leaderboard tbody th")) == 25
     assert time.monotonic() - started < 3
