@@ -364,8 +364,9 @@ def test_full_disks(trial: Trial, client: Client, times: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("times", [2, pytest.param(5, marks=pytest.mark.nightly)])
 def test_poisoned_tasks(folder: Path, client: Client, times: int) -> None:
-    (folder / "poison").mkdir()
-    trial = Trial(folder / "poison", times=times)
+    place = folder / f"poison{times}"
+    place.mkdir()
+    trial = Trial(place, times=times)
     assert_nothing_lost(faults.poison_block(trial, client, faults.take_too_much), times)
     # Each kills eight workers.
     assert_nothing_lost(faults.poison_block(several(trial, 1), client, faults.segfault), 1)
