@@ -171,8 +171,7 @@ def _is_class(label: Any, pos_label: Any, where: str) -> Any:
     try:
         values = label if isinstance(label, xr.DataArray | pd.Series) else np.asarray(label)
         found: Any = values == pos_label
-        names, is_missing = np.asarray(values, object).ravel(), bool(pd.isna(np.asarray(values, object)).any())
-        classes = few(map(repr, dict.fromkeys(names.tolist())))
+        is_missing = bool(pd.isna(np.asarray(values)).any())
         has_any = bool(np.asarray(found).any())
     except (TypeError, ValueError) as error:  # arrays, tables and records in place of names
         remedy = "give the labels as 1 and 0, without pos_label"
@@ -181,6 +180,7 @@ def _is_class(label: Any, pos_label: Any, where: str) -> Any:
         what, remedy = "some labels are missing", "leave these items out, or give the labels as 1, 0, -1 and -2"
         raise InvalidInputError(what, where, "NaN or None", "a class for each item", remedy)
     if not has_any:
+        classes = few(map(repr, dict.fromkeys(np.asarray(values, object).ravel().tolist())))
         what, remedy = "no label is the positive class", "name one of the labels: pos_label=..."
         raise InvalidInputError(what, where, f"pos_label={pos_label!r}", classes, remedy)
     return found.astype(np.int8)
