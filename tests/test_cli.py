@@ -199,6 +199,8 @@ def test_every_example_works_after_the_demo(folder: Path, tmp_path: Path, monkey
     for name, skill in {"new": 3.0, "main": 1.0}.items():
         judged = pd.DataFrame({"score": random.normal(size=400) + skill * label, "label": label.astype(int)})
         judged.to_csv(f"{name}.csv", index_label="id")
+    sites = pd.DataFrame({"y": label.astype(int), "site": np.resize(["Bern", "Graz"], 400), "a": judged["score"]})
+    sites.to_csv("predictions.csv", index=False)
     for name, command in COMMANDS.items():
         if not isinstance(command, click.Group):
             words = expanded(example_of(command)[1:], Path())

@@ -145,7 +145,7 @@ def compare(output: cli.Output, store: str, auxiliary: str | None, dataset: tupl
 
 
 @cli.command(
-    "aucpr-dask contrast scores.zarr --by site --reference Bern",
+    "aucpr-dask contrast predictions.csv --label y --by site --reference Bern",
     short_help="Show whether a model is worse in one group of items than in another.",
 )
 @click.argument("store")

@@ -164,7 +164,9 @@ def _codes(clusters: Any, score: Any, dim: str) -> xr.DataArray:
     """Return the number of each item's cluster."""
     if isinstance(clusters, xr.DataArray):
         check_same_labels(score, clusters, ("score", "clusters"))
-    values = np.asarray(None if isinstance(clusters, xr.Dataset | xr.DataTree) else clusters)
+    values = np.asarray(
+        alignment.as_array(None if isinstance(clusters, xr.Dataset | xr.DataTree) else clusters, "clusters")
+    )
     if values.shape != np.shape(score)[-1:] and values.shape != (getattr(score, "sizes", {}).get(dim),):
         allowed, remedy = "one cluster for each item", "give the cluster of each item, in the order of the scores"
         raise bad_argument("clusters do not fit the items", "clusters", f"shape {values.shape}", allowed, remedy)

@@ -305,9 +305,10 @@ def _data_set(
     scores: Any, label: Any, extra: Mapping[str, Any], by: Any, dims: tuple[str, ...]
 ) -> tuple[xr.Dataset, Mapping[str, Any], Any]:
     """Return arrays of scores and labels as a data set; and the clusters and weights, without labels of their own."""
-    if scores is None or (isinstance(scores, Mapping) and not scores):
+    no_columns = hasattr(scores, "columns") and not len(getattr(scores, "column_names", scores.columns))
+    if scores is None or no_columns or (isinstance(scores, Mapping) and not scores):
         what, remedy = "there are no scores", 'give at least one: {"model": scores}'
-        received = "None" if scores is None else "an empty mapping"
+        received = "None" if scores is None else "a table without columns" if no_columns else "an empty mapping"
         raise InvalidInputError(what, "the first argument", received, "names of models, with arrays", remedy)
     if label is None or isinstance(label, str):
         remedy = 'give them behind the scores: ({"model": scores}, labels)'

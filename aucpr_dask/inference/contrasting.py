@@ -142,7 +142,7 @@ def contrast(
     question = _Question(
         reference=reference,
         baseline=baseline,
-        estimator=estimator,
+        estimator=None if estimator is None else checks.text(estimator, "estimator"),
         over=None if over is None else checks.choose(UNITS, over, "over"),
         adjust=checks.choose(designs.BY_P_VALUE, adjust, "adjust"),
         level=checks.fraction(level, "level"),
@@ -151,7 +151,10 @@ def contrast(
     is_scores = requirements.are_scores(data, {name: one for name, one in reading.items() if one is not None})
     if isinstance(data, xr.DataTree) and isinstance(by, str) and by == samples.DATASET:
         return _answer(_data_sets(data, is_scores=is_scores), "", question, is_scores=is_scores)
-    data = validated_scores(data) if is_scores else data
+    if is_scores:
+        data = validated_scores(data)
+    else:
+        requirements.require_results(data)
 
     def answer(path: str, node: xr.Dataset) -> xr.Dataset:
         return _answer(_parts(node, by, path), path, question, is_scores=is_scores)
@@ -355,7 +358,8 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
                 raise parts.named(caught, place, path) from caught
     if len(known) < 2:
         what, received = "there is nothing to contrast", few(", ".join(parts.names[place]) for place in known)
-        raise InvalidInputError(what, path or None, received or "no group", "two groups or more", "choose other groups")
+        argument = f"data set {path!r}, argument 'by'" if path else "argument 'by'"
+        raise InvalidInputError(what, argument, received or "no group", "two groups or more", "choose other groups")
     models = _common_models(list(known.values()), parts, list(known))
     at = _reference(question.reference, parts)
     sizes = {name: len(index) for name, index in parts.indexes.items()}

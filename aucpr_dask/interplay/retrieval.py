@@ -93,9 +93,11 @@ def of_trec_eval(name: Any) -> Any:
     >>> of_trec_eval("map"), of_trec_eval("P_10"), of_trec_eval("recall_100"), of_trec_eval("haldane")
     ('average_precision', 'precision_at(10)', 'recall_at(100)', 'haldane')
     """
+    if not isinstance(name, str):
+        return name
     if name == "map":
         return "average_precision"
-    found = re.fullmatch(r"(P|recall)_(\d+)", name) if isinstance(name, str) else None
+    found = re.fullmatch(r"(P|recall)_(\d+)", name)
     return name if found is None else f"{'precision' if found[1] == 'P' else 'recall'}_at({found[2]})"
 
 

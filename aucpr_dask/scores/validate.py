@@ -205,6 +205,8 @@ def names_of_clusters(cluster: Any, where: str) -> NDArray[Any]:
         what, received = "some items have no cluster", f"{int(unknown.sum())} of {values.size} are missing"
         remedy = "give each of them a cluster of its own, or leave these items out"
         raise InvalidInputError(what, where, received, "one cluster for each item", remedy)
+    if values.dtype == np.float16:  # whose range ends before the bound below
+        values = values.astype(np.float64)
     if values.dtype.kind == "f" and (values == np.rint(values)).all() and np.abs(values).max(initial=0) < 2**53:
         return values.astype(np.int64)
     if values.dtype.kind in "Mmb":

@@ -226,7 +226,8 @@ def open_arrays(backend: Store, path: str, names: Iterable[str]) -> dict[str, za
 
 def described_array(backend: Store, path: str, document: Mapping[str, Any]) -> zarr.Array[Any]:
     """Return an array by its entry in the consolidated metadata, whatever its own document says by now."""
-    metadata = ArrayV3Metadata.from_dict(dict(document))
+    with explaining_damage(f"{backend}, array {path!r}"):
+        metadata = ArrayV3Metadata.from_dict(dict(document))
     return zarr.Array(zarr.AsyncArray(metadata, StorePath(backend, path)))
 
 
@@ -683,10 +684,10 @@ def read_root_document(url: Any) -> bytes:
     if not is_remote(url) and Path(url).is_file():
         if Path(url).suffix.lower() == ".zip":
             remedy = f"pass it opened: zarr.storage.ZipStore({str(url)!r}, mode='r')"
-            raise errors.StoreError("this is an archive, not a folder", url, None, "a finished store", remedy)
+            raise errors.StoreError("this is an archive, not a folder", url, "a file", "a finished store", remedy)
         kind = IMPORTED.get(Path(url).suffix.lower(), "--help")
         remedy = f"import it: aucpr-dask import {kind.replace('FILE', f'{url} scores.zarr')}"
-        raise errors.StoreError("this is a file, not a store", url, None, "a finished store", remedy)
+        raise errors.StoreError("this is a file, not a store", url, "a file", "a finished store", remedy)
     remedy = "check the path; `aucpr-dask import` makes a score store"
     raise errors.StoreError("there is no store at this place", url, "nothing", "a finished store", remedy)
 

@@ -93,8 +93,11 @@ def unknown_column(name: str, columns: Sequence[str], where: object) -> errors.I
     )
 
 
+MEND_LINE = "correct this line, or check that this is the file that you mean"
+
+
 def bad_line(
-    what: str, path: object, line: int, received: object, allowed: str | None = None, remedy: str | None = None
+    what: str, path: object, line: int, received: object, allowed: str | None = None, remedy: str = MEND_LINE
 ) -> errors.FileFormatError:
     """Return the error for a line of a file that is not as it should be."""
     return errors.FileFormatError(what, f"{path}, line {line}", received, allowed, remedy)
@@ -146,6 +149,9 @@ def find_files(paths: FilePath | Sequence[FilePath], what: str) -> list[Path]:
 def local_copy(path: FilePath) -> Path:
     """Return the path of a file on this machine; a URL is fetched into a folder that lives as long as this process."""
     url = os.fspath(path)
+    if not url or "\0" in url:
+        what, remedy = "this names no file", "check the path"
+        raise errors.InvalidInputError(what, "the files to read", repr(url), "the path or URL of a file", remedy)
     if not is_remote(url):
         return Path(url)
     from aucpr_dask.storage.remote import fetch
@@ -353,8 +359,9 @@ _OPENERS: dict[str | None, Callable[[Path], Any]] = {
 def compression_of(path: Path) -> str | None:
     """Return how a file is compressed, by its first bytes; refuse a suffix that promises a compression it lacks."""
     if path.exists() and not path.is_file():  # reading it may never end, and a pipe can be read only once
+        received = "a folder" if path.is_dir() else "a pipe or device"
         remedy = "name one file in it" if path.is_dir() else "write it to a file first"
-        raise errors.InvalidInputError("this is not a file", path, remedy=remedy)
+        raise errors.InvalidInputError("this is not a file", path, received, "one file", remedy)
     with path.open("rb") as stream:
         head = stream.read(8)
     found = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
