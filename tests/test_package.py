@@ -2,6 +2,8 @@
 
 import inspect
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,8 +27,19 @@ PACKAGE = Path(ap.__file__).parent
 def test_the_root_holds_folders_and_few_modules() -> None:
     entries = {path.name for path in PACKAGE.iterdir()} - {"__pycache__"}
     files = {name for name in entries if "." in name}
-    assert files == {"__init__.py", "__main__.py", "_version.py", "accessor.py", "errors.py", "py.typed"}
-    assert len(entries) <= 22
+    of_package = {"__init__.py", "__init__.pyi", "__main__.py", "_version.py", "py.typed"}
+    assert files == of_package | {"accessor.py", "errors.py"}
+    assert len(entries - files) <= 16
+
+
+def test_public_names_are_known_before_they_are_loaded() -> None:
+    names: dict[str, Any] = {}
+    exec("from aucpr_dask import *", names)
+    assert names.keys() - {"__builtins__"} == {*ap.__all__} == {*dir(ap)}
+    assert {"__version__", "errors", "evaluate", "metrics"} <= {*ap.__all__}
+    command = [sys.executable, "-c", "import aucpr_dask; aucpr_dask.evalute"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    assert "No aucpr_dask attribute evalute. Did you mean: 'evaluate'?" in said
 
 
 def test_methods_of_the_accessor_have_the_signatures_of_the_functions(scores: xr.Dataset) -> None:
