@@ -84,7 +84,7 @@ def cases() -> list[Any]:
         given = {one: True, other: True, "is_missing": bool(seed % 2)}
         given |= {name: True for name in names if random.random() < 0.2}
         words = [structure or "items", *(name.partition("_")[2] for name, on in given.items() if on)]
-        marks = [] if len(found) % 3 == 0 else [pytest.mark.slow, pytest.mark.nightly]
+        marks = [] if len(found) % 8 == 0 else [pytest.mark.slow, pytest.mark.nightly]
         found.append(pytest.param(seed, structure, given, id="-".join(words), marks=marks))
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -260,18 +261,28 @@ False positive rate|bits per byte|KL divergence|negative log-likelihood|test err
 )
 
 
-@pytest.mark.parametrize("name", LESS.split("|"))
-def test_of_the_usual_measures_of_error_less_is_better_in_every_shape(name: str) -> None:
-    long = TIDY.rename(columns={"score": name}).assign(params_b=np.arange(30) % 6)
-    named = TIDY.assign(measure=name)
-    tasks = PLAIN.rename(columns={task: f"{task} {name}" for task in TASKS})
-    wide = ap.from_values(PLAIN, measure=name), ap.from_values(tasks, include=list(tasks.columns[1:]))
-    for values in (ap.from_values(long), ap.from_values(named), *wide):
-        findings = ap.audit(values).findings
-        assert findings["model"].values[0] == SCORES.mean(axis=1).idxmin()
-        assert "less is better" in repr(ap.audit(values)).splitlines()[0]
-        assert "less is better" in repr(ap.compare(values, n_resamples=50).aucpr).splitlines()[1]
-        np.testing.assert_array_equal(np.sort(values["estimate"].values.ravel()), np.sort(SCORES.values.ravel()))
+OF_A_SHAPE = {
+    "a column": lambda name: ap.from_values(TIDY.rename(columns={"score": name}).assign(params_b=np.arange(30) % 6)),
+    "a measure": lambda name: ap.from_values(TIDY.assign(measure=name)),
+    "a table": lambda name: ap.from_values(PLAIN, measure=name),
+    "columns": lambda name: ap.from_values(
+        PLAIN.rename(columns={task: f"{task} {name}" for task in TASKS}), include=[f"{task} {name}" for task in TASKS]
+    ),
+}
+USUAL = LESS.split("|")
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [*itertools.product(USUAL[:2], OF_A_SHAPE), *zip(USUAL[2:], itertools.cycle(OF_A_SHAPE), strict=False)],
+)
+def test_of_the_usual_measures_of_error_less_is_better_in_every_shape(name: str, shape: str) -> None:
+    values = OF_A_SHAPE[shape](name)
+    audited = ap.audit(values)
+    assert audited.findings["model"].values[0] == SCORES.mean(axis=1).idxmin()
+    assert "less is better" in repr(audited).splitlines()[0]
+    assert "less is better" in repr(ap.compare(values, n_resamples=50).aucpr).splitlines()[1]
+    np.testing.assert_array_equal(np.sort(values["estimate"].values.ravel()), np.sort(SCORES.values.ravel()))
     assert "lower_is_better" not in ap.from_values(PLAIN, measure=name, lower_is_better=False).attrs
 
 
