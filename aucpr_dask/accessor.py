@@ -5,25 +5,59 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import xarray as xr
 
+import aucpr_dask as ap
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Asked = ParamSpec("_Asked")
+_OfOne = TypeVar("_OfOne")
+_OfMany = TypeVar("_OfMany")
+
+
+class _Module:
+    """A module that is imported when something in it is looked up."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module(self._name), name)
+
+
 if TYPE_CHECKING:
+    from aucpr_dask.evaluation.arrays import TakesArrays
+    from aucpr_dask.interplay import frames
     from aucpr_dask.schema.terms import Scores
+    from aucpr_dask.view import plots
+else:
+    frames, plots = _Module("aucpr_dask.interplay.frames"), _Module("aucpr_dask.view.plots")
 
 
-class _Public:
+class _Public(Generic[_Function]):
     """A public function as a method of an accessor, imported when it is looked up, with its signature and docstring."""
 
-    def __init__(self, module: str, name: str | None = None) -> None:
-        self._module, self._name = f"{__package__}.{module}", name
+    def __init__(self, find: Callable[[], _Function]) -> None:
+        self._find = find
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = self._name or name
-
-    def __get__(self, accessor: _Accessor | Plots | None, owner: type) -> Callable[..., Any]:
-        function: Callable[..., Any] = getattr(importlib.import_module(self._module), str(self._name))
+    @overload
+    def __get__(self, accessor: None, owner: type) -> _Function: ...
+    @overload
+    def __get__(
+        self: _Public[TakesArrays[_Asked, _OfOne, _OfMany]], accessor: DatasetAccessor, owner: type
+    ) -> Callable[_Asked, _OfOne]: ...
+    @overload
+    def __get__(
+        self: _Public[TakesArrays[_Asked, _OfOne, _OfMany]], accessor: DataTreeAccessor, owner: type
+    ) -> Callable[_Asked, _OfMany]: ...
+    @overload
+    def __get__(
+        self: _Public[Callable[Concatenate[Any, _Asked], _OfOne]], accessor: _Accessor | Plots, owner: type
+    ) -> Callable[_Asked, _OfOne]: ...
+    def __get__(self, accessor: Any, owner: type) -> Any:
+        function = self._find()
         return function if accessor is None else MethodType(function, accessor._data)
 
 
@@ -54,21 +88,21 @@ class Plots:
         raise InvalidInputError("there is no usual plot of these data", None, ", ".join(sorted(names)), allowed)
 
     # Of scores.
-    precision_recall = _Public("view.plots")
-    roc = _Public("view.plots")
-    achievable = _Public("view.plots")
+    precision_recall = _Public(lambda: plots.precision_recall)
+    roc = _Public(lambda: plots.roc)
+    achievable = _Public(lambda: plots.achievable)
     # Of results.
-    forest = _Public("view.plots")
-    caterpillar = _Public("view.plots")
-    heatmap = _Public("view.plots")
-    power = _Public("view.plots")
-    replicates = _Public("view.plots")
+    forest = _Public(lambda: plots.forest)
+    caterpillar = _Public(lambda: plots.caterpillar)
+    heatmap = _Public(lambda: plots.heatmap)
+    power = _Public(lambda: plots.power)
+    replicates = _Public(lambda: plots.replicates)
     # Of comparisons, ranks and studies.
-    differences = _Public("view.plots")
-    pairs = _Public("view.plots")
-    ranks = _Public("view.plots")
-    critical_difference = _Public("view.plots")
-    coverage = _Public("view.plots")
+    differences = _Public(lambda: plots.differences)
+    pairs = _Public(lambda: plots.pairs)
+    ranks = _Public(lambda: plots.ranks)
+    critical_difference = _Public(lambda: plots.critical_difference)
+    coverage = _Public(lambda: plots.coverage)
 
 
 class _Accessor:
@@ -78,23 +112,23 @@ class _Accessor:
         self._data = data
 
     # Of scores.
-    evaluate = _Public("evaluation.api")
-    save = _Public("evaluation.arrays", "save_scores")
-    to_long = _Public("scores.long_form")
-    to_tree = _Public("scores.long_form")
+    evaluate = _Public(lambda: ap.evaluate)
+    save = _Public(lambda: ap.save_scores)
+    to_long = _Public(lambda: ap.to_long)
+    to_tree = _Public(lambda: ap.to_tree)
     # Of results, or of scores, which are evaluated first.
-    aggregate = _Public("inference.aggregating")
-    compare = _Public("inference.comparing")
-    contrast = _Public("inference.contrasting")
-    friedman = _Public("inference.ranking")
-    gate = _Public("inference.gating")
-    power = _Public("inference.powering")
-    rank = _Public("inference.ranking")
+    aggregate = _Public(lambda: ap.aggregate)
+    compare = _Public(lambda: ap.compare)
+    contrast = _Public(lambda: ap.contrast)
+    friedman = _Public(lambda: ap.friedman)
+    gate = _Public(lambda: ap.gate)
+    power = _Public(lambda: ap.power)
+    rank = _Public(lambda: ap.rank)
     # Of results.
-    report = _Public("view.report")
-    to_dataframe = _Public("interplay.frames")
-    to_polars = _Public("interplay.frames")
-    export = _Public("interplay.exporting")
+    report = _Public(lambda: ap.report)
+    to_dataframe = _Public(lambda: frames.to_dataframe)
+    to_polars = _Public(lambda: frames.to_polars)
+    export = _Public(lambda: ap.export)
 
     def __repr__(self) -> str:
         """Return a summary; for a result, the ranked table."""

@@ -46,6 +46,11 @@ def test_named_arrays_are_gated_and_estimated() -> None:
     assert ap.estimate({"a": A, "b": B}, Y) == {"a": ap.estimate(A, Y), "b": ap.estimate(B, Y)}
 
 
+def test_labels_come_second_also_where_a_data_set_holds_them() -> None:
+    expected = ap.evaluate(SCORES, estimator="haldane", interval="logit")
+    xr.testing.assert_identical(ap.evaluate(SCORES, None, "haldane", "logit"), expected)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -20,7 +20,8 @@ from aucpr_dask.cli import main
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import plan_run
-from aucpr_dask.schema.options import CONVENTIONS, EvaluationOptions, Reading, takes
+from aucpr_dask.schema import choices
+from aucpr_dask.schema.options import CONVENTIONS, EvaluationOptions, takes
 from aucpr_dask.scores.importing.trec import import_trec
 
 # Topic q2 has no list, q3 no relevant document. Ties of q1 stand as d2, d10, d1 in descending byte order.
@@ -177,7 +178,7 @@ def test_a_forgotten_store_is_noticed(store: Path, tmp_path: Path) -> None:
 
 
 @takes("missing", "ties", "convention")
-def resolved(score: object, **reading: Unpack[Reading]) -> EvaluationOptions:
+def resolved(score: object, **reading: Unpack[choices.Reading]) -> EvaluationOptions:
     """Return the options that this call means."""
     return EvaluationOptions.of(**reading)
 

@@ -5,8 +5,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import xarray as xr
@@ -17,7 +18,15 @@ from distributed import Client
 import aucpr_dask as ap
 from aucpr_dask.accessor import Plots
 from aucpr_dask.cli import main
+from aucpr_dask.curves.points import KINDS
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.inference import designs
+from aucpr_dask.inference.aggregating import METHODS as MEANS
+from aucpr_dask.inference.ranking import RANKING_METHODS
+from aucpr_dask.schema import choices
+from aucpr_dask.schema.estimators import ESTIMATORS
+from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.schema.options import CONVENTION, CONVENTIONS, ComparisonOptions, EvaluationOptions, option_names
 from aucpr_dask.view import plots
 from aucpr_dask.view.report import Audit
 
@@ -115,34 +124,93 @@ def test_old_flags_work_with_a_warning(client: Client, tmp_path: Path) -> None:
     assert ap.open_result(result).attrs["n_resamples"] == 20
 
 
-TYPED = """
-import dask.array as da
+def test_the_choices_that_editors_show_are_those_of_the_records() -> None:
+    names = {name for name, spec in ESTIMATORS.items() if spec.parameter is None}
+    assert {*get_args(choices.Estimator)} == names
+    assert get_args(choices.Interval) == tuple(INTERVALS)
+    assert get_args(choices.Convention) == tuple(CONVENTIONS)
+    assert get_args(choices.KindOfCurve) == KINDS
+    assert get_args(choices.MethodOfRanks) == RANKING_METHODS
+    assert {*get_args(choices.Method)} == {*chain(*designs.METHODS.values(), *designs.WITH_MACHINE.values())}
+    assert {*get_args(choices.MethodOfMeans)} == {*chain(*MEANS.values(), *designs.WITH_MACHINE.values())}
+    assert get_args(choices.AdjustmentOfPValues) == designs.BY_P_VALUE
+    estimating = option_names(EvaluationOptions) | {CONVENTION}
+    assert estimating == choices.Running.__annotations__.keys()
+    assert choices.ComparingMeasures.__annotations__.keys() - choices.Inputs.__annotations__ == {
+        *(estimating | option_names(ComparisonOptions)) - {"baseline", "equivalence", "chunk"}
+    }
+
+
+# A call of a user, and its type; or the part of it that a checker must point to.
+RIGHT = {
+    "ap.evaluate(scores)": "Dataset",
+    "ap.evaluate(tree, estimator='haldane', by='site')": "DataTree",
+    "ap.evaluate({'a': x}, y, 'precision_at(10)', ['bca', 'logit'], clusters=y)": "Dataset",
+    "ap.evaluate(pd.DataFrame({'a': x[0]}), y, dim='time', weight=y, pos_label='yes')": "Dataset",
+    "ap.evaluate(ap.open_scores('scores.zarr'))": "Dataset | DataTree",
+    "ap.compare(scores, 'a', over='query', missing='drop', method='sign_flip', adjust='holm')": "Dataset",
+    "ap.compare(tree, over='dataset')": "Dataset | DataTree",
+    "ap.compare({'a': x, 'b': x}, y, baseline='a')": "Dataset",
+    "ap.rank({'a': x, 'b': x}, label=y, dim=('time', 'lat'))": "Dataset",
+    "ap.aggregate(scores, estimator='haldane', how='macro')": "Dataset",
+    "ap.contrast(scores, 'site', missing='drop', clusters='patient')": "Dataset",
+    "ap.power(scores, 'a', difference=0.01, seed=1, by='site')": "Dataset",
+    "ap.gate({'a': x, 'b': x}, y, 'a', 'b', 0.01)": "Gate | Gates",
+    "ap.letters(scores, level=0.9)": "Letters",
+    "ap.run('scores.zarr', 'result.zarr', workers=2, interval='bootstrap')": "Dataset | DataTree",
+    "ap.save_scores(scores, 'scores.zarr')": "None",
+    "ap.estimate(x, y)": "Any",
+    "ap.metrics.average_precision_score(y, x[0])": "float | ndarray",
+    "ap.errors.FewUnitsWarning('few')": "FewUnitsWarning",
+    "result.compare('a', over='query')": "Dataset",
+    "result.plot.forest()": "Axes",
+    "result.to_dataframe(tidy=False)": "DataFrame",
+    "DataTreeAccessor(tree).evaluate()": "DataTree",
+}
+WRONG = [
+    "ap.evalute(scores)",
+    "ap.evaluate('scores.zarr')",
+    "ap.evaluate(scores, levle=0.9)",
+    "ap.evaluate(scores, interval='bootstarp')",
+    "ap.evaluate(scores, missing='dorp')",
+    "ap.compare(scores, misssing='drop')",
+    "ap.compare(scores, missing='dorp')",
+    "ap.compare(tree, adjust='holmes')",
+    "ap.compare({'a': x}, y, methd='t')",
+    "ap.contrast(scores, 'site', adjust='max_t')",
+    "ap.rank(scores, method='wilcoxon')",
+    "ap.gate(scores, 'a', 'b', incomplete='dorp')",
+    "ap.letters(scores, baseline='a')",
+    "ap.run('scores.zarr')",
+    "ap.run('scores.zarr', 'result.zarr', missing='dorp')",
+    "ap.open_scores(3)",
+    "ap.curve(x, y, 'rock')",
+    "result.compare(adjust='holmes')",
+    "result.plot.forrest()",
+]
+BEGIN = """
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 import aucpr_dask as ap
+from aucpr_dask.accessor import DatasetAccessor, DataTreeAccessor
 
 scores, tree, x, y = xr.Dataset(), xr.DataTree(), np.zeros((2, 3)), np.array([0, 1, 1])
-reveal_type(ap.evaluate(scores))  # Dataset | DataTree
-reveal_type(ap.evaluate(tree, "haldane", by="site"))  # Dataset | DataTree
-reveal_type(ap.evaluate({"a": x}, y, clusters=y))  # Dataset | DataTree
-reveal_type(ap.compare({"a": x, "b": x}, y, baseline="a"))  # Dataset | DataTree
-reveal_type(ap.run("scores.zarr", "result.zarr", workers=2))  # Dataset | DataTree
-reveal_type(ap.gate(scores, "a", "b"))  # Gate | Gates
-reveal_type(ap.save_scores(scores, "scores.zarr"))  # None
-reveal_type(ap.estimate(da.from_array(x), y))  # Any
-reveal_type(ap.metrics.average_precision_score(y, x[0]))  # float | ndarray
-ap.evaluate(scores, estimator="haldane")  # type: ignore[call-overload]
-ap.run("scores.zarr")  # type: ignore[call-arg]
-ap.open_scores(3)  # type: ignore[arg-type]
+result: DatasetAccessor = scores.aucpr
 """
 
 
-@pytest.mark.slow
-def test_static_types_that_users_see(tmp_path: Path) -> None:
-    api = pytest.importorskip("mypy.api")
-    (tmp_path / "user.py").write_text(TYPED)
-    said, _, status = api.run(["--strict", "--cache-dir", str(tmp_path), str(tmp_path / "user.py")])
-    found = re.findall(r'Revealed type is "(.*)"', said)
-    short = [re.sub(r"\[.*\]", "", re.sub(r"[\w.]+\.(\w+)", r"\1", one)) for one in found]
-    assert (short, status) == (re.findall(r"reveal_type.*# (.*)", TYPED), 0), said
+@pytest.mark.parametrize("checker", [pytest.param(one, marks=pytest.mark.needs(one)) for one in ("mypy", "pyright")])
+def test_static_types_that_users_see(tmp_path: Path, checker: str) -> None:
+    program = tmp_path / "user.py"
+    lines = [*BEGIN.splitlines(), *(f"reveal_type({call})" for call in RIGHT), *WRONG]
+    program.write_text("\n".join(lines) + "\n")
+    options = {"mypy": ["--strict", "--cache-dir", str(tmp_path)], "pyright": []}[checker]
+    command = [sys.executable, "-m", checker, *options, str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=PACKAGE.parent)
+    wrong = {int(line) for line in re.findall(r"user\.py:(\d+)[\d:]*:? -? ?error", done.stdout)}
+    assert [lines[line - 1] for line in sorted(wrong)] == WRONG, done.stdout + done.stderr
+    said = re.findall(r'Revealed type is "(.*)"|Type of "(?:.*)" is "(.*)"', done.stdout)
+    short = [re.sub(r"\[.*\]", "", re.sub(r"[\w.]+\.(\w+)", r"\1", one or other)) for one, other in said]
+    assert dict(zip(RIGHT, short, strict=True)) == RIGHT

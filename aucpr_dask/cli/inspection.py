@@ -216,7 +216,7 @@ def table(
                 data = ap.open_result(values)
             else:
                 of_runs = dict[str, Any](convention="trec_eval", positive_from=positive_from, interval=())
-                data = ap.evaluate(ap.open_scores(scores), list(estimators) or "average_precision", **of_runs)
+                data = ap.evaluate(ap.open_scores(scores), estimator=list(estimators) or "average_precision", **of_runs)
         nodes = list(terms.nodes_of(data))
         if len(nodes) != 1:
             raise click.UsageError(f"A table is of one data set, and there are {len(nodes)}: --dataset NAME.")

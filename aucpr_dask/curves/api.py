@@ -15,8 +15,9 @@ from aucpr_dask.evaluation.alignment import as_array, elementwise, one_dimension
 from aucpr_dask.evaluation.mapping import core_dims, map_rankings
 from aucpr_dask.evaluation.rankings import is_weighted
 from aucpr_dask.evaluation.request import ROLES, Prepared, prepare
+from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import choose, refuse_outside
-from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
+from aucpr_dask.schema.options import EvaluationOptions, takes
 from aucpr_dask.schema.terms import ITEM, ITEM_ROLES, MODEL, QUERY
 from aucpr_dask.scores.validate import check_one_chunk, check_same_labels
 
@@ -42,7 +43,7 @@ _DESCRIPTIONS = {
 def curve(
     score: Any,
     label: Any,
-    kind: str = "precision_recall",
+    kind: choices.KindOfCurve = "precision_recall",
     *,
     grid: Any = None,
     weight: Any = None,
@@ -50,7 +51,7 @@ def curve(
     negative_weight: Any = None,
     n_positive: Any = None,
     dim: str | Sequence[str] = ITEM,
-    **reading: Unpack[Reading],
+    **reading: Unpack[choices.Reading],
 ) -> xr.Dataset | xr.DataArray:
     """Compute precision-recall, ROC or achievable curves: their operating points, or their values on a grid.
 
@@ -178,7 +179,7 @@ def confusion(
     negative_weight: Any = None,
     n_positive: Any = None,
     dim: str | Sequence[str] = ITEM,
-    **reading: Unpack[Reading],
+    **reading: Unpack[choices.Reading],
 ) -> xr.Dataset:
     """Count true and false positives and negatives at thresholds.
 
@@ -296,7 +297,7 @@ def to_precision_recall(false_positive_rate: Any, recall: Any, n_positive: Any, 
     return recall, elementwise(_precision_of, false_positive_rate=false_positive_rate, recall=recall, **counts)
 
 
-def dominates(first: xr.Dataset, second: xr.Dataset, space: str = "precision_recall") -> str | xr.DataArray:
+def dominates(first: xr.Dataset, second: xr.Dataset, space: choices.Kind = "precision_recall") -> str | xr.DataArray:
     """Return which of two curves dominates: is nowhere below the other.
 
     For the same numbers of positives and negatives, a curve dominates in ROC space if and only if it does in

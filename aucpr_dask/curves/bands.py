@@ -13,8 +13,9 @@ from aucpr_dask.curves import api, points
 from aucpr_dask.curves.band_math import CURVE, N_COLUMNS, POINTWISE, SIMULTANEOUS, band_rankings
 from aucpr_dask.errors import InvalidInputError, bad_argument
 from aucpr_dask.evaluation import alignment, mapping, request
+from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import choose, text
-from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
+from aucpr_dask.schema.options import EvaluationOptions, takes
 from aucpr_dask.schema.terms import BOUND, BOUNDS, ITEM, MODEL
 from aucpr_dask.scores.validate import check_same_labels
 
@@ -27,7 +28,7 @@ _COLUMN = "column"
 def curve_bands(
     score: Any,
     label: Any,
-    kind: str = "precision_recall",
+    kind: choices.Kind = "precision_recall",
     *,
     grid: Any = None,
     level: float = 0.95,
@@ -37,7 +38,7 @@ def curve_bands(
     clusters: Any = None,
     n_positive: Any = None,
     dim: str | Sequence[str] = ITEM,
-    **reading: Unpack[Reading],
+    **reading: Unpack[choices.Reading],
 ) -> xr.Dataset:
     """Compute curves on a grid with pointwise and simultaneous confidence bands.
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.evaluation.rankings import Rows, check_rows, class_weights, negative_scale
+from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import check_labels, whole_labels
 from aucpr_dask.schema.options import EvaluationOptions
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
-PRECISION_RECALL, ROC, ACHIEVABLE = KINDS = ("precision_recall", "roc", "achievable")
+PRECISION_RECALL, ROC, ACHIEVABLE = KINDS = get_args(choices.KindOfCurve)
 COORDINATES = ("threshold", "true_positives", "false_positives", "precision", "recall", "false_positive_rate")
 TOTALS = ("n_points", "n_positive", "n_negative")
 CELLS = ("true_positives", "false_positives", "false_negatives", "true_negatives")

@@ -16,12 +16,12 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation import block_results, results
 from aucpr_dask.evaluation.alignment import chunked_alike, numeric, refuse_our_dimensions, with_named_axes
-from aucpr_dask.evaluation.arrays import takes_arrays
+from aucpr_dask.evaluation.arrays import keeps_trees, takes_arrays
 from aucpr_dask.evaluation.groups import Groups, groups_of_arrays
 from aucpr_dask.evaluation.mapping import Output, map_evaluation, refuse_whole_only
 from aucpr_dask.evaluation.rankings import estimates_of, evaluate_intervals
 from aucpr_dask.evaluation.request import PreparedDataset, prepare, prepare_dataset, refuse_known_missing
-from aucpr_dask.schema import checks, terms
+from aucpr_dask.schema import checks, choices, terms
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.scores.chunks import empty_variable, item_chunk
@@ -32,7 +32,7 @@ from aucpr_dask.scores.validate import validated_nodes
 def estimate(
     score: Any,
     label: Any,
-    estimator: str | Sequence[str] = "average_precision",
+    estimator: choices.SomeEstimator | Sequence[choices.SomeEstimator] = "average_precision",
     *,
     by: Any = None,
     weight: Any = None,
@@ -42,13 +42,13 @@ def estimate(
     tie_order: Any = None,
     prevalence: float | None = None,
     recall_range: tuple[float, float] = (0.0, 1.0),
-    missing: str | None = None,
-    ties: str | None = None,
-    unjudged: str | None = None,
+    missing: choices.Missing | None = None,
+    ties: choices.Ties | None = None,
+    unjudged: choices.Unjudged | None = None,
     positive_from: int | None = None,
-    nothing_ranked: str | None = None,
-    no_positives: str | None = None,
-    convention: str | None = None,
+    nothing_ranked: choices.NothingRanked | None = None,
+    no_positives: choices.NoPositives | None = None,
+    convention: choices.Convention | None = None,
     dim: str | Sequence[str] = terms.ITEM,
 ) -> Any:
     """Estimate areas under precision-recall curves.
@@ -167,7 +167,9 @@ def estimate(
     return float(chosen) if isinstance(chosen, np.ndarray) and chosen.ndim == 0 else chosen
 
 
-def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logit", level: float = 0.95) -> Any:
+def interval(
+    estimate: Any, n_positive: Any, method: choices.Interval | Sequence[choices.Interval] = "logit", level: float = 0.95
+) -> Any:
     """Compute formula intervals around areas.
 
     With t the area, n the positives and z the normal quantile, ``"logit"`` is
@@ -237,28 +239,34 @@ def _refuse_no_positives(arrays: dict[str, Any]) -> None:
         raise InvalidInputError("n_positive is empty", "argument 'n_positive'", received, allowed, remedy)
 
 
+@keeps_trees
 @takes_arrays
 def evaluate(
     scores: terms.Scores,
-    estimator: str | Sequence[str] = "average_precision",
-    interval: str | Sequence[str] | None = None,
+    label: choices.Labels | None = None,
+    estimator: choices.SomeEstimator | Sequence[choices.SomeEstimator] = "average_precision",
+    interval: choices.Interval | Sequence[choices.Interval] | None = None,
     *,
+    dim: choices.Dims = terms.ITEM,
     by: Any = None,
+    clusters: choices.Labels | str | None = None,
+    weight: choices.Labels | str | None = None,
+    pos_label: Any = None,
     level: float = 0.95,
     prevalence: float | None = None,
     recall_range: tuple[float, float] = (0.0, 1.0),
-    missing: str | None = None,
-    ties: str | None = None,
-    unjudged: str | None = None,
+    missing: choices.Missing | None = None,
+    ties: choices.Ties | None = None,
+    unjudged: choices.Unjudged | None = None,
     positive_from: int | None = None,
-    nothing_ranked: str | None = None,
-    no_positives: str | None = None,
-    convention: str | None = None,
+    nothing_ranked: choices.NothingRanked | None = None,
+    no_positives: choices.NoPositives | None = None,
+    convention: choices.Convention | None = None,
     n_resamples: int = 1000,
     seed: int = 0,
-    over: str | None = None,
+    over: choices.Unit | None = None,
     keep_replicates: bool = False,
-    prevalence_design: str = "random",
+    prevalence_design: choices.PrevalenceDesign = "random",
     n_folds: int = 10,
 ) -> terms.Scores:
     """Evaluate every model of one data set, or of a tree of data sets.

@@ -14,8 +14,9 @@ from aucpr_dask.errors import bad_argument
 from aucpr_dask.evaluation import api, chunk_passes, rankings, request
 from aucpr_dask.evaluation.mapping import core_dims, fits_in_one_place, map_items, reduce_items
 from aucpr_dask.evaluation.rankings import Floats
+from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import real
-from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
+from aucpr_dask.schema.options import EvaluationOptions, takes
 from aucpr_dask.schema.terms import BOUND, BOUNDS, ITEM
 
 # Bytes of the bins: what usual scores need for a tolerance, and limits. Beyond the last one, the exact area takes less.
@@ -32,7 +33,7 @@ def area_bounds(
     *,
     n_positive: Any = None,
     dim: str | Sequence[str] = ITEM,
-    **reading: Unpack[Reading],
+    **reading: Unpack[choices.Reading],
 ) -> Any:
     """Bound average precision to any tolerance, in memory that does not grow with the ranking unless it must.
 

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,7 @@ from aucpr_dask.evaluation.alignment import (
 from aucpr_dask.evaluation.groups import groups_along, parted, without_labels
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.checks import is_dask
+from aucpr_dask.schema.choices import Arrays, Inputs, Labels
 from aucpr_dask.schema.terms import ITEM, MODEL, QUERY, RANKING_DIMS
 from aucpr_dask.scores.validate import check_same_labels, checked_nodes, float_scores, refuse_lazy, where_of
 
@@ -33,34 +34,52 @@ if TYPE_CHECKING:
     from zarr.abc.store import Store
 
 _Asked = ParamSpec("_Asked")
-_Answer = TypeVar("_Answer", covariant=True)
-OWN = ("label", "dim", "clusters", "weight", "pos_label")  # what such a call takes next to the scores
+_Answer = TypeVar("_Answer")
+_OfOne = TypeVar("_OfOne", covariant=True)
+_OfMany = TypeVar("_OfMany", covariant=True)
 DATA_SETS = xr.Dataset | xr.DataTree | terms.Nodes
 
 
-class TakesArrays(Protocol[_Asked, _Answer]):
-    """A function of data sets, or of arrays of scores with labels behind them."""
+class TakesArrays(Protocol[_Asked, _OfOne, _OfMany]):
+    """A function of a tree, of a data set, of either, of arrays, or of arrays with labels behind them."""
 
     @overload
-    def __call__(self, *arguments: _Asked.args, **options: _Asked.kwargs) -> _Answer: ...
+    def __call__(self, data: xr.DataTree, /, *arguments: _Asked.args, **options: _Asked.kwargs) -> _OfMany: ...
     @overload
-    def __call__(self, data: Any, /, *arguments: Any, **options: Any) -> _Answer: ...
+    def __call__(self, data: xr.Dataset, /, *arguments: _Asked.args, **options: _Asked.kwargs) -> _OfOne: ...
+    @overload
+    def __call__(
+        self, data: xr.Dataset | xr.DataTree, /, *arguments: _Asked.args, **options: _Asked.kwargs
+    ) -> _OfOne | _OfMany: ...
+    @overload
+    def __call__(self, data: Arrays, /, *arguments: _Asked.args, **options: _Asked.kwargs) -> _OfOne: ...
+    @overload
+    def __call__(self, data: Arrays, label: Labels, /, *arguments: _Asked.args, **options: _Asked.kwargs) -> _OfOne: ...
 
 
-def takes_arrays(function: Callable[_Asked, _Answer]) -> TakesArrays[_Asked, _Answer]:
+@overload
+def takes_arrays(
+    function: Callable[Concatenate[Any, _Asked], terms.Scores],
+) -> TakesArrays[_Asked, xr.Dataset, terms.Scores]: ...
+@overload
+def takes_arrays(
+    function: Callable[Concatenate[Any, _Asked], _Answer],
+) -> TakesArrays[_Asked, _Answer, _Answer]: ...
+def takes_arrays(function: Callable[..., Any]) -> Any:
     """Let a function of score data sets take all that :func:`scores_of` makes one of; the labels come second."""
     plain = inspect.signature(function)
     first, *own = plain.parameters.values()
     kinds = inspect.Parameter
     variadic = own[-1:] if own and own[-1].kind is kinds.VAR_KEYWORD else []
-    defaults = {name: (ITEM if name == "dim" else None) for name in OWN}
-    added = [kinds(name, kinds.KEYWORD_ONLY, default=one, annotation=Any) for name, one in defaults.items()]
-    if function.__name__ == "evaluate":
-        own = [added.pop(0).replace(kind=kinds.POSITIONAL_OR_KEYWORD), *own]
     own = [one for one in own if one not in variadic]
+    has_label = "label" in plain.parameters
+    added = [
+        kinds(name, kinds.KEYWORD_ONLY, default=ITEM if name == "dim" else None, annotation=kind)
+        for name, kind in Inputs.__annotations__.items()
+        if name not in plain.parameters
+    ]
     positional = [one for one in own if one.kind is not kinds.KEYWORD_ONLY]
     shown = [first, *positional, *added, *(one for one in own if one not in positional), *variadic]
-
     known = {one.name for one in (*own, *added)}
 
     @functools.wraps(function)
@@ -69,35 +88,43 @@ def takes_arrays(function: Callable[_Asked, _Answer]) -> TakesArrays[_Asked, _An
             meant = did_you_mean(unknown[0], known, "")
             what = f"{function.__name__}() got an unexpected keyword argument {unknown[0]!r}"
             raise TypeError(what + (f"; {meant}" if meant else ""))
-        given = {name: options.pop(name) for name in OWN if name in options}
+        given = {name: options.pop(name) for name in Inputs.__annotations__ if name in options}
         if not arguments and first.name in options:
             arguments = (options.pop(first.name),)
         if not arguments:
-            return cast(Any, function)(**options)  # which says what is missing
+            return function(**options)  # which says what is missing
         data, *others = arguments
-        if "label" not in given and others and not _is_no_label(others[0], data, function.__name__):
+        if "label" not in given and others and not _is_no_label(others[0], data, has_label=has_label):
             given["label"] = others.pop(0)
+        others = [None, *others] if has_label else others
         data, by = scores_of(data, by=options.get("by"), **given)
         options |= {} if by is None else {"by": by}
         dims = named_dimensions(given.get("dim", ITEM))
         if dims == (ITEM,):
-            return cast(Any, function)(data, *others, **options)
+            return function(data, *others, **options)
         try:
-            return cast(Any, function)(data, *others, **options)
+            return function(data, *others, **options)
         except InvalidInputError as error:  # about the dimensions as they are called
             whole = repr(dict.fromkeys(dims, -1))
             raise error.with_names({f"{{{ITEM!r}: -1}}": whole, repr(ITEM): ", ".join(map(repr, dims))}) from error
 
     with_arrays.__signature__ = plain.replace(parameters=shown)  # type: ignore[attr-defined]
-    return cast(TakesArrays[_Asked, _Answer], with_arrays)
+    return with_arrays
 
 
-def _is_no_label(value: Any, data: Any, asked: str) -> bool:
+def keeps_trees(function: TakesArrays[_Asked, _OfOne, Any]) -> TakesArrays[_Asked, _OfOne, xr.DataTree]:
+    """Say to type checkers that a function returns a tree of a tree."""
+    return function
+
+
+def _is_no_label(value: Any, data: Any, *, has_label: bool) -> bool:
     """Whether what stands behind data sets names estimators or baselines, as numbers may where labels are known."""
+    if value is None and has_label:
+        return False
     if not isinstance(data, DATA_SETS):
         return False
     known = {"label", "positive_weight", "estimate"}
-    has_labels = asked != "evaluate" and all(known & set(node.data_vars) for _, node in terms.nodes_of(data))
+    has_labels = not has_label and all(known & set(node.data_vars) for _, node in terms.nodes_of(data))
     return has_labels or not getattr(value, "ndim", 0) or getattr(getattr(value, "dtype", None), "kind", "") in "OUT"
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Unpack, cast
 
 import numpy as np
 import scipy
@@ -32,7 +31,7 @@ from aucpr_dask.inference import (
 )
 from aucpr_dask.inference.averages import N_CLASSES
 from aucpr_dask.inference.pairs import ROUND_OFF
-from aucpr_dask.schema import checks, intervals, terms
+from aucpr_dask.schema import checks, choices, intervals, terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import AVERAGES, AggregationOptions, EvaluationOptions, renamed
 
@@ -58,16 +57,16 @@ COUNTS_BY_MACHINE = {terms.QUERY: "n_machine_queries", samples.DATASET: "n_machi
 def aggregate(
     data: terms.Scores,
     *,
-    over: str | Sequence[str] | None = None,
-    how: str = "macro",
-    average: str | None = None,
-    method: str | None = None,
+    over: choices.Dims | None = None,
+    how: choices.How = "macro",
+    average: choices.Average | None = None,
+    method: choices.MethodOfMeans | None = None,
     level: float = 0.95,
     n_resamples: int | None = None,
     seed: int = 0,
-    incomplete: str | None = None,
+    incomplete: choices.Incomplete | None = None,
     auxiliary: terms.Scores | None = None,
-    **options: Any,
+    **options: Unpack[choices.EvaluatingAll],
 ) -> terms.Scores:
     """Average the estimates of each model over its queries, over data sets or over classes, with an interval.
 
@@ -168,17 +167,17 @@ def aggregate(
     if question.over is None and how == "macro" and nodes and all(map(requirements.has_classes, nodes)):
         question = replace(question, over=terms.CLASS)
     _refuse_clashes(question, has_machine=auxiliary is not None)
-    if nodes and requirements.are_scores(data, {}):
-        options = options | question.unit
+    of_scores = question.unit if nodes and requirements.are_scores(data, {}) else {}
+    reading: dict[str, Any] = {**options, **of_scores}
     if how == "micro":
-        return _one_ranking_of_queries(data, question, options)
+        return _one_ranking_of_queries(data, question, reading)
     if question.dim == terms.CLASS:
-        return _over_classes(data, question, options)
-    results = _with_units(data, question, options)
+        return _over_classes(data, question, reading)
+    results = _with_units(data, question, reading)
     machines: dict[str, xr.Dataset] = {}
     if auxiliary is not None:
         with naming("evaluation", "machine"):
-            machines = machine_labels.machine_nodes(results, _with_units(auxiliary, question, options), question.dim)
+            machines = machine_labels.machine_nodes(results, _with_units(auxiliary, question, reading), question.dim)
     if question.dim == samples.DATASET:
         return _mean(results, samples.DATASET, question, machines.get(""))
 
@@ -569,7 +568,8 @@ def _interval_at(result: xr.Dataset, name: str, level: float) -> tuple[xr.DataAr
     if has == level:
         return first, f"interval of the result: {name}"
     if name in intervals.INTERVALS and intervals.INTERVALS[name].is_formula and "n_positive" in result:
-        bounds: xr.DataArray = interval(result["estimate"], result["n_positive"], name, level)
+        method: Any = name
+        bounds: xr.DataArray = interval(result["estimate"], result["n_positive"], method, level)
         return bounds.drop_vars(terms.METHOD, errors="ignore"), f"interval by its formula: {name}"
     return first.where(False), f"no interval at level {level:g}: {name} of the result has level {has}, evaluate again"
 

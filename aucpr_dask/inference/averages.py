@@ -82,14 +82,15 @@ def evaluate_means(scores: Scores, question: AggregationOptions, options: dict[s
     """Return the means over classes with standard errors, by the influence of every item or by replicates; centred."""
     means = _means_with_errors(scores, question, options)
     names = estimator_names(options.get("estimator", "average_precision"))
-    reading = {name: value for name, value in options.items() if name not in OF_RESAMPLES}
+    reading: dict[str, Any] = {name: value for name, value in options.items() if name not in OF_RESAMPLES}
     if BIASED.intersection(names):
-        both = evaluate(scores, ["average_precision", "haldane"], interval=(), **reading)
+        both = evaluate(scores, estimator=["average_precision", "haldane"], interval=(), **reading)
         evaluated, average = dict(nodes_of(both)), question.average or "macro"
         means = map_nodes(means, lambda path, node: _centred(node, evaluated[path], average, question.incomplete))
     if not any(_may_be_perfect(node) for _, node in nodes_of(means)):
         return means
-    alone = dict(nodes_of(evaluate(scores, **({"estimator": names, "level": question.level} | reading))))
+    again: dict[str, Any] = {"estimator": names, "level": question.level} | reading
+    alone = dict(nodes_of(evaluate(scores, **again)))
     return map_nodes(means, lambda path, node: _with_lowest(node, alone[path], question.level))
 
 
@@ -173,7 +174,7 @@ def evaluate_pairs(scores: Scores, level: float, options: dict[str, Any]) -> Sco
     scores = validated_scores(scores, positive_from=options.get("positive_from"))
     is_clustered = options.get("over") == "clusters"
     pairs = map_nodes(scores, lambda path, node: _pairs(node, is_clustered=is_clustered))
-    evaluated = evaluate(pairs, level=level, **(options | {"over": "clusters"}))
+    evaluated: Scores = evaluate(pairs, level=level, **(options | {"over": "clusters"}))
 
     def describe_node(path: str, node: xr.Dataset) -> xr.Dataset:
         n_classes = dict(nodes_of(scores))[path].sizes[CLASS]

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import InvalidInputError, WideBoundsWarning, few
 from aucpr_dask.evaluation import mapping, rankings, request
 from aucpr_dask.inference.pairs import benjamini_hochberg
+from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import choose, is_dask
-from aucpr_dask.schema.options import CONVENTION, READINGS, EvaluationOptions, Reading, takes
+from aucpr_dask.schema.options import CONVENTION, READINGS, EvaluationOptions, takes
 from aucpr_dask.schema.terms import ITEM, ITEM_ROLES, QUANTITY, QUERY, Sentences
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def chance(
     tie_order: Any = None,
     over: str | None = None,
     dim: str | Sequence[str] = ITEM,
-    **reading: Unpack[Reading],
+    **reading: Unpack[choices.Reading],
 ) -> Any:
     """Bound the p-value of average precision against a random order, with certainty.
 

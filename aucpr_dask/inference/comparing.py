@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import xarray as xr
@@ -17,7 +17,7 @@ from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference import covarying, grids, grouped, methods, paired_samples, pairs, samples
 from aucpr_dask.inference.questions import answer, prepared, with_default_method
 from aucpr_dask.inference.random_effects import RandomEffects
-from aucpr_dask.schema import checks, terms
+from aucpr_dask.schema import checks, choices, terms
 from aucpr_dask.schema.options import ComparisonOptions, renamed
 
 BASELINE = "baseline"
@@ -35,19 +35,19 @@ def compare(
     baseline: Baseline | None = None,
     *,
     by: Any = None,
-    estimator: str | None = None,
-    over: str | Sequence[str] | None = None,
-    method: str | None = None,
-    adjust: str | None = None,
+    estimator: choices.SomeEstimator | None = None,
+    over: choices.Dims | None = None,
+    method: choices.Method | None = None,
+    adjust: choices.Adjustment | None = None,
     level: float = 0.95,
     equivalence: float | None = None,
-    weights: str = "equal",
+    weights: choices.Weights = "equal",
     n_resamples: int | None = None,
     seed: int = 0,
-    incomplete: str = "raise",
+    incomplete: choices.Incomplete = "raise",
     chunk: int | None = None,
     auxiliary: terms.Scores | None = None,
-    **options: Any,
+    **options: Unpack[choices.Evaluating],
 ) -> terms.Scores:
     """Compare models with each other or with baselines, on the same units or items.
 
@@ -188,22 +188,22 @@ def compare(
     exact if differences are jointly symmetric'
     """
     question = ComparisonOptions.among(locals())
-    data, question, options, by = prepared(data, question, options, by)
+    data, question, reading, by = prepared(data, question, options, by)
     if grouped.has_groups(data, by, question.dims):
         if auxiliary is not None or chunk is not None:
             others = {"auxiliary": auxiliary and type(auxiliary).__name__, "chunk": chunk}
             raise clash("groups are compared without these", "leave them out, or select a group", None, **others)
 
         def asked(tree: terms.Scores, joint: float) -> terms.Scores:
-            own = with_default_method(tree, replace(question, adjust=None), options)
-            return answer(tree, own, options, _comparison, joint=joint)
+            own = with_default_method(tree, replace(question, adjust=None), reading)
+            return answer(tree, own, reading, _comparison, joint=joint)
 
         return grouped.answered_by_groups(data, by, asked, question)
     if question.dim == samples.DATASET:
         data = groups_as_data_sets(data)
     if auxiliary is None:
-        question = with_default_method(data, question, options)
-    return answer(data, question, options, _comparison, auxiliary=auxiliary)
+        question = with_default_method(data, question, reading)
+    return answer(data, question, reading, _comparison, auxiliary=auxiliary)
 
 
 def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:

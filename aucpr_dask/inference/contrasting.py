@@ -20,9 +20,9 @@ from aucpr_dask.evaluation.groups import factorized
 from aucpr_dask.evaluation.request import drawn_unit
 from aucpr_dask.inference import comparing, covarying, designs, grouped, pairs, requirements, samples
 from aucpr_dask.inference.units import Floats
-from aucpr_dask.schema import checks, terms
+from aucpr_dask.schema import checks, choices, terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
-from aucpr_dask.schema.options import UNITS, Reading, takes
+from aucpr_dask.schema.options import UNITS, takes
 from aucpr_dask.schema.terms import MODEL, QUERY, REPEAT
 from aucpr_dask.scores.validate import validated_scores
 
@@ -63,12 +63,12 @@ def contrast(
     *,
     reference: Any = None,
     baseline: str | int | None = None,
-    estimator: str | None = None,
-    over: str | None = None,
-    adjust: str = "holm",
+    estimator: choices.SomeEstimator | None = None,
+    over: choices.Unit | None = None,
+    adjust: choices.AdjustmentOfPValues = "holm",
     level: float = 0.95,
-    prevalence_design: str = "random",
-    **reading: Unpack[Reading],
+    prevalence_design: choices.PrevalenceDesign = "random",
+    **reading: Unpack[choices.Contrasting],
 ) -> terms.Scores:
     """Contrast groups: tell whether a model, or its difference from a baseline, is worse in one than in another.
 
@@ -167,7 +167,7 @@ class _Question:
     reference: Any
     baseline: str | int | None
     estimator: str | None
-    over: str | None
+    over: choices.Unit | None
     adjust: str
     level: float
     reading: Mapping[str, Any]
@@ -207,7 +207,7 @@ def _known(part: xr.Dataset, path: str, question: _Question, *, is_scores: bool)
             what, remedy = "contrasts do not know how training varies between repeats", "select one: .isel(repeat=0)"
             raise InvalidInputError(what, path or None, "the dimension 'repeat'", "one repeat", remedy)
         name = _estimator(question)
-        result: Any = evaluate(part, name, (), **question.reading, over=question.over)
+        result: Any = evaluate(part, estimator=name, interval=(), **question.reading, over=question.over)
         if QUERY not in part["score"].dims:
             return result, _of_items(part, name, question)
     else:

@@ -14,8 +14,9 @@ from aucpr_dask.evaluation.influences import COLUMNS_AFTER, influence_columns
 from aucpr_dask.evaluation.rankings import Array
 from aucpr_dask.evaluation.request import Prepared, drawn_unit, prepare_labelled
 from aucpr_dask.inference.samples import applied, mean_of_known, mean_where_known
+from aucpr_dask.schema import choices
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
-from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
+from aucpr_dask.schema.options import EvaluationOptions, takes
 from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, N_FOLDS, QUERY, REPEAT, Scores, folds_of_repeats, map_nodes
 from aucpr_dask.scores.validate import validated_scores
 
@@ -41,9 +42,9 @@ def covariance(
     scores: Scores,
     estimator: str = "average_precision",
     *,
-    over: str | None = None,
-    prevalence_design: str = "random",
-    **reading: Unpack[Reading],
+    over: choices.Unit | None = None,
+    prevalence_design: choices.PrevalenceDesign = "random",
+    **reading: Unpack[choices.Reading],
 ) -> Scores:
     """Estimate how the areas of all models of a data set vary together over samples of items.
 
@@ -116,7 +117,7 @@ def influences(
     *,
     over: str | None = None,
     prevalence_design: str = "random",
-    **reading: Unpack[Reading],
+    **reading: Unpack[choices.Reading],
 ) -> Scores:
     """Return ``estimate(model[, query])`` and ``influence(..., unit)``, whose products add up to covariances.
 

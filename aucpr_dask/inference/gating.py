@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import xarray as xr
@@ -20,6 +20,7 @@ from aucpr_dask.inference.questions import parted_options, prepared, results_for
 from aucpr_dask.inference.random_effects import RandomEffects
 from aucpr_dask.inference.samples import DATASET, labels_of
 from aucpr_dask.inference.units import Floats, mean_of_units
+from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import fraction, tolerance
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.terms import (
@@ -170,7 +171,7 @@ def gate(
     by: Any = None,
     level: float = 0.95,
     power: float = POWER,
-    **options: Any,
+    **options: Unpack[choices.Comparing],
 ) -> Gate | Gates:
     """Tell whether a candidate is better than a baseline, or at least not worse by more than a margin.
 
@@ -232,7 +233,7 @@ def gate(
     question, rest = parted_options(options, without=("baseline", "equivalence", "chunk"), level=level)
     data, question, rest, by = prepared(data, question, rest, by)
     if grouped.has_groups(data, by, question.dims):
-        asked = options | rest | {"over": question.over, "estimator": question.estimator}
+        asked = {**options, **rest, "over": question.over, "estimator": question.estimator}
         return _gates_of_groups(data, candidate, baseline, margin, by, question, {"power": power, **asked})
     allowance, wanted_power = tolerance(margin, "margin"), fraction(power, "power")
     several = isinstance(candidate, Iterable) and not isinstance(candidate, str) and getattr(candidate, "ndim", 1) > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import xarray as xr
@@ -20,6 +20,7 @@ from aucpr_dask.inference.methods import Influence, Method, Pairs, SignFlips
 from aucpr_dask.inference.paired_samples import PairedSample, annotate, paired_sample
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.inference.units import Floats, Indices
+from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import fraction, margin
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.terms import MODEL, Scores, percent
@@ -219,7 +220,7 @@ def power(
     difference: float | None = None,
     power: float = POWER,
     level: float = 0.95,
-    **options: Any,
+    **options: Unpack[choices.ComparingGroups],
 ) -> Scores:
     r"""Compute the smallest differences that a comparison can show, and how much data smaller ones need.
 

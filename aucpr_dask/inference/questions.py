@@ -303,7 +303,7 @@ def _in_clusters(question: ComparisonOptions, path: str, node: xr.Dataset) -> xr
 
 
 def parted_options(
-    options: dict[str, Any], *, without: tuple[str, ...], **own: Any
+    options: Mapping[str, Any], *, without: tuple[str, ...], **own: Any
 ) -> tuple[ComparisonOptions, dict[str, Any]]:
     """Part the options of a comparison from those of an evaluation."""
     requirements.refuse_unknown_options(options, ComparisonOptions, without=(*SET_HERE, *without, *own))
@@ -322,7 +322,8 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
     scores = validated_scores(scores, positive_from=over_units.positive_from)
     scores = on_common_items(scores, question, over_units)
     if by := [FOLD] if question.method == designs.CORRECTED else samples.along_items(scores, question.dims):
-        of_groups = evaluate(scores, plain["estimator"], (), by=by, **options)
+        asked = plain | {"by": by}
+        of_groups: Scores = evaluate(scores, **asked)
         counts = {path: _counts_of_items(node) for path, node in nodes_of(scores)}
         return map_nodes(of_groups, lambda path, node: node.assign_attrs(counts[path]))
     of_items = question.estimator in (None, *WITH_INFLUENCE) and set(options) <= set(covarying.COVARIANCE_OPTIONS)

@@ -5,10 +5,9 @@ A larger estimate is better, unless less of the measure is; the best model has r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import xarray as xr
@@ -21,6 +20,7 @@ from aucpr_dask.inference.families import JointReplicates
 from aucpr_dask.inference.methods import Influence, SignFlips, resample_units
 from aucpr_dask.inference.questions import answer, prepared, with_default_method
 from aucpr_dask.inference.units import Floats, Indices, generator
+from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.terms import BOUND, MODEL, Scores
@@ -34,14 +34,14 @@ def rank(
     data: Scores,
     *,
     by: Any = None,
-    estimator: str | None = None,
-    over: str | Sequence[str] | None = None,
-    method: str | None = None,
+    estimator: choices.SomeEstimator | None = None,
+    over: choices.Dims | None = None,
+    method: choices.MethodOfRanks | None = None,
     level: float = 0.95,
     n_resamples: int | None = None,
     seed: int = 0,
-    incomplete: str = "raise",
-    **options: Any,
+    incomplete: choices.Incomplete = "raise",
+    **options: Unpack[choices.Evaluating],
 ) -> Scores:
     """Rank models by their estimates, with confidence sets for the ranks.
 
@@ -92,14 +92,14 @@ def rank(
             f"unknown method for ranks: {brief(method)}", "option 'method'", brief(method), allowed, remedy
         )
     question = ComparisonOptions.among(locals())
-    data, question, options, by = prepared(data, question, options, by)
+    data, question, reading, by = prepared(data, question, options, by)
     if grouped.has_groups(data, by, question.dims):
-        asked = partial(answer, question=question, options=options, reply=ranks_of, without=ONLY_OF_COMPARISONS)
+        asked = partial(answer, question=question, options=reading, reply=ranks_of, without=ONLY_OF_COMPARISONS)
         return grouped.answered_by_groups(data, by, lambda tree, joint: asked(tree, joint=joint), question)
     if question.dim == samples.DATASET:
         data = results.groups_as_data_sets(data)
-    found = answer(data, question, options, ranks_of, without=ONLY_OF_COMPARISONS)
-    if with_default_method(data, question, options).method == designs.RANDOM_EFFECTS:
+    found = answer(data, question, reading, ranks_of, without=ONLY_OF_COMPARISONS)
+    if with_default_method(data, question, reading).method == designs.RANDOM_EFFECTS:
         found.attrs["design"] += "; by sign flips: ranks need joint replicates, which random effects (compare) lack"
     return found
 
@@ -259,14 +259,14 @@ DRAWS, PRIOR_WEIGHT = 10_000, 0.5  # of the posterior of signed ranks; of one mo
 def friedman(
     data: Scores,
     *,
-    over: str | Sequence[str] = samples.DATASET,
-    posthoc: str = "nemenyi",
-    estimator: str | None = None,
+    over: choices.Dims = samples.DATASET,
+    posthoc: Literal["nemenyi", "wilcoxon"] = "nemenyi",
+    estimator: choices.SomeEstimator | None = None,
     level: float = 0.95,
     equivalence: float | None = None,
     seed: int = 0,
-    incomplete: str = "raise",
-    **options: Any,
+    incomplete: choices.Incomplete = "raise",
+    **options: Unpack[choices.EvaluatingByGroups],
 ) -> Scores:
     """Test whether mean ranks of models differ over data sets or queries, and which models are not told apart.
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from aucpr_dask.errors import AlignmentError, InvalidInputError, brief, few
 from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.interplay.value_tables import MODELS, ONE_RUN, TOPICS, frame_of
 from aucpr_dask.interplay.values import ValuesSummary, from_values, save_values
+from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import HIGHEST_GRADE, is_list, real, require
 from aucpr_dask.schema.options import RunOptions
 from aucpr_dask.schema.terms import COMPUTED_BY, MEASURE, MODEL, QUERY, UNJUDGED, nodes_of
@@ -45,7 +46,7 @@ def evaluate_runs(
     runs: Any,
     estimator: str | Sequence[str] = "average_precision",
     *,
-    convention: str = "trec_eval",
+    convention: choices.Convention = "trec_eval",
     layout: str = "per-run",
     dtype: str = "float32",
     duplicates: str = "error",
@@ -83,7 +84,7 @@ def evaluate_runs(
     """
     estimator = [of_trec_eval(name) for name in estimator] if is_list(estimator) else of_trec_eval(estimator)
     scores = from_runs(qrels, runs, layout=layout, dtype=dtype, duplicates=duplicates)
-    result = cast(xr.Dataset, evaluate(scores, estimator, convention=convention, **options))
+    result: xr.Dataset = evaluate(scores, estimator=estimator, convention=convention, **options)
     return result.assign_attrs({NOTES: scores.attrs[NOTES]} if NOTES in scores.attrs else {})
 
 
@@ -285,7 +286,7 @@ def import_measures(
     evaluator, names = evaluator_of(measures, qrels)
     ir_measures = require("ir_measures", "measures")
     scores = dict(nodes_of(open_scores(scores_url)))[dataset or ""]
-    ours = cast(xr.Dataset, evaluate(scores, interval=(), convention="trec_eval"))["estimate"].compute()
+    ours = evaluate(scores, interval=(), convention="trec_eval")["estimate"].compute()
     topics = [str(topic) for topic in ours[QUERY].values]
     rows = []
     for model, path in files.reported(named_runs(runs, named_by).items(), on_progress, "computing measures"):

@@ -12,6 +12,7 @@ from aucpr_dask.errors import brief
 from aucpr_dask.evaluation.alignment import refuse_swapped
 from aucpr_dask.evaluation.rankings import evaluate_rankings
 from aucpr_dask.metrics import targets
+from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.scores.validate import float_scores
@@ -20,7 +21,12 @@ AVERAGES = ("macro", "micro", "weighted", "samples")
 
 
 def average_precision_score(
-    y_true: Any, y_score: Any, *, average: str | None = "macro", pos_label: Any = 1, sample_weight: Any = None
+    y_true: Any,
+    y_score: Any,
+    *,
+    average: choices.Average | None = "macro",
+    pos_label: Any = 1,
+    sample_weight: Any = None,
 ) -> float | NDArray[np.float64]:
     """Compute average precision, with the signature and the numbers of scikit-learn.
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 from uuid import uuid4
 
 from aucpr_dask.errors import (
@@ -31,6 +31,7 @@ from aucpr_dask.runs.planning import HELD_BY_A_WORKER, Plan, plan_run
 from aucpr_dask.runs.recording import Record
 from aucpr_dask.runs.steps import Step
 from aucpr_dask.runs.tasks import Assignment, evaluate_task, evaluate_tasks, opened_together
+from aucpr_dask.schema import choices
 from aucpr_dask.schema.terms import Scores, Stored, as_scores, map_nodes, nodes_of
 from aucpr_dask.scores.store import Watched
 from aucpr_dask.storage.backends import open_backend
@@ -68,7 +69,7 @@ def run(
     progress: bool | Report | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     record: str | Path | None = None,
-    **options: Any,
+    **options: Unpack[choices.Running],
 ) -> Scores:
     """Evaluate a score store into a result store, task by task, on a cluster.
 

@@ -14,6 +14,7 @@ from aucpr_dask.errors import InvalidInputError, brief, did_you_mean, few
 from aucpr_dask.schema.terms import PADDING
 
 _Spec = TypeVar("_Spec")
+_Choice = TypeVar("_Choice", bound=str)
 
 REAL = int | float | np.integer | np.floating
 NOT_NUMBERS = bool | np.timedelta64  # although Python and NumPy derive them from integers
@@ -72,7 +73,7 @@ def folds_as_units(where: str, received: str) -> InvalidInputError:
     return InvalidInputError(what, where, received, allowed, remedy)
 
 
-def choose(allowed: tuple[str, ...], value: object, option: str) -> str:
+def choose(allowed: tuple[_Choice, ...], value: object, option: str) -> _Choice:
     """Return `value` if it is one of the `allowed` strings."""
     if isinstance(value, str) and value in allowed:
         return value

@@ -6,11 +6,13 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from aucpr_dask.errors import InvalidInputError, brief
+from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import each_once, lookup, repeated
 
-TIES = ("group", "trec_eval", "expectation")
+TIES = get_args(choices.Ties)
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Set
 from dataclasses import Field, asdict, dataclass, field, fields, replace
-from typing import Any, Self, TypedDict, TypeVar, cast
+from typing import Any, Self, TypeVar, cast, get_args
 
 from aucpr_dask.errors import bad_argument, clash, renaming
-from aucpr_dask.schema import checks
+from aucpr_dask.schema import checks, choices
 from aucpr_dask.schema.estimators import (
     IN_ONE_PASS,
     TIES,
@@ -25,18 +25,18 @@ from aucpr_dask.schema.estimators import (
 from aucpr_dask.schema.intervals import DEFAULT_INTERVALS, INTERVALS, default_intervals, interval_names
 from aucpr_dask.schema.terms import CLASS, ESTIMATOR, METHOD, QUERY
 
-MISSING = ("raise", "drop", "last", "unretrieved")
-UNJUDGED = ("negative", "drop")
-NOTHING_RANKED = ("count", "drop")
-NO_POSITIVES = ("drop", "zero")
-UNITS = ("items", "clusters")
-PREVALENCE_DESIGNS = ("random", "fixed")
+MISSING = get_args(choices.Missing)
+UNJUDGED = get_args(choices.Unjudged)
+NOTHING_RANKED = get_args(choices.NothingRanked)
+NO_POSITIVES = get_args(choices.NoPositives)
+UNITS = get_args(choices.Unit)
+PREVALENCE_DESIGNS = get_args(choices.PrevalenceDesign)
 DATASET = "dataset"
-AVERAGES = ("macro", "weighted", "micro", "samples")
+AVERAGES = get_args(choices.Average)
 SAMPLES = ("units", "items", "both")  # what varies: units (with their items), the items of fixed units, or both apart
-WEIGHTS = ("equal", "precision", "regression")
-INCOMPLETE = ("raise", "drop", "drop_models")
-ADJUSTMENTS = ("romano_wolf", "max_t", "holm", "benjamini_hochberg", "none")
+WEIGHTS = get_args(choices.Weights)
+INCOMPLETE = get_args(choices.Incomplete)
+ADJUSTMENTS = get_args(choices.Adjustment)
 
 # What one word says of several options of an evaluation; the others keep their defaults.
 CONVENTIONS: dict[str, dict[str, Any]] = {
@@ -291,19 +291,6 @@ class EvaluationOptions(Options):
 READINGS = ("missing", "ties", "unjudged", "positive_from", "nothing_ranked", "no_positives")
 
 
-class Reading(TypedDict, total=False):
-    """The types of ``**reading: Unpack[Reading]``, by which functions pass options on; :func:`takes` says which."""
-
-    prevalence: float | None
-    missing: str | None
-    ties: str | None
-    unjudged: str | None
-    positive_from: int | None
-    nothing_ranked: str | None
-    no_positives: str | None
-    convention: str | None
-
-
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -317,7 +304,7 @@ def takes(*names: str) -> Callable[[_Function], _Function]:
     def decorate(function: _Function) -> _Function:
         plain = inspect.signature(function)
         own, kind = list(plain.parameters.values())[:-1], inspect.Parameter.KEYWORD_ONLY
-        types = Reading.__annotations__
+        types = choices.Reading.__annotations__
         shown = [inspect.Parameter(name, kind, default=defaults[name], annotation=types[name]) for name in names]
         signature = plain.replace(parameters=[*own, *shown])
 
@@ -460,7 +447,7 @@ class ComparisonOptions(SampleOptions):
 class AggregationOptions(SampleOptions):
     """How estimates are averaged."""
 
-    how: str = option("macro", "Average estimates, or pool all items into one ranking.", allowed=("macro", "micro"))
+    how: str = option("macro", "Average estimates, or pool all items into one ranking.", allowed=get_args(choices.How))
     average: str | None = option(
         None,
         "How classes are averaged: alike (macro, the default), by their positives (weighted), all pairs of an item and "

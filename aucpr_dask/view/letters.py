@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import methodcaller
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Any, cast
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,7 @@ from aucpr_dask.inference.designs import (
 )
 from aucpr_dask.inference.samples import labels_of
 from aucpr_dask.interplay.exporting import named_file, refuse_existing, written_whole
+from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import truth
 from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions
 from aucpr_dask.schema.terms import (
@@ -175,7 +176,7 @@ class Letters:
 
 
 @takes_arrays
-def letters(data: xr.Dataset, *, intervals: bool = False, **options: Any) -> Letters:
+def letters(data: xr.Dataset, *, intervals: bool = False, **options: Unpack[choices.ComparingMeasures]) -> Letters:
     """Make the table of a paper: the mean of each model by each measure, with letters for the models that are worse.
 
     Each model has a letter. Behind a mean stand the letters of the models that are significantly worse by this
@@ -207,18 +208,19 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Any) -> Let
     >>> table.worse["nDCG@10"].to_dict()
     {'hybrid': 'c', 'dense': 'c', 'bm25': ''}
     """
+    asked: dict[str, Any] = {**options}
     scores = data  # a result knows its scores while somebody keeps them
     if isinstance(data, xr.Dataset) and "score" in data:
-        of_scores = {name: options.pop(name) for name in EvaluationOptions.__dataclass_fields__ if name in options}
+        of_scores = {name: asked.pop(name) for name in EvaluationOptions.__dataclass_fields__ if name in asked}
         of_both = {name: one for name, one in of_scores.items() if name in ComparisonOptions.__dataclass_fields__}
-        options |= {name: one for name, one in of_both.items() if name != "estimator"}
-        own = {name: one for name, one in of_scores.items() if name not in options}
-        data = cast(xr.Dataset, evaluate(scores, **({} if intervals else {"interval": ()}), **own))
+        asked |= {name: one for name, one in of_both.items() if name != "estimator"}
+        own: dict[str, Any] = {name: one for name, one in of_scores.items() if name not in asked}
+        data = evaluate(scores, **({} if intervals else {"interval": ()}) | own)
     if not isinstance(data, xr.Dataset) or "estimate" not in data or MODEL not in data["estimate"].dims:
         what = "this is not a result of several models"
         remedy = "pass one data set that evaluate or from_values returns"
         raise InvalidInputError(what, "argument 'data'", type(data).__name__, "a Dataset with 'estimate'", remedy)
-    if unknown := {"baseline", "equivalence", "estimator", "chunk", "auxiliary"} & {*options}:
+    if unknown := {"baseline", "equivalence", "estimator", "chunk", "auxiliary"} & {*asked}:
         what = "a table compares all models by all measures"
         raise InvalidInputError(what, "options", ", ".join(sorted(unknown)), remedy="leave them out")
     dim = questions.unit_dim(data)
@@ -226,7 +228,7 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Any) -> Let
     if is_plain and (data.sizes[MODEL] < 2 or (dim is not None and data.sizes[dim] < 2)):
         return _without_comparison(data, dim)
     names: list[Any] = [*estimators_of(data)] or [None]
-    found = {name: cast(xr.Dataset, comparing.compare(data, estimator=name, **options)) for name in names}
+    found = {name: comparing.compare(data, estimator=name, **asked) for name in names}
     columns = {key: one for name, whole in found.items() for key, one in _of_each_group(data, name, whole)}
     first = next(iter(columns.values()))
     means = pd.DataFrame({key: one["estimate"].to_series() for key, one in columns.items()})
@@ -251,7 +253,7 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Any) -> Let
         if len(columns) > len(found):
             what, remedy = "a table of groups shows no intervals", "leave out intervals, or select a group"
             raise InvalidInputError(what, "option 'intervals'", repr(intervals), "a result without groups", remedy)
-        bounds, method = _bounds(data, names, options)
+        bounds, method = _bounds(data, names, asked)
         caption += f" Brackets: {percent(first.attrs['level'])} intervals ({method})."
     of_letters = pd.Series(means.index, list(letter_of.values()))
     lower = tuple(key for key, one in columns.items() if direction(one.attrs) < 0)
@@ -286,7 +288,7 @@ def _bounds(data: xr.Dataset, names: Sequence[str], options: Mapping[str, Any]) 
     """Return the intervals of all means, and how they are made."""
     kept = {name: options[name] for name in ("level", "incomplete") if options.get(name) is not None}
     has_units = questions.unit_dim(data) == QUERY
-    given = with_estimators(cast(xr.Dataset, aggregating.aggregate(data, **kept)) if has_units else data)
+    given = with_estimators(aggregating.aggregate(data, **kept) if has_units else data)
     if others := [str(dim) for dim in given["estimate"].dims if dim not in (MODEL, ESTIMATOR, MEASURE)]:
         what, remedy = "a table of means over these shows no intervals", "leave out intervals"
         raise InvalidInputError(what, "option 'intervals'", ", ".join(others), "means over queries, or areas", remedy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -60,7 +60,7 @@ def rank_models(
         elif is_by and not has_queries:  # there may be many
             means = with_estimators(node).isel({terms.METHOD: 0}, missing_dims="ignore")
         else:
-            means = cast("xr.Dataset", aggregating.aggregate(node, level=level))
+            means = aggregating.aggregate(node, level=level)
         of_interval = means.attrs.get("method", method)
         facts = {"reading": reading_of(node.attrs), "by": node.attrs.get("by"), "n_groups": n_groups if is_by else None}
         rankings.append(_rank(path, means, estimator, of_interval, has_queries) | facts)
@@ -87,7 +87,7 @@ def with_means_of_repeats(node: xr.Dataset) -> xr.Dataset:
     """Return a result whose repeats, if it has any, are averaged; what differs between them is left out."""
     if terms.REPEAT not in node["estimate"].dims:
         return node
-    mean = cast("xr.Dataset", aggregating.aggregate(node, level=level_of(node)))
+    mean = aggregating.aggregate(node, level=level_of(node))
     mean = mean.assign({name: one for name, one in averages.mean_of_repeats(node).items() if name == samples.REPLICATE})
     same = [name for name in ("n_positive", "n_negative", "prevalence") if name in node]
     first = node[same].isel({terms.REPEAT: 0}, drop=True).drop_vars(terms.METHOD, errors="ignore")
@@ -98,7 +98,7 @@ def mean_of_classes(result: xr.Dataset, level: float) -> xr.Dataset:
     """Return the means over classes; with an interval, if the result has replicates."""
     if samples.REPLICATE not in result:
         return averages.mean_over_classes(result)
-    return cast("xr.Dataset", aggregating.aggregate(result, over=terms.CLASS, level=level))
+    return aggregating.aggregate(result, over=terms.CLASS, level=level)
 
 
 def level_of(node: xr.Dataset) -> float:

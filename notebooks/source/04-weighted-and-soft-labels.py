@@ -331,7 +331,7 @@ pd.concat({"printed": printed, "ours": ours.round(3)}, axis=1)
 levels = ap.reference_levels(
     estimator="continuous", positive_weight=soft["positive_weight"], negative_weight=soft["negative_weight"]
 )
-area = ap.evaluate(soft, "continuous", interval=[])["estimate"]
+area = ap.evaluate(soft, estimator="continuous", interval=[])["estimate"]
 print(f"minimum {levels['minimum'].item():.3f}, maximum {levels['maximum'].item():.3f}")
 normalised = ap.normalised(area, levels.squeeze())
 pd.DataFrame({"area": area, "normalised": normalised}, models).round(3)
@@ -343,7 +343,7 @@ pd.DataFrame({"area": area, "normalised": normalised}, models).round(3)
 # statements about differences from `compare`.
 
 # %%
-result = ap.evaluate(soft, "continuous", "bootstrap", n_resamples=N_RESAMPLES, keep_replicates=True)
+result = ap.evaluate(soft, estimator="continuous", interval="bootstrap", n_resamples=N_RESAMPLES, keep_replicates=True)
 ax = result.aucpr.plot.forest()
 
 # %%

@@ -18,8 +18,9 @@ from aucpr_dask.curves.points import ACHIEVABLE, PRECISION_RECALL, ROC
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation import alignment, request
 from aucpr_dask.evaluation.api import estimate
+from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.options import UNITS, Reading, takes
+from aucpr_dask.schema.options import UNITS, takes
 from aucpr_dask.schema.terms import BOUND, ITEM, MODEL, REPEAT, Scores, percent
 from aucpr_dask.view.plots import style, subjects
 from aucpr_dask.view.plots.leaderboards import MOST_COMPARED, Models
@@ -45,7 +46,7 @@ class _Subject(NamedTuple):
     title: str
     node: xr.Dataset
     query: Any
-    reading: Reading
+    reading: choices.Reading
     named: list[int]
     is_chosen: bool  # named by the caller, not because they are the best
 
@@ -83,7 +84,7 @@ def precision_recall(
     others: str = "quantiles",
     iso_f: bool = True,
     ax: Axes | None = None,
-    **reading: Unpack[Reading],
+    **reading: Unpack[choices.Reading],
 ) -> Axes:
     """Draw precision-recall curves, with the prevalence, the unachievable region and lines of equal F1.
 
@@ -117,7 +118,7 @@ def achievable(
     query: Any = None,
     iso_f: bool = True,
     ax: Axes | None = None,
-    **reading: Unpack[Reading],
+    **reading: Unpack[choices.Reading],
 ) -> Axes:
     """Draw the achievable curve, the convex hull in ROC space moved to precision-recall space, over the curve itself.
 
@@ -161,7 +162,7 @@ def roc(
     top: int | None = None,
     others: str = "quantiles",
     ax: Axes | None = None,
-    **reading: Unpack[Reading],
+    **reading: Unpack[choices.Reading],
 ) -> Axes:
     """Draw ROC curves, with the line of a random ranking.
 
@@ -192,7 +193,7 @@ def _subject(
     query: Any,
     model: Models | None,
     top: int | None,
-    reading: Reading,
+    reading: choices.Reading,
     by: str = "average_precision",
     others: str = OTHERS[0],
 ) -> _Subject:
@@ -239,7 +240,7 @@ def _axes(ax: Axes | None, subject: _Subject) -> Axes:
     return style.axes_of(ax, 0.95 * style.COLUMN + style.ROW * len(subject.named))
 
 
-def _values(arguments: dict[str, Any], kind: str, grid: Floats) -> Floats:
+def _values(arguments: dict[str, Any], kind: choices.Kind, grid: Floats) -> Floats:
     """Return the precision of one model at recalls."""
     return np.ravel(np.asarray(api.curve(**arguments, kind=kind, grid=grid), dtype=np.float64))
 
@@ -283,7 +284,7 @@ def _draw_line(ax: Axes, x: Floats, y: Floats, line: int, label: str) -> None:
         style.say(ax, NOTHING)
 
 
-def _draw_others(ax: Axes, subject: _Subject, kind: str, others: str) -> None:
+def _draw_others(ax: Axes, subject: _Subject, kind: choices.Kind, others: str) -> None:
     """Draw the models that are too many to name."""
     if others == "none" or subject.is_chosen or subject.node.sizes[MODEL] <= len(subject.named) + 1:
         return
@@ -317,7 +318,7 @@ def _draw_density(ax: Axes, grid: Floats, values: Floats) -> None:
 
 
 def _draw_bands(
-    ax: Axes, subject: _Subject, kind: str, bands: str, *, over: str | None, level: float, **draws: Any
+    ax: Axes, subject: _Subject, kind: choices.Kind, bands: str, *, over: str | None, level: float, **draws: Any
 ) -> None:
     if choose(BANDS, bands, "bands") == "none":
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -57,7 +57,7 @@ def _estimates(
             node, of = mean_of_classes(result, level_of(result)), f"{result.sizes[terms.CLASS]:,} classes"
         else:
             only = result[["estimate"]].assign_attrs(result.attrs)
-            node = cast("xr.Dataset", aggregate(only, level=level_of(result)))
+            node = aggregate(only, level=level_of(result))
             of = _queries(result, node)
         _, node = subjects.at_estimator(node, estimator)
         label = f"mean {label} over {of}"

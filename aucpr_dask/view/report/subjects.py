@@ -154,7 +154,7 @@ def _data_set(path: str, node: xr.Dataset, interval: str | None) -> Subject:
     def compared(models: np.ndarray[Any, Any], **options: Any) -> xr.Dataset:
         return _by_scores(node.isel({terms.MODEL: models}), level, **options)
 
-    means: xr.Dataset = aggregating.aggregate(node, level=level)  # type: ignore[assignment]
+    means: xr.Dataset = aggregating.aggregate(node, level=level)
     return Subject(path, node, dim, means, method, others, level, compared)
 
 
@@ -188,8 +188,7 @@ def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
 
     def compared(models: np.ndarray[Any, Any], **options: Any) -> xr.Dataset:
         some = xr.DataTree.from_dict({path: node.sel({terms.MODEL: kept[models]}) for path, node in alone.items()})
-        compared = comparing.compare(some, level=level, incomplete="drop", **options)
-        return compared  # type: ignore[return-value]
+        return comparing.compare(some, level=level, incomplete="drop", **options)  # type: ignore[no-any-return]
 
     kept = stacked[terms.MODEL].values
     return Subject(ALL, stacked.transpose(terms.MODEL, DATASET, ...), DATASET, means, None, {}, level, compared)
@@ -201,8 +200,8 @@ def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
 def _by_scores(node: xr.Dataset, level: float, **options: Any) -> xr.Dataset:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FewPositivesWarning)  # the page says how many there are, and the condition
-        compared = comparing.compare(node, level=level, incomplete="drop", **options)
-    return compared  # type: ignore[return-value]
+        compared: xr.Dataset = comparing.compare(node, level=level, incomplete="drop", **options)
+    return compared
 
 
 def _covariances(subject: Subject, scores: xr.Dataset, estimator: str) -> xr.Dataset | None:
@@ -377,7 +376,7 @@ def curves_of(subject: Subject, top: int) -> dict[str, Any] | None:
     options = {name: attrs[name] for name in CURVE_OPTIONS if attrs.get(name) is not None}
     places = [shown_labels(node, terms.MODEL).index(subject.models[i]) for i in best]
     # One model at a time: the scores of thousands of items need not fit in memory for all of them at once.
-    parts: dict[str, list[np.ndarray[Any, Any]]] = {points.PRECISION_RECALL: [], points.ROC: []}
+    parts: dict[Any, list[np.ndarray[Any, Any]]] = {points.PRECISION_RECALL: [], points.ROC: []}
     grid = np.linspace(0, 1, STEPS + 1)
     for place in places:
         arguments = curves.arguments_of(node, [place], path=subject.name, positive_from=attrs.get("positive_from"))

@@ -190,10 +190,9 @@ def ranks_of(subject: Subject) -> xr.Dataset | None:
     if subject.dim != QUERY or not 2 <= len(subject.models) <= MOST_RANKED:
         return None
     try:
-        ranks = ranking.rank(subject.node, estimator=subject.estimators[0], level=subject.level, incomplete="drop")
+        return ranking.rank(subject.node, estimator=subject.estimators[0], level=subject.level, incomplete="drop")
     except InvalidInputError:  # too few queries that all models share
         return None
-    return ranks  # type: ignore[return-value]
 
 
 def about(subject: Subject) -> list[str]:
