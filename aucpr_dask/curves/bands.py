@@ -163,7 +163,7 @@ def curve_bands(
 
 def _codes(clusters: Any, score: Any, dim: str) -> xr.DataArray:
     """Return the number of each item's cluster."""
-    if isinstance(clusters, xr.DataArray):
+    if isinstance(clusters, xr.DataArray) and isinstance(score, xr.DataArray):
         check_same_labels(score, clusters, ("score", "clusters"))
     values = np.asarray(
         alignment.as_array(None if isinstance(clusters, xr.Dataset | xr.DataTree) else clusters, "clusters")

@@ -284,7 +284,7 @@ def mispositioned(name: str, shape: tuple[int, ...], label: tuple[int, ...]) -> 
         two = "scores[:, 1] if the columns are probabilities of two classes, or "
         remedy = f"pass {two if shape[1] == 2 else 'one column of it, or '}scores.T, with a row for each model"
     received = f"shape {shape}, next to labels of shape {label}"
-    return InvalidInputError(what, None, received, "the items on the last axis, as in the labels", remedy)
+    return InvalidInputError(what, "the arrays", received, "the items on the last axis, as in the labels", remedy)
 
 
 def refuse_swapped(score: Any, label: Any, order: str = "scores first, then labels") -> None:

@@ -149,7 +149,11 @@ def find_files(paths: FilePath | Sequence[FilePath], what: str) -> list[Path]:
 def local_copy(path: FilePath) -> Path:
     """Return the path of a file on this machine; a URL is fetched into a folder that lives as long as this process."""
     url = os.fspath(path)
-    if not url or "\0" in url:
+    try:
+        is_name = bool(os.fsencode(url)) and "\0" not in url
+    except UnicodeEncodeError:
+        is_name = False
+    if not is_name:
         what, remedy = "this names no file", "check the path"
         raise errors.InvalidInputError(what, "the files to read", repr(url), "the path or URL of a file", remedy)
     if not is_remote(url):

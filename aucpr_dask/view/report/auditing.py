@@ -222,7 +222,7 @@ def _without(table: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
     """Return a table without the tasks of these names."""
     tasks = [str(name) for name in samples.labels_of(table["estimate"], QUERY)] if names else []
     for name in names:
-        if name not in tasks:
+        if not isinstance(name, str) or name not in tasks:
             raise unknown_column(name, tasks, "the tasks of the table")
     return table.isel({QUERY: [i for i, name in enumerate(tasks) if name not in names]}) if names else table
 
