@@ -16,7 +16,6 @@ from .curves.references import unachievable_precision as unachievable_precision
 from .evaluation.api import estimate as estimate
 from .evaluation.api import evaluate as evaluate
 from .evaluation.api import interval as interval
-from .evaluation.area_bounds import area_bounds as area_bounds
 from .evaluation.arrays import save_scores as save_scores
 from .evaluation.results import open_result as open_result
 from .inference.aggregating import aggregate as aggregate

@@ -24,7 +24,7 @@ MEASURED = {"estimates": 3 * BLOCK, "logit, influence": 3 * BLOCK, "bootstrap": 
 LENGTHS = (10_000, 100_000, 1_000_000)  # is it linear?
 OPTIONS: dict[str, dict[str, Any]] = {
     "estimates": {"intervals": ()},
-    "logit, influence": {"intervals": ("logit", "influence_logit")},
+    "logit, influence": {"intervals": ("logit", "influence_logit_t")},
     "bootstrap": {"intervals": ("bootstrap",), "n_resamples": 1000},
 }
 

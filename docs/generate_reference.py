@@ -37,9 +37,6 @@ IN_SYMBOLS = {
     "logit": r"\mathrm{expit}\left(\mathrm{logit}\,t\pm\frac{z}{\sqrt{n\,t(1-t)}}\right)",
     "wilson": r"\frac{t+\frac{z^2}{2n}\pm z\sqrt{\frac{t(1-t)}n+\frac{z^2}{4n^2}}}{1+\frac{z^2}n}",
     "bootstrap": r"Q(a),\;Q(1-a)",
-    "basic": r"2t-Q(1-a),\;2t-Q(a)",
-    "influence": r"t\pm z\,s",
-    "influence_logit": r"\mathrm{expit}\left(\mathrm{logit}\,t\pm\frac{z\,s}{t(1-t)}\right)",
 }
 """Formulas of estimators and intervals as the page shows them; those of others are words."""
 SYMBOLS = ["name", "formula", "use, and bias or coverage", ""]

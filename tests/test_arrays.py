@@ -119,7 +119,6 @@ def test_masks_of_dask_are_treated_as_those_of_numpy() -> None:
         lambda: ap.curve(UNKNOWN, UNKNOWN),
         lambda: ap.curve_bands(UNKNOWN, UNKNOWN),
         lambda: ap.chance(UNKNOWN, UNKNOWN),
-        lambda: ap.area_bounds(UNKNOWN, UNKNOWN),
         lambda: ap.reference_levels(UNKNOWN),
         lambda: ap.interval(UNKNOWN, 5),
     ],

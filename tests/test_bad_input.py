@@ -84,7 +84,6 @@ CALLS: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "curve on a grid": lambda: known(ap.curve, score=DATA["score"], label=DATA["label"], kind="roc", grid=[0.1, 0.5]),
     "confusion": lambda: known(ap.confusion, score=SCORE, label=LABEL, thresholds=[0.5]),
     "curve_bands": lambda: known(ap.curve_bands, score=SCORE, label=LABEL, n_resamples=5),
-    "area_bounds": lambda: known(ap.area_bounds, score=SCORE, label=LABEL),
     "covariance": lambda: known(ap.covariance, scores=DATA),
     "reference_levels": lambda: known(ap.reference_levels, label=LABEL),
     "normalised": lambda: known(
@@ -393,11 +392,10 @@ def test_amounts_of_memory_on_the_command_line(size: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("n", [31, 33, 64])
-@pytest.mark.parametrize("area", [ap.estimate, ap.area_bounds])
-def test_more_dimensions_than_results_can_have(area: Any, n: int) -> None:
+def test_more_dimensions_than_results_can_have(n: int) -> None:
     with pytest.raises(InvalidInputError, match=rf"too many dimensions\s+where: argument 'score'\s+received: {n}"):
-        area(np.zeros((1,) * (n - 1) + (5,)), LABEL)
-    assert area(np.zeros((1,) * 29 + (5,)), LABEL).ndim >= 29
+        ap.estimate(np.zeros((1,) * (n - 1) + (5,)), LABEL)
+    assert ap.estimate(np.zeros((1,) * 29 + (5,)), LABEL).ndim >= 29
 
 
 def test_a_number_of_positives_is_one_of_any_type() -> None:
@@ -449,7 +447,7 @@ CLOSE = np.array([2**53, 2**53 + 1, 3])
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.uint64, np.longdouble])
-@pytest.mark.parametrize("read", [ap.estimate, ap.curve, ap.area_bounds], ids=lambda function: function.__name__)
+@pytest.mark.parametrize("read", [ap.estimate, ap.curve], ids=lambda function: function.__name__)
 def test_scores_that_would_tie(read: Callable[..., Any], kind: type) -> None:
     if kind is np.longdouble and np.finfo(kind).nmant < 63:
         pytest.skip("long double has no more digits than double here")
@@ -508,7 +506,6 @@ def test_arrays_with_other_labels_are_refused(role: str) -> None:
         assert "argument" in message or role == "positive_weight"
         if role in ("label", "n_positive"):
             refused(lambda given=given, score=score: ap.curve(score, **given))
-            refused(lambda given=given, score=score: ap.area_bounds(score, **given))
 
 
 def test_pandas_objects_of_one_index() -> None:

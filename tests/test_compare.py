@@ -756,7 +756,7 @@ def test_bootstrap_mean_is_plain_numpy(result: xr.Dataset) -> None:
 
 def test_means_of_fixed_queries() -> None:
     scores = queried(3, 6, 60)
-    result = ap.evaluate(scores, missing="drop", interval="influence", keep_replicates=True)
+    result = ap.evaluate(scores, missing="drop", interval="influence_logit_t", keep_replicates=True)
     normal = ap.aggregate(result, over="items")
     error = np.sqrt((result["standard_error"].values ** 2).sum(axis=1)) / 6
     np.testing.assert_allclose(normal["standard_error"], error, rtol=1e-12)

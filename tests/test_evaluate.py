@@ -27,7 +27,7 @@ FORMULAS = [spec.name for spec in INTERVALS.values() if spec.is_formula]
 
 
 @pytest.mark.parametrize(
-    "function", [ap.estimate, ap.evaluate, ap.curve, ap.curve_bands, ap.confusion, ap.area_bounds, ap.reference_levels]
+    "function", [ap.estimate, ap.evaluate, ap.curve, ap.curve_bands, ap.confusion, ap.reference_levels]
 )
 def test_signatures_repeat_the_options(function: Callable[..., Any]) -> None:
     """Public functions name their options for readers and editors; names and defaults are those of the records."""

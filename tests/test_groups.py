@@ -85,7 +85,7 @@ DRAWN = {"keep_replicates": True, "n_resamples": 10, "interval": ["bootstrap", "
         (scores(), {"estimator": PLAIN}),
         (scores(), {"ties": "trec_eval", "prevalence": 0.1}),
         (scores(), {"missing": "unretrieved", "no_positives": "zero", "nothing_ranked": "drop"}),
-        (scores(), {"interval": ["bca", "bootstrap_t", "bayesian"], "n_resamples": 10}),
+        (scores(), {"interval": ["bca", "bootstrap_t"], "n_resamples": 10}),
         (scores(cluster=clusters), DRAWN),
         (scores(cluster=clusters), {}),
         (scores(weight=weights), {"estimator": WEIGHTED}),

@@ -434,7 +434,7 @@ def test_the_error_of_haldane_is_near_the_spread_of_replicates(n_positive: int, 
     label = (np.arange(8 * n_positive) < n_positive).astype(np.int8)
     scores["label"][:] = label
     scores["score"][:] = (random.normal(size=scores["score"].shape) + label).round(digits)
-    result = ap.evaluate(scores, "haldane", "influence", n_resamples=20_000, keep_replicates=True)
+    result = ap.evaluate(scores, "haldane", "influence_beta", n_resamples=20_000, keep_replicates=True)
     spread = result["replicate"].std("resample")
     np.testing.assert_allclose(result["standard_error"], spread, rtol=0.12)
 
@@ -795,14 +795,14 @@ def test_covariances_and_comparisons_of_haldane() -> None:
 def test_haldane_of_weights_and_clusters_has_intervals(kind: str) -> None:
     scores = KINDS[kind]
     design = {"over": unit_of(scores)}
-    result = ap.evaluate(scores, ["haldane", "average_precision"], ["influence", "influence_beta"], **design)
+    result = ap.evaluate(scores, ["haldane", "average_precision"], ["influence_logit_t", "influence_beta"], **design)
     haldane = result.sel(estimator="haldane")
     found = covariance(scores, "haldane", over=design["over"])
     np.testing.assert_allclose(np.sqrt(np.diagonal(found["covariance"])), haldane["standard_error"], rtol=1e-12)
     lower, upper = haldane["interval"].sel({"interval_method": "influence_beta"}).transpose("ci_bound", ...).values
     assert ((lower < haldane["estimate"].values) & (haldane["estimate"].values < upper)).all()
-    for method in ("bootstrap", "bca", "bayesian") if kind == "weights" else ():
-        with pytest.raises(InvalidInputError, match=r"haldane: (replicates are known for unweighted|not known with)"):
+    for method in ("bootstrap", "bca") if kind == "weights" else ():
+        with pytest.raises(InvalidInputError, match="haldane: replicates are known for unweighted"):
             ap.evaluate(scores, "haldane", method)
 
 

@@ -57,10 +57,6 @@ class Reference:
     def bootstrap(self) -> Bounds:
         return self.quantiles(self.row["replicates"])
 
-    def basic(self) -> Bounds:
-        low, high = self.quantiles(self.row["replicates"])
-        return 2 * self.t - high, 2 * self.t - low
-
     def bca(self) -> Bounds:
         drawn, c = self.row["replicates"], self.row["acceleration"]
         share = ((drawn < self.t).sum() + (drawn <= self.t).sum()) / (2 * drawn.size)
@@ -74,16 +70,6 @@ class Reference:
         errors = self.row["replicate_errors"]
         low, high = self.quantiles((self.row["replicates"] - self.t) / errors)
         return self.t - self.error * high, self.t - self.error * low
-
-    def bayesian(self) -> Bounds:
-        return self.quantiles(self.row["bayesian_replicates"])
-
-    def influence(self) -> Bounds:
-        return self.t - self.z * self.error, self.t + self.z * self.error
-
-    def influence_logit(self) -> Bounds:
-        spread = self.t * (1 - self.t)
-        return self.on_logit_scale(self.z * self.error / spread if spread else math.inf)
 
     def influence_logit_t(self) -> Bounds:
         spread = self.t * (1 - self.t)
@@ -161,7 +147,6 @@ def evidence(n_rows: int = 60) -> dict[str, np.ndarray]:
         "acceleration": random.uniform(-0.1, 0.1, n_rows),
         "replicates": replicates,
         "replicate_errors": error[:, None] * random.uniform(0.5, 1.5, replicates.shape) + 0.01,
-        "bayesian_replicates": replicates**1.1,
         "half_seen": estimate * random.uniform(0.6, 1.0, n_rows),
         "tails": replicates * 0.9,
         "folds": np.clip(estimate[:, None] + 0.1 * random.normal(size=(n_rows, 7)), 0, 1),

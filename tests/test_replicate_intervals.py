@@ -19,13 +19,12 @@ from aucpr_dask.kernels.intervals import (
     SortedReplicates,
     bca,
     bounds_of,
-    influence_logit,
     percentile,
 )
 from aucpr_dask.schema.estimators import ESTIMATORS, WITH_INFLUENCE
 from aucpr_dask.schema.intervals import INTERVAL_NEEDS, INTERVALS
 
-RESAMPLED = ["bootstrap", "basic", "bca", "bootstrap_t", "bayesian"]
+RESAMPLED = ["bootstrap", "bca", "bootstrap_t"]
 LEVEL = 0.9
 TAIL = (1 - LEVEL) / 2
 
@@ -49,7 +48,6 @@ def evidence(shape: tuple[int, ...] = (3, 4), n_resamples: int = 200, seed: int 
         acceleration=random.normal(0, 0.05, shape),
         replicates=replicates,
         replicate_errors=errors,
-        bayesian_replicates=random.random((*shape, n_resamples)),
         folds=folds,
         n_effective=random.uniform(1.5, 40, shape),
         cubes=random.normal(0, 1e-4, shape),
@@ -84,7 +82,7 @@ def test_scipy_on_the_same_replicates(seed: int) -> None:
     (acceleration,) = accelerations_by_refitting(score, label, ["average_precision"], np.arange(26))
     known = Evidence(np.array(area), acceleration=np.array(acceleration), replicates=replicates)
     done = SimpleNamespace(bootstrap_distribution=replicates)
-    for ours, theirs in (("bootstrap", "percentile"), ("basic", "basic"), ("bca", "BCa")):
+    for ours, theirs in (("bootstrap", "percentile"), ("bca", "BCa")):
         how = {"n_resamples": 0, "bootstrap_result": done, "method": theirs, "confidence_level": LEVEL}
         expected = stats.bootstrap((positive, negative), average_precision, **how).confidence_interval
         np.testing.assert_allclose(bounds_of(known, ours, LEVEL), expected, rtol=0, atol=1e-12, err_msg=ours)
@@ -132,23 +130,9 @@ def test_round_off_is_no_spread() -> None:
 def test_influence_by_hand() -> None:
     t, s, n = np.array([0.3, 0.7, 0.95, 1e-6]), np.array([0.1, 0.0, 0.04, 1e-6]), np.array([5.0, 20, 2, 3000])
     known = Evidence(t, n, s)
-    z, q = stats.norm.ppf(1 - TAIL), stats.t.ppf(1 - TAIL, n - 1)
-    expected = {
-        "influence": [t - z * s, t + z * s],
-        "influence_logit": [expit(logit(t) - z * s / (t * (1 - t))), expit(logit(t) + z * s / (t * (1 - t)))],
-        "influence_logit_t": [expit(logit(t) - q * s / (t * (1 - t))), expit(logit(t) + q * s / (t * (1 - t)))],
-    }
-    for method, bounds in expected.items():
-        np.testing.assert_allclose(bounds_of(known, method, LEVEL), np.transpose(bounds), rtol=1e-12)
-
-
-def test_the_binomial_error_gives_the_binomial_intervals() -> None:
-    area, n = np.linspace(0.01, 0.99, 50), np.arange(1.0, 51)
-    known = Evidence(area, n, np.sqrt(area * (1 - area) / n))
-    for method, formula in (("influence", "binomial"), ("influence_logit", "logit")):
-        np.testing.assert_allclose(
-            bounds_of(known, method, LEVEL), intervals.formula_bounds(area, n, formula, LEVEL), rtol=0, atol=1e-14
-        )
+    q = stats.t.ppf(1 - TAIL, n - 1)
+    expected = [expit(logit(t) - q * s / (t * (1 - t))), expit(logit(t) + q * s / (t * (1 - t)))]
+    np.testing.assert_allclose(bounds_of(known, "influence_logit_t", LEVEL), np.transpose(expected), rtol=1e-12)
 
 
 # Beta quantiles
@@ -293,9 +277,7 @@ def test_missing_replicates_are_left_out_and_order_is_irrelevant(method: str) ->
         acceleration=known.acceleration,
         replicates=known.replicates[order],
         replicate_errors=known.replicate_errors[order],
-        bayesian_replicates=known.replicates[order],
     )
-    known = Evidence(**{**vars(known), "bayesian_replicates": known.replicates})
     expected = bounds_of(kept, method, LEVEL)
     assert np.isfinite(expected).all()
     np.testing.assert_array_equal(bounds_of(known, method, LEVEL), expected)
@@ -305,7 +287,7 @@ def test_methods_and_levels_share_one_sort(monkeypatch: pytest.MonkeyPatch) -> N
     known, sorts = evidence(), []
     sort = np.sort
     monkeypatch.setattr(np, "sort", lambda *arguments, **options: sorts.append(1) or sort(*arguments, **options))
-    for method in ("bootstrap", "basic", "bca"):
+    for method in ("bootstrap", "bca"):
         for level in (0.5, 0.9):
             bounds_of(known, method, level)
     assert len(sorts) == 1
@@ -321,7 +303,7 @@ def test_fewer_than_two_replicates(method: str, n_resamples: int) -> None:
     padded = np.concatenate([few, np.full((2, 3), np.nan)], axis=-1)
     for replicates in (few, padded):
         zero = np.zeros(2)
-        known = Evidence(zero + 0.5, zero, zero + 0.1, zero, replicates, replicates, replicates)
+        known = Evidence(zero + 0.5, zero, zero + 0.1, zero, replicates, replicates)
         assert np.isnan(bounds_of(known, method, LEVEL)).all()
 
 
@@ -335,7 +317,7 @@ def test_replicates_that_all_equal_the_estimate() -> None:
     for area in (0.1, 0.7, 1.0):
         for acceleration in (0.0, np.nan):
             known = Evidence(np.array(area), acceleration=np.array(acceleration), replicates=np.full(100, area))
-            for method in ("bootstrap", "basic", "bca"):
+            for method in ("bootstrap", "bca"):
                 np.testing.assert_array_equal(bounds_of(known, method, LEVEL), [area, area])
 
 
@@ -363,13 +345,10 @@ def test_logit_scale_at_the_ends() -> None:
     unit, nothing = [0.0, 1.0], [np.nan, np.nan]
     student = bounds_of(known, "influence_logit_t", LEVEL)
     np.testing.assert_array_equal(student, [unit, unit, unit, unit, nothing, unit])
-    normal = bounds_of(known, "influence_logit", LEVEL)
-    np.testing.assert_array_equal(normal, [unit, unit, unit, [0.5, 0.5], nothing, unit])
-    assert np.isnan(influence_logit(np.array(np.nan), np.array(0.1), LEVEL)).all()
 
 
 def test_missing_evidence_is_named() -> None:
-    for method, lacking in (("bca", "replicates"), ("influence", "error"), ("cross_validation", "folds")):
+    for method, lacking in (("bca", "replicates"), ("influence_logit_t", "error"), ("cross_validation", "folds")):
         with pytest.raises(LookupError, match=f"made from {lacking},"):
             bounds_of(Evidence(np.array(0.5)), method, LEVEL)
 
@@ -394,7 +373,7 @@ def test_the_records_say_what_the_kernels_read() -> None:
         "positives": ("n_positive",),
         "error": ("error", "replicate_errors"),
         "jackknife": ("acceleration",),
-        "replicates": ("replicates", "bayesian_replicates", "replicate_errors"),
+        "replicates": ("replicates", "replicate_errors"),
         "folds": ("folds",),
         "tails": ("half_seen", "tails"),
     }

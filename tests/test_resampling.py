@@ -116,23 +116,12 @@ def drawn(key: int, resample: int, stratum: int, n: int) -> np.ndarray:
     return drawn_together(key, resample // LANES, stratum, n)[:, resample % LANES]
 
 
-@cache
-def dirichlet(key: int, resample: int, stratum: int, n: int) -> np.ndarray:
-    exponential = np.empty(0)
-    for first in range(0, math.ceil(n / 512) * 256, 256):
-        part = words(key, resample, stratum, first)
-        bits = (part[:512] << np.uint64(20)) + (part[512:] >> np.uint64(12))
-        exponential = np.concatenate([exponential, -np.log((bits + 0.5) / 2**52)])
-    return exponential[:n] * (n / exponential[:n].sum())
-
-
 def multiplicities(
     positive: np.ndarray,
     negative: np.ndarray,
     n_resamples: int,
     key: int = KEY,
     cluster: np.ndarray | None = None,
-    draw: Any = drawn,
     n_unseen: int = 0,
 ) -> np.ndarray:
     """How often each item counts, shape (resamples, items): drawn by class, unless in both classes or in clusters.
@@ -152,7 +141,7 @@ def multiplicities(
     for stratum, chosen, unit in groups:
         for r in range(n_resamples if unit.size else 0):
             more = n_unseen if stratum == POSITIVES else 0
-            out[r, chosen] = draw(key, r, stratum, int(unit.max()) + 1 + more)[unit]
+            out[r, chosen] = drawn(key, r, stratum, int(unit.max()) + 1 + more)[unit]
     return out
 
 
@@ -248,33 +237,12 @@ def test_units_are_equally_likely_and_resamples_independent() -> None:
     assert (other[:n] != other[n:]).any()
 
 
-def test_dirichlet_weights() -> None:
-    from aucpr_dask.kernels.draws import draw_weights
-
-    n, parts = 30, []
-    for first in range(0, 6400, LANES):
-        weight = np.empty((n + 600, LANES))
-        draw_weights(np.uint64(KEY), first, np.array([n, 600]), np.array([POSITIVES, NEGATIVES]), weight)
-        parts.append(weight)
-    for lane in (0, 63):
-        np.testing.assert_allclose(parts[1][:n, lane], dirichlet(KEY, 64 + lane, POSITIVES, n), rtol=1e-12)
-        np.testing.assert_allclose(parts[1][n:, lane], dirichlet(KEY, 64 + lane, NEGATIVES, 600), rtol=1e-12)
-    weight = np.concatenate(parts, axis=1)[:n]
-    np.testing.assert_allclose(weight.sum(axis=0), n, rtol=1e-13)
-    np.testing.assert_allclose(weight.mean(axis=1), 1, atol=0.06)
-    np.testing.assert_allclose(weight.var(axis=1).mean(), (n - 1) / (n + 1), rtol=0.02)
-    for row in weight[:3] / n:
-        assert stats.kstest(row, stats.beta(1, n - 1).cdf).pvalue > 1e-3
-
-
 # Every replicate is the estimate of its resample
 
 SAMPLING = Sampling()
 
 
-def replicates(
-    score: np.ndarray, n_resamples: int, estimators: list[str], bayesian: bool = False, key: Any = KEY, **given: Any
-) -> np.ndarray:
+def replicates(score: np.ndarray, n_resamples: int, estimators: list[str], key: Any = KEY, **given: Any) -> np.ndarray:
     """Call the block function: (..., estimator, resample)."""
     roles = ("label", "weight", "positive_weight", "negative_weight", "tie_order", "n_positive", "cluster")
     arrays = {"score": score} | {name: np.asarray(given.pop(name)) for name in roles if given.get(name) is not None}
@@ -282,7 +250,7 @@ def replicates(
     arrays["key"] = np.asarray(key, np.uint64)
     resampling = ResamplingOptions(n_resamples=n_resamples)
     options = EvaluationOptions(estimator=tuple(estimators), resampling=resampling, **given)
-    return replicate_rankings(*items_of(arrays, options), arrays, options, SAMPLING, bayesian=bayesian)[0]
+    return replicate_rankings(*items_of(arrays, options), arrays, options, SAMPLING)[0]
 
 
 def assert_close(ours: np.ndarray, theirs: np.ndarray, estimators: list[str], tolerance: float = 1e-12) -> None:
@@ -435,14 +403,6 @@ def test_replicates_of_soft_labels(case: dict[str, Any], data: Any) -> None:
     assert_close(ours, np.moveaxis(theirs, 0, -1), WEIGHTABLE)
 
 
-@given(rankings())
-def test_bayesian_replicates_are_estimates_with_dirichlet_weights(case: dict[str, Any]) -> None:
-    estimators = [name for name in WEIGHTABLE if "(" not in name]  # those jump where a sum is rounded
-    weight = multiplicities(*classes_of(case["label"], case["unjudged"]), case["n_resamples"], draw=dirichlet)
-    ours = replicates(estimators=estimators, bayesian=True, **case)
-    assert_close(ours, of_weights(case, weight, estimators), estimators, 1e-11)
-
-
 @given(rankings(), st.integers(0, 2))
 def test_the_fast_path_of_average_precision_is_bit_identical(case: dict[str, Any], n_unseen: int) -> None:
     given = case | {"n_positive": int((case["label"] == 1).sum()) + n_unseen}
@@ -566,7 +526,6 @@ GOLDEN_KEYS = {(5, "data", "q"): 9924657225428701226, (5, "data", "ü"): 2542494
 GOLDEN = {
     "q": [5 / 6, 11 / 12, 13 / 15, 1, 11 / 18, 1],
     "ü": [1, 13 / 15, 1, 1, 13 / 15, 5 / 6],
-    "bayesian": [0.48682850774424563, 0.9099764277302076],
     "cross_validation": [0.5066726692433243, 1.1599939974233424],
 }
 
@@ -581,7 +540,7 @@ def test_the_scheme_is_this_one() -> None:
         },
         coords={"model": ["m"], "query": ["q", "ü"]},
     )
-    methods = ["bootstrap", "bayesian", "cross_validation"]
+    methods = ["bootstrap", "cross_validation"]
     design: dict[str, Any] = {"n_resamples": 6, "seed": 5, "n_folds": 3, "keep_replicates": True}
     design["prevalence_design"] = "fixed"
     result = ap.evaluate(xr.DataTree.from_dict({"data": scores}), interval=methods, **design)["data"]
@@ -591,8 +550,7 @@ def test_the_scheme_is_this_one() -> None:
     np.testing.assert_allclose(result["replicate"].values[0, 0], GOLDEN["q"], rtol=1e-14)
     np.testing.assert_allclose(result["replicate"].values[0, 1], GOLDEN["ü"], rtol=1e-14)
     interval = result["interval"].values[0, 0]
-    np.testing.assert_allclose(interval[1], GOLDEN["bayesian"], rtol=1e-14)
-    np.testing.assert_allclose(interval[2], GOLDEN["cross_validation"], rtol=1e-14)
+    np.testing.assert_allclose(interval[1], GOLDEN["cross_validation"], rtol=1e-14)
 
 
 TWO_THREADS = {"n_workers": 1, "threads_per_worker": 2, "processes": False}
@@ -614,10 +572,7 @@ def test_a_run_is_bit_identical(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     )
     ap.save_scores(scores, tmp_path / "scores.zarr")
     with LocalCluster(dashboard_address=":0", **cluster) as local, Client(local) as client:
-        for unit, options in (
-            ("items", EVERY),
-            ("clusters", EVERY | {"interval": ("bootstrap", "bayesian", "basic")}),
-        ):
+        for unit, options in (("items", EVERY), ("clusters", EVERY | {"interval": ("bootstrap", "bca")})):
             options = options | {"over": unit, "seed": 3}
             source = tmp_path / "scores.zarr"
             if unit == "clusters":
@@ -748,7 +703,7 @@ def test_the_standard_error_of_part_of_the_area_is_near_that_of_its_replicates()
 def test_intervals_by_hand() -> None:
     scores = normal_scores(15, 40)
     score, label = scores["score"].values, scores["label"].values
-    methods = ["bootstrap", "basic", "bca", "bootstrap_t"]
+    methods = ["bootstrap", "bca", "bootstrap_t"]
     n_resamples, level = 60, 0.9
     options: dict[str, Any] = {"n_resamples": n_resamples, "keep_replicates": True, "prevalence_design": "fixed"}
     result = ap.evaluate(scores, interval=methods, level=level, **options)
@@ -756,7 +711,6 @@ def test_intervals_by_hand() -> None:
     bounds = dict(zip(methods, result["interval"].values[0], strict=True))
     low, high = np.quantile(areas, [0.05, 0.95])
     np.testing.assert_allclose(bounds["bootstrap"], [low, high], rtol=1e-14)
-    np.testing.assert_allclose(bounds["basic"], [2 * area - high, 2 * area - low], rtol=1e-14)
 
     bias = stats.norm.ppf((np.sum(areas < area) + np.sum(areas <= area)) / (2 * n_resamples))
     (acceleration,) = accelerations_by_refitting(score[0], label, ["average_precision"], np.arange(label.size))
@@ -877,10 +831,8 @@ def test_weights_in_folds() -> None:
 # Memory
 
 
-@pytest.mark.parametrize(
-    ("kind", "bayesian"), [("plain", False), ("weighted", False), ("missing", False), ("weighted", True)]
-)
-def test_memory_stays_within_the_plan(kind: str, bayesian: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["plain", "weighted", "missing"])
+def test_memory_stays_within_the_plan(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from aucpr_dask import kernels
     from aucpr_dask.kernels import resampling
 
@@ -898,7 +850,7 @@ def test_memory_stays_within_the_plan(kind: str, bayesian: bool, monkeypatch: py
     shared = np.zeros(n_rows, np.int64), np.zeros(n_rows)
     options = kernels.Options(missing=2 if kind == "missing" else 0)
     items = kernels.Items(score, positive * weight, (1 - positive) * weight, *shared)
-    arguments = items, np.zeros(n_rows, np.uint64), options, targets, n_resamples, bayesian
+    arguments = items, np.zeros(n_rows, np.uint64), options, targets, n_resamples
     kernels.replicate_rows(*arguments)  # compiled before it is measured
     tracemalloc.start()
     try:
@@ -906,11 +858,11 @@ def test_memory_stays_within_the_plan(kind: str, bayesian: bool, monkeypatch: py
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    planned = kernels.planned_bytes(n_rows, n_items, len(estimators), n_resamples, bayesian)
+    planned = kernels.planned_bytes(n_rows, n_items, len(estimators), n_resamples)
     assert 0.1 * planned < peak <= planned
     monkeypatch.undo()
     for items, resamples in ((10**6, 1000), (10**5, 10_000)):
-        assert 30 * kernels.planned_bytes(100, items, 2, resamples, bayesian) < 100 * items * resamples
+        assert 30 * kernels.planned_bytes(100, items, 2, resamples) < 100 * items * resamples
 
 
 def test_crowded_positives_change_nothing() -> None:
@@ -976,10 +928,10 @@ UNWEIGHTED = r"known for unweighted items drawn one by one[\s\S]*"
         *((per_run(), {"interval": name}, LAYOUT) for name in (*REPLICATED, "cross_validation")),
         (per_run(), {"keep_replicates": True}, LAYOUT),
         (pooled(), {"over": "clusters", "interval": "bootstrap"}, CLUSTERS + "no variable 'cluster'"),
-        (pooled(), {"over": "clusters", "interval": "influence"}, CLUSTERS + "no variable 'cluster'"),
+        (pooled(), {"over": "clusters", "interval": "influence_beta"}, CLUSTERS + "no variable 'cluster'"),
         (
             queried().assign(cluster=("query", [0, 0, 1])),
-            {"over": "clusters", "interval": "bayesian"},
+            {"over": "clusters", "interval": "bca"},
             CLUSTERS + r"'cluster' over \(query\)",
         ),
         (
@@ -992,17 +944,12 @@ UNWEIGHTED = r"known for unweighted items drawn one by one[\s\S]*"
             {"interval": "bootstrap", "ties": "expectation"},
             r"unknown for replicates[\s\S]*ties='expectation'[\s\S]*ties='group'",
         ),
-        (pooled(), {"interval": "influence", "ties": "expectation"}, INFLUENCE + "ties='expectation'"),
+        (pooled(), {"interval": "influence_beta", "ties": "expectation"}, INFLUENCE + "ties='expectation'"),
         (pooled(), {"interval": "bootstrap_t", "estimator": "discrete"}, INFLUENCE + "bootstrap_t with discrete"),
         (
             pooled(),
-            {"interval": "influence", "estimator": "haldane", "recall_range": (0.0, 0.5)},
-            INFLUENCE + "influence with",
-        ),
-        (
-            pooled(),
-            {"interval": "bayesian", "estimator": "discrete"},
-            r"discrete: no meaning with the weights of the Bayesian bootstrap[\s\S]*'bootstrap'",
+            {"interval": "influence_beta", "estimator": "haldane", "recall_range": (0.0, 0.5)},
+            INFLUENCE + "influence_beta with",
         ),
         (pooled(2, 9), {"interval": "cross_validation"}, r"fewer items than folds\n.*\n.*10 folds of 9 items"),
         (
@@ -1022,13 +969,13 @@ def test_refusals(scores: xr.Dataset, options: dict[str, Any], message: str) -> 
 
 
 def test_per_run_layouts_have_intervals_that_do_not_resample() -> None:
-    methods = ["logit", "influence", "influence_logit", "influence_logit_t"]
+    methods = ["logit", "influence_beta", "influence_logit_t"]
     ours = ap.evaluate(per_run(), interval=methods)
     xr.testing.assert_identical(ours["interval"], ap.evaluate(pooled(), interval=methods)["interval"])
 
 
 def test_estimators_without_influence_have_no_interval_of_it() -> None:
-    methods = ["bootstrap", "bca", "bootstrap_t", "influence_logit"]
+    methods = ["bootstrap", "bca", "bootstrap_t", "influence_logit_t"]
     result = ap.evaluate(pooled(), ["discrete", "average_precision"], methods, n_resamples=50)
     assert result["interval"].sel(estimator="average_precision").notnull().all()
     assert result["interval"].sel({"estimator": "discrete", "interval_method": methods[:2]}).notnull().all()
@@ -1103,7 +1050,7 @@ SOFT = {"positive_weight": ("item", PAIRS[0]), "negative_weight": ("item", PAIRS
     ],
 )
 def test_random_prevalence_draws_both_classes_together(scores: xr.Dataset, options: dict[str, Any]) -> None:
-    options |= {"n_resamples": 3000, "keep_replicates": True, "interval": "influence"}
+    options |= {"n_resamples": 3000, "keep_replicates": True, "interval": "influence_beta"}
     found = ap.evaluate(scores, **options)
     deviation = found["replicate"].std("resample", ddof=1)
     np.testing.assert_allclose(deviation, found["standard_error"], rtol=0.1)
@@ -1121,8 +1068,6 @@ def test_resamples_without_an_estimate_are_flagged_and_one_cluster_has_no_interv
     fixed: dict[str, Any] = {"n_resamples": 100, "prevalence_design": "fixed"}
     found = ap.evaluate(scores, "binormal", "bootstrap", **fixed)
     assert found.aucpr.flagged("undefined_resamples")["undefined_resamples"].all()
-    both = ap.evaluate(scores, ["binormal", "average_precision"], ["bootstrap", "bayesian"], **fixed)
-    assert both.aucpr.flagged("undefined_resamples")["undefined_resamples"].all()  # though all weights are positive
     assert not ap.evaluate(scores, interval="bootstrap", **fixed).aucpr.flagged("undefined_resamples").to_array().any()
     one = pooled(2, 40).assign(cluster=("item", np.zeros(40, int)))
     assert ap.evaluate(one, interval="bootstrap", over="clusters")["interval"].isnull().all()
@@ -1158,7 +1103,7 @@ def test_replicates_are_drawn_once_for_all_intervals(monkeypatch: pytest.MonkeyP
     kernel = kernels.replicate_rows
     monkeypatch.setattr(kernels, "replicate_rows", lambda *given, **named: calls.append(1) or kernel(*given, **named))
     ap.evaluate(pooled().chunk({"model": 2}), **EVERY).compute(scheduler="sync")
-    assert len(calls) == 6  # three blocks: counts, and Dirichlet weights
+    assert len(calls) == 3  # blocks
 
 
 def test_the_attributes_say_how_the_data_were_resampled() -> None:

@@ -85,14 +85,6 @@ def small_stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
-def test_bounds_leave_the_configuration_of_dask_whole() -> None:
-    code = "import dask, numpy as np, aucpr_dask as ap; y = np.arange(40) % 3 == 0; "
-    code += "[ap.area_bounds(np.sin(np.arange(40.0)), y, 1e-3) for _ in range(2)]; "
-    code += "print(dask.config.get('distributed.comm.timeouts.connect'))"
-    assert python(code).endswith("s")
-
-
 @cache
 def every_import_of(path: Path) -> list[tuple[str, bool]]:
     """Return the modules that a file imports, but for type checkers only, and whether inside a function."""
@@ -235,8 +227,6 @@ def test_numba_is_imported_by_the_kernels_only() -> None:
         "evaluation.chunk_passes.check_positives",
         "evaluation.chunk_passes.tally_negatives",
         "evaluation.chunk_passes.add_tallies",
-        "evaluation.chunk_passes.bin_items",
-        "evaluation.chunk_passes.merge_bins",
         "evaluation.mapping.unchanged",
         "evaluation.influences.influence_columns",
         "runs.tasks.evaluate_task",

@@ -127,13 +127,10 @@ def evidence_of(
     if "bca" in resampling.intervals and "acceleration" not in facts:
         acceleration = estimate_accelerations(*unfolded(), options, is_stratified=is_stratified)
         evidence = replace(evidence, acceleration=acceleration)
-    if resampling.draws_counts and "key" in named:
+    if resampling.draws and "key" in named:
         with_errors = "bootstrap_t" in resampling.intervals
         replicates, errors = replicate_rankings(*unfolded(), named, options, sampling, with_errors=with_errors)
         evidence = replace(evidence, replicates=replicates, replicate_errors=errors)
-    if "bayesian" in resampling.intervals and "key" in named:
-        replicates, _ = replicate_rankings(*unfolded(), named, options, sampling, bayesian=True)
-        evidence = replace(evidence, bayesian_replicates=replicates)
     if resampling.uses_folds:
         folds = {role: array for role, array in named.items() if role != "cluster"}
         evidence = replace(evidence, folds=evaluate_folds(folds, options, n_folds=sampling.n_folds))
@@ -165,10 +162,10 @@ def _deviations(replicates: Array) -> Floats:
 def _flags(flags: Array, evidence: Evidence, n: Array) -> Array:
     """Return the flags, with those about resamples, and about the number of positives that counts."""
     flags = _with_flag(flags, "few_positives", (n > 0) & (n < rankings.FEW_POSITIVES))
-    drawn = [replicates for replicates in (evidence.replicates, evidence.bayesian_replicates) if replicates is not None]
-    is_known = ~np.isnan(evidence.estimate)
-    lacks = [(np.isnan(replicates).any(axis=-1) & is_known).any(axis=-1) for replicates in drawn]
-    return _with_flag(flags, "undefined_resamples", np.any(lacks, axis=0)) if drawn else flags
+    if evidence.replicates is None:
+        return flags
+    lacks = np.isnan(evidence.replicates).any(axis=-1) & ~np.isnan(evidence.estimate)
+    return _with_flag(flags, "undefined_resamples", lacks.any(axis=-1))
 
 
 def _with_flag(flags: Array, name: str, is_raised: Any) -> Array:
@@ -227,8 +224,7 @@ def _are_unseen(evidence: Evidence, options: EvaluationOptions) -> NDArray[np.bo
 
 
 def _lacks(evidence: Evidence, spec: IntervalSpec) -> bool:
-    replicates = evidence.replicates if evidence.replicates is not None else evidence.bayesian_replicates
-    known = {"replicates": replicates, "error": evidence.error, "tails": evidence.tails}
+    known = {"replicates": evidence.replicates, "error": evidence.error, "tails": evidence.tails}
     return any(known[need] is None for need in spec.needs if need in known)
 
 

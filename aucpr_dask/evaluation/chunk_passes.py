@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,6 @@ from aucpr_dask.errors import ChunkError
 from aucpr_dask.evaluation.rankings import Array, Evaluated, Rows, check_rows, finished, reading_of, targets_of
 from aucpr_dask.schema.checks import check_labels, whole_labels
 from aucpr_dask.schema.options import EvaluationOptions
-
-if TYPE_CHECKING:
-    from aucpr_dask.kernels.bins import AdaptiveBins
 
 Counts = NDArray[Any]  # whole numbers from 0, of the narrowest type that holds the largest
 
@@ -90,7 +87,7 @@ def _merge_two(first: Positives, second: Positives) -> Positives:
     if most > MOST_SCORES:
         what = "one ranking has more distinct scores of positives than a worker can hold"
         received = f"{most} or more of them, in a ranking whose items are in several chunks"
-        remedy = "area_bounds(score, label, tolerance=1e-5) needs little memory"
+        remedy = "ap.Accumulator counts items in bounded memory, and returns bounds of the area"
         raise ChunkError(what, received=received, allowed=f"up to {MOST_SCORES}", remedy=remedy)
     distinct = np.full_like(first.distinct, np.nan)
     for row, found in enumerate(np.hstack([first.distinct, second.distinct])):
@@ -163,35 +160,3 @@ def finish_rankings(
         counts = positives.times[source], named["tally"][source], positives.classes[source]
         out[row] = finish_tally(*counts, n_given[row], int(n_distinct[source]), reading, targets)
     return finished(out, rows, options, facts)
-
-
-# The pass that bounds the area of one ranking
-
-
-def bin_items(
-    score: Array, label: Array, *, options: EvaluationOptions, memory: int
-) -> tuple[AdaptiveBins, NDArray[np.float64]]:
-    """Count the items of a chunk in bins of scores; return these, and the counts that `Positives` has for a row."""
-    from aucpr_dask.kernels.bins import AdaptiveBins
-
-    label = whole_labels(label, score)
-    check_labels(label, options.positive_from, "label")
-    rows = Rows({"score": score, "label": label})
-    ((positive, negative, classes),) = _split_rows(score, label, rows, options)
-    bins = AdaptiveBins(memory)
-    for scores, is_positive in ((positive, True), (negative, False)):
-        bins.count(scores, np.full(scores.size, is_positive))
-    return bins, classes
-
-
-def merge_bins(
-    parts: Any, axis: Any = None, keepdims: Any = None, *, memory: int
-) -> tuple[AdaptiveBins, NDArray[np.float64]]:
-    """Add up the counts of several chunks, which stay as they are; for the other arguments, see `merge_positives`."""
-    from aucpr_dask.kernels.bins import AdaptiveBins
-
-    total, totals = AdaptiveBins(memory), np.zeros(4)
-    for bins, classes in _listed(parts):
-        total.add(bins)
-        totals += classes
-    return total, totals

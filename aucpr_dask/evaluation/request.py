@@ -281,7 +281,7 @@ def _impossible(
     if of_influence and not options.with_influence:
         what = f"these intervals need the influence function, known for {', '.join(WITH_INFLUENCE)}"
         received = f"{', '.join(of_influence)} with {estimators}; ties={options.ties!r}"
-        return what, received, "'bootstrap' and 'basic' serve every estimator"
+        return what, received, "'bootstrap' serves every estimator"
     if _is_per_run(inputs) and not is_default(options) and (resampling.draws or resampling.uses_folds):
         what = "items cannot be resampled: each model has its own list of them"
         remedy = "resample queries (aggregate, compare), use an interval without resampling, or import a pooled layout"
@@ -289,10 +289,6 @@ def _impossible(
     if resampling.draws and options.ties == "expectation":
         what = "the expectation over ties is unknown for replicates, which have more ties"
         return what, "ties='expectation'", "ties='group'"
-    if resampling.intervals == ("bayesian",) and not any(map(INTERVALS["bayesian"].serves, options.estimators)):
-        lacks = "not known" if any(parse_estimator(name)[0].weights for name in options.estimators) else "no meaning"
-        what = f"{estimators}: {lacks} with the weights of the Bayesian bootstrap"
-        return what, "intervals with 'bayesian'", "'bootstrap'"
     need_items = _need_items(options)
     if need_items and resampling.draws and not is_default(options) and is_weighted(inputs):
         return (
@@ -303,7 +299,7 @@ def _impossible(
         )
     if "bootstrap_t" in resampling.intervals and (is_weighted(inputs) or resampling.over == "clusters"):
         what = "the standard error of a replicate is known for unweighted items drawn one by one"
-        return what, "weights" if is_weighted(inputs) else "over='clusters'", "'bootstrap', or 'influence_logit'"
+        return what, "weights" if is_weighted(inputs) else "over='clusters'", "'bootstrap', or 'influence_logit_t'"
     if resampling.uses_folds and "fold" in dataset and ITEM not in dataset["fold"].dims:
         received = f"'fold' over ({', '.join(map(str, dataset['fold'].dims))})"
         remedy = "a variable 'fold' over 'item', or none for stratified folds"

@@ -24,14 +24,12 @@ def replicate_rankings(
     options: EvaluationOptions,
     sampling: Sampling,
     *,
-    bayesian: bool = False,
     with_errors: bool = False,
 ) -> tuple[Floats, Floats | None]:
     """Evaluate resamples of every ranking of a block; another role is ``key`` (uint64: of the resamples of a ranking).
 
     Return replicates (..., estimator, resample) and, if asked for, their standard errors, which are NaN of estimators
-    without an influence function. `bayesian` draws Dirichlet weights in place of counts. Classes share their resamples,
-    even if an item is left out of some of them.
+    without an influence function. Classes share their resamples, even if an item is left out of some of them.
     """
     from aucpr_dask import kernels
 
@@ -40,7 +38,7 @@ def replicate_rankings(
     facts, is_fixed = ("error",) if with_errors else (), sampling.is_stratified
     targets = rankings.targets_of(options, facts, is_fixed=is_fixed, of=options.in_one_pass)
     drawn = rows.broadcast(named["key"]), rankings.reading_of(options), targets, options.resampling.n_resamples
-    replicates = kernels.replicate_rows(items, *drawn, bayesian, is_fixed, draws_all=sampling.has_classes)
+    replicates = kernels.replicate_rows(items, *drawn, is_fixed, draws_all=sampling.has_classes)
     _count_as_estimates(replicates, items, rows.full(named["score"]), options)
     shaped: Floats = replicates.reshape(*rows.lead, targets.codes.size, replicates.shape[-1])
     n = len(options.estimators)

@@ -86,10 +86,6 @@ class AdaptiveBins:
         self._bins, self._added, self._n_added = rows, [], 0
         return rows
 
-    def __sizeof__(self) -> int:
-        """Return the bytes of the rows, from which a scheduler estimates the cost of moving them."""
-        return ROW_BYTES * (len(self._bins) + self._n_added)
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Return a state in which the order of items has left no trace."""
         rows = self._in_use()
@@ -156,38 +152,31 @@ class FixedBins:
         return positives, negatives, (inside == 0) | (positives + negatives == 1)
 
 
-def bound_area(
-    positives: Indices, negatives: Indices, is_tied: NDArray[np.bool_], scale: float = 1.0, total: float | None = None
-) -> tuple[float, float]:
-    """Return bounds of average precision from the counts of bins in ascending order; twice the area if all are tied.
-
-    Counts of negatives are multiplied by `scale`; the area is a mean over `total` positives, by default those counted.
-    """
-    total = float(positives.sum()) if total is None else total
+def bound_area(positives: Indices, negatives: Indices, is_tied: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return bounds of average precision from the counts of bins in ascending order; twice the area if all are tied."""
+    total = float(positives.sum())
     if not total > 0:
         return np.nan, np.nan
     if is_tied.all():
-        area = area_of_tie_groups(positives, negatives, scale, total)
+        area = area_of_tie_groups(positives, negatives)
         return area, area
-    least, most = _least_and_most(positives, negatives, is_tied, scale)
+    least, most = _least_and_most(positives, negatives, is_tied)
     lower, upper = float(least.sum()) / total, float(most.sum()) / total
     return max(0.0, lower * (1.0 - ROUNDING)), min(1.0, upper * (1.0 + ROUNDING))
 
 
-def _least_and_most(
-    positives: Indices, negatives: Indices, is_tied: NDArray[np.bool_], scale: float
-) -> tuple[Array, Array]:
+def _least_and_most(positives: Indices, negatives: Indices, is_tied: NDArray[np.bool_]) -> tuple[Array, Array]:
     """Return the least and the most that each bin, in ascending order, can add to the area, in units of positives.
 
     With TP and FP above a bin of p positives and m negatives, each positive has at most the precision of all positives
     tied above all negatives, (TP + p)/(TP + p + FP). At least, the i-th has x/(x + FP + m) at x = TP + i; that is
     concave in x, so their sum is at least p times the mean of the first and the last. A bin whose items are all tied
-    is known exactly. Counts of negatives are multiplied by `scale`.
+    is known exactly.
     """
     p, m = positives.astype(np.float64), negatives.astype(np.float64)
     end = np.cumsum(p[::-1])[::-1]
-    below = scale * np.cumsum(m[::-1])[::-1]
-    above = scale * (np.cumsum(m[::-1])[::-1] - m)
+    below = np.cumsum(m[::-1])[::-1]
+    above = below - m
     first = end - p + 1.0
     known = p * (end / np.maximum(end + below, 1.0))
     upper = p * (end / np.maximum(end + above, 1.0))
@@ -195,13 +184,12 @@ def _least_and_most(
     return np.where(is_tied, known, lower), np.where(is_tied, known, upper)
 
 
-def area_of_tie_groups(positives: Indices, negatives: Indices, scale: float, total: float) -> float:
+def area_of_tie_groups(positives: Indices, negatives: Indices) -> float:
     """Return average precision from the counts of each tie group, in ascending order of scores.
 
-    Counts of negatives are multiplied by `scale`, and the area is a mean over `total` positives. Terms are added in the
-    order of the kernels for rankings in memory, so the bits are theirs.
+    Terms are added in the order of the kernels for rankings in memory, so the bits are theirs.
     """
-    gained, above = positives[::-1].astype(np.float64), scale * np.cumsum(negatives[::-1].astype(np.float64))
+    gained, above = positives[::-1].astype(np.float64), np.cumsum(negatives[::-1].astype(np.float64))
     found, is_any = np.cumsum(gained), gained > 0
     terms = gained[is_any] * (found[is_any] / (found[is_any] + above[is_any]))
-    return min(compensated_sum(terms) / total, 1.0)
+    return min(compensated_sum(terms) / float(positives.sum()), 1.0)

@@ -1,4 +1,4 @@
-"""Random resamples: how often each unit is drawn, or with which weight, in `LANES` consecutive resamples side by side.
+"""Random resamples: how often each unit is drawn in `LANES` consecutive resamples side by side.
 
 Random numbers have no state: each is a function of a key and a counter. The generator is Philox4x32 with ten rounds
 (Salmon et al. 2011, doi:10.1145/2063384.2063405). Its key identifies a ranking's data, its counter a resample and a
@@ -11,7 +11,6 @@ one by one; and of the few that it may have too many, any is as likely as anothe
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -20,7 +19,7 @@ from numba import types
 from numba.cpython.unsafe.numbers import trailing_zeros
 from numba.extending import intrinsic
 
-from aucpr_dask.kernels.compiling import F8, I8, U1, U8, helper, kernel, row_of
+from aucpr_dask.kernels.compiling import I8, U1, U8, helper, kernel, row_of
 
 WORDS = 1024  # random words made at a time
 LANES = 64  # consecutive resamples that are drawn and evaluated side by side
@@ -65,38 +64,6 @@ def fill_words(key, resample, stratum, first, n_counters, words):
         words[quarter + i] = x1
         words[np.uint64(2) * quarter + i] = x2
         words[np.uint64(3) * quarter + i] = x3
-
-
-@helper
-def draw_dirichlet(key, resample, stratum, words, weight):
-    """Write exponential weights, scaled so that they add up to their number: n times a flat Dirichlet draw."""
-    n = weight.size
-    half = words.size // 2
-    total = 0.0
-    first = np.uint64(0)
-    for start in range(0, n, half):
-        fill_words(key, resample, stratum, first, words.size // 4, words)
-        first += np.uint64(words.size // 4)
-        for i in range(min(half, n - start)):
-            bits = (np.uint64(words[i]) << np.uint64(20)) | (np.uint64(words[half + i]) >> np.uint64(12))
-            weight[start + i] = -math.log((bits + 0.5) * 2.0**-52)
-            total += weight[start + i]
-    for i in range(n):
-        weight[i] *= n / total
-
-
-@kernel(types.void(U8, I8, row_of(I8), row_of(I8), F8[:, ::1]))
-def draw_weights(key, first, size, stratum, weight):
-    """Fill the lanes of every unit with its Dirichlet weight in resamples from `first` on; strata separately."""
-    words = np.empty(WORDS, np.uint32)
-    start = 0
-    for s in range(size.size):
-        drawn = np.empty(size[s])
-        for lane in range(LANES):
-            draw_dirichlet(key, np.uint64(first + lane), np.uint64(stratum[s]), words, drawn)
-            for i in range(size[s]):
-                weight[start + i, lane] = drawn[i]
-        start += size[s]
 
 
 def poisson_thresholds(mean: Fraction) -> list[int]:

@@ -147,12 +147,6 @@ def wide_at_ends(bounds: Array, estimate: Array, n_trials: Array, most: Array, l
     return np.stack([low, high], axis=-1)
 
 
-def basic(estimate: Array, replicates: SortedReplicates, level: float) -> Bounds:
-    """Quantiles of the replicates, mirrored at the estimate; may leave [0, 1]."""
-    lower, upper = percentile(replicates, level)
-    return 2 * estimate - upper, 2 * estimate - lower
-
-
 def bca(estimate: Array, replicates: SortedReplicates, acceleration: Array, level: float) -> Bounds:
     """Quantiles of the replicates at shares that are corrected for bias and acceleration.
 
@@ -188,20 +182,17 @@ def bootstrap_t(estimate: Array, error: Array, replicates: Array, replicate_erro
     return estimate - error * upper, estimate - error * lower
 
 
-def influence_wald(estimate: Array, error: Array, level: float) -> Bounds:
-    """Wald interval of the influence standard error; may leave [0, 1]."""
-    half = _normal(level) * error
-    return estimate - half, estimate + half
-
-
-def influence_logit(estimate: Array, error: Array, level: float) -> Bounds:
-    """Wald interval on the logit scale; the limit [0, 1] at the ends."""
-    return _on_logit_scale(estimate, error, np.asarray(_normal(level)))
-
-
 def influence_logit_t(estimate: Array, error: Array, n_positive: Array, level: float) -> Bounds:
     """Interval on the logit scale by Student's t with n - 1 degrees of freedom; the limit [0, 1] up to one positive."""
-    return _on_logit_scale(estimate, error, _student(n_positive - 1, level))
+    quantile = _student(n_positive - 1, level)
+    is_inside = (estimate > 0) & (estimate < 1) & np.isfinite(quantile)
+    safe = np.where(is_inside, estimate, 0.5)
+    centre, half = scipy.special.logit(safe), np.where(is_inside, quantile, 0.0) * error / (safe * (1 - safe))
+    is_limit = (estimate <= 0) | (estimate >= 1) | np.isinf(quantile)  # whatever the error, NaN included
+    undefined = np.where(np.isnan(estimate) | (np.isnan(error) & ~is_limit), np.nan, 0.0)
+    lower = np.where(is_inside, scipy.special.expit(centre - half), undefined)
+    upper = np.where(is_inside, scipy.special.expit(centre + half), undefined + 1)
+    return lower, upper
 
 
 def influence_log_t(estimate: Array, error: Array, n_positive: Array, level: float) -> Bounds:
@@ -223,17 +214,6 @@ def cross_validation(fold_estimates: Array, level: float, student: bool) -> Boun
     quantile = float(_student(np.asarray(k - 1.0), level)) if student else _normal(level)
     centre, half = folds.mean(axis=-1), quantile * folds.std(axis=-1, ddof=1) / np.sqrt(k)
     return centre - half, centre + half
-
-
-def _on_logit_scale(estimate: Array, error: Array, quantile: Array) -> Bounds:
-    is_inside = (estimate > 0) & (estimate < 1) & np.isfinite(quantile)
-    safe = np.where(is_inside, estimate, 0.5)
-    centre, half = scipy.special.logit(safe), np.where(is_inside, quantile, 0.0) * error / (safe * (1 - safe))
-    is_limit = (estimate <= 0) | (estimate >= 1) | np.isinf(quantile)  # whatever the error, NaN included
-    undefined = np.where(np.isnan(estimate) | (np.isnan(error) & ~is_limit), np.nan, 0.0)
-    lower = np.where(is_inside, scipy.special.expit(centre - half), undefined)
-    upper = np.where(is_inside, scipy.special.expit(centre + half), undefined + 1)
-    return lower, upper
 
 
 def _normal(level: float) -> float:
@@ -404,7 +384,6 @@ class Evidence:
     acceleration: Array | None = None
     replicates: Array | None = None  # (..., resample)
     replicate_errors: Array | None = None  # by influence functions
-    bayesian_replicates: Array | None = None
     folds: Array | None = None  # (..., fold)
     n_effective: Array | None = None  # positives
     cubes: Array | None = None  # sum of cubes of influences
@@ -432,11 +411,6 @@ class Evidence:
         return SortedReplicates.of(self.get("replicates"))
 
     @cached_property
-    def sorted_bayesian_replicates(self) -> SortedReplicates:
-        """Those of the Bayesian bootstrap."""
-        return SortedReplicates.of(self.get("bayesian_replicates"))
-
-    @cached_property
     def sorted_tails(self) -> SortedReplicates:
         """Those with half an unseen negative."""
         return SortedReplicates.of(self.get("tails"))
@@ -453,12 +427,8 @@ _OF_BETA = "estimate n_effective item_error cubes left_out unseen_loss effect n_
 # What the others are made from, before the level: attributes of the evidence
 METHODS: dict[str, tuple[Callable[..., Bounds], str]] = {
     "bootstrap": (percentile, "sorted_replicates"),
-    "basic": (basic, "estimate sorted_replicates"),
     "bca": (bca, "estimate sorted_replicates acceleration"),
     "bootstrap_t": (bootstrap_t, "estimate error replicates replicate_errors"),
-    "bayesian": (percentile, "sorted_bayesian_replicates"),
-    "influence": (influence_wald, "estimate error"),
-    "influence_logit": (influence_logit, "estimate error"),
     "influence_logit_t": (influence_logit_t, "estimate error n_positive"),
     "influence_log_t": (influence_log_t, "estimate error n_positive"),
     "influence_beta": (influence_beta, _OF_BETA),

@@ -295,7 +295,12 @@ def fill_moments(layout, n_steps, count, moments):
                 moments[2 * side + 1, lane] = np.sqrt(square[lane] / (weight[lane] - 1.0)) * largest[lane]
 
 
-def evaluate_all_lanes(layout, n_steps, missing, n_unseen, count, points, n_points, options, targets, out):
+@kernel(
+    types.void(
+        LAYOUT, I8, F8[:, ::1], row_of(F8), rows_of(U1), F8[:, :, ::1], I8[::1], OPTIONS_TYPE, TARGETS_TYPE, F8[:, ::1]
+    )
+)
+def evaluate_lanes(layout, n_steps, missing, n_unseen, count, points, n_points, options, targets, out):
     """Evaluate one ranking by any estimator in every lane; `missing` holds the weights of items without a score."""
     moments = np.full((4, LANES), np.nan)
     if layout.value.size > 0:
@@ -312,13 +317,3 @@ def evaluate_all_lanes(layout, n_steps, missing, n_unseen, count, points, n_poin
             spread = Moments(moments[0, lane], moments[1, lane], moments[2, lane], moments[3, lane])
             curve = Points(points[0, i], points[1, i])
             finish_all(room, ranking, curve, n, spread, options, targets, out[lane])
-
-
-def signature_of(real):
-    """Return the signature of :func:`evaluate_all_lanes` for counts, or weights, of this type."""
-    arguments = (OPTIONS_TYPE, TARGETS_TYPE, F8[:, ::1])
-    return types.void(LAYOUT, I8, F8[:, ::1], row_of(F8), rows_of(real), F8[:, :, ::1], I8[::1], *arguments)
-
-
-evaluate_lanes = kernel(signature_of(U1), name="evaluate_lanes")(evaluate_all_lanes)
-evaluate_weighted_lanes = kernel(signature_of(F8), name="evaluate_weighted_lanes")(evaluate_all_lanes)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from aucpr_dask.kernels import options as o
 from aucpr_dask.kernels import replicates as kernel
 from aucpr_dask.kernels.compiling import on_all_cores
-from aucpr_dask.kernels.draws import LANES, NEGATIVES, POSITIVES, UNITS, draw_counts, draw_weights
+from aucpr_dask.kernels.draws import LANES, NEGATIVES, POSITIVES, UNITS, draw_counts
 from aucpr_dask.kernels.options import Array, Indices, Items, Options, Targets
 from aucpr_dask.kernels.sorting import Floats
 from aucpr_dask.kernels.tie_groups import BUCKETS_PER_POSITIVE, TABLE_BUCKETS
@@ -45,7 +45,6 @@ def replicate_rows(
     options: Options,
     targets: Targets,
     n_resamples: int,
-    bayesian: bool = False,
     is_stratified: bool = True,
     draws_all: bool = False,
 ) -> Array:
@@ -53,9 +52,9 @@ def replicate_rows(
 
     Resample r of a ranking depends on its key and r alone. Rankings of equal key, classes and clusters share it. With
     `is_stratified`, positives and negatives are drawn separately, in fixed numbers; clusters, and items of both
-    classes, are drawn from all. A single cluster cannot be resampled: its replicates are NaN. `bayesian` draws
-    Dirichlet weights in place of multiplicities. With `draws_all`, places that hold no item of a ranking are drawn too,
-    so that rankings of equal key share multiplicities whatever their classes.
+    classes, are drawn from all. A single cluster cannot be resampled: its replicates are NaN. With `draws_all`, places
+    that hold no item of a ranking are drawn too, so that rankings of equal key share multiplicities whatever their
+    classes.
     """
     out = np.empty((len(items.score), targets.codes.size, n_resamples))
     panel = _rankings_at_once(items.score.shape[1])
@@ -67,18 +66,18 @@ def replicate_rows(
             continue
         for start in range(0, group.size, panel):
             rows = group[start : start + panel]
-            drawn = units, key[rows[0]], range(n_resamples), bayesian
+            drawn = units, key[rows[0]], range(n_resamples)
             out[rows] = _replicate_group(items.score[rows], *classes, drawn, options, targets)
     return out
 
 
-def planned_bytes(n_rows: int, n_items: int, n_estimators: int, n_resamples: int, bayesian: bool = False) -> int:
+def planned_bytes(n_rows: int, n_items: int, n_estimators: int, n_resamples: int) -> int:
     """Return how many bytes the replicates of rankings need at most, without their scores.
 
     These are the multiplicities of `LANES` resamples, the layouts of the rankings that share them, operating points,
     and the replicates; never items times resamples times rankings.
     """
-    counts = n_items * (8 * (LANES + 1) if bayesian else LANES)
+    counts = n_items * LANES
     missing = min(n_items, MISSING_AT_ONCE) * LANES * 16
     layouts = (min(n_rows, _rankings_at_once(n_items)) * 48 + 64) * n_items  # with scores, and one being laid out
     layouts += 4 * min(BUCKETS_PER_POSITIVE * n_items, TABLE_BUCKETS)
@@ -181,27 +180,26 @@ def _replicate_group(
     score: Floats,
     positive: Array,
     negative: Array,
-    drawn: tuple[Units, np.uint64, range, bool],
+    drawn: tuple[Units, np.uint64, range],
     options: Options,
     targets: Targets,
 ) -> Array:
     """Evaluate rankings that share multiplicities in these resamples."""
-    units, key, resamples, bayesian = drawn
-    is_plain = _only_average_precision(score, positive, negative, options, targets) and not bayesian
+    units, key, resamples = drawn
+    is_plain = _only_average_precision(score, positive, negative, options, targets)
     rankings: Any
     if is_plain:
         rankings = _PlainRankings(score, positive, negative, units)
     else:
         rankings = [_Ranking(row, positive, negative, units, options, targets) for row in score]
     out = np.empty((len(score), targets.codes.size, len(resamples)))
-    draw = draw_weights if bayesian else draw_counts
     of_thread = threading.local()
 
     def evaluate(first: int) -> None:
         if not hasattr(of_thread, "count"):
-            of_thread.count = _rows_of_lanes(int(units.size.sum()), np.float64 if bayesian else np.uint8)
+            of_thread.count = _rows_of_lanes(int(units.size.sum()))
         count = of_thread.count
-        draw(key, first, units.size, units.stratum, count)
+        draw_counts(key, first, units.size, units.stratum, count)
         wanted = slice(max(0, resamples.start - first), min(LANES, resamples.stop - first))
         here = slice(first + wanted.start - resamples.start, first + wanted.stop - resamples.start)
         if is_plain:
@@ -218,13 +216,11 @@ def _replicate_group(
     return out
 
 
-def _rows_of_lanes(n: int, dtype: Any) -> NDArray[Any]:
+def _rows_of_lanes(n: int) -> NDArray[np.uint8]:
     """Return space for rows of lanes that are aligned to cache lines."""
-    n_bytes = n * LANES * np.dtype(dtype).itemsize
-    memory = np.empty(n_bytes + CACHE_LINE, np.uint8)
+    memory = np.empty(n * LANES + CACHE_LINE, np.uint8)
     start = -memory.ctypes.data % CACHE_LINE
-    rows: NDArray[Any] = memory[start : start + n_bytes].view(dtype).reshape(n, LANES)
-    return rows
+    return memory[start : start + n * LANES].reshape(n, LANES)
 
 
 def _only_average_precision(
@@ -308,17 +304,16 @@ class _Ranking:
         self._unit = units.of_item
         self._wanted = options, targets
 
-    def evaluate(self, count: NDArray[Any], units: Units) -> Array:
+    def evaluate(self, count: NDArray[np.uint8], units: Units) -> Array:
         """Return the estimates in every lane, shape (lanes, estimators)."""
         options, targets = self._wanted
         out = np.full((LANES, targets.codes.size), np.nan)
         n_lanes = _lanes_at_once(self._n_steps)
         points = np.empty((2, n_lanes, self._n_steps + 2))
         n_points = np.empty(n_lanes, np.int64)
-        function = kernel.evaluate_lanes if count.dtype == np.uint8 else kernel.evaluate_weighted_lanes
         missing = self._missing_in(count)
         arguments = _unseen(count, units), count, points, n_points, options, targets, out
-        function(self._layout, self._n_steps, missing, *arguments)
+        kernel.evaluate_lanes(self._layout, self._n_steps, missing, *arguments)
         return out
 
     def alike(self, units: Units, *, are_units_items: bool) -> tuple[Indices, Indices]:

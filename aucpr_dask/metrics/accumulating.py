@@ -59,8 +59,8 @@ class Accumulator(Sentences):
     """Average precision of items that arrive in parts: one pass, bounded memory, certified bounds.
 
     Positives and negatives are counted in bins of scores. The bounds are the lowest and the highest area for any order
-    and any ties of the items within each bin; see :func:`aucpr_dask.area_bounds`. The result is the same, bit for bit,
-    in whatever order items arrive and parts are merged.
+    and any ties of the items within each bin. The result is the same, bit for bit, in whatever order items arrive and
+    parts are merged.
 
     Adaptive bins hold scores that, as integers in the same order, are equal but for their lowest L bits, and L is the
     least for which the bins in use fit into memory. Thus the result is exact, ``lower == upper``, as long as all
@@ -83,7 +83,6 @@ class Accumulator(Sentences):
 
     See Also
     --------
-    aucpr_dask.area_bounds : any tolerance, for data that can be read several times.
     aucpr_dask.estimate : exact, for data in memory or in Dask arrays.
 
     Examples

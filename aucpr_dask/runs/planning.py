@@ -461,7 +461,7 @@ def _bytes_of(task: Task, scores: xr.Dataset, result: xr.Dataset) -> int:
     if n_resamples := result.attrs.get("n_resamples"):
         from aucpr_dask.kernels import planned_bytes
 
-        replicates = planned_bytes(part.n_rankings, n_items, n_estimators + 1, n_resamples, bayesian=True)
+        replicates = planned_bytes(part.n_rankings, n_items, n_estimators + 1, n_resamples)
     columns = 8 * part.n_rankings * (n_estimators + 16)
     workspace = 64 * n_items + (1 << 22)
     results = _bytes_within(result, task.sizes)

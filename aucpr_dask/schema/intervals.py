@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aucpr_dask.schema.checks import Default, each_once, lookup
-from aucpr_dask.schema.estimators import AREAS, BOYD, ESTIMATORS, IN_ONE_PASS, WITH_INFLUENCE
+from aucpr_dask.schema.estimators import AREAS, BOYD, IN_ONE_PASS, WITH_INFLUENCE
 
 
 @dataclass(frozen=True)
@@ -93,14 +93,6 @@ INTERVALS = {
             ("replicates",),
         ),
         IntervalSpec(
-            "basic",
-            "2t - Q(1-a), 2t - Q(a)",
-            "The percentile interval mirrored at the estimate, for t* - t that hardly depends on the true area; may "
-            "leave [0, 1], and is further below the level than bootstrap.",
-            _DAVISON,
-            ("replicates",),
-        ),
-        IntervalSpec(
             "bca",
             "Q(Phi(b + (b -+ z)/(1 - c(b -+ z)))), b = Phi^-1((#(t* < t) + #(t* <= t))/2B), c the acceleration",
             "The percentile interval corrected for bias and skewness; second-order accurate in large samples, but at "
@@ -118,34 +110,10 @@ INTERVALS = {
             IN_ONE_PASS,
         ),
         IntervalSpec(
-            "bayesian",
-            "Q(a), Q(1-a) of replicates whose items have Dirichlet weights within each class",
-            "A credible interval; close to bootstrap, smoother, and as far below the level at few positives.",
-            "10.1214/aos/1176345338",
-            ("replicates",),
-            estimators=tuple(name for name, spec in ESTIMATORS.items() if spec.weights and not spec.needs_items),
-        ),
-        IntervalSpec(
-            "influence",
-            "t +- z s",
-            "No resampling; may leave [0, 1], is empty for a perfect ranking, and is below the level at few positives.",
-            _HAMPEL,
-            ("error",),
-            WITH_INFLUENCE,
-        ),
-        IntervalSpec(
-            "influence_logit",
-            "expit(logit t +- z s / (t(1-t))); [0, 1] at t = 0 or 1",
-            "As influence, inside [0, 1]; the sample's own spread in place of the binomial one of logit.",
-            _HAMPEL,
-            ("error",),
-            ON_UNIT_SCALE,
-        ),
-        IntervalSpec(
             "influence_logit_t",
             "expit(logit t +- q s / (t(1-t))), q Student's with n-1 degrees of freedom; [0, 1] at t = 0 or 1, or n = 1",
-            "The widest of the three at few positives, and narrower than logit from about 50 on; it can fall slightly "
-            "below the level where logit does not.",
+            "The sample's own spread in place of the binomial one of logit: wide at few positives, and narrower than "
+            "logit from about 50 on; it can fall slightly below the level where logit does not.",
             _HAMPEL,
             ("positives", "error"),
             ON_UNIT_SCALE,

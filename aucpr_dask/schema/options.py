@@ -126,15 +126,9 @@ class ResamplingOptions(Options):
         return self.interval
 
     @property
-    def draws_counts(self) -> bool:
-        """Whether a bootstrap draws how often each item or cluster counts."""
-        resampled = ("bootstrap", "basic", "bca", "bootstrap_t")
-        return self.keep_replicates or any(name in resampled for name in self.intervals)
-
-    @property
     def draws(self) -> bool:
-        """Whether anything is resampled: by counts, or by the weights of the Bayesian bootstrap."""
-        return self.draws_counts or "bayesian" in self.intervals
+        """Whether a bootstrap draws how often each item or cluster counts."""
+        return self.keep_replicates or any("replicates" in INTERVALS[name].needs for name in self.intervals)
 
     @property
     def uses_folds(self) -> bool:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 import aucpr_dask as ap
 from benchmarks.suite import contender
 from benchmarks.suites.rankings import OneRanking, one_pass, sort
@@ -18,9 +16,7 @@ class ItemsInChunks(OneRanking):
     title = "Average precision of one ranking of {n_items:,} float32 items in ten chunks, one thread"
     explanation = (
         "The same ranking in memory: in one piece, and as a Dask array in ten chunks, on the synchronous scheduler. "
-        "'In chunks' takes two passes: the first collects the positives, the second counts the negatives between them. "
-        "'Bounds' counts items in bins of scores, in more of them until upper - lower is at most 1e-3; with 0, both "
-        "bounds are the area in chunks."
+        "'In chunks' takes two passes: the first collects the positives, the second counts the negatives between them."
     )
     params = (0.01, 0.5)
     n_items = 10_000_000
@@ -40,19 +36,5 @@ class ItemsInChunks(OneRanking):
     def time_chunks(self, prevalence: float) -> Any:
         return ap.estimate(*self.chunks).compute(scheduler="synchronous")
 
-    @contender("bounds, 0", "ap.area_bounds(chunked_score, chunked_label, 0)", "aucpr-dask", tolerance=0.0)
-    def time_ranges(self, prevalence: float) -> Any:
-        return self._bounds(0)[0]
-
-    @contender("bounds, 1e-3", "ap.area_bounds(chunked_score, chunked_label, 1e-3)", "aucpr-dask", tolerance=1e-3)
-    def time_bounds(self, prevalence: float) -> Any:
-        return self._bounds(1e-3)[0]
-
     time_pass = one_pass
     time_sort = sort
-
-    def _bounds(self, tolerance: float) -> np.ndarray:
-        import dask
-
-        with dask.config.set(scheduler="synchronous"):
-            return np.asarray(ap.area_bounds(*self.chunks, tolerance))

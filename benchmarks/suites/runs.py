@@ -95,7 +95,7 @@ class StoreToStore(_Runs):
         "'Read' is the same tasks without the kernel, 'read raw' the bytes of the files, not decoded. Memory is that "
         "of this process and both workers."
     )
-    options: Mapping[str, Any] = {"interval": ("logit", "influence_logit")}
+    options: Mapping[str, Any] = {"interval": ("logit", "influence_logit_t")}
 
     @contender(
         "ap.run", "ap.run(scores_url, result_url, interval=INTERVALS, workers=client)", "aucpr-dask", numbers=estimates

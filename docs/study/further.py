@@ -9,10 +9,10 @@ from docs.study.boyd import BY_PREVALENCE, PREVALENCE, RECOMMENDED, are_below, e
 
 POSITIVES = (10, 20, 50, 100, 1000)
 SIMULATIONS = 1000
-# Intervals that the paper does not have; the bayesian one is apart
+# Intervals that the paper does not have
 FORMULAS = ("wilson", "clopper_pearson")
-INFLUENCES = ("influence", "influence_logit", "influence_logit_t", "influence_beta")
-RESAMPLED = ("basic", "bca", "bootstrap_t")
+INFLUENCES = ("influence_logit_t", "influence_beta")
+RESAMPLED = ("bca", "bootstrap_t")
 
 
 def run(folder: Path, share: float) -> None:
@@ -26,8 +26,6 @@ def run(folder: Path, share: float) -> None:
         # Tables show these of average precision only.
         "items-alone": alone | {"interval": [*RESAMPLED, *INFLUENCES]},
         "influence-prevalence": alone | BY_PREVALENCE | {"interval": INFLUENCES},
-        # Dirichlet weights cost twice as much as counts, so there are fewer simulations, of one estimator.
-        "bayesian": alone | {"n_simulations": max(2, n_simulations // 10), "interval": ["bayesian"]},
     }
     keep(folder, simulate(others))
 
