@@ -174,11 +174,6 @@ REPLACE_IT = "name another place, or pass overwrite=True (--overwrite) to replac
 """The remedy where something of ours, or a file to export to, is at a place already."""
 
 
-def renaming(old: str, new: str) -> str:
-    """Return the warning for something that is given, or asked for, by its old name."""
-    return f"{old} is called {new} now; the old name will be removed in version 0.3"
-
-
 class CacheWarning(UserWarning):
     """Compiled code cannot be kept, or must not be loaded, so that every process compiles again."""
 

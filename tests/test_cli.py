@@ -160,12 +160,6 @@ def test_rare_options_are_named_and_described_on_demand() -> None:
     assert "Lowest grade that counts as positive" in ok("compare", "--help-all").output
 
 
-def test_a_command_that_is_gone_names_what_to_use() -> None:
-    gone = call("study", "study.zarr", "--items", "100")
-    assert gone.exit_code == 2
-    assert "call aucpr_dask.simulate.study" in gone.stderr
-
-
 def test_version() -> None:
     assert ok("--version").output.split()[-1] == aucpr_dask.__version__
     assert shell("--version").stdout.split()[-1] == aucpr_dask.__version__

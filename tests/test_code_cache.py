@@ -285,14 +285,9 @@ def test_what_nobody_uses_is_swept(home: Path) -> None:
         f"tiny.other-{'0' * code_cache.DIGEST_LENGTH}": 29,
         "somebody.else": 99,
     }
-    folder = home / f"areas.short-{'1' * code_cache.DIGEST_LENGTH}"  # as version 0.1 kept code
-    folder.mkdir(parents=True)
-    home.chmod(0o700)
-    (folder / "file").touch()
-    days[folder.name] = 31
+    home.mkdir(mode=0o700, parents=True)
     for name, age in days.items():
-        if name != folder.name:
-            (home / name).touch()
+        (home / name).touch()
         then = time.time() - age * code_cache.DAY
         os.utime(home / name, (then, then))
     call()

@@ -119,14 +119,6 @@ def test_grades_of_other_labels_are_refused_by_the_plan(tmp_path: Path, is_per_r
     assert plan_run(tmp_path / "scores.zarr", positive_from=2).n_rankings == 3
 
 
-@pytest.mark.slow
-def test_the_old_word_for_tie_groups_still_works() -> None:
-    score, label = [2.0, 2.0, 1.0], [1, 0, 0]
-    with pytest.warns(DeprecationWarning, match="'block' is now called ties='group'") as caught:
-        assert ap.estimate(score, label, ties="block") == ap.estimate(score, label, ties="group")
-    assert caught[0].filename == __file__
-
-
 def test_a_failed_run_that_computed_nothing_does_not_block_the_corrected_one(client: Client, tmp_path: Path) -> None:
     scores, target = pooled(3, 20), tmp_path / "result.zarr"
     scores["score"][0, 0] = np.nan

@@ -77,7 +77,7 @@ def test_finished_chunks_are_not_written_again(client: Client, tmp_path: Path) -
 
 
 def test_a_result_keeps_its_layout(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before version 0.1, each row of chunks had a folder, and all chunks were compressed."""
+    """Also where each row of chunks has a folder, and all chunks are compressed."""
     with monkeypatch.context() as before:
         before.setattr("aucpr_dask.runs.planning.FLAT", {"name": "default", "separator": "/"})
         before.setattr("aucpr_dask.runs.planning.SMALL_CHUNK", 0)

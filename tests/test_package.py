@@ -4,22 +4,16 @@ import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 import xarray as xr
-from click.testing import CliRunner
-from conftest import pooled
-from distributed import Client
 
 import aucpr_dask as ap
 from aucpr_dask.accessor import Plots
-from aucpr_dask.cli import main
 from aucpr_dask.curves.points import KINDS
-from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference import designs
 from aucpr_dask.inference.aggregating import METHODS as MEANS
 from aucpr_dask.inference.ranking import RANKING_METHODS
@@ -28,7 +22,6 @@ from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import CONVENTION, CONVENTIONS, ComparisonOptions, EvaluationOptions, option_names
 from aucpr_dask.view import plots
-from aucpr_dask.view.report import Audit
 
 PACKAGE = Path(ap.__file__).parent
 
@@ -70,58 +63,6 @@ def test_every_method_of_the_accessor_is_found() -> None:
         names = [name for name in dir(accessor) if not name.startswith("_")]
         assert {"plot", "save", "rank"} <= {*names} or "forest" in names
         assert all(getattr(accessor, name) is not None for name in names)
-
-
-TWO = xr.Dataset(
-    {"estimate": (("model", "query"), [[0.1, 0.3, 0.2, 0.4], [0.2, 0.2, 0.6, 0.5]])},
-    {"model": ["a", "b"], "query": list("wxyz")},
-)
-TABLE = {"a": {"s": 0.1, "t": 0.3}, "b": {"s": 0.2, "t": 0.1}}
-SMALL = {"scenarios": "binormal", "n_items": 40, "estimator": "average_precision", "interval": "logit"}
-
-
-@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewUnitsWarning")
-@pytest.mark.parametrize(
-    ("function", "old", "new", "value", "others"),
-    [
-        (ap.aggregate, "machine", "auxiliary", TWO, {"data": TWO}),
-        (ap.compare, "machine", "auxiliary", TWO, {"data": TWO}),
-        (ap.audit, "values", "data", TWO, {"n_resamples": 20}),
-        (ap.audit, "unit", "unit_name", "topic", {"data": TWO, "n_resamples": 20}),
-        (ap.from_values, "unit", "unit_name", "topic", {"table": TABLE, "measure": "m"}),
-        (ap.simulate.study, "folds", "n_folds", 2, SMALL | {"n_simulations": 2}),
-        (ap.simulate.study, "n_positive", "label_design", "binomial", SMALL | {"n_simulations": 2}),
-        (ap.simulate.binormal().sample, "n_positive", "label_design", "binomial", {"n_items": 9, "prevalence": 0.5}),
-    ],
-)
-def test_old_names_of_parameters_work_with_a_warning(
-    function: Callable[..., Any], old: str, new: str, value: Any, others: dict[str, Any], client: Client
-) -> None:
-    others = others | {"workers": client} if function is ap.simulate.study else others
-    expected = function(**others, **{new: value})
-    with pytest.warns(DeprecationWarning, match=f"{old}= of {function.__name__} is called {new}= now"):
-        found = function(**others, **{old: value})
-    found, expected = (made.findings if isinstance(made, Audit) else made for made in (found, expected))
-    xr.testing.assert_equal(found, expected)
-    with pytest.raises(InvalidInputError, match=f"{old} and {new} together|{old}' and '{new}' together"):
-        function(**others, **{old: value, new: value})
-    assert old not in inspect.signature(function).parameters
-
-
-def test_old_flags_work_with_a_warning(client: Client, tmp_path: Path) -> None:
-    ap.save_scores(pooled(3, 40), tmp_path / "scores.zarr")
-    score, result = str(tmp_path / "scores.zarr"), str(tmp_path / "result.zarr")
-    words = ["evaluate", score, result, "--workers", client.scheduler.address]
-    words += ["--interval", "bootstrap,logit", "--resamples", "20"]
-    for command, old in (
-        (words, "resamples"),
-        (["report", result, f"{tmp_path}/r.html", "--interval", "logit"], "interval"),
-    ):
-        done = CliRunner().invoke(main, command)
-        assert done.exit_code == 0, done.output
-        assert f"warning: --{old} is called --" in done.stderr
-        assert f"--{old} " not in CliRunner().invoke(main, [command[0], "--help"]).output.replace("--interval", "")
-    assert ap.open_result(result).attrs["n_resamples"] == 20
 
 
 def test_the_choices_that_editors_show_are_those_of_the_records() -> None:

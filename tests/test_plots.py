@@ -552,11 +552,11 @@ def test_heat_map_of_models_that_lack_data_sets() -> None:
 
 
 def test_coverage_of_the_stored_study() -> None:
-    table = pd.read_csv(STUDY)
+    table = pd.read_csv(STUDY).rename(columns={"method": "interval_method"})
     ax = plots.coverage(table, methods=["logit", "bootstrap"])
     check_legible(ax)
     assert legend_of(ax) == ["within 1 % of 95 %", "logit", "bootstrap"]
-    cell = table.query("scenario == 'binormal' and estimator == 'average_precision' and method == 'logit'")
+    cell = table.query("scenario == 'binormal' and estimator == 'average_precision' and interval_method == 'logit'")
     cell = cell[cell["prevalence"] == cell["prevalence"].iloc[0]].sort_values("n_items")
     line = next(line for line in ax.lines if len(line.get_xdata()) == len(cell))
     np.testing.assert_allclose(np.asarray(line.get_ydata(), float), cell["coverage"])
@@ -759,7 +759,7 @@ def test_lines_are_distinguishable_in_grey() -> None:
     dashes = [str(line._dash_pattern) for line in drawn]
     assert len(set(dashes)) == len(drawn) == 6
     assert all(contrast(line.get_color(), "white") > 2 for line in drawn)
-    table = plots.coverage(pd.read_csv(STUDY))
+    table = plots.coverage(pd.read_csv(STUDY).rename(columns={"method": "interval_method"}))
     markers = [line.get_marker() for line in table.lines if line.get_marker() not in ("None", "")]
     assert len(set(markers)) == 6
 

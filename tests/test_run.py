@@ -396,7 +396,7 @@ def test_scores_that_are_replaced_during_a_run_are_never_mixed(
     place, other, target = tmp_path / "scores.zarr", tmp_path / "other.zarr", tmp_path / "result.zarr"
     for seed, store in enumerate((place, other)):
         ap.save_scores(pooled(16, 60, seed=seed), store, models_per_chunk=1)
-        if not is_listed:  # as stores of earlier versions
+        if not is_listed:  # as copies by other programs
             root = store / "zarr.json"
             root.write_bytes(without_list(root.read_bytes()))
 

@@ -264,8 +264,6 @@ URLS_WITH_SECRETS = [
     f"https://ann:p#{SECRET}@host/x",
     f"https://ann:{SECRET}/@host/x@v1",
     f"https://{SECRET}/token@host/x",
-    f"icechunk+s3://KEY:{SECRET}/@bucket/x#main",
-    f"icechunk+https://host/x#sig={SECRET}",
     f"s3://key@/:{SECRET}@bucket/x",
     f"zip://x?sig=a::https://{SECRET}",
 ]

@@ -264,10 +264,10 @@ def another_kind(place: Path) -> None:
     xr.Dataset({"score": (("model", "item"), np.ones((2, 3)))}).to_zarr(place, consolidated=False)
 
 
-def a_newer_version(place: Path) -> None:
+def of_version(place: Path, later: int, version: str) -> None:
     ap.save_scores(pooled(), place)
     document = json.loads((place / "zarr.json").read_text())
-    document["attributes"] |= {"format_version": FORMAT_VERSION + 1, "aucpr_dask_version": "99.0"}
+    document["attributes"] |= {"format_version": FORMAT_VERSION + later, "aucpr_dask_version": version}
     (place / "zarr.json").write_text(json.dumps(document))
 
 
@@ -284,7 +284,8 @@ def a_torn_document(place: Path) -> None:
         (Path.mkdir, "no store"),
         *((lambda place, text=text: place.write_text(text), None) for text in ("", "model,score\n", "{}")),
         (another_kind, "another kind: another program wrote it"),
-        (a_newer_version, r"newer version[\s\S]*99\.0[\s\S]*upgrade"),
+        (lambda place: of_version(place, 1, "99.0"), r"newer version[\s\S]*99\.0[\s\S]*upgrade"),
+        (lambda place: of_version(place, -1, "0.1.0"), r"earlier version[\s\S]*0\.1\.0[\s\S]*write it again"),
         (a_torn_document, "not valid JSON"),
     ],
 )

@@ -130,12 +130,6 @@ def test_more_simulations_leave_earlier_ones_as_they_were(client: Client) -> Non
             np.testing.assert_array_equal(values, whole[name][start:stop])
 
 
-def test_a_place_holds_the_summary(client: Client, tmp_path: Path) -> None:
-    with pytest.warns(DeprecationWarning, match="to_zarr"):
-        found = study("binormal", 50, 0.2, "continuous", "logit", n_simulations=2, url=tmp_path / "s", workers=client)
-    xr.testing.assert_identical(xr.open_zarr(tmp_path / "s", consolidated=False).compute(), found)
-
-
 def test_more_cells_change_nothing(client: Client) -> None:
     alone = study(**SMALL | {"scenarios": ("offset_uniform",), "n_items": (60,)}, n_simulations=9, workers=client)
     among = study(**SMALL, n_simulations=9, workers=client).sel(scenario=["offset_uniform"], n_items=[60])

@@ -32,7 +32,6 @@ from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import (
     CONVENTION,
     CONVENTIONS,
-    OLD_TIES,
     READINGS,
     EvaluationOptions,
     Options,
@@ -63,11 +62,6 @@ class _Main(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # in the order in which they were added
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name == "study":  # a command of version 0.1
-            raise click.UsageError("the command 'study' is gone; in Python, call aucpr_dask.simulate.study", ctx)
-        return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -349,9 +343,6 @@ class Choice(click.Choice[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the word, if it is one of them."""
-        if value == OLD_TIES and "group" in self.choices:
-            click.echo(f"warning: {errors.renaming('--ties block', '--ties group')}", err=True)
-            value = "group"
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
@@ -365,7 +356,6 @@ _RARE = {CONVENTION, *READINGS, "prevalence_design", "n_resamples", "seed", "n_f
 _RARE |= {"auxiliary", "equivalence", "record", "other_code", "weights", *(f"table_{name}" for name in COLUMNS)}
 _RARE |= {"recall_range", "prevalence", "keep_replicates"}
 _FLAGS = {"named_by": "--name"}  # where they differ from the field
-_OLD_FLAGS = {"resamples": "n-resamples", "folds": "n-folds"}  # of any command
 
 
 def option_of(
@@ -487,24 +477,9 @@ def given(options: dict[str, Any]) -> dict[str, Any]:
 
 def command(example: str, *name: str, of: click.Group | None = None, **settings: Any) -> Option[Any]:
     """Make a command, of a group or of none, whose help ends with an example that works."""
-    settings = {"context_settings": old_flags()} | settings
     settings |= {"cls": _Brief, "epilog": epilog(example)}
     made: Option[Any] = (click if of is None else of).command(*name, **settings)
     return made
-
-
-def old_flags(**own: str) -> dict[str, Any]:
-    """Return the settings of a command that goes on taking flags by their old names, with a warning."""
-    new_names = _OLD_FLAGS | own
-
-    def new_name(token: str) -> str:
-        if token not in new_names:
-            return token
-        new = new_names[token]
-        click.echo(f"warning: {errors.renaming(f'--{token}', f'--{new}')}", err=True)
-        return new
-
-    return {"token_normalize_func": new_name}
 
 
 def epilog(example: str) -> str:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 @cli.command(
     "aucpr-dask aggregate aucpr-demo/result.zarr --dataset clef-tar",
     short_help="Average estimates over queries, data sets or classes.",
-    context_settings=cli.old_flags(machine="auxiliary"),
 )
 @click.argument("store")
 @click.option("--estimator", metavar="NAME", shell_complete=cli.complete_estimator, help="Rank by this estimator.")
@@ -103,7 +102,6 @@ _baseline_option = click.option(
 @cli.command(
     "aucpr-dask compare aucpr-demo/result.zarr --dataset clef-tar --baseline AMC",
     short_help="Compare models with each other or with baselines.",
-    context_settings=cli.old_flags(machine="auxiliary"),
 )
 @_baseline_option
 @cli.method_option(

@@ -171,7 +171,6 @@ def xarray_file(output: cli.Output, file: str, store: str, **options: Any) -> No
 @cli.command(
     "aucpr-dask import values ndcg.csv values.zarr --measure nDCG@10",
     of=import_group,
-    context_settings=cli.old_flags(unit="unit-name"),
 )
 @files_and_store
 @cli.columns_of_values

@@ -106,7 +106,7 @@ def verify(output: cli.Output, store: str) -> None:
     for one in by:
         output.show(f"{few(one['parts'])}: computed by {in_words(one['code'])}", fold=False)
     if not checked:
-        old = "It has no checksums, like all stores of version 0.1: a missing chunk may not be noticed."
+        old = "It has no checksums: a missing chunk may not be noticed."
         output.show(f"{old} Write it again to add them.")
 
 
@@ -235,7 +235,6 @@ def table(
 @cli.command(
     "aucpr-dask audit leaderboard.csv --output audit.html",
     short_help="Audit a leaderboard: a table of models and tasks.",
-    context_settings=cli.old_flags(unit="unit-name"),
 )
 @click.argument("table")
 @click.option("--output", "page", type=click.Path(path_type=Path), metavar="FILE", help="Also write the page FILE.")
@@ -279,7 +278,6 @@ def audit(
 @cli.command(
     "aucpr-dask report aucpr-demo/result.zarr report.html --overwrite",
     short_help="Write a result store as one HTML page.",
-    context_settings=cli.old_flags(interval="interval-method"),
 )
 @click.argument("result")
 @click.argument("page", type=click.Path(path_type=Path), required=False)

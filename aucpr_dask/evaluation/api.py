@@ -87,8 +87,7 @@ def estimate(
         Meaning of NaN scores: an error; no item for this model; tied below every score; never ranked, so that a
         positive is missed.
     ties : {"group", "trec_eval", "expectation"}
-        Tied items share one threshold; or follow `tie_order`; or are in random order, in exact expectation. Version 0.1
-        called the first ``"block"``, which is deprecated.
+        Tied items share one threshold; or follow `tie_order`; or are in random order, in exact expectation.
     unjudged : {"negative", "drop"}
         Meaning of label -1.
     positive_from : int, optional

@@ -65,12 +65,7 @@ def opened_result(url: str | Path | Store, chunks: Any = None, reads: Collection
         for coordinate in node.coords.values():
             if coordinate.dtype.kind in "mM":
                 coordinate.encoding = {}  # the next store chooses units of its own: not every format holds nanoseconds
-    return terms.map_nodes(opened, lambda path, node: in_words_of_today(terms.with_plain_names(node)))
-
-
-def in_words_of_today(result: xr.Dataset) -> xr.Dataset:
-    """Return a result whose intervals are along the dimension of today, also if it is of an earlier version."""
-    return result.rename({terms.OLD_METHOD: terms.METHOD}) if terms.OLD_METHOD in result.dims else result
+    return terms.map_nodes(opened, lambda path, node: terms.with_plain_names(node))
 
 
 def with_intervals_as_text(result: xr.Dataset) -> xr.Dataset:
@@ -114,10 +109,8 @@ def axes_of(options: EvaluationOptions) -> list[str]:
 
 def laid_out(result: xr.Dataset, axes: Collection[str]) -> xr.Dataset:
     """Return a result whose estimators and intervals are dimensions as `axes` says, otherwise scalar coordinates."""
-    result = in_words_of_today(result)
-    is_old = terms.OLD_METHOD in axes
     for dim in (terms.ESTIMATOR, terms.METHOD):
-        is_axis = dim in axes or (is_old and dim == terms.METHOD)
+        is_axis = dim in axes
         if not is_axis and result.sizes.get(dim) == 1:
             result = result.squeeze(dim)
         elif is_axis and dim in result.coords and dim not in result.dims:
@@ -128,7 +121,7 @@ def laid_out(result: xr.Dataset, axes: Collection[str]) -> xr.Dataset:
                 for name, array in longer.items()
             }
             result = result.drop_vars(dim).assign(ordered)
-    return result.rename({terms.METHOD: terms.OLD_METHOD}) if is_old and terms.METHOD in result.dims else result
+    return result
 
 
 def form_of(source: xr.Dataset, options: EvaluationOptions) -> tuple[str, ...] | None:

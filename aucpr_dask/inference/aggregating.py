@@ -33,7 +33,7 @@ from aucpr_dask.inference.averages import N_CLASSES
 from aucpr_dask.inference.pairs import ROUND_OFF
 from aucpr_dask.schema import checks, choices, intervals, terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
-from aucpr_dask.schema.options import AVERAGES, AggregationOptions, EvaluationOptions, renamed
+from aucpr_dask.schema.options import AVERAGES, AggregationOptions, EvaluationOptions
 
 RELIABLE_UNITS = 8  # from which on intervals of means hold in most worlds
 SKEWED = 8.0  # times the squared skewness must there be units, where their values vary less than a proportion's
@@ -52,7 +52,6 @@ COUNTS = {terms.QUERY: "n_queries", samples.DATASET: "n_datasets"}
 COUNTS_BY_MACHINE = {terms.QUERY: "n_machine_queries", samples.DATASET: "n_machine_datasets"}
 
 
-@renamed(machine="auxiliary")
 @takes_arrays
 def aggregate(
     data: terms.Scores,

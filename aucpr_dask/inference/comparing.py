@@ -18,7 +18,7 @@ from aucpr_dask.inference import covarying, grids, grouped, methods, paired_samp
 from aucpr_dask.inference.questions import answer, prepared, with_default_method
 from aucpr_dask.inference.random_effects import RandomEffects
 from aucpr_dask.schema import checks, choices, terms
-from aucpr_dask.schema.options import ComparisonOptions, renamed
+from aucpr_dask.schema.options import ComparisonOptions
 
 BASELINE = "baseline"
 Baseline = str | int | Sequence[str | int]
@@ -28,7 +28,6 @@ MOST_SIZES = 3  # pairs of which the answer says what the size of data sets does
 LAZY_FROM, LAZY_CHUNK = 500, 250  # models: from how many on the pairs are a chunked array, and in which chunks
 
 
-@renamed(machine="auxiliary")
 @takes_arrays
 def compare(
     data: terms.Scores,

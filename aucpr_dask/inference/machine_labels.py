@@ -34,7 +34,7 @@ from aucpr_dask.inference.designs import POWERED, UNITS, unit_names
 from aucpr_dask.inference.methods import Goal, Pairs, Student, student_pairs
 from aucpr_dask.inference.samples import Estimates, labels_of, read_estimates
 from aucpr_dask.inference.units import Floats, Indices, mean_of_units, total_of_units
-from aucpr_dask.schema.options import ComparisonOptions, SampleOptions, in_words_of_today
+from aucpr_dask.schema.options import ComparisonOptions, SampleOptions
 from aucpr_dask.schema.terms import ESTIMATOR, MEASURE, MODEL, OF_INTERVALS, Scores, nodes_of
 from aucpr_dask.scores.validate import check_unique
 
@@ -154,7 +154,6 @@ def machine_nodes(data: Scores, machine: Scores, over: str) -> dict[str, xr.Data
 def _refuse_other_options(path: str, ours: dict[str, object], theirs: dict[str, object]) -> None:
     """Raise if two results say that they were evaluated with different options; those made by hand say nothing."""
     if "missing" in ours and "missing" in theirs:
-        ours, theirs = in_words_of_today(ours), in_words_of_today(theirs)
         values = {name: [np.asarray(attrs.get(name)) for attrs in (ours, theirs)] for name in READ_ALIKE}
         different = [f"{name}={a.tolist()!r} and {b.tolist()!r}" for name, (a, b) in values.items() if np.any(a != b)]
         if different:

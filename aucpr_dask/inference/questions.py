@@ -20,7 +20,7 @@ from aucpr_dask.inference import averages, covarying, designs, machine_labels, r
 from aucpr_dask.inference.methods import POSITIVE, RANK, SWAPPED
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
-from aucpr_dask.schema.options import READINGS, ComparisonOptions, EvaluationOptions, in_words_of_today
+from aucpr_dask.schema.options import READINGS, ComparisonOptions, EvaluationOptions
 from aucpr_dask.schema.terms import (
     CLASS,
     FOLD,
@@ -168,7 +168,7 @@ def _refuse_other_draws(path: str, node: xr.Dataset, question: ComparisonOptions
 
 def evaluated_with(attrs: Mapping[Any, Any]) -> dict[str, Any]:
     """Return the options with which scores are compared as a result of these attributes was evaluated."""
-    attrs, defaults = in_words_of_today(attrs), EvaluationOptions().as_parameters()
+    defaults = EvaluationOptions().as_parameters()
     options = {
         name: value
         for name, value in attrs.items()

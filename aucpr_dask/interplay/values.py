@@ -49,7 +49,6 @@ RUNS = ("run_id", "run")
 OUR_NAMES = frozenset({*terms.RESULT_VARIABLES, *terms.SCORE_VARIABLES, *terms.RANKING_DIMS, *terms.OTHER_NAMES})
 
 
-@options.renamed(unit="unit_name")
 def from_values(
     table: Any,
     *,

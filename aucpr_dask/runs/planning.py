@@ -42,7 +42,6 @@ SECONDS_OF_TRIAL, GROWTH = 2.0, 4  # the last of growing trials takes no longer,
 MOST_LABELS = 1 << 20  # items whose labels are read to see whether they are graded
 DATE_ENCODING = {"units": "nanoseconds since 1970-01-01", "calendar": "proleptic_gregorian", "dtype": "int64"}
 MOST_TOGETHER, BATCHES_OF_A_THREAD, SECONDS_TOGETHER = 32, 32, 1.0  # of tasks that are submitted together
-OLD_AXES = (terms.ESTIMATOR, terms.OLD_METHOD)  # of results whose record doesn't say
 
 Region = tuple[tuple[str, int, int], ...]  # dimension, start, stop
 
@@ -149,19 +148,18 @@ class Plan:
         return replace(self, tasks=tuple(tasks), task_bytes=_bytes_of_all(tasks, self.scores, self.template))
 
     def continuing(self, recorded: Mapping[str, Any]) -> Plan:
-        """Return the plan for a result that is begun, whose dimensions stay: those of a record, if it has any."""
-        axes = recorded.get("axes")
+        """Return the plan for a result that is begun, whose dimensions stay."""
+        axes = recorded["axes"]
         if axes == self.parameters["axes"]:
             return self
         sources = dict(terms.nodes_of(self.scores))
         lengths = _task_lengths(sources, {path: _chunk_lengths(dataset) for path, dataset in sources.items()})
 
         def relaid(path: str, node: xr.Dataset) -> xr.Dataset:
-            return _encoded(laid_out(node, OLD_AXES if axes is None else axes), lengths[path])
+            return _encoded(laid_out(node, axes), lengths[path])
 
-        others = {name: value for name, value in self.parameters.items() if name != "axes"}
-        parameters = others | ({} if axes is None else {"axes": axes})
-        return replace(self, parameters=parameters, template=terms.map_nodes(self.template, relaid))
+        template = terms.map_nodes(self.template, relaid)
+        return replace(self, parameters={**self.parameters, "axes": axes}, template=template)
 
     @property
     def is_random(self) -> bool:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-import warnings
 from collections.abc import Callable, Mapping, Set
 from dataclasses import Field, asdict, dataclass, field, fields, replace
 from typing import Any, Self, TypeVar, cast, get_args
 
-from aucpr_dask.errors import bad_argument, clash, renaming
+from aucpr_dask.errors import bad_argument, clash
 from aucpr_dask.schema import checks, choices
 from aucpr_dask.schema.estimators import (
     IN_ONE_PASS,
@@ -45,7 +44,6 @@ CONVENTIONS: dict[str, dict[str, Any]] = {
 }
 CONVENTION = "convention"
 
-OLD_TIES = "block"  # what version 0.1 called "group"
 
 ALL_RECALLS = (0.0, 1.0)
 LARGEST_SEED = 2**128 - 1
@@ -197,11 +195,6 @@ class EvaluationOptions(Options):
         given = {name: value for name, value in options.items() if value is not None or name not in chosen}
         has_interval = "interval" in given
         options = known | given
-        ties = options.get("ties")
-        if isinstance(ties, str) and ties == OLD_TIES:
-            message = f"ties={OLD_TIES!r} is now called ties='group'; the old word will be removed in version 0.3"
-            warnings.warn(message, DeprecationWarning, stacklevel=4)  # called by a function that the user called
-            options = in_words_of_today(options)
         names = ResamplingOptions.__dataclass_fields__.keys() & options.keys()
         if names:
             options["resampling"] = ResamplingOptions(**{name: options.pop(name) for name in names})
@@ -309,26 +302,6 @@ def takes(*names: str) -> Callable[[_Function], _Function]:
 
         with_known_options.__signature__ = signature  # type: ignore[attr-defined]
         return cast(_Function, with_known_options)
-
-    return decorate
-
-
-def renamed(**new_names: str) -> Callable[[_Function], _Function]:
-    """Let a function go on taking parameters by their old names, with a warning that names the new ones."""
-
-    def decorate(function: _Function) -> _Function:
-        @functools.wraps(function)
-        def with_old_names(*arguments: Any, **options: Any) -> Any:
-            for old in [name for name in options if name in new_names]:
-                new = new_names[old]
-                what = renaming(f"{old}= of {function.__name__}", f"{new}=")
-                if new in options:
-                    raise clash(what, f"give {new} alone", **{old: options[old], new: options[new]})
-                warnings.warn(what, DeprecationWarning, stacklevel=2)
-                options[new] = options.pop(old)
-            return function(*arguments, **options)
-
-        return cast(_Function, with_old_names)
 
     return decorate
 
@@ -466,11 +439,6 @@ class ReportOptions(Options):
     baseline: str | None = option(None, "Say how many models beat this one.", check=checks.text)
     top: int = option(10, "How many models of each data set get a curve.", least=0)
     seed: int = option(0, "Seed of the sign flips that compare two models.", least=0, most=LARGEST_SEED)
-
-
-def in_words_of_today(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options that may be those of version 0.1: given, or recorded in a plan or in a result."""
-    return dict(options) | ({"ties": "group"} if options.get("ties") == OLD_TIES else {})
 
 
 def option_names(*records: type[Options]) -> set[str]:

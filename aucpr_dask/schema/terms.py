@@ -24,7 +24,6 @@ CATEGORIES = "categories"  # attribute of labels of groups: the order of ordered
 REPEAT = "repeat"  # of a cross-validation: the same items, ranked by models that learned from other parts
 RANKING_DIMS = (MODEL, QUERY, CLASS, REPEAT)  # which tell rankings apart; a data set has one of the last three
 ESTIMATOR, METHOD, BOUND, GRADE = "estimator", "interval_method", "ci_bound", "grade"
-OLD_METHOD = "method"  # what results of version 0.1 call it, and xarray a keyword of `sel`
 LOWER = "lower_is_better"  # the attribute that names the measures of which less is better
 COMPUTED_BY = "computed_by"  # the attribute that names another package
 NORMALISED = "normalised"  # the attribute that says which level became 0

@@ -28,7 +28,6 @@ from scipy.special import betainc, betaincc, betaincinv, betaln, expit, logit, n
 from aucpr_dask.errors import ChunkError, bad_argument, clash
 from aucpr_dask.evaluation.alignment import elementwise
 from aucpr_dask.schema.checks import choose, fraction, real, refuse_outside, whole_number
-from aucpr_dask.schema.options import renamed
 from aucpr_dask.schema.terms import ITEM, MODEL, SCORE_VARIABLES, check_names
 from aucpr_dask.storage.stores import chunk_shape
 
@@ -78,7 +77,6 @@ class Scenario(ABC):
         """Return the recalls at which the curve is not smooth."""
         return ()
 
-    @renamed(n_positive="label_design")
     def sample(
         self,
         n_items: int,

@@ -8,7 +8,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from aucpr_dask.runs.submitting import as_they_finish
 from aucpr_dask.schema.checks import choose, fraction, lookup, whole_number
 from aucpr_dask.schema.estimators import IN_ONE_PASS, estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions, renamed
+from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions
 from aucpr_dask.schema.terms import ESTIMATOR, ITEM, METHOD, MODEL
 from aucpr_dask.simulate.scenarios import LABEL_DESIGNS, Scenario, bibeta, binormal, offset_uniform, refuse_one_class
 from aucpr_dask.workers.connecting import Workers, connect
@@ -123,7 +122,6 @@ class Cell:
         return drawn["score"].values, drawn["label"].values
 
 
-@renamed(n_positive="label_design", folds="n_folds")
 def study(
     scenarios: str | Scenario | Sequence[str | Scenario] = ("binormal", "bibeta", "offset_uniform"),
     n_items: int | Sequence[int] = (100, 200, 500, 1000, 2000, 5000, 10_000),
@@ -138,7 +136,6 @@ def study(
     n_resamples: int = 1000,
     n_folds: int = 10,
     seed: int = 0,
-    url: str | Path | None = None,
     workers: Workers = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> xr.Dataset:
@@ -180,8 +177,6 @@ def study(
         Bootstrap replicates, and folds of the cross-validation.
     seed : int
         Not negative.
-    url : str or Path, optional
-        Deprecated: where to store the summary. Studies used to resume from what a store here held.
     workers : None, int, str or distributed.Client
         See :func:`aucpr_dask.run`.
     on_progress : callable, optional
@@ -219,9 +214,6 @@ def study(
     (1.2, 1.0)
     """
     started = time.monotonic()
-    if url is not None:
-        what = "study(url=) stores the summary only, and nothing resumes from it: use the method to_zarr of the summary"
-        warnings.warn(what, DeprecationWarning, stacklevel=3)
     given = _distinct(scenarios, "scenarios")
     kinds = [one if isinstance(one, Scenario) else lookup(SCENARIOS, one, "scenario")() for one in given]
     _distinct(map(repr, kinds), "scenarios")
@@ -265,8 +257,6 @@ def study(
     summary.attrs = {name: list(one) if isinstance(one, tuple) else one for name, one in asdict(design).items()}
     summary.attrs |= {"scenarios": list(map(repr, kinds)), "seed": seed, "n_simulations": n_simulations}
     summary.attrs |= {"seconds": round(time.monotonic() - started, 3), "versions": versions()}
-    if url is not None:
-        summary.to_zarr(url, zarr_format=3, consolidated=False)
     return summary
 
 

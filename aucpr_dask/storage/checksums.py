@@ -2,7 +2,7 @@
 
 Every chunk of a store ends with its CRC-32C, as Zarr's codec ``crc32c`` writes it, so that other programs can read it,
 too. The root document lists the checksums of all chunks, by array and place, and its own: a chunk in another's place,
-an older one or one of another store is damage, too. Stores of earlier versions have no such list.
+an older one or one of another store is damage, too. A copy that another program wrote has no such list.
 
 Zarr takes an absent chunk for an empty one, its errors do not name the file, and a small chunk may fill the memory; so
 a finished store is read through :class:`CheckedStore`, which checks and decompresses each chunk itself.
@@ -56,7 +56,7 @@ def has_checksum(document: Mapping[str, Any]) -> bool:
 
 
 def have_checksums(documents: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Return whether all arrays among these metadata documents have checksums; those of version 0.1 have none."""
+    """Return whether all arrays among these metadata documents have checksums."""
     return all(has_checksum(document) for document in documents.values() if document.get("node_type") == "array")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import stat
 import sys
 import tempfile
@@ -184,10 +183,7 @@ def _sweep(home: Path) -> None:
             if not is_hidden and not OURS.fullmatch(path.name):
                 continue
             if path.lstat().st_mtime < now - (DAY if is_hidden else UNUSED_AFTER):
-                if path.is_dir() and not path.is_symlink():  # as versions up to 0.1 kept it
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
 
 
 @contextmanager

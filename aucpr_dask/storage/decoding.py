@@ -126,7 +126,7 @@ _DECODERS: dict[str, Callable[..., Any]] = {
 
 
 def can_encode(codecs: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether :func:`encoded` knows these codecs; stores of earlier versions have others."""
+    """Return whether :func:`encoded` knows these codecs."""
     first, *others = codecs
     endian = first.get("configuration", {}).get("endian", "little")
     is_ours = first["name"] in ("bytes", "vlen-utf8") and endian == "little"

@@ -49,7 +49,7 @@ from aucpr_dask.storage.urls import StoreName, concealed, is_remote, public
 from aucpr_dask.storage.zarr_private import ArrayV3Metadata, concurrent_map, sync
 
 ROOT_DOCUMENT = "zarr.json"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 SMALL_CHUNK, WAITING_CHUNKS = 2**16, 256  # bytes of chunks that wait to be written together, and how many do
 WHOLE_CHUNK = 2**17  # bytes of an array that Zarr does not cut
 CHUNK_BYTES = 32 * 2**20  # large enough that reading and ranking a chunk outweighs the fixed cost of a task
@@ -590,7 +590,7 @@ def open_store(
                 for name in ("compressors", "serializer"):
                     variable.encoding.pop(name, None)
     if not is_checked and remedy_if_unchecked is not None:
-        text = f"{public(url)} has no checksums, like all stores of version 0.1: damage to it would not be noticed; "
+        text = f"{public(url)} has no checksums: damage to it would not be noticed; "
         warnings.warn(text + remedy_if_unchecked, errors.DamageWarning, stacklevel=3)
     return store
 
@@ -609,7 +609,7 @@ def _is_tree(metadata: Mapping[str, Any]) -> bool:
 
 
 def _check_kind(attrs: Mapping[str, Any], kind: str, url: str) -> None:
-    """Raise unless a store is of this kind, and of a version that this package reads."""
+    """Raise unless a store is of this kind, and of the version that this package reads."""
     if attrs.get("kind") != kind:
         if attrs.get("kind") is None:
             raise foreign(url)
@@ -622,10 +622,12 @@ def _check_kind(attrs: Mapping[str, Any], kind: str, url: str) -> None:
     version = attrs.get("format_version", 0)
     if type(version) is not int or version < 0:
         raise damaged(url, f"format_version {errors.brief(version)}", "a whole number from 0")
-    if version > FORMAT_VERSION:
-        what, allowed = "this store was written by a newer version", f"format versions up to {FORMAT_VERSION}"
+    if version != FORMAT_VERSION:
+        is_newer = version > FORMAT_VERSION
+        what = f"this store was written by {'a newer' if is_newer else 'an earlier'} version"
         received = f"format version {errors.brief(version)}, written by {errors.brief(attrs.get('aucpr_dask_version'))}"
-        raise errors.StoreError(what, url, received, allowed, "upgrade aucpr-dask")
+        remedy = "upgrade aucpr-dask" if is_newer else "write it again: save or import the scores, evaluate a result"
+        raise errors.StoreError(what, url, received, f"format version {FORMAT_VERSION}", remedy)
 
 
 def _in_words(kind: str) -> str:

@@ -77,7 +77,7 @@ def _public_link(link: str, *, has_more: bool = False) -> str:
     scheme, separator, rest = link.partition("://")
     if not separator:
         return link
-    kind = scheme.lower().removeprefix("icechunk+")  # of version 0.1
+    kind = scheme.lower()
     head = re.split("[?;#]", rest, maxsplit=1)[0]
     tail = rest[len(head) :]
     authority, slash, path = head.partition("/")

@@ -19,7 +19,7 @@ def damage_of(
     url: str | Path, on_progress: Callable[[int, int], None] | None = None
 ) -> tuple[int, list[StoreError], bool]:
     """Return the number of chunks of a finished store, an error for each broken one, and whether all have checksums."""
-    # Every chunk is decoded. Without checksums, as in stores of version 0.1, a missing one is not noticed.
+    # Every chunk is decoded. Without checksums, as in a copy by another program, a missing one is not noticed.
     url = urls.concealed(url)
     backend, found = backends.open_backend(url, read_only=True), []
     store, metadata = stores.open_checked(url)

@@ -542,7 +542,7 @@ missing.loc[recommended, methods].rename_axis(columns="misses that lie below").r
 
 # %%
 ax = plots.coverage(
-    intervals,
+    intervals.rename(columns={"method": "interval_method"}),
     scenario="binormal",
     methods=["logit", "wilson", "bootstrap", "bca", "bootstrap_t", "influence_logit_t"],
     prevalence=0.1,

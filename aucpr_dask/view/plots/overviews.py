@@ -184,7 +184,6 @@ def coverage(
 def _table(study: xr.Dataset | pd.DataFrame) -> tuple[pd.DataFrame, float]:
     """Return a table with a row for each cell, and the nominal level."""
     if isinstance(study, pd.DataFrame):
-        study = study.rename(columns={terms.OLD_METHOD: terms.METHOD})
         needed = {"scenario", "n_items", "prevalence", terms.ESTIMATOR, terms.METHOD, "coverage", "coverage_error"}
         if not needed <= set(study.columns):
             absent = ", ".join(sorted(needed - set(study.columns)))

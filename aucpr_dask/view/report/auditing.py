@@ -22,7 +22,7 @@ from aucpr_dask.interplay.value_columns import MEAN, RANK, is_no_value
 from aucpr_dask.interplay.value_tables import tables_of
 from aucpr_dask.interplay.values import from_values
 from aucpr_dask.schema import checks
-from aucpr_dask.schema.options import ComparisonOptions, renamed
+from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.terms import BOUND, MODEL, QUERY, UNIT, percent
 from aucpr_dask.scores.importing.files import unknown_column
 from aucpr_dask.view.report import audit_words, pages
@@ -78,7 +78,6 @@ class Audit:
         return f"<ul>{said}</ul>{models_sheet(self.findings, TOP).as_html(audit_words.headline(self.findings))}"
 
 
-@renamed(values="data", unit="unit_name")
 def audit(
     data: Any,
     path: str | Path | None = None,

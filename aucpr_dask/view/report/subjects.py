@@ -18,7 +18,7 @@ from aucpr_dask.inference import aggregating, comparing, designs, families, ques
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.samples import DATASET, REPLICATE, Estimates, labels_of, stack_data_sets
 from aucpr_dask.schema import checks, terms
-from aucpr_dask.schema.options import ComparisonOptions, in_words_of_today
+from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.view.rankings import level_of, method_with_bounds, with_means_of_repeats
 
 ALL = "All data sets"
@@ -389,7 +389,7 @@ def curves_of(subject: Subject, top: int) -> dict[str, Any] | None:
         "steps": STEPS,
         "kinds": {kind: np.stack(values) for kind, values in parts.items()},
         "prevalence": _prevalence(subject, attrs),
-        "ties": in_words_of_today(attrs).get("ties", "group"),
+        "ties": attrs.get("ties", "group"),
     }
 
 

@@ -15,7 +15,7 @@ from aucpr_dask.inference.powering import POWER, pair_reaches
 from aucpr_dask.inference.samples import DATASET, clusters_as_units
 from aucpr_dask.schema.estimators import ESTIMATORS, EstimatorSpec, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS, IntervalSpec
-from aucpr_dask.schema.options import ComparisonOptions, ReportOptions, in_words_of_today
+from aucpr_dask.schema.options import ComparisonOptions, ReportOptions
 from aucpr_dask.schema.terms import (
     BOUND,
     BOUNDS,
@@ -85,7 +85,6 @@ def interval_terms(subjects: Iterable[Subject]) -> list[dict[str, str | None]]:
 
 def reading(attrs: Mapping[str, Any]) -> list[str]:
     """Describe how labels, ties and missing scores were treated, and which part of the curve was used."""
-    attrs = in_words_of_today(attrs)
     said = [texts[attrs[name]] for name, texts in _CONVENTIONS.items() if attrs.get(name) in texts]
     if attrs.get("positive_from") is not None:
         said.append(f"Grades of {attrs['positive_from']} or more count as positive.")

@@ -18,7 +18,7 @@ from aucpr_dask.inference import aggregating, samples
 from aucpr_dask.inference.designs import are_values, direction, unit_names
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS
-from aucpr_dask.schema.options import ReportOptions, renamed
+from aucpr_dask.schema.options import ReportOptions
 from aucpr_dask.view.report import by_groups, pages, words
 from aucpr_dask.view.report.subjects import Subject, comparisons, curves_of, matched, shown_labels, subjects_of
 from aucpr_dask.view.tables import distinct, number
@@ -27,7 +27,6 @@ UNKNOWN = "\N{EN DASH}"
 MOST_PICTURED, NAME_WIDTH = 25, 28  # models in the picture of ranks, and characters of their names
 
 
-@renamed(interval="interval_method")
 def report(
     result: terms.Scores,
     path: str | Path,
