@@ -54,8 +54,7 @@ PLACES = {  # arguments with which commands work
     **{("gate",): ["result.zarr", "--candidate", "b", "--baseline", "a"]},
     **{("power",): ["result.zarr"], ("rank",): ["result.zarr"], ("report",): ["result.zarr", "new.html"]},
     **{("export",): ["result.zarr", "new.csv"], ("import", "table"): ["table.csv", "new.zarr"]},
-    **{("import", "npz"): ["scores.npz", "new.zarr"]},
-    **{("import", "xarray"): ["scores.zarr", "new.zarr"], ("import", "trec"): ["run.txt", "new.zarr"]},
+    **{("import", "arrays"): ["scores.npz", "new.zarr"], ("import", "trec"): ["run.txt", "new.zarr"]},
 }
 
 

@@ -12,7 +12,9 @@ from collections import defaultdict
 import numpy as np
 import pytest
 import xarray as xr
+from click.testing import CliRunner
 
+from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, StoreError
 from aucpr_dask.evaluation.arrays import save_scores
 from aucpr_dask.scores.importing.array_files import as_labels, as_scores
@@ -375,3 +377,20 @@ def test_a_refusal_of_what_is_in_a_netcdf_file_names_the_file(tmp_path):
     scores.to_netcdf(tmp_path / "a.nc", engine="scipy")
     with pytest.raises(InvalidInputError, match=r"(?s)labels outside their domain.*file: .*a\.nc"):
         import_xarray(tmp_path / "a.nc", tmp_path / "s.zarr")
+
+
+def test_options_of_other_files_are_refused_by_the_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("a.npz", scores=[[0.1, 0.9]], y=[0, 1])
+    xr.Dataset({"s": (("model", "item"), [[0.1, 0.9]]), "truth": ("item", [0, 1])}).to_netcdf("a.nc", engine="scipy")
+    for words, message in {
+        "a.npz s.zarr --rename truth=label": "--rename is an option of what xarray opens",
+        "a.nc s.zarr --negate": "--negate is an option of NumPy files",
+        "a.nc a.nc s.zarr": "One file at a time",
+    }.items():
+        done = CliRunner().invoke(main, ["import", "arrays", *words.split()])
+        assert (done.exit_code, message in done.stderr) == (2, True), done.output
+    for words in ("a.npz s.zarr", "a.nc s.zarr --score s --label truth"):
+        done = CliRunner().invoke(main, ["import", "arrays", *words.split(), "--overwrite"])
+        assert done.exit_code == 0, done.output
+        assert open_scores("s.zarr")["score"].values.tolist() == [[0.1, 0.9]]

@@ -47,7 +47,7 @@ def test_clef_tar_per_topic(tmp_path, real_data, layout):
 def test_adbench_feature_rankers(tmp_path, real_data):
     folder = real_data / "adbench"
     options = ("--score", "X", "--label", "y", "--dims", "item,model")
-    command("import", "npz", *sorted((folder / "features").glob("*.npz")), tmp_path / "s.zarr", *options)
+    command("import", "arrays", *sorted((folder / "features").glob("*.npz")), tmp_path / "s.zarr", *options)
     tree = ap.open_scores(tmp_path / "s.zarr", chunks=None)
     expected = pd.read_csv(folder / "expected_feature_ap.csv.gz")
     n_compared = 0
@@ -103,7 +103,7 @@ def test_splice_tools_by_gene(tmp_path):
 def test_out_of_fold_scores_of_classifiers(tmp_path, real_data):
     folder = real_data / "adbench"
     files = sorted((folder / "oof_scores").glob("*.npz"))
-    command("import", "npz", *files, tmp_path / "s.zarr", "--dims", "model,repeat,item")
+    command("import", "arrays", *files, tmp_path / "s.zarr", "--dims", "model,repeat,item")
     expected = pd.read_csv(folder / "expected_oof_ap.csv")
     tree = ap.open_scores(tmp_path / "s.zarr")
     n_compared = 0

@@ -338,7 +338,7 @@ def test_a_run_uses_only_the_client_it_is_given(
     [
         {},
         {"estimator": ["average_precision", "roc_area"], "interval": ["bootstrap", "bca"], "keep_replicates": True},
-        {"interval": ["bootstrap_t", "cross_validation"], "n_resamples": 20, "keep_replicates": True},
+        {"interval": ["bca", "cross_validation"], "n_resamples": 20, "keep_replicates": True},
         {"missing": "drop", "over": "clusters", "interval": ["bootstrap"], "prevalence_design": "random"},
     ],
 )

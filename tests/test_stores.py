@@ -579,7 +579,7 @@ def test_stores_of_others_are_named_with_the_command_that_imports_them(tmp_path:
         group.create_array("other", data=np.arange(3))
     else:
         scores.rename(names).to_zarr(place, zarr_format=version)
-    with pytest.raises(StoreError, match=r"another program wrote it[\s\S]*import xarray .*theirs\.zarr") as caught:
+    with pytest.raises(StoreError, match=r"another program wrote it[\s\S]*import arrays .*theirs\.zarr") as caught:
         ap.open_scores(place)
     assert "overwrite" not in str(caught.value)
     command = str(caught.value).partition("aucpr-dask import")[2].replace("scores.zarr", str(tmp_path / "ours.zarr"))
@@ -595,11 +595,11 @@ def test_what_is_no_store_is_named_as_what_it_is(tmp_path: Path) -> None:
         (tmp_path / name).write_text("")
     expected = {
         "folder": "this is no store",
-        "a.nc": "import xarray",
+        "a.nc": "import arrays",
         "a.csv": "import table",
         "a.parquet": "import table",
     }
-    for name, words in (expected | {"a.npz": "import npz", "a.what": "import --help"}).items():
+    for name, words in (expected | {"a.npz": "import arrays", "a.what": "import --help"}).items():
         with pytest.raises(StoreError, match=words) as caught:
             ap.open_scores(tmp_path / name)
         assert "overwrite" not in str(caught.value)

@@ -114,58 +114,74 @@ def table(output: cli.Output, files: tuple[str, ...], store: str, **options: Any
     output.data(_imported(output, store, functools.partial(import_table, files, store, **options)))
 
 
-@cli.command("aucpr-dask import npz scores.npz scores.zarr --score scores --label y", of=import_group)
+NUMPY = (".npz", ".npy")
+
+
+@cli.command("aucpr-dask import arrays scores.npz scores.zarr --score scores --label y", of=import_group)
 @files_and_store
-@click.option("--score", default="scores", show_default=True, metavar="ARRAY", help="The array of scores.")
+@click.option("--score", metavar="ARRAY", help="The array of scores [default: score; scores of NumPy files].")
 @click.option(
-    "--label", default="y", show_default=True, metavar="ARRAY|FILE", help="The array of labels; for .npy another .npy."
+    "--label", metavar="ARRAY|FILE", help="The array of labels [default: label; y of .npz]; for .npy another .npy."
 )
 @click.option(
     "--models",
     metavar="ARRAY|NAMES",
     callback=lambda ctx, param, value: value.split(",") if value and "," in value else value,
-    help="The array of model names, or the names separated by commas [default: models, else numbers].",
+    help="Of NumPy files: the array of model names, or the names separated by commas [default: models, else numbers].",
 )
 @click.option(
     "--dims",
     metavar="NAMES",
-    help="The axes of the scores, separated by commas; axes other than model, query, repeat and item are stacked into "
-    "the models [default: model,item or model,query,item].",
+    help="The axes of the scores, separated by commas, where they have no names; in NumPy files, axes other than "
+    "model, query, repeat and item are stacked into the models [default: model,item or model,query,item].",
 )
 @click.option("--clusters", metavar="ARRAY|FILE", help="The array of each item's or query's cluster.")
 @click.option("--fold", metavar="ARRAY|FILE", help="The array of each item's or query's fold.")
-@click.option("--negate", is_flag=True, help="Low scores mean positive.")
-@place_options
-@cli.output_option
-def npz(output: cli.Output, files: tuple[str, ...], store: str, **options: Any) -> None:
-    """Import NumPy files (.npz, .npy): each is a data set, named after its file if there are several."""
-    from aucpr_dask.scores.importing.arrays import import_arrays
-
-    output.data(_imported(output, store, functools.partial(import_arrays, files, store, **options)))
-
-
-@cli.command("aucpr-dask import xarray scores.nc scores.zarr --rename truth=label", "xarray", of=import_group)
-@click.argument("file")
-@click.argument("store")
+@click.option("--negate", is_flag=True, help="Of NumPy files: low scores mean positive.")
 @click.option(
     "--rename",
     multiple=True,
     metavar="THEIRS=OURS",
     callback=lambda ctx, param, value: _pairs(value),
-    help="Rename a variable or dimension of the file to our name (repeat).",
+    help="Rename another variable or a dimension to our name (repeat); not of NumPy files.",
 )
-@click.option("--dims", metavar="NAMES", help="The axes of the scores in a Zarr store that names none: model,item.")
 @click.option("--engine", metavar="NAME", help="How xarray opens the file [default: detected from the file].")
 @place_options
 @cli.output_option
-def xarray_file(output: cli.Output, file: str, store: str, **options: Any) -> None:
-    """Import a file that xarray opens (netCDF, Zarr); its groups become data sets.
+def arrays(output: cli.Output, files: tuple[str, ...], store: str, **options: Any) -> None:
+    """Import arrays: NumPy files (.npz, .npy), or what xarray opens (netCDF, HDF5, Zarr).
 
-    Our names: variables score and label; dimensions model, query and item.
+    Each NumPy file is a data set, named after its file if there are several. Of others there is one, whose groups
+    become data sets; our names are variables score and label, dimensions model, query and item.
     """
-    from aucpr_dask.scores.importing.arrays import import_xarray
+    from aucpr_dask.scores.importing.arrays import import_arrays, import_xarray
 
-    output.data(_imported(output, store, functools.partial(import_xarray, file, store, **options)))
+    is_numpy = _are_of_numpy(files)
+    others = [name for name in (("rename", "engine") if is_numpy else ("models", "negate")) if options.pop(name)]
+    if others:
+        kind = "what xarray opens" if is_numpy else "NumPy files"
+        raise click.UsageError(f"--{others[0]} is an option of {kind}, and {files[0]} is none.")
+    named = {ours: options.pop(option) for option, ours in _ROLES.items()}
+    if is_numpy:
+        named = {option: named[ours] for option, ours in _ROLES.items() if named[ours] is not None}
+        read = functools.partial(import_arrays, files, store, **options, **named)
+    elif len(files) == 1:
+        rename = (options.pop("rename") or {}) | {theirs: ours for ours, theirs in named.items() if theirs}
+        read = functools.partial(import_xarray, files[0], store, **options, rename=rename)
+    else:
+        raise click.UsageError(f"One file at a time: {len(files)} are given; add others by --append.")
+    output.data(_imported(output, store, read))
+
+
+_ROLES = {"score": "score", "label": "label", "clusters": "cluster", "fold": "fold"}
+
+
+def _are_of_numpy(files: tuple[str, ...]) -> bool:
+    """Whether files are those of NumPy, or patterns or folders of them."""
+    of_zarr = "zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata"
+    paths = list(map(Path, files))
+    are_folders = [path.is_dir() and not any((path / name).exists() for name in of_zarr) for path in paths]
+    return any(are_folders) or any(path.suffix.lower() in NUMPY for path in paths)
 
 
 @cli.command(

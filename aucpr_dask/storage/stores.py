@@ -695,9 +695,8 @@ def read_root_document(url: Any) -> bytes:
 
 
 OF_VERSION_2 = (".zgroup", ".zarray", ".zattrs", ".zmetadata")
-IMPORTED = dict.fromkeys((".nc", ".nc4", ".cdf", ".h5", ".hdf5"), "xarray FILE")
+IMPORTED = dict.fromkeys((".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".npz", ".npy"), "arrays FILE")
 IMPORTED |= dict.fromkeys((".csv", ".tsv", ".parquet", ".feather", ".jsonl"), "table FILE --label COLUMN")
-IMPORTED |= dict.fromkeys((".npz", ".npy"), "npz FILE")
 
 
 def has(backend: Store, key: str) -> bool:
@@ -719,7 +718,7 @@ def foreign(url: Any, received: str | None = None) -> errors.ForeignStoreError:
     options = [f" --rename {name}={our}" for name, our in ours.items()]
     scores = [len(one.shape) for name, one in arrays.items() if ours.get(name, name) == "score"]
     options += [f" --dims {','.join(DEFAULT_DIMS.get(scores[0], DEFAULT_DIMS[2]))}"] if scores else []
-    command = f"aucpr-dask import xarray {public(url)} scores.zarr{''.join(options)}"
+    command = f"aucpr-dask import arrays {public(url)} scores.zarr{''.join(options)}"
     return errors.ForeignStoreError(what, url, received, allowed, f"import it, which leaves it as it is: {command}")
 
 

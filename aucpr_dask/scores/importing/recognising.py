@@ -32,7 +32,7 @@ NAMES = {
 ROLES = {name: role for role, names in NAMES.items() for name in names.split()}
 ANSWERS = ({"yes", "no"}, {"positive", "negative"}, {"pos", "neg"})
 MOST_GROUPS, LEAST_OF_GROUP = 50, 5
-ARRAYS = {"npz": (".npz", ".npy"), "xarray": (".nc", ".nc4", ".cdf", ".h5", ".hdf5")}
+ARRAYS = (".npz", ".npy", ".nc", ".nc4", ".cdf", ".h5", ".hdf5")
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,8 @@ class Recognised:
 def recognise(path: str) -> Recognised:
     """Say what a file holds, by its first rows."""
     file = Path(path)
-    suffix = file.suffix.lower()
-    if command := next((command for command, suffixes in ARRAYS.items() if suffix in suffixes), None):
-        commands = (("keep it as a store", ("import", command, path, "scores.zarr")),)
+    if file.suffix.lower() in ARRAYS:
+        commands = (("keep it as a store", ("import", "arrays", path, "scores.zarr")),)
         return Recognised(path, "arrays", (), commands)
     if found := _of_trec(path):
         return found
