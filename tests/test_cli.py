@@ -496,7 +496,7 @@ def test_unexpected_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch)
     def fail(url: str) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("aucpr_dask.evaluation.results.open_result", fail)
+    monkeypatch.setattr("aucpr_dask.open_result", fail)
     assert isinstance(call("show", "x").exception, RuntimeError)
 
 
