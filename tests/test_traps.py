@@ -132,6 +132,25 @@ def test_kernels_know_only_numbers() -> None:
         assert all(name.startswith("aucpr_dask.kernels") for name in ours), path
 
 
+PRIVATE = re.compile(
+    r"(zarr|xarray|numba)\.core\.|xarray\.(backends\.\w+|coding|computation|namedarray|structure)\."
+    r"|numba\.(cpython|np|parfors)\.|(zarr|xarray|dask|distributed|numba|rich|click)\.(.*\.)?_"
+)
+
+
+@pytest.mark.smoke
+def test_private_modules_of_other_packages_are_named_in_one_place_each() -> None:
+    found: dict[str, set[str]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        for name in filter(PRIVATE.match, imports_of(path, nested=True)):
+            found.setdefault(path.relative_to(PACKAGE).as_posix(), set()).add(name.split(".")[0])
+    assert found == {
+        "kernels/numba_private.py": {"numba"},
+        "storage/xarray_private.py": {"xarray"},
+        "storage/zarr_private.py": {"zarr"},
+    }
+
+
 @pytest.mark.smoke
 def test_blocks_know_no_labels() -> None:
     assert outside(imports_of(PACKAGE / "evaluation" / "rankings.py", nested=True)) == {"numpy"}

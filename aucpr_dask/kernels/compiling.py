@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 from numba import types
-from numba.core import serialize
-from numba.core.compiler import CompileResult
-from numba.np.numpy_support import as_dtype
 
+from aucpr_dask.kernels.numba_private import CompileResult, dumps
 from aucpr_dask.kernels.options import Options, Targets
 from aucpr_dask.storage import code_cache
 
@@ -80,7 +79,7 @@ def kernel(*signatures: Any, name: str | None = None) -> Callable[[Callable[...,
             return _registered(Kernel(function, signatures[0], full_name))
         by_types = {}
         for signature in signatures:
-            types = as_dtype(signature.args[0].dtype), as_dtype(signature.args[1].dtype)
+            types = tuple(np.dtype(str(argument.dtype)) for argument in signature.args[:2])
             of_types = Kernel(function, signature, "_".join([full_name, *map(str, types)]))
             by_types[types] = _registered(of_types)
         return lambda *arguments: by_types[arguments[0].dtype, arguments[1].dtype](*arguments)
@@ -169,7 +168,7 @@ class Kernel:
     def _compile_once(self) -> tuple[Any, bytes]:
         made = _NJIT([self._signature], **_OPTIONS)(self._function)
         (result,) = made.overloads.values()
-        return made, serialize.dumps(result._reduce())
+        return made, dumps(result._reduce())
 
 
 @contextmanager

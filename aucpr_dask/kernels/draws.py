@@ -16,10 +16,10 @@ from fractions import Fraction
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.cpython.unsafe.numbers import trailing_zeros
 from numba.extending import intrinsic
 
 from aucpr_dask.kernels.compiling import I8, U1, U8, helper, kernel, row_of
+from aucpr_dask.kernels.numba_private import trailing_zeros
 
 WORDS = 1024  # random words made at a time
 LANES = 64  # consecutive resamples that are drawn and evaluated side by side

@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from aucpr_dask.kernels import tie_groups as gaps
 from aucpr_dask.kernels.compiling import F8, I4, I8, OPTIONS_TYPE, TARGETS_TYPE, U1, helper, kernel, row_of, rows_of
 from aucpr_dask.kernels.draws import LANES
 from aucpr_dask.kernels.interpolation import Moments, Points
+from aucpr_dask.kernels.numba_private import cgutils
 from aucpr_dask.kernels.points import finish_all, new_room
 from aucpr_dask.kernels.tie_groups import Classes, Ranking, two_sum
 

@@ -26,13 +26,14 @@ from numpy.typing import NDArray
 from zarr.abc.buffer import Buffer, BufferPrototype
 from zarr.abc.store import ByteRequest, Store
 from zarr.buffer import default_buffer_prototype
+from zarr.dtype import parse_dtype
 from zarr.storage import WrapperStore
 
 from aucpr_dask.errors import DamagedError, StoreError
 from aucpr_dask.storage import backends, claims
 from aucpr_dask.storage.decoding import UndecodableError, can_decode, decoded
 from aucpr_dask.storage.documents import damaged, root_of
-from aucpr_dask.storage.zarr_private import ChunkKeyEncoding, get_data_type_from_json, parse_chunk_key_encoding
+from aucpr_dask.storage.zarr_private import ChunkKeyEncoding, parse_chunk_key_encoding
 
 CRC32C = "crc32c"
 N_BYTES = 4  # of a checksum
@@ -229,7 +230,7 @@ def _split(entry: Mapping[str, Any]) -> tuple[list[Any], list[Any]] | None:
 @lru_cache(maxsize=256)
 def _itemsize(data_type: str) -> int | None:
     """Return the bytes of an element; None of text, whose length its metadata do not tell."""
-    dtype = get_data_type_from_json(json.loads(data_type), zarr_format=3).to_native_dtype()
+    dtype = parse_dtype(json.loads(data_type), zarr_format=3).to_native_dtype()
     return None if dtype.kind in ("O", "T") else int(dtype.itemsize)
 
 

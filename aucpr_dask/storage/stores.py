@@ -25,7 +25,6 @@ import xarray as xr
 import zarr
 from numpy.typing import NDArray
 from pandas.api.types import infer_dtype
-from xarray.backends.zarr import FillValueCoder, encode_zarr_variable
 from zarr.abc.buffer import Buffer
 from zarr.abc.store import Store
 from zarr.api.asynchronous import open_array as open_async_array
@@ -46,6 +45,7 @@ from aucpr_dask.storage.documents import check_plain_arrays, damaged, explaining
 from aucpr_dask.storage.remote import check_writable
 from aucpr_dask.storage.trees import StoredTree, groups_around
 from aucpr_dask.storage.urls import StoreName, concealed, is_remote, public
+from aucpr_dask.storage.xarray_private import FillValueCoder, encode_zarr_variable
 from aucpr_dask.storage.zarr_private import ArrayV3Metadata, concurrent_map, sync
 
 ROOT_DOCUMENT = "zarr.json"

@@ -11,8 +11,6 @@ import numpy as np
 import xarray as xr
 import zarr
 from numcodecs.vlen import VLenUTF8
-from xarray.backends.zarr import ZarrArrayWrapper
-from xarray.core.indexing import CopyOnWriteArray, LazilyIndexedArray, MemoryCachedArray
 from xarray.indexes import PandasIndex
 from zarr.buffer import default_buffer_prototype
 from zarr.codecs import BytesCodec, VLenUTF8Codec
@@ -20,6 +18,12 @@ from zarr.storage import StorePath
 
 from aucpr_dask.schema.terms import Nodes, nodes_of
 from aucpr_dask.storage import checksums, documents
+from aucpr_dask.storage.xarray_private import (
+    CopyOnWriteArray,
+    LazilyIndexedArray,
+    MemoryCachedArray,
+    ZarrArrayWrapper,
+)
 from aucpr_dask.storage.zarr_private import ArrayV3Metadata, concurrent_map, sync
 
 SMALL = 2**16  # bytes of a variable

@@ -6,7 +6,6 @@ its chunks; many chunks are asked for at once from code that has no event loop, 
 
 from zarr.core.chunk_key_encodings import ChunkKeyEncoding, parse_chunk_key_encoding
 from zarr.core.common import concurrent_map
-from zarr.core.dtype import get_data_type_from_json
 from zarr.core.metadata.v3 import ArrayV3Metadata
 from zarr.core.sync import sync
 
@@ -14,7 +13,6 @@ __all__ = [
     "ArrayV3Metadata",
     "ChunkKeyEncoding",
     "concurrent_map",
-    "get_data_type_from_json",
     "parse_chunk_key_encoding",
     "sync",
 ]

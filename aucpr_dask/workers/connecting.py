@@ -19,8 +19,7 @@ import distributed
 import yaml
 from dask.system import CPU_COUNT
 from dask.utils import parse_timedelta
-from distributed import Client, LocalCluster, SpecCluster, Status, default_client
-from distributed.security import Security
+from distributed import Client, LocalCluster, Security, SpecCluster, Status, default_client
 
 from aucpr_dask.errors import ClusterError, InvalidInputError
 from aucpr_dask.schema.checks import whole_number
