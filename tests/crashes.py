@@ -198,7 +198,7 @@ JOBS: dict[str, tuple[Callable[[Path], None], Call, Call]] = {
     "overwrite scores": (prepare_other_scores, save_again, save_again),
     "overwrite scores, then save": (prepare_other_scores, save_again, save),
     "import trec": (prepare_runs, import_trec, import_trec),
-    "import csv": (prepare_table, import_table, import_table),
+    "import table": (prepare_table, import_table, import_table),
     "import more, then extend": (prepare_more, import_more, import_more),
     "append": (prepare_run, append, append),
     "compare": (prepare_result, compare, compare),
@@ -357,6 +357,8 @@ class Trial:
         names = folder / "modules"
         assert (outcome := forked(lambda: self._do_and_list_modules(names))) == "done", outcome
         self._expected = digest_of(self.place)
+        before = digest_of(self._start)
+        self.n_written = sum(before.get(name) != digest for name, digest in self._expected.items())
         for name in names.read_text().splitlines():  # here, so that no attempt has to import them
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
@@ -381,7 +383,8 @@ class Trial:
 def every_point(name: str, folder: Path, step: int = 1, how: str = "killed") -> dict[str, Any]:
     """Disturb a job at each point, call it again, and report what did not end as if undisturbed."""
     trial, number = Trial(name, folder), 1
-    report: dict[str, Any] = {"points": 0, "again": 0, "finished": 0, "remedy": 0, "wrong": []}
+    report: dict[str, Any] = {"points": 0, "written": trial.n_written, "again": 0, "finished": 0, "remedy": 0}
+    report |= {"wrong": [], "unfinished": 0}
     while True:
         trial.begin()
         if (outcome := DISTURBANCES[how](number, trial.place, trial.job)) == "done":
@@ -397,6 +400,7 @@ def every_point(name: str, folder: Path, step: int = 1, how: str = "killed") -> 
             way, outcome = "remedy", forked(lambda: trial.call_again(trial.place, overwrite=True))
         if outcome == "done" and not trial.differing(but_copies=way == "finished"):
             report[way] += 1
+            report["unfinished"] += way != "finished" and report["finished"] > 0  # after it was
         else:
             report["wrong"].append({"point": number, "outcome": outcome[:600], "files": trial.differing()[:6]})
         number += step
@@ -405,7 +409,7 @@ def every_point(name: str, folder: Path, step: int = 1, how: str = "killed") -> 
 def every_meeting(name: str, folder: Path, step: int = 1) -> dict[str, Any]:
     """Let two identical calls meet at each point, and report how they ended and what differed."""
     trial, number = Trial(name, folder), 1
-    report: dict[str, Any] = {"points": 0, "again": 0, "refused": 0, "wrong": []}
+    report: dict[str, Any] = {"points": 0, "written": trial.n_written, "again": 0, "refused": 0, "wrong": []}
     while True:
         trial.begin()
         outcome, other = overtaken(number, trial.place, trial.job)
