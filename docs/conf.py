@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.search.en import SearchEnglish
 from sphinx.writers.html5 import HTML5Translator
 
 import aucpr_dask
@@ -38,7 +42,7 @@ exclude_patterns = ["study", "**.zarr"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
-# Notebooks with their stored outputs, and a page for each public name; every build writes both
+# Notebooks with their stored outputs, and a page for each public name: every build writes both, and removes them
 NOTEBOOKS = HERE / "generated" / "notebooks"
 shutil.rmtree(NOTEBOOKS.parent, ignore_errors=True)
 shutil.copytree(
@@ -63,6 +67,7 @@ html_static_path = ["static"]
 html_math_renderer = "mathml"  # which browsers typeset themselves
 html_search_scorer = str(HERE / "search.js")
 html_css_files = ["site.css"]
+SECTIONS = "sections.js"  # what each section of a page says, for the search
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {
@@ -110,6 +115,47 @@ def relink_page(app: Sphinx, name: str, source: list[str]) -> None:
     source[0] = relink(source[0], ROOT / "notebooks" if shown_in == NOTEBOOKS else shown_in, shown_in)
 
 
+def keep_to_the_output(app: Sphinx) -> None:
+    """Let notebooks write pictures among the files of the build, not beside its output."""
+    app.env.mystnb_config = app.env.mystnb_config.copy(output_folder=str(Path(app.doctreedir) / "notebooks"))
+
+
+def clean(app: Sphinx, failure: Exception | None) -> None:
+    """Remove what was made for this build only."""
+    shutil.rmtree(NOTEBOOKS.parent, ignore_errors=True)
+
+
+def show_sections(app: Sphinx, page: str, *_: object) -> None:
+    """Let the page of the search load what sections say."""
+    if page == "search":
+        app.add_js_file(SECTIONS)
+
+
+def write_sections(app: Sphinx, failure: Exception | None) -> None:
+    """Write the anchor, title, index entries and words of every section, by page."""
+    language = SearchEnglish({})
+
+    def words_of(text: str) -> set[str]:
+        return {language.stem(word.lower()) for word in language.split(text) if language.word_filter(word)}
+
+    def own_nodes(section: nodes.Node) -> Iterator[nodes.Node]:
+        for child in section.children:
+            if not isinstance(child, nodes.section):
+                yield child
+                yield from own_nodes(child)
+
+    found = {}
+    for page in () if failure else app.env.found_docs:
+        found[page] = []
+        for section in app.env.get_doctree(page).findall(nodes.section):
+            own = list(own_nodes(section))
+            entries = [entry[2] for node in own if isinstance(node, addnodes.index) for entry in node["entries"]]
+            title = section[0].astext()
+            words = words_of(" ".join(node.astext() for node in own if isinstance(node, nodes.Text)))
+            found[page].append([section["ids"][0], title, entries, [*words_of(title)], " ".join(sorted(words))])
+    (Path(app.outdir) / "_static" / SECTIONS).write_text(f"var SECTIONS = {json.dumps(found, ensure_ascii=False)};")
+
+
 def redirect(app: Sphinx, failure: Exception | None) -> None:
     """Lead addresses of pages that were merged to their new places."""
     for page, place in () if failure else MOVED.items():
@@ -134,5 +180,8 @@ def setup(app: Sphinx) -> None:
     """Register the hooks and the renderer of formulas."""
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math, None))
     app.connect("source-read", relink_page)
-    app.connect("build-finished", redirect)
+    app.connect("builder-inited", keep_to_the_output, priority=900)  # after MyST-NB has chosen
+    app.connect("html-page-context", show_sections)
+    for finish in (redirect, write_sections, clean):
+        app.connect("build-finished", finish)
     app.connect("sphinx-click-process-epilog", show_example)

@@ -2,8 +2,40 @@
 var LAST = ["changelog", "faults", "tables"];
 var FIRST = ["how-do-i", "tutorial", "choosing"];
 
+// What is asked, as words; the search calls this first.
+var asked = [];
+var splitQuery = (query) => (asked = query.split(/[^\p{Letter}\p{Number}_]+/gu).filter((word) => word));
+
+// Sphinx stems with two versions of one algorithm, here and where it builds the pages: "interv" and "interval" are one.
+function isIn(words, word) {
+  const isLong = (one) => one.length > 3;
+  return words.some((own) => own === word || ([own, word].every(isLong) && (own.startsWith(word) || word.startsWith(own))));
+}
+
+// Lead to the section that an index entry stands in, or that says most of what is asked, and name it.
+function nameSection(hit) {
+  const [page, title, anchor, description] = hit;
+  const [whole, ...sections] = SECTIONS[page] || [];
+  if (!whole || description || title !== whole[1]) return;
+  let best = [whole, ...sections].find((section) => anchor && section[2].includes(anchor.slice(1)));
+  if (!best && !anchor) {
+    const stemmer = new Stemmer();
+    const said = asked.map((word) => word.toLowerCase()).filter((word) => !stopwords.has(word));
+    const words = said.map((word) => stemmer.stemWord(word));
+    let most = 0;
+    for (const section of sections) {
+      const own = section[4].split(" ");
+      const points = words.reduce((sum, word) => sum + isIn(own, word) + isIn(section[3], word), 0);
+      if (points > most) [best, most] = [section, points];
+    }
+  }
+  if (best && best !== whole) [hit[1], hit[2]] = [`${title} > ${best[1]}`, `#${best[0]}`];
+}
+
 var Scorer = {
-  score([page, title, anchor, description, score]) {
+  score(hit) {
+    nameSection(hit);
+    const [page, title, anchor, description, score] = hit;
     if (page.startsWith("generated/notebooks/")) return score - 10;
     if (page.startsWith("generated/")) return score - 5;
     if (page === "command-line") return anchor.includes("cmdoption") ? score - 30 : score - 5;

@@ -88,6 +88,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", "sphinx", *options, DOCS, folder / "site"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
+    assert {one.name for one in folder.iterdir()} == {"site", "trees"}
+    assert not (DOCS / "generated").exists()
     return folder / "site"
 
 
@@ -117,7 +119,7 @@ def assert_nothing_is_fetched(site: Path) -> None:
     assert found == {}
 
 
-# What people type, and the pages that answer
+# What people type, and the pages, or sections of pages, that answer
 QUESTIONS = {
     "MAP": "how-do-i retrieval",
     "mean average precision": "how-do-i retrieval",
@@ -215,17 +217,53 @@ QUESTIONS = {
     "wrong class": "how-do-i",
     "effect size": "how-do-i",
     "heatmap": "plots",
+    "install on Windows": "how-do-i#install-on-linux-macos-or-windows",
+    "macOS": "how-do-i#install-on-linux-macos-or-windows",
+    "conda": "how-do-i#install-on-linux-macos-or-windows",
+    "uninstall": "how-do-i#uninstall-or-delete-the-cache-of-compiled-kernels",
+    "delete cache": "how-do-i#uninstall-or-delete-the-cache-of-compiled-kernels",
+    "how to cite": "how-do-i#cite-the-package",
+    "citation": "how-do-i#cite-the-package",
+    "bootstrap confidence interval of average precision": "how-do-i#get-error-bars-or-a-confidence-interval",
+    "F1": "how-do-i#get-precision-at-k-ndcg-accuracy-or-any-other-measure",
+    "sample weights": "how-do-i#weight-items",
+    "multiclass": "how-do-i#evaluate-several-classes-or-several-labels-of-each-item",
+    "early stopping": "how-do-i#add-up-batches-in-a-training-or-scoring-loop",
+    "memory error": "how-do-i#evaluate-a-ranking-that-does-not-fit-in-memory",
+    "hypothesis test": "how-do-i#tell-which-of-two-models-is-better",
+    "bonferroni": "how-do-i#compare-all-models-with-a-baseline-or-rank-them",
+    "prevalence shift": "how-do-i#get-a-partial-area-or-the-area-at-another-prevalence",
+    "progress bar": "how-do-i#see-why-a-run-is-slow-or-stuck",
+    "GPU": "how-do-i#do-what-this-package-does-not-do",
+    "CUDA": "how-do-i#do-what-this-package-does-not-do",
+    "R": "coming-from#prroc-precrec-and-raucpr",
+    "ROC": "how-do-i#get-the-roc-area-or-the-precision-recall-gain-area-auprg",
+    "TREC": "how-do-i#reproduce-trec-eval-s-map retrieval",
+    "notebook": "notebooks interplay#notebook-and-terminal",
+    "Jupyter": "interplay#notebook-and-terminal",
+    "leaderboards": "leaderboards#from-a-table-to-a-sentence",
+    "mypy": "python-api#on-datasets-and-datatrees",
+    "type hints": "python-api#on-datasets-and-datatrees",
+    "weather forecast": "xarray#scores-of-any-dimensions",
+    "time series": "xarray#scores-of-any-dimensions",
+    "fraud": "index",
+    "anomaly detection": "index",
+    "recommender": "retrieval",
+    "object storage": "runs#object-storage",
+    "docker": "how-do-i#use-slurm-kubernetes-a-cloud-s3-or-my-own-dask-client",
+    "permutation test": "choosing#is-it-better-than-chance",
+    "soft labels": "how-do-i#weight-items",
 }
 SEARCH = """const fs = require("fs"), vm = require("vm"), [site, questions] = process.argv.slice(1);
 const page = { getElementById: () => null, addEventListener() {} };
 const names = { DOCUMENTATION_OPTIONS: { URL_ROOT: "" }, SPHINX_HIGHLIGHT_ENABLED: false, _: (text) => text };
 const context = vm.createContext({ ...names, document: page, _ready() {}, _removeChildren() {} });
 context.window = context;
-for (const file of ["_static/language_data.js", "_static/searchtools.js", "searchindex.js"]) {
+for (const file of ["_static/language_data.js", "_static/searchtools.js", "_static/sections.js", "searchindex.js"]) {
   const text = fs.readFileSync(`${site}/${file}`, "utf8");
   vm.runInContext(text.replace("_removeChildren(document", "void (document"), context);
 }
-const ask = "(q) => Search._performSearch(...Search._parseQuery(q)).reverse().slice(0, 3).map((r) => r[0])";
+const ask = "(q) => Search._performSearch(...Search._parseQuery(q)).reverse().slice(0, 3).map((r) => r.slice(0, 3))";
 const search = vm.runInContext(ask, context);
 console.log(JSON.stringify(Object.fromEntries(JSON.parse(questions).map((q) => [q, search(q)]))));
 """
@@ -240,4 +278,9 @@ def test_questions_find_their_answer_within_three_results(site: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert {q: found[q] for q, pages in QUESTIONS.items() if not {*pages.split()} & {*found[q]}} == {}
+    places = {
+        q: {*(page for page, _, _ in hits), *(page + anchor for page, _, anchor in hits)} for q, hits in found.items()
+    }
+    assert {q: found[q] for q, answers in QUESTIONS.items() if not {*answers.split()} & places[q]} == {}
+    on_long_page = [title for hits in found.values() for page, title, _ in hits if page == "how-do-i"]
+    assert [title for title in on_long_page if " > " not in title] == []  # the section is named

@@ -39,9 +39,9 @@ def test_public_names_are_known_before_they_are_loaded() -> None:
     exec("from aucpr_dask import *", names)
     assert names.keys() - {"__builtins__"} == {*ap.__all__} == {*dir(ap)}
     assert {"__version__", "errors", "evaluate", "metrics"} <= {*ap.__all__}
-    command = [sys.executable, "-c", "import aucpr_dask; aucpr_dask.evalute"]
+    command = [sys.executable, "-c", "import aucpr_dask; aucpr_dask.evaluatte"]
     said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
-    assert "No aucpr_dask attribute evalute. Did you mean: 'evaluate'?" in said
+    assert "No aucpr_dask attribute evaluatte. Did you mean: 'evaluate'?" in said
 
 
 def test_methods_of_the_accessor_have_the_signatures_of_the_functions(scores: xr.Dataset) -> None:
@@ -109,12 +109,12 @@ RIGHT = {
     "DataTreeAccessor(tree).evaluate()": "DataTree",
 }
 WRONG = [
-    "ap.evalute(scores)",
+    "ap.evaluatte(scores)",
     "ap.evaluate('scores.zarr')",
-    "ap.evaluate(scores, levle=0.9)",
+    "ap.evaluate(scores, levell=0.9)",
     "ap.evaluate(scores, interval='bootstarp')",
     "ap.evaluate(scores, missing='dorp')",
-    "ap.compare(scores, misssing='drop')",
+    "ap.compare(scores, missingg='drop')",
     "ap.compare(scores, missing='dorp')",
     "ap.compare(tree, adjust='holmes')",
     "ap.compare({'a': x}, y, methd='t')",
