@@ -142,7 +142,7 @@ def test_ranks_say_where_the_chance_to_be_best_comes_from(stores: Path) -> None:
 
 @pytest.mark.parametrize("words", [{}, {"over": "items"}, {"method": "bootstrap", "level": 0.9, "n_resamples": 50}])
 def test_means(stores: Path, words: dict[str, Any]) -> None:
-    flags = [part for name, value in words.items() for part in (f"--{name.replace('n_res', 'res')}", value)]
+    flags = [part for name, value in words.items() for part in (f"--{name.replace('_', '-')}", value)]
     (ranking,) = json.loads(ok("aggregate", stores / "result.zarr", "--json", *flags).stdout)["rankings"]
     expected = ap.aggregate(ap.open_result(stores / "result.zarr"), **words)
     assert len(ranking["models"]) == 12

@@ -14,7 +14,7 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError, brief, clash, did_you_mean, few
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.results import groups_as_data_sets
-from aucpr_dask.inference import covarying, grids, grouped, methods, paired_samples, pairs, samples
+from aucpr_dask.inference import covarying, grids, grouped, methods, paired_samples, pairs, samples, sentences
 from aucpr_dask.inference.questions import answer, prepared, with_default_method
 from aucpr_dask.inference.random_effects import RandomEffects
 from aucpr_dask.schema import checks, choices, terms
@@ -67,7 +67,7 @@ def compare(
     by : str, array, mapping or sequence, optional
         Compare within groups of items, named as for :func:`aucpr_dask.evaluate`, or those of a result by groups. Each
         group is compared as if it stood alone; ``p_adjusted`` (Holm's by default) and ``simultaneous_interval``
-        (Bonferroni's over groups) hold for all groups together. The attribute ``summary`` says where models differ.
+        (Bonferroni's over groups) hold for all groups together.
         Areas of groups of different prevalence are comparable with ``prevalence=``.
     estimator : str, optional
         Compare by this estimator or measure; the first of the result by default.
@@ -130,8 +130,8 @@ def compare(
         ``n_machine_units``; with repeats ``training_share``; with random effects ``prediction_interval``, ``tau``,
         ``i_squared``, ``equal_difference``, ``precision_difference``, ``size_slope``, ``size_p`` and, with a margin,
         ``probability`` (of better, equivalent and worse, for the mean and for a new
-        data set); also ``estimate(model)`` and ``n_units``. The attribute ``design`` describes what was resampled and
-        what is fixed.
+        data set); also ``estimate(model)`` and ``n_units``. The attribute ``summary`` says which models are shown
+        to differ (not of lazy pairs), ``design`` what was resampled and what is fixed.
 
     Raises
     ------
@@ -220,7 +220,8 @@ def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
     names = grids.quantities_of(method, has_margin=has_margin)
     arrays: Mapping[str, Any]
     sizes: str | None = None
-    if columns is None and (chunk is not None or n_models > LAZY_FROM):
+    is_lazy = columns is None and (chunk is not None or n_models > LAZY_FROM)
+    if is_lazy:
         arrays = grids.lazy_all_pairs(method, n_models, adjust, names, chunk or LAZY_CHUNK)
         family_size = n_models * (n_models - 1) // 2
         first, second = pairs.all_pairs(min(n_models, MOST_SIZES + 1))  # the first pairs are the same ones
@@ -248,6 +249,11 @@ def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
     if has_margin:
         flags = {"flag_values": list(range(len(grids.DECISIONS))), "flag_meanings": " ".join(grids.DECISIONS)}
         comparison["decision"].attrs |= flags
+    if not is_lazy:
+        places = second if columns is None else np.array([columns.index(one) for one in second], np.int64)
+        comparison.attrs["summary"] = sentences.of_comparison(
+            comparison, sample.estimates.names, (first, second), places, sample.gaps
+        )
     return with_one_baseline(comparison, baseline)
 
 

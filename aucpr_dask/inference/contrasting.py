@@ -18,7 +18,7 @@ from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.groups import factorized
 from aucpr_dask.evaluation.request import drawn_unit
-from aucpr_dask.inference import comparing, covarying, designs, grouped, pairs, requirements, samples
+from aucpr_dask.inference import comparing, covarying, designs, grouped, pairs, requirements, samples, sentences
 from aucpr_dask.inference.units import Floats
 from aucpr_dask.schema import checks, choices, terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
@@ -539,21 +539,18 @@ def _summary(
     difference, adjusted = (answer[name].values.reshape(family.shape) for name in ("difference", "p_adjusted"))
     shown = family & (adjusted <= 1 - question.level)
     whose = "" if question.baseline is None else f" over {question.baseline}"
-    found = []
-    for is_worse, word in ((True, "worse"), (False, "better")):
-        places = np.argwhere(shown & ((direction * difference < 0) == is_worse))
-        said = [
-            f"{models[model]}{whose} in {names[group]} than in {names[other if reference is None else reference]} "
-            f"({terms.amount(float(difference[model, group, other]), 3, '+')})"
-            for model, group, other in places
-        ]
-        found.append(f"shown to be {word}: {few(said, 5) if said else 'none'}")
+    differences = [
+        (
+            f"{models[model]}{whose} in {names[group]} than in {names[other if reference is None else reference]}",
+            float(difference[model, group, other]),
+        )
+        for model, group, other in np.argwhere(shown)
+    ]
+    found = sentences.shown_to_be(differences, "none", direction)
     n = int(family.sum())
     against = "between all pairs" if reference is None else f"with {names[reference]}"
-    sentence = f"{n} contrasts of {len(names)} groups by {', '.join(_dims(answer))} {against}"
-    if question.adjust != "none":
-        sentence += f", adjusted by {question.adjust.replace('_', ' ').title()} for all {n}"
-    sentence = "; ".join([sentence, *found])
+    asked = f"{terms.count(n, 'contrast')} of {len(names)} groups by {', '.join(_dims(answer))} {against}"
+    sentence = "; ".join([asked + sentences.adjusted_for(n, question.adjust), *found])
     if left_out:
         sentence += f"; without an answer: {few(left_out)}"
     prevalence = answer.get("prevalence")

@@ -15,7 +15,7 @@ import xarray as xr
 from aucpr_dask.errors import AlignmentError, InvalidInputError, clash, few
 from aucpr_dask.evaluation.groups import groups_of, refuse_no_groups, with_labels
 from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets
-from aucpr_dask.inference import covarying, designs, requirements, samples
+from aucpr_dask.inference import covarying, designs, requirements, samples, sentences
 from aucpr_dask.inference.pairs import benjamini_hochberg, holm
 from aucpr_dask.schema import checks, options
 from aucpr_dask.schema.terms import (
@@ -30,7 +30,7 @@ from aucpr_dask.schema.terms import (
     QUERY,
     REPEAT,
     Scores,
-    amount,
+    count,
     gathered,
     nodes_of,
     with_plain_names,
@@ -322,22 +322,22 @@ def _adjusted(result: xr.Dataset, dims: list[str], adjust: str, about: str) -> x
     result.attrs |= {"adjust": adjust, "family_size": int(chosen.sum())}
     shown = chosen & (adjusted <= 1 - result.attrs["level"])
     difference = result["difference"].transpose(*pairs, *dims).values
-    if result["difference"].attrs.get("direction"):
-        return result  # less is better: a difference is no loss
-    words = []
-    for is_worse, word in ((True, "worse"), (False, "better")):
-        places = np.argwhere(shown & ((difference < 0) == is_worse))
-        found = [
-            f"{names[at[0]]} than {against[at[1]] if other else against} in "
-            + " ".join(str(result[dim].values[i]) for dim, i in zip(dims, at[len(pairs) :], strict=True))
-            + f" ({amount(float(difference[tuple(at)]), 3, '+')})"
-            for at in places
-        ]
-        words.append(f"shown to be {word}: {few(found, 5) if found else 'in none of these groups'}")
-    n = int(chosen.sum())
-    method = "" if adjust == "none" else f", adjusted by {adjust.replace('_', ' ').title()} for all {n}"
+    groups = [[str(label) for label in result[dim].values] for dim in dims]
+    words = sentences.shown_to_be(
+        (
+            (
+                f"{names[at[0]]} than {against[at[1]] if other else against} in "
+                + " ".join(labels[i] for labels, i in zip(groups, at[len(pairs) :], strict=True)),
+                float(difference[tuple(at)]),
+            )
+            for at in np.argwhere(shown)
+        ),
+        "in none of these groups",
+    )
     if "simultaneous_interval" in result:
         ends = result["simultaneous_interval"].transpose(..., *pairs, *dims).values
         words += designs.beside_intervals(int((shown & (ends[0] <= 0) & (ends[1] >= 0)).sum()))
-    result.attrs["summary"] = f"{n} comparisons in {about}{method}; {'; '.join(words)}"
+    n = int(chosen.sum())
+    asked = f"{count(n, 'comparison')} in {about}{sentences.adjusted_for(n, adjust)}"
+    result.attrs["summary"] = "; ".join([asked, *words])
     return result

@@ -425,7 +425,7 @@ def annotate(dataset: xr.Dataset, sample: PairedSample, **more: Any) -> xr.Datas
     coords: dict[str, Any] = {"level": question.level} if BOUND in dataset.dims else {}
     coords |= {dim: np.array(values) for dim, values in grids.COORDINATES.items() if dim in dataset.dims}
     if estimates.direction < 0 and "difference" in dataset:
-        dataset["difference"].attrs["direction"] = "less is better"
+        dataset["difference"].attrs["direction"] = "less is better: positive where the model has less than the other"
     for name, variable in dataset.data_vars.items():
         variable.attrs |= {"description": DESCRIPTIONS[str(name)], "units": "1"}
         if "interval" in str(name):
