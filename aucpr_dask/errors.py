@@ -218,6 +218,7 @@ def printable(text: str) -> str:
 
 
 MOST_SHOWN = 5
+QUOTED = 200  # characters of a value
 
 
 def few(values: Iterable[object], most: int = MOST_SHOWN) -> str:
@@ -227,14 +228,14 @@ def few(values: Iterable[object], most: int = MOST_SHOWN) -> str:
     return shown + (f" and {len(listed) - most:,} more" if len(listed) > most else "")
 
 
-def brief(value: object, most: int = 200) -> str:
+def brief(value: object) -> str:
     """Return how an error quotes a value of any type: on one line that is not too long."""
     try:
         shown = repr(value)
     except Exception:
         shown = f"a value of type {type(value).__name__}"
     shown = " ".join(shown.split()) if "\n" in shown else shown
-    return shown if len(shown) <= most else f"{shown[:most]}... ({type(value).__name__})"
+    return shown if len(shown) <= QUOTED else f"{shown[:QUOTED]}... ({type(value).__name__})"
 
 
 # Names of other packages; scikit-learn's trapezoid, auc(recall, precision), joins the points by straight lines.

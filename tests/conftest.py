@@ -191,6 +191,13 @@ def without_its_scores(result: Any) -> Any:
     return kept
 
 
+def errors_of_differences(covariance: xr.DataArray) -> xr.DataArray:
+    """Return the standard error of the difference of every pair of models."""
+    from aucpr_dask.inference.covarying import squares_of_differences
+
+    return (squares_of_differences(covariance) ** 0.5).transpose(*covariance.dims)
+
+
 def pooled(n_models: int = 5, n_items: int = 60, seed: int = 0, share: float = 0.4) -> xr.Dataset:
     """One data set without queries: rounded scores, so that some tie."""
     random = np.random.default_rng(seed)

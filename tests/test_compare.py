@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from conftest import pooled, queried
+from conftest import errors_of_differences, pooled, queried
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -25,7 +25,6 @@ from aucpr_dask.errors import (
     RepeatedItemsWarning,
     StoreError,
 )
-from aucpr_dask.inference.covarying import standard_errors_of_differences
 from aucpr_dask.inference.designs import CONDITIONS, WITH_MACHINE
 from aucpr_dask.inference.designs import METHODS as COMPARED_BY
 from aucpr_dask.inference.questions import on_common_items
@@ -417,7 +416,7 @@ def test_influence_is_close_to_the_bootstrap() -> None:
     assert (np.abs(ratio - 1) < 0.15).all()
     found = ap.covariance(scores)
     variance = found["difference_variance"].values[first, second]
-    plain = standard_errors_of_differences(found["covariance"]).values[first, second]
+    plain = errors_of_differences(found["covariance"]).values[first, second]
     np.testing.assert_allclose(np.sqrt(variance), plain, rtol=0.1)
     np.testing.assert_allclose(influence["standard_error"].values[first, second], np.sqrt(variance), rtol=1e-12)
     statistic = influence["difference"].values[first, second] / np.sqrt(variance)
@@ -478,7 +477,7 @@ def test_influence_covers_with_ten_positives() -> None:
     truth = [ap.simulate.binormal(mean, 1).area(0.1) for mean in (4, 3)]
     difference = found["estimate"].diff("model").values[0]
     deviation = difference - (truth[1] - truth[0])
-    alone = standard_errors_of_differences(found["covariance"]).transpose("query", ...).values[:, 0, 1]
+    alone = errors_of_differences(found["covariance"]).transpose("query", ...).values[:, 0, 1]
     covered_alone = np.mean(np.abs(deviation) <= stats.norm.ppf(0.975) * alone)
     variances = (found[f"{name}_variance"].transpose("query", ...).values[:, 0, 1] for name in ("difference", "outer"))
     inner, outer = (stats.t(19).ppf(0.975) * np.sqrt(variance) for variance in variances)
@@ -498,7 +497,7 @@ def test_items_of_fixed_queries() -> None:
     first, second = np.triu_indices(4, 1)
     common = on_common_items(scores, ComparisonOptions(), EvaluationOptions(missing="drop"))
     covariance = ap.covariance(common, missing="drop")["covariance"].mean("query") / 5
-    of_influence = standard_errors_of_differences(covariance).values[first, second]
+    of_influence = errors_of_differences(covariance).values[first, second]
     assert (np.abs(of_influence / errors[first, second] - 1) < 0.25).all()
     n = scores["label"].where(scores["label"] >= 0).sum("item").values
     degrees = np.sum(1 / n) ** 2 / np.sum(1 / n**2 / (n + 9))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from conftest import pooled, queried
+from conftest import errors_of_differences, pooled, queried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_cases import oracle
@@ -19,7 +19,7 @@ from strategies import Case, cases, chunkings, weights
 import aucpr_dask as ap
 from aucpr_dask import kernels
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
-from aucpr_dask.inference.covarying import covariance, standard_errors_of_differences
+from aucpr_dask.inference.covarying import covariance
 from aucpr_dask.kernels import CODES
 from aucpr_dask.kernels.first_calls import influence_rows, sums_of_products
 from aucpr_dask.kernels.options import (
@@ -725,11 +725,11 @@ def test_errors_of_differences() -> None:
     twin["score"] = 2 * twin["score"] + 1
     dataset = xr.concat([dataset, twin], dim="model", data_vars="minimal")
     found = covariance(dataset)
-    errors = standard_errors_of_differences(found["covariance"])
+    errors = errors_of_differences(found["covariance"])
     assert errors.dims == ("model", "other_model")
     assert errors.sel(model="m0", other_model="twin") == 0
     assert np.array_equal(np.diagonal(errors), np.zeros(4))
-    lazy = standard_errors_of_differences(covariance(dataset.chunk({"model": 2}))["covariance"])
+    lazy = errors_of_differences(covariance(dataset.chunk({"model": 2}))["covariance"])
     assert lazy.chunks is not None
     assert lazy.compute().identical(errors)
     of_jackknife = jackknife_error(dataset["label"].values, *dataset["score"].values[1:3])
@@ -858,7 +858,7 @@ def test_equal_models_differ_at_the_level() -> None:
     for score in label + shared + own:
         dataset = xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)})
         found = covariance(dataset)
-        error = standard_errors_of_differences(found["covariance"]).values[0, 1]
+        error = errors_of_differences(found["covariance"]).values[0, 1]
         rejected += abs(float(found["estimate"].diff("model").item())) > 1.96 * error
     assert 0.03 < rejected / 600 < 0.09
 

@@ -1142,6 +1142,24 @@ def test_clusters_of_any_name_are_drawn_whole() -> None:
     assert renamed["replicate"].shape == single["replicate"].shape
 
 
+def count_by_first_bytes_in_a_loop(source: Any, start: int, tops: Any, count: Any, row: int) -> int:
+    """Do what `draws.count_by_first_bytes` does, lane by lane."""
+    unsure = 0
+    for lane in range(LANES):
+        byte = source[start + lane]
+        count[row, lane] = sum(byte > top for top in tops.tolist())
+        if byte == 255 or byte in tops:
+            unsure |= 1 << lane
+    return unsure
+
+
+def add_counts_in_a_loop(count: Any, unit: Any, first: int, last: int, total: Any) -> None:
+    """Do what `replicates.add_counts` does, one count after the other."""
+    for entry in range(first, last):
+        for lane in range(LANES):
+            total[lane] += count[unit[entry], lane]
+
+
 def test_instructions_written_by_hand_do_what_the_loops_beside_them_do() -> None:
     import numba
 
@@ -1154,12 +1172,12 @@ def test_instructions_written_by_hand_do_what_the_loops_beside_them_do() -> None
         source[LANES : LANES + 4] = tops
         counts = np.zeros((2, 2, LANES), np.uint8)
         by_hand = count_bytes(source, np.uint64(LANES), numbers, counts[0], np.uint64(1))
-        assert by_hand == draws.count_by_first_bytes_in_a_loop(source, LANES, numbers, counts[1], 1)
+        assert by_hand == count_by_first_bytes_in_a_loop(source, LANES, numbers, counts[1], 1)
         np.testing.assert_array_equal(*counts)
     add = numba.njit(lambda *arguments: replicates.add_counts(*arguments))
     count, unit = random.integers(0, 32, (20, LANES), np.uint8), random.integers(0, 20, 50, np.int32)
     for first, last in [(0, 0), (3, 4), (0, 8), (1, 10), (0, 50)]:
         totals = np.tile(random.integers(0, 1000, LANES, np.int32), (2, 1))
         add(count, unit, first, last, totals[0])
-        replicates.add_counts_in_a_loop(count, unit, first, last, totals[1])
+        add_counts_in_a_loop(count, unit, first, last, totals[1])
         np.testing.assert_array_equal(*totals)

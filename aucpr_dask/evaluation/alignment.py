@@ -14,7 +14,7 @@ from aucpr_dask.evaluation.rankings import lead_of
 from aucpr_dask.schema.checks import REAL, check_counts, is_dask, names_of, text
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.terms import GRADE, ITEM, ITEM_ROLES, RANKING_DIMS
-from aucpr_dask.scores.validate import check_same_labels, check_unique, float_scores, refuse_lazy
+from aucpr_dask.scores.validate import check_same_labels, check_unique, float_scores, refuse_lazy, where_of
 
 Labelled = TypeVar("Labelled", xr.DataArray, xr.Variable)
 
@@ -78,11 +78,6 @@ def without_scores() -> InvalidInputError:
 # Data sets
 
 
-def where_of(path: str) -> str | None:
-    """Return the data set for an error message; None if there is only one."""
-    return f"data set {path!r}" if path else None
-
-
 def score_inputs(dataset: xr.Dataset, positive_from: int | None, path: str) -> dict[str, xr.DataArray]:
     """Return the variables of a score data set that an evaluation reads, without other coordinates."""
     names = ("score", "label", "weight", "positive_weight", "negative_weight", "tie_order", "n_positive")
@@ -91,7 +86,7 @@ def score_inputs(dataset: xr.Dataset, positive_from: int | None, path: str) -> d
     if total is not None and GRADE in total.dims:
         grade, known = positive_from or 1, list(total.indexes.get(GRADE, ()))
         if grade not in known:
-            where = where_of(path) or "variable 'n_positive'"
+            where = where_of(path, "n_positive")
             what, received = "n_positive is not known at this grade", f"positive_from={grade}"
             raise InvalidInputError(what, where, received, f"grades {known}")
         inputs["n_positive"] = total.sel({GRADE: grade}, drop=True)

@@ -287,13 +287,13 @@ def _one_label_each(labels: Any, name: str, lengths: Sequence[int]) -> Any:
     raise bad_argument(what, "by", f"shape {values.shape}" if values.ndim else labels, allowed, remedy)
 
 
-def groups_of(dataset: xr.Dataset, by: By, path: str = "", dim: str = ITEM) -> Groups:
+def groups_of(dataset: xr.Dataset, by: By, path: str = "") -> Groups:
     """Return the groups of the items of a data set by the labels of its coordinates."""
     found = {}
     for name, grouper in by:
-        if name not in dataset.variables or dataset[name].dims != (dim,):
-            raise _no_coordinate(dataset, name, path, dim)
-        if name == dim or name in dataset["score"].dims or name in OF_RESULTS:
+        if name not in dataset.variables or dataset[name].dims != (ITEM,):
+            raise _no_coordinate(dataset, name, path, ITEM)
+        if name == ITEM or name in dataset["score"].dims or name in OF_RESULTS:
             raise _twice(name, path)
         found[name] = factorized(dataset[name], name, grouper, where_of(path))
     return combined(found)

@@ -21,6 +21,7 @@ from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.terms import CLASS, GRADE, GROUPS, ITEM, ITEM_ROLES, MODEL, QUERY
 from aucpr_dask.scores.copies import counted_copies
+from aucpr_dask.scores.validate import where_of
 
 ROLES = ("score", "label", "tie_order", "weight", "positive_weight", "negative_weight", "n_positive")  # of arguments
 
@@ -238,7 +239,7 @@ def _refuse_known_grades(dataset: xr.Dataset, options: EvaluationOptions, path: 
     highest = max(dataset.indexes.get(GRADE, (1,)))
     if options.positive_from is None and highest > 1 and "label" in dataset:
         what = "labels are graded, and it is not said from which grade they are positive"
-        where, received = alignment.where_of(path) or "variable 'label'", f"grades up to {highest}"
+        where, received = where_of(path, "label"), f"grades up to {highest}"
         allowed = "1 positive, 0 negative, -1 unjudged, -2 padding; grades with positive_from"
         raise InvalidInputError(what, where, received, allowed, NAME_A_GRADE)
 
@@ -269,7 +270,7 @@ def refuse_impossible(
     """Raise if something is asked of the arrays of a data set that cannot be computed from them."""
     if (impossible := _impossible(inputs, dataset, options)) is not None:
         what, received, remedy = impossible
-        raise InvalidInputError(what, alignment.where_of(path), received, None, remedy)
+        raise InvalidInputError(what, where_of(path), received, None, remedy)
 
 
 def _impossible(

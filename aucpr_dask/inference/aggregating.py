@@ -14,7 +14,6 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, clash, naming
-from aucpr_dask.evaluation.alignment import where_of
 from aucpr_dask.evaluation.api import evaluate, interval
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.results import group_dims, laid_out, provenance, scores_of
@@ -34,6 +33,7 @@ from aucpr_dask.inference.pairs import ROUND_OFF
 from aucpr_dask.schema import checks, choices, intervals, terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import AVERAGES, AggregationOptions, EvaluationOptions
+from aucpr_dask.scores.validate import where_of
 
 RELIABLE_UNITS = 8  # from which on intervals of means hold in most worlds
 SKEWED = 8.0  # times the squared skewness must there be units, where their values vary less than a proportion's

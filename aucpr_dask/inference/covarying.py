@@ -18,7 +18,7 @@ from aucpr_dask.schema import choices
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import EvaluationOptions, takes
 from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, N_FOLDS, QUERY, REPEAT, Scores, folds_of_repeats, map_nodes
-from aucpr_dask.scores.validate import validated_scores
+from aucpr_dask.scores.validate import validated_scores, where_of
 
 OTHER_MODEL, OF_REPEAT = "other_model", "of_repeat"
 COMPARED_BY = {"difference_variance", "outer_variance", "n_effective", "degrees"}  # what comparisons need of it
@@ -50,8 +50,7 @@ def covariance(
 
     With ``u_i(model)`` the influence of item i, the derivative of the estimate with respect to the multiplicity of the
     item, ``covariance(a, b) = sum_i u_i(a) u_i(b)``. The standard error of one model is the root of its variance,
-    and that of a difference of two models is ``sqrt(c(a, a) + c(b, b) - 2 c(a, b))``
-    (:func:`standard_errors_of_differences`).
+    and that of a difference of two models is ``sqrt(c(a, a) + c(b, b) - 2 c(a, b))``.
 
     Parameters
     ----------
@@ -153,15 +152,6 @@ def influences(
     return map_nodes(scores, influences_of_node)
 
 
-def standard_errors_of_differences(covariance: xr.DataArray) -> xr.DataArray:
-    """Return the standard error of the difference of every pair of models; 0 for models that rank alike.
-
-    Not if their areas are 1 or their scores constant: then influences are 0, and do not tell a copy from another model.
-    """
-    result: xr.DataArray = squares_of_differences(covariance) ** 0.5
-    return result.transpose(*covariance.dims).rename("standard_error")
-
-
 def variances_of_models(covariance: xr.DataArray) -> xr.DataArray:
     """Return the variance of each model from the covariances of all."""
     covariance = covariance.drop_vars(OTHER_MODEL, errors="ignore")
@@ -188,7 +178,7 @@ def _refuse_unshared_items(inputs: dict[str, xr.DataArray], path: str) -> None:
         what = "models share no items here, so their estimates have no covariance over items"
         received = f"{', '.join(own)} over the dimension 'model': each model has its own ranked list"
         allowed = "the pooled layout: one label for each item, the same for all models"
-        raise InvalidInputError(what, alignment.where_of(path), received, allowed, "compare the models over queries")
+        raise InvalidInputError(what, where_of(path), received, allowed, "compare the models over queries")
 
 
 def _influences(prepared: Prepared, clusters: NDArray[np.int64] | None, *, is_fixed: bool) -> xr.Dataset:

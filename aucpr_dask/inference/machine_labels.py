@@ -28,7 +28,6 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import AlignmentError, FewUnitsWarning, InvalidInputError, few, naming
-from aucpr_dask.evaluation.alignment import where_of
 from aucpr_dask.inference import pairs
 from aucpr_dask.inference.designs import POWERED, UNITS, unit_names
 from aucpr_dask.inference.methods import Goal, Pairs, Student, student_pairs
@@ -36,7 +35,7 @@ from aucpr_dask.inference.samples import Estimates, labels_of, read_estimates
 from aucpr_dask.inference.units import Floats, Indices, mean_of_units, total_of_units
 from aucpr_dask.schema.options import ComparisonOptions, SampleOptions
 from aucpr_dask.schema.terms import ESTIMATOR, MEASURE, MODEL, OF_INTERVALS, Scores, nodes_of
-from aucpr_dask.scores.validate import check_unique
+from aucpr_dask.scores.validate import check_unique, where_of
 
 HERE = "argument 'auxiliary'"
 # How labels are read may differ, by `positive_from` and `unjudged`: people may give grades, a machine yes or no.
@@ -142,7 +141,7 @@ def machine_nodes(data: Scores, machine: Scores, over: str) -> dict[str, xr.Data
         if over not in node["estimate"].dims:
             what = "machine labels help where people labelled a part of the queries, and here there are no queries"
             remedy = "for a DataTree, over='dataset' takes the data sets as units"
-            raise InvalidInputError(what, where_of(path) or HERE, remedy=remedy)
+            raise InvalidInputError(what, where_of(path) if path else HERE, remedy=remedy)
     if lacking := [path for path in ours if path not in theirs]:
         received = few(repr(path) if path else "the one without a name" for path in lacking)
         raise _lacks("data sets", received, "data sets are matched by name: those that people labelled, or more")

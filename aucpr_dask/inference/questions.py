@@ -37,7 +37,7 @@ from aucpr_dask.schema.terms import (
 )
 from aucpr_dask.scores.copies import warn_of_copies
 from aucpr_dask.scores.long_form import to_tree
-from aucpr_dask.scores.validate import shared_by_models, validated_scores
+from aucpr_dask.scores.validate import shared_by_models, validated_scores, where_of
 
 LEAST_QUERIES = 10  # of a data set, for the variance between them to be known
 OF_FAMILY = ("simultaneous_interval", "simultaneous_rank_interval")  # with groups, they hold for all together
@@ -163,7 +163,7 @@ def _refuse_other_draws(path: str, node: xr.Dataset, question: ComparisonOptions
     if _is_drawn_otherwise(node, question):
         what, received = f"in this result {node.attrs['sampled']} vary", f"over={question.over!r}"
         remedy = "pass the scores in place of the result"
-        raise InvalidInputError(what, alignment.where_of(path), received, repr(node.attrs["sampled"]), remedy)
+        raise InvalidInputError(what, where_of(path), received, repr(node.attrs["sampled"]), remedy)
 
 
 def evaluated_with(attrs: Mapping[Any, Any]) -> dict[str, Any]:
@@ -411,14 +411,14 @@ def _refuse_unswappable(path: str, scores: xr.Dataset, estimator: str | None, op
         raise InvalidInputError(what, "option 'estimator'", repr(estimator), "'average_precision'", remedy)
     if unknown := sorted(set(options) - set(SWAP_OPTIONS)):
         what, received = "method='rank_swap' has no such option", ", ".join(map(repr, unknown))
-        raise InvalidInputError(what, alignment.where_of(path), received, ", ".join(SWAP_OPTIONS), remedy)
+        raise InvalidInputError(what, where_of(path), received, ", ".join(SWAP_OPTIONS), remedy)
     dims = [dim for dim in scores["score"].dims if dim not in (MODEL, ITEM)]
     weights = [name for name in ("weight", "positive_weight", "negative_weight", "n_positive") if name in scores]
     own = ["label"] if "label" in scores and MODEL in scores["label"].dims else []
     if dims or weights or own:
         received = ", ".join([*(f"the dimension {dim!r}" for dim in dims), *weights, *own])
         what = "method='rank_swap' swaps the ranks of the items of one ranking"
-        raise InvalidInputError(what, alignment.where_of(path), received, "score(model, item), label(item)", remedy)
+        raise InvalidInputError(what, where_of(path), received, "score(model, item), label(item)", remedy)
 
 
 def on_common_items(scores: Scores, question: ComparisonOptions, options: EvaluationOptions) -> Scores:

@@ -11,13 +11,13 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, did_you_mean, few, nearest
-from aucpr_dask.evaluation.alignment import where_of
 from aucpr_dask.inference.designs import BOTH, COMPARED, CORRECTED, ITEMS, are_values, estimators_of, unit_names
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.checks import FOLDS, choose, folds_as_units
 from aucpr_dask.schema.options import CONVENTION, EvaluationOptions, Options, SampleOptions
 from aucpr_dask.schema.options import option_names as names_of_options
 from aucpr_dask.schema.terms import CLASS, ESTIMATOR, MEASURE, MODEL, QUERY, UNIT, Scores, nodes_of
+from aucpr_dask.scores.validate import where_of
 
 KINDS = (ESTIMATOR, MEASURE)  # dimensions of what is estimated
 ROUND_OFF = 1e-9  # of sums of weights
@@ -79,11 +79,11 @@ def require_results(data: Scores) -> None:
     for path, node in nodes_of(data):
         if "score" in node and "estimate" not in node:
             what, remedy = "these are scores, and a result is needed", "evaluate them first: ap.evaluate(scores)"
-            where = where_of(path) or "the first argument"
+            where = where_of(path) if path else "the first argument"
             raise InvalidInputError(what, where, few(node.data_vars), "a variable 'estimate'", remedy)
         if "estimate" not in node:
             what = "this is neither a result nor scores: it has no variable 'estimate'"
-            where, remedy = where_of(path) or "the first argument", "pass what aucpr_dask.evaluate returns"
+            where, remedy = where_of(path) if path else "the first argument", "pass what aucpr_dask.evaluate returns"
             raise InvalidInputError(what, where, few(node.data_vars) or "no variables", "a result, or scores", remedy)
 
 
@@ -123,10 +123,12 @@ def _refuse_folds(path: str, node: xr.Dataset, question: SampleOptions) -> None:
     if found is None or question.sample == ITEMS or question.method == CORRECTED:
         return
     if "fold" in found.dims:
-        raise folds_as_units(where_of(path) or "variable 'estimate'", "the dimension 'fold'")
+        raise folds_as_units(where_of(path, "estimate"), "the dimension 'fold'")
     if are_folds(node, found):
         word, labels = node.attrs.get(UNIT, QUERY), found.indexes.get(QUERY, pd.Index([]))
-        raise folds_as_units(where_of(path) or "the dimension 'query'", f"{word} {few(map(repr, map(str, labels)))}")
+        raise folds_as_units(
+            where_of(path) if path else "the dimension 'query'", f"{word} {few(map(repr, map(str, labels)))}"
+        )
 
 
 def are_folds(node: xr.Dataset, found: xr.DataArray) -> bool:

@@ -12,12 +12,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import MOST_SHOWN, AlignmentError, InvalidInputError, brief, few
-from aucpr_dask.evaluation.alignment import where_of
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference.designs import IN_CLUSTERS, direction, estimator_dim, estimators_of, unit_names
 from aucpr_dask.inference.units import Floats, draw_units_and_items, mean_of_units, means_of_replicates
 from aucpr_dask.schema.terms import ESTIMATOR, ITEM, MEASURE, MODEL, QUANTITY, QUERY, REPEAT, RESAMPLE, Scores, nodes_of
-from aucpr_dask.scores.validate import check_unique
+from aucpr_dask.scores.validate import check_unique, where_of
 
 DATASET = "dataset"
 REPLICATE = "replicate"

@@ -12,11 +12,11 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, ColumnWarning, FileFormatError, InvalidInputError, few
-from aucpr_dask.evaluation.alignment import where_of
 from aucpr_dask.evaluation.results import group_dims, not_a_result
 from aucpr_dask.inference.designs import are_values, with_estimators
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import TableOptions
+from aucpr_dask.scores.validate import where_of
 
 if TYPE_CHECKING:
     import polars as pl

@@ -14,9 +14,9 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.alignment import where_of
 from aucpr_dask.interplay.frames import DATASET, tidy_table
 from aucpr_dask.schema import terms
+from aucpr_dask.scores.validate import where_of
 
 MEASURES = {"average_precision": "map"}
 ALL = "all"

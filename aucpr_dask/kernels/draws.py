@@ -79,17 +79,6 @@ THRESHOLDS = np.array([poisson_thresholds(1 - left) for left in LEFT], np.uint64
 SHARE_LEFT = np.array(LEFT, np.float64)
 
 
-def count_by_first_bytes_in_a_loop(source, start, tops, count, row):
-    """Do what `count_by_first_bytes` does, lane by lane: of this loop the compiler makes no vector instructions."""
-    unsure = 0
-    for lane in range(LANES):
-        byte = source[start + lane]
-        count[row, lane] = sum(byte > top for top in tops)
-        if byte == 255 or byte in tops:
-            unsure |= 1 << lane
-    return unsure
-
-
 @intrinsic
 def count_by_first_bytes(typing_context, source, start, tops, count, row):
     """Write how many of `TOPS` numbers each of `LANES` bytes exceeds; return the lanes in which more bits must decide.

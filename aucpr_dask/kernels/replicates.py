@@ -130,13 +130,6 @@ def lay_out_precision(ascending, score, unit, classes, may_refuse, entries, n_ne
     return n_steps
 
 
-def add_counts_in_a_loop(count, unit, first, last, total):
-    """Do what `add_counts` does, one count after the other."""
-    for entry in range(first, last):
-        for lane in range(LANES):
-            total[lane] += count[unit[entry], lane]
-
-
 @intrinsic
 def add_counts(typing_context, count, unit, first, last, total):
     """Add the counts of entries `first` to `last` - 1 to the totals, of int32, of the lanes.

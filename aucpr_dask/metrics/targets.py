@@ -132,11 +132,11 @@ def warn_of_doubts(flags: NDArray[np.int32], *names: str, above: int = 2) -> Non
         warnings.warn(f"{doubtful}: {meaning} {remedy[0].upper()}{remedy[1:]}.", stacklevel=above + 1)
 
 
-def warn_of_no_interval(flags: NDArray[np.int32], above: int = 2) -> None:
+def warn_of_no_interval(flags: NDArray[np.int32]) -> None:
     """Warn that an area has no interval, and why."""
     reasons = ("no_positives", "no_negatives", "unseen_rates", "no_interval")
     why = " ".join(one.description for one in FLAGS if one.name in reasons and (flags & one.bit).any())
-    warnings.warn(f"there is no interval. {why}".rstrip(), stacklevel=above + 1)
+    warnings.warn(f"there is no interval. {why}".rstrip(), stacklevel=3)
 
 
 def clusters_of(value: Any, name: str) -> NDArray[np.int64]:

@@ -351,9 +351,9 @@ def is_text(name: str) -> bool:
     return not any(char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff" for char in name)
 
 
-def shortened_name(name: str, most: int = 100) -> str:
+def shortened_name(name: str) -> str:
     """Return a name as errors quote it."""
-    return repr(name) if len(name) <= most else f"{name[:most]!r}..., {len(name):,} characters"
+    return repr(name) if len(name) <= 100 else f"{name[:100]!r}..., {len(name):,} characters"
 
 
 Scores: TypeAlias = "xr.Dataset | xr.DataTree"
