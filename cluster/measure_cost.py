@@ -23,9 +23,9 @@ BLOCK = 8  # models of a million items that one task evaluates: they share what 
 MEASURED = {"estimates": 3 * BLOCK, "logit, influence": 3 * BLOCK, "bootstrap": BLOCK}  # models, at full length
 LENGTHS = (10_000, 100_000, 1_000_000)  # is it linear?
 OPTIONS: dict[str, dict[str, Any]] = {
-    "estimates": {"intervals": ()},
-    "logit, influence": {"intervals": ("logit", "influence_logit_t")},
-    "bootstrap": {"intervals": ("bootstrap",), "n_resamples": 1000},
+    "estimates": {"interval": ()},
+    "logit, influence": {"interval": ("logit", "influence_logit_t")},
+    "bootstrap": {"interval": ("bootstrap",), "n_resamples": 1000},
 }
 
 

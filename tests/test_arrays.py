@@ -196,7 +196,6 @@ TRUTH = xr.DataArray((rng.random((120, 3, 2)) < 0.3).astype("int8"), {d: GRID[d]
 OLD, NEW = (xr.DataArray(rng.normal(size=(2, 120, 3, 2)), GRID) + TRUTH for _ in "on")
 FIELDS = xr.Dataset({"score": xr.concat([OLD, NEW], pd.Index(["old", "new"], name="model")), "label": TRUTH})
 ITEMS = ("time", "lat", "lon")
-COSINE = np.cos(np.deg2rad(TRUTH["lat"]))
 
 
 @pytest.mark.parametrize("function", [ap.evaluate, ap.compare, ap.rank, ap.power])

@@ -43,11 +43,6 @@ table_options = cli.with_options(
 )
 
 
-def _refuse_grade(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        raise click.UsageError(f"The store keeps all grades: aucpr-dask evaluate --positive-from {value}.")
-
-
 @cli.command("aucpr-dask import trec runs/*.txt.gz scores.zarr --qrels qrels.txt", of=import_group)
 @files_and_store
 @click.option("--qrels", required=True, metavar="FILE", help="The judgments: topic, iteration, document, grade.")
@@ -60,7 +55,6 @@ def _refuse_grade(ctx: click.Context, param: click.Parameter, value: str | None)
 @click.option("--values", metavar="STORE", help="Where to write the values of --measures per topic: a result store.")
 @dataset_option
 @cli.option_of(RunOptions, "dtype")
-@click.option("--positive-from", hidden=True, expose_value=False, callback=_refuse_grade)
 @place_options
 @cli.output_option
 def trec(
