@@ -66,14 +66,13 @@ def helper(function: Function) -> Function:
     return compiled
 
 
-def kernel(*signatures: Any, name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def kernel(*signatures: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make an entry point of a function, for the given signatures, each of which is a kernel of its own."""
 
     def make(function: Callable[..., Any]) -> Callable[..., Any]:
-        # Numba names machine code by the qualified name of its function and a counter that each process starts at zero.
-        # If two functions shared a name and different processes compiled them, a process that loaded both would run
-        # one of them in place of the other.
-        function.__qualname__ = name or function.__qualname__
+        # Of no function that is an entry point already: numba names machine code by the qualified name of its function
+        # and a counter that each process starts at zero. If different processes compiled two of one name, a process
+        # that loaded both would run one of them in place of the other.
         full_name = f"{function.__module__.removeprefix(_PACKAGE + '.')}.{function.__qualname__}"
         if len(signatures) == 1:
             return _registered(Kernel(function, signatures[0], full_name))

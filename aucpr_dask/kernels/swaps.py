@@ -82,7 +82,7 @@ def walk(unit, is_first, is_positive, ends_group, words, difference):
         all_gained = 0
 
 
-@kernel(types.void(row_of(I8), row_of(U1), row_of(U1), row_of(U1), I8, U8, types.boolean, F8[::1]), name="walk_blocks")
+@kernel(types.void(row_of(I8), row_of(U1), row_of(U1), row_of(U1), I8, U8, types.boolean, F8[::1]))
 def walk_blocks(unit, is_first, is_positive, ends_group, n_units, key, is_complete, differences):
     """Fill the first block of `LANES` differences without swaps, and the others with one block of swaps each."""
     words = np.zeros(4 * n_units, np.uint64)
