@@ -266,7 +266,7 @@ def complete_units(node: xr.Dataset, dim: str, incomplete: str, path: str = "") 
     """
     known = node["estimate"].notnull()
     partly = known.any(MODEL) & ~known.all(MODEL)
-    where, names = where_of(path), unit_names(dim, node.attrs)
+    where, names = where_of(path) if path else None, unit_names(dim, node.attrs)
     units, models = [str(label) for label in labels_of(known, dim)], labels_of(known, MODEL)
     worst, others = known, [axis for axis in known.dims if axis not in (MODEL, dim)]
     if others:  # the estimator, and the label of other dimensions, that most units lack
