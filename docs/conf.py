@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -14,7 +13,6 @@ from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx import addnodes
 from sphinx.application import Sphinx
-from sphinx.search.en import SearchEnglish
 from sphinx.writers.html5 import HTML5Translator
 
 import aucpr_dask
@@ -67,7 +65,6 @@ html_static_path = ["static"]
 html_math_renderer = "mathml"  # which browsers typeset themselves
 html_search_scorer = str(HERE / "search.js")
 html_css_files = ["site.css"]
-SECTIONS = "sections.js"  # what each section of a page says, for the search
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {
@@ -79,12 +76,6 @@ copybutton_exclude = ".linenos, .gp, .go"
 # Pages next to what they describe, which pages of the site include
 ELSEWHERE = {"cluster/README.md": "clusters", "notebooks/README.md": "notebooks", "CHANGELOG.md": "changelog"}
 MORE = {"notebooks": "\n\n```{toctree}\n:glob:\n:hidden:\n\ngenerated/notebooks/*\n```\n"}
-MOVED = {
-    "power": "gate.html#how-many-queries-do-i-need",
-    "resampling": "how-it-works.html#resampling",
-    "stability": "python-api.html#stability-and-deprecation",
-    "what-was-measured": "tables.html",
-}
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>(?!https?:|mailto:|#)[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 
 
@@ -120,46 +111,26 @@ def keep_to_the_output(app: Sphinx) -> None:
     app.env.mystnb_config = app.env.mystnb_config.copy(output_folder=str(Path(app.doctreedir) / "notebooks"))
 
 
-def clean(app: Sphinx, failure: Exception | None) -> None:
-    """Remove what was made for this build only."""
-    shutil.rmtree(NOTEBOOKS.parent, ignore_errors=True)
-
-
 def show_sections(app: Sphinx, page: str, *_: object) -> None:
     """Let the page of the search load what sections say."""
     if page == "search":
-        app.add_js_file(SECTIONS)
+        app.add_js_file("sections.js")
 
 
-def write_sections(app: Sphinx, failure: Exception | None) -> None:
-    """Write the anchor, title, index entries and words of every section, by page."""
-    language = SearchEnglish({})
-
-    def words_of(text: str) -> set[str]:
-        return {language.stem(word.lower()) for word in language.split(text) if language.word_filter(word)}
-
-    def own_nodes(section: nodes.Node) -> Iterator[nodes.Node]:
-        for child in section.children:
-            if not isinstance(child, nodes.section):
-                yield child
-                yield from own_nodes(child)
-
-    found = {}
+def finish(app: Sphinx, failure: Exception | None) -> None:
+    """Write the anchor, title, index entries and words of every section, and remove what only the build needed."""
+    pages: dict[str, list[tuple[str, str, list[str], set[str]]]] = {}
     for page in () if failure else app.env.found_docs:
-        found[page] = []
-        for section in app.env.get_doctree(page).findall(nodes.section):
-            own = list(own_nodes(section))
-            entries = [entry[2] for node in own if isinstance(node, addnodes.index) for entry in node["entries"]]
-            title = section[0].astext()
-            words = words_of(" ".join(node.astext() for node in own if isinstance(node, nodes.Text)))
-            found[page].append([section["ids"][0], title, entries, [*words_of(title)], " ".join(sorted(words))])
-    (Path(app.outdir) / "_static" / SECTIONS).write_text(f"var SECTIONS = {json.dumps(found, ensure_ascii=False)};")
-
-
-def redirect(app: Sphinx, failure: Exception | None) -> None:
-    """Lead addresses of pages that were merged to their new places."""
-    for page, place in () if failure else MOVED.items():
-        (Path(app.outdir) / f"{page}.html").write_text(f'<meta http-equiv="refresh" content="0; url={place}">')
+        sections = pages[page] = []
+        for node in app.env.get_doctree(page).findall():
+            if isinstance(node, nodes.section):
+                sections.append((node["ids"][0], node[0].astext(), [], set()))
+            elif sections and isinstance(node, addnodes.index):
+                sections[-1][2].extend(entry[2] for entry in node["entries"])
+            elif sections and isinstance(node, nodes.Text):
+                sections[-1][3].update(re.findall(r"\w+", node.lower()))
+    (Path(app.outdir) / "_static" / "sections.js").write_text(f"var SECTIONS = {json.dumps(pages, default=sorted)};")
+    shutil.rmtree(NOTEBOOKS.parent, ignore_errors=True)
 
 
 def show_example(app: Sphinx, context: click.Context, lines: list[str]) -> None:
@@ -182,6 +153,5 @@ def setup(app: Sphinx) -> None:
     app.connect("source-read", relink_page)
     app.connect("builder-inited", keep_to_the_output, priority=900)  # after MyST-NB has chosen
     app.connect("html-page-context", show_sections)
-    for finish in (redirect, write_sections, clean):
-        app.connect("build-finished", finish)
+    app.connect("build-finished", finish)
     app.connect("sphinx-click-process-epilog", show_example)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
@@ -18,21 +17,15 @@ BLOCK = re.compile(r"```python\n(.*?)```\s*(?:!\[[^\]]*\]\((\S+)\))?", re.DOTALL
 DPI = 200
 
 
-def blocks() -> Iterator[tuple[str, str | None]]:
-    """Yield each block of code of the page, and the picture below it, if any."""
-    for code, picture in BLOCK.findall(PAGE.read_text()):
-        yield code, picture or None
-
-
 def draw(folder: Path) -> list[Path]:
     """Run the page's code in its order, and save what each block leaves in `ax`."""
     mpl.use("Agg")
     names: dict[str, Any] = {"__name__": "plots"}
     drawn = []
     with chdir(HERE.parent):
-        for code, picture in blocks():
+        for code, picture in BLOCK.findall(PAGE.read_text()):
             exec(compile(code, str(PAGE), "exec"), names)
-            if picture is not None:
+            if picture:
                 drawn.append(save(names["ax"], folder / picture))
     return drawn
 
@@ -45,11 +38,6 @@ def save(ax: Axes, path: Path) -> Path:
     return path
 
 
-def main() -> None:
-    """Draw all pictures."""
+if __name__ == "__main__":
     for path in draw(HERE):
         print(f"{path.relative_to(HERE)}  {path.stat().st_size / 1000:.0f} kB")
-
-
-if __name__ == "__main__":
-    main()

@@ -6,10 +6,9 @@ var FIRST = ["how-do-i", "tutorial", "choosing"];
 var asked = [];
 var splitQuery = (query) => (asked = query.split(/[^\p{Letter}\p{Number}_]+/gu).filter((word) => word));
 
-// Sphinx stems with two versions of one algorithm, here and where it builds the pages: "interv" and "interval" are one.
-function isIn(words, word) {
-  const isLong = (one) => one.length > 3;
-  return words.some((own) => own === word || ([own, word].every(isLong) && (own.startsWith(word) || word.startsWith(own))));
+// Whether a stem, such as "interv", is that of one of some words.
+function isIn(words, stem) {
+  return words.some((own) => own === stem || (stem.length > 3 && own.startsWith(stem)));
 }
 
 // Lead to the section that an index entry stands in, or that says most of what is asked, and name it.
@@ -21,11 +20,11 @@ function nameSection(hit) {
   if (!best && !anchor) {
     const stemmer = new Stemmer();
     const said = asked.map((word) => word.toLowerCase()).filter((word) => !stopwords.has(word));
-    const words = said.map((word) => stemmer.stemWord(word));
+    const stems = said.map((word) => stemmer.stemWord(word));
     let most = 0;
     for (const section of sections) {
-      const own = section[4].split(" ");
-      const points = words.reduce((sum, word) => sum + isIn(own, word) + isIn(section[3], word), 0);
+      const title = section[1].toLowerCase().split(/\W+/);
+      const points = stems.reduce((sum, stem) => sum + isIn(section[3], stem) + isIn(title, stem), 0);
       if (points > most) [best, most] = [section, points];
     }
   }

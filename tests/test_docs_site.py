@@ -102,12 +102,6 @@ def test_the_site_builds_without_a_warning(site: Path) -> None:
     assert [name for name in names_of_commands() if f'id="{name}"' not in commands] == []
     assert "--keep-replicates" in commands
     assert_nothing_is_fetched(site)
-    for moved, place in re.findall(
-        r'^    "([\w-]+)": "([\w-]+\.html.*)",$', (DOCS / "conf.py").read_text(), re.MULTILINE
-    ):
-        page, _, anchor = place.partition("#")
-        assert place in (site / f"{moved}.html").read_text()
-        assert not anchor or f'id="{anchor}"' in (site / page).read_text()
 
 
 def assert_nothing_is_fetched(site: Path) -> None:
