@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
@@ -169,8 +169,14 @@ def test_a_forgotten_store_is_noticed(store: Path, tmp_path: Path) -> None:
     assert (tmp_path / "b.run").read_text() == RUN
 
 
-@takes("missing", "ties", "convention")
-def resolved(score: object, **reading: Unpack[choices.Reading]) -> EvaluationOptions:
+class Some(TypedDict, total=False):
+    missing: choices.Missing | None
+    ties: choices.Ties | None
+    convention: choices.Convention | None
+
+
+@takes(Some)
+def resolved(score: object, **reading: Unpack[Some]) -> EvaluationOptions:
     """Return the options that this call means."""
     return EvaluationOptions.of(**reading)
 

@@ -126,6 +126,7 @@ WRONG = [
     "ap.run('scores.zarr', 'result.zarr', missing='dorp')",
     "ap.open_scores(3)",
     "ap.curve(x, y, 'rock')",
+    "ap.curve(x, y, ties='group')",
     "result.compare(adjust='holmes')",
     "result.plot.forrest()",
 ]

@@ -39,7 +39,7 @@ _DESCRIPTIONS = {
 }
 
 
-@takes("prevalence", "missing", "unjudged", "positive_from")
+@takes(choices.CurveReading)
 def curve(
     score: Any,
     label: Any,
@@ -51,7 +51,7 @@ def curve(
     negative_weight: Any = None,
     n_positive: Any = None,
     dim: str | Sequence[str] = ITEM,
-    **reading: Unpack[choices.Reading],
+    **reading: Unpack[choices.CurveReading],
 ) -> xr.Dataset | xr.DataArray:
     """Compute precision-recall, ROC or achievable curves: their operating points, or their values on a grid.
 
@@ -168,7 +168,7 @@ def _on_grid(prepared: Prepared, kind: str, over: str, grid: np.ndarray) -> xr.D
     return values
 
 
-@takes("missing", "unjudged", "positive_from")
+@takes(choices.LabelReading)
 def confusion(
     score: Any,
     label: Any,
@@ -179,7 +179,7 @@ def confusion(
     negative_weight: Any = None,
     n_positive: Any = None,
     dim: str | Sequence[str] = ITEM,
-    **reading: Unpack[choices.Reading],
+    **reading: Unpack[choices.LabelReading],
 ) -> xr.Dataset:
     """Count true and false positives and negatives at thresholds.
 

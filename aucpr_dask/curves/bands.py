@@ -24,7 +24,7 @@ METHOD = "studentised bootstrap of log odds, simultaneous by the largest deviati
 _COLUMN = "column"
 
 
-@takes("prevalence", "missing", "unjudged", "positive_from")
+@takes(choices.CurveReading)
 def curve_bands(
     score: Any,
     label: Any,
@@ -38,7 +38,7 @@ def curve_bands(
     clusters: Any = None,
     n_positive: Any = None,
     dim: str | Sequence[str] = ITEM,
-    **reading: Unpack[choices.Reading],
+    **reading: Unpack[choices.CurveReading],
 ) -> xr.Dataset:
     """Compute curves on a grid with pointwise and simultaneous confidence bands.
 

@@ -18,7 +18,7 @@ from aucpr_dask.evaluation import mapping, rankings, request
 from aucpr_dask.inference.pairs import benjamini_hochberg
 from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import choose, is_dask
-from aucpr_dask.schema.options import CONVENTION, READINGS, EvaluationOptions, takes
+from aucpr_dask.schema.options import EvaluationOptions, takes
 from aucpr_dask.schema.terms import ITEM, ITEM_ROLES, QUANTITY, QUERY, Sentences
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Chance(Sentences):
     p_adjusted: Any
 
 
-@takes(*READINGS, CONVENTION)
+@takes(choices.RankingReading)
 def chance(
     score: Any,
     label: Any,
@@ -60,7 +60,7 @@ def chance(
     tie_order: Any = None,
     over: str | None = None,
     dim: str | Sequence[str] = ITEM,
-    **reading: Unpack[choices.Reading],
+    **reading: Unpack[choices.RankingReading],
 ) -> Any:
     """Bound the p-value of average precision against a random order, with certainty.
 

@@ -56,7 +56,7 @@ class _Group(NamedTuple):
 
 
 @takes_arrays
-@takes("prevalence", "missing", "unjudged", "positive_from")
+@takes(choices.CurveReading)
 def contrast(
     data: terms.Scores,
     by: Any,

@@ -32,19 +32,18 @@ DESCRIPTIONS = {
     "degrees": "Degrees of freedom of Student's t for differences.",
 }
 
-_READING = ("missing", "positive_from", "unjudged")
-COVARIANCE_OPTIONS = (*_READING, "over", "prevalence_design")
+COVARIANCE_OPTIONS = (*choices.LabelReading.__annotations__, "over", "prevalence_design")
 _UNIT, _ITEM_UNIT = "unit", "item_unit"  # items or clusters, and all positives that are not items together
 
 
-@takes(*_READING)
+@takes(choices.LabelReading)
 def covariance(
     scores: Scores,
     estimator: str = "average_precision",
     *,
     over: choices.Unit | None = None,
     prevalence_design: choices.PrevalenceDesign = "random",
-    **reading: Unpack[choices.Reading],
+    **reading: Unpack[choices.LabelReading],
 ) -> Scores:
     """Estimate how the areas of all models of a data set vary together over samples of items.
 
@@ -109,14 +108,14 @@ def covariance(
     return map_nodes(found, lambda path, node: of_influences(node))
 
 
-@takes(*_READING, "prevalence")
+@takes(choices.CurveReading)
 def influences(
     scores: Scores,
     estimator: str,
     *,
     over: str | None = None,
     prevalence_design: str = "random",
-    **reading: Unpack[choices.Reading],
+    **reading: Unpack[choices.CurveReading],
 ) -> Scores:
     """Return ``estimate(model[, query])`` and ``influence(..., unit)``, whose products add up to covariances.
 

@@ -1,7 +1,5 @@
 """What options may be, as type checkers and editors know it. A test compares the names with the records."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
@@ -80,20 +78,34 @@ class Inputs(TypedDict, total=False):
     pos_label: Any
 
 
-class Reading(TypedDict, total=False):
-    """How labels, missing scores and ties are read: ``**reading: Unpack[Reading]``."""
+class LabelReading(TypedDict, total=False):
+    """How labels and missing scores are read: ``**reading: Unpack[LabelReading]``, below ``@takes(LabelReading)``."""
 
-    prevalence: float | None
     missing: Missing | None
-    ties: Ties | None
     unjudged: Unjudged | None
     positive_from: int | None
+
+
+class CurveReading(LabelReading, total=False):
+    """The same, at another prevalence."""
+
+    prevalence: float | None
+
+
+class RankingReading(LabelReading, total=False):
+    """The same, with ties, empty rankings and the convention that decides all."""
+
+    ties: Ties | None
     nothing_ranked: NothingRanked | None
     no_positives: NoPositives | None
     convention: Convention | None
 
 
-class Contrasting(Inputs, Reading, total=False):
+class Reading(CurveReading, RankingReading, total=False):
+    """All of these."""
+
+
+class Contrasting(Inputs, CurveReading, total=False):
     """What the contrast of groups takes next to its own options."""
 
 

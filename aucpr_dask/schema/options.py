@@ -281,18 +281,18 @@ READINGS = ("missing", "ties", "unjudged", "positive_from", "nothing_ranked", "n
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def takes(*names: str) -> Callable[[_Function], _Function]:
-    """Let a function that ends with ``**reading`` take the options of these names, and show them in its signature."""
+def takes(reading: type[Mapping[str, Any]]) -> Callable[[_Function], _Function]:
+    """Let a function that ends with ``**reading`` take the options of a typed dictionary, and show them."""
     # Readers, editors and the reference see the defaults of the record, or None where a convention may decide.
     defaults = {one.name: one.default for one in fields(EvaluationOptions)}
-    if CONVENTION in names:
+    types = reading.__annotations__
+    if CONVENTION in types:
         defaults |= dict.fromkeys((*READINGS, CONVENTION))
 
     def decorate(function: _Function) -> _Function:
         plain = inspect.signature(function)
         own, kind = list(plain.parameters.values())[:-1], inspect.Parameter.KEYWORD_ONLY
-        types = choices.Reading.__annotations__
-        shown = [inspect.Parameter(name, kind, default=defaults[name], annotation=types[name]) for name in names]
+        shown = [inspect.Parameter(name, kind, default=defaults[name], annotation=types[name]) for name in types]
         signature = plain.replace(parameters=[*own, *shown])
 
         @functools.wraps(function)

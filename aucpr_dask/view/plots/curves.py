@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -46,7 +46,7 @@ class _Subject(NamedTuple):
     title: str
     node: xr.Dataset
     query: Any
-    reading: choices.Reading
+    reading: Mapping[str, Any]
     named: list[int]
     is_chosen: bool  # named by the caller, not because they are the best
 
@@ -68,7 +68,7 @@ class _Subject(NamedTuple):
 
 
 @style.plot
-@takes("prevalence", "missing", "unjudged", "positive_from")
+@takes(choices.CurveReading)
 def precision_recall(
     scores: Scores,
     model: Models | None = None,
@@ -84,7 +84,7 @@ def precision_recall(
     others: str = "quantiles",
     iso_f: bool = True,
     ax: Axes | None = None,
-    **reading: Unpack[choices.Reading],
+    **reading: Unpack[choices.CurveReading],
 ) -> Axes:
     """Draw precision-recall curves, with the prevalence, the unachievable region and lines of equal F1.
 
@@ -109,7 +109,7 @@ def precision_recall(
 
 
 @style.plot
-@takes("prevalence", "missing", "unjudged", "positive_from")
+@takes(choices.CurveReading)
 def achievable(
     scores: Scores,
     model: Models | None = None,
@@ -118,7 +118,7 @@ def achievable(
     query: Any = None,
     iso_f: bool = True,
     ax: Axes | None = None,
-    **reading: Unpack[choices.Reading],
+    **reading: Unpack[choices.CurveReading],
 ) -> Axes:
     """Draw the achievable curve, the convex hull in ROC space moved to precision-recall space, over the curve itself.
 
@@ -147,7 +147,7 @@ def achievable(
 
 
 @style.plot
-@takes("missing", "unjudged", "positive_from")
+@takes(choices.LabelReading)
 def roc(
     scores: Scores,
     model: Models | None = None,
@@ -162,7 +162,7 @@ def roc(
     top: int | None = None,
     others: str = "quantiles",
     ax: Axes | None = None,
-    **reading: Unpack[choices.Reading],
+    **reading: Unpack[choices.LabelReading],
 ) -> Axes:
     """Draw ROC curves, with the line of a random ranking.
 
@@ -193,7 +193,7 @@ def _subject(
     query: Any,
     model: Models | None,
     top: int | None,
-    reading: choices.Reading,
+    reading: Mapping[str, Any],
     by: str = "average_precision",
     others: str = OTHERS[0],
 ) -> _Subject:
