@@ -260,7 +260,7 @@ def takes_tables(command: Command) -> Command:
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        given = {name: kwargs.pop(f"table_{name}") for name in COLUMNS}
+        given = {name: kwargs.pop(f"table_{name}") for name in (*COLUMNS, "dim")}
         columns = {name: value for name, value in given.items() if value not in (None, ())}
         return command(*args, columns=columns, **kwargs)
 
@@ -268,7 +268,16 @@ def takes_tables(command: Command) -> Command:
         look = lists if name in ("models", "exclude", "negate") else {"default": None}
         look |= {"metavar": "VALUE" if name == "pos_label" else "COLUMN", "show_default": False}
         wrapped = option_of(TableOptions, name, dest=f"table_{name}", **look)(wrapped)
+    help = f"Of a Zarr store of another program: a dimension of the items, which are all ranked together ({SEVERAL})."
+    wrapped = click.option("--dim", "table_dim", metavar="NAME", help=help, **several)(wrapped)
     return wrapped  # type: ignore[return-value]
+
+
+def is_archive(source: str) -> bool:
+    """Whether this is a Zarr store that another program wrote."""
+    from aucpr_dask.storage.stores import read_root_attrs
+
+    return not is_table(source) and "kind" not in read_root_attrs(source)
 
 
 def is_table(source: str) -> bool:
@@ -278,6 +287,9 @@ def is_table(source: str) -> bool:
 
 def as_table(columns: dict[str, Any], dataset: tuple[str, ...] = (), by: Iterable[str] | None = None) -> TableOptions:
     """Return how to read a table; of it, ``--dataset`` names the column of data sets, and ``--by`` those of groups."""
+    if "dim" in columns:
+        what, remedy = "a table has columns, and no dimensions", "leave out --dim"
+        raise errors.InvalidInputError(what, "option '--dim'", ", ".join(columns["dim"]), "columns", remedy)
     if len(dataset) > 1:
         received = errors.few(map(repr, dataset))
         raise errors.InvalidInputError("a table has one column of data sets", "option '--dataset'", received)
@@ -292,7 +304,11 @@ def open_source(
     columns: dict[str, Any],
     by: Iterable[str] | None = None,
 ) -> terms.Scores:
-    """Open a store; or read a table, and show in the first line what its columns are taken for."""
+    """Open a store; or show in the first line what the columns of a table, or an archive's variables, are taken for."""
+    if is_archive(source):
+        scores, said = _scores_of_archive(source, columns)
+        output.show(said, fold=False)
+        return terms.select_data_sets(scores, dataset)
     if not is_table(source):
         refuse_columns(source, columns)
         return open_any(source, dataset)
@@ -301,6 +317,32 @@ def open_source(
     scores, said = scores_of_files([source], as_table(columns, dataset, by))
     output.show(said, fold=False)
     return scores
+
+
+OF_ARCHIVES = {name: name for name in ("score", "label", "weight", "model", "query")} | {"clusters": "cluster"}
+
+
+def _scores_of_archive(source: str, columns: dict[str, Any]) -> tuple[terms.Scores, str]:
+    """Return the scores in a store of another program, which are read where they lie, and say what they were called."""
+    from aucpr_dask.evaluation.arrays import scores_of
+    from aucpr_dask.scores.importing.arrays import open_zarr
+
+    columns = dict(columns)
+    dims, pos_label = columns.pop("dim", (terms.ITEM,)), columns.pop("pos_label", None)
+    if others := [f"--{name}" for name in columns if name not in OF_ARCHIVES]:
+        what = "these options are for tables"
+        allowed = ", ".join(f"--{name}" for name in ("dim", "pos-label", *OF_ARCHIVES))
+        raise errors.InvalidInputError(what, source, ", ".join(others), allowed, "leave them out")
+    opened = open_zarr(source, "auto", {OF_ARCHIVES[name]: theirs for name, theirs in columns.items()})
+    for path, node in terms.nodes_of(opened):
+        if unknown := [name for name in dims if name not in node["score"].dims]:
+            what = f"the scores have no dimension {unknown[0]!r}"
+            received = f"({', '.join(map(str, node['score'].dims))})"
+            remedy = "name those of the items: --dim time,lat,lon"
+            raise errors.InvalidInputError(what, path or source, received, "dimensions of the scores", remedy)
+    scores, _ = scores_of(opened, dim=list(dims), pos_label=pos_label, keeps=True)
+    score, label = (columns.get(name, name) for name in ("score", "label"))
+    return scores, f"scores: {score}; labels: {label}; items: along {', '.join(dims)}"
 
 
 def refuse_columns(source: str, columns: dict[str, Any]) -> None:

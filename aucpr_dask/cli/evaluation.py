@@ -15,7 +15,7 @@ import click
 
 import aucpr_dask as ap
 from aucpr_dask.cli import common as cli
-from aucpr_dask.errors import bad_argument
+from aucpr_dask.errors import InvalidInputError, bad_argument
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
@@ -35,12 +35,12 @@ FIRST = ("classes.split_rows_float32_int8", "classes.groups_in_order_float32_flo
 COMPILE = "import gc, sys; gc.disable(); from aucpr_dask.kernels.compiling import prepare; prepare(sys.argv[1:])"
 
 
-def _expand(estimators: tuple[str, ...], source: str) -> str | list[str]:
-    """Replace ``all`` by every estimator that takes no parameter and supports the weights of this store."""
+def _expand(estimators: tuple[str, ...], scores: terms.Scores) -> str | list[str]:
+    """Replace ``all`` by every estimator that takes no parameter and supports the weights of these scores."""
     if "all" not in estimators:
         return _alone_or_all(estimators)
     weights = {"weight", "positive_weight", "negative_weight"}
-    is_weighted = any(weights & set(node.data_vars) for _, node in terms.nodes_of(ap.open_scores(source)))
+    is_weighted = any(weights & set(node.data_vars) for _, node in terms.nodes_of(scores))
     every = [spec.name for spec in ESTIMATORS.values() if spec.parameter is None and (spec.weights or not is_weighted)]
     return _alone_or_all(name for one in estimators for name in (every if one == "all" else [one]))
 
@@ -121,7 +121,7 @@ def plan(output: cli.Output, source: str, memory: str | None, estimator: tuple[s
     from aucpr_dask.runs.planning import HELD_BY_A_WORKER, describe, plan_run
     from aucpr_dask.view.tables import attributes_view
 
-    planned = plan_run(source, estimator=_expand(estimator, source), **options)
+    planned = plan_run(source, estimator=_expand(estimator, ap.open_scores(source)), **options)
     if memory is not None:
         planned.check_memory(_bytes_of(memory), HELD_BY_A_WORKER)
     facts = describe(planned)
@@ -162,24 +162,32 @@ def evaluate(
     """Evaluate every ranking of the score store SOURCE and write the store RESULT.
 
     If a run is interrupted, run the same command again and it resumes. SOURCE may be a table of predictions (CSV,
-    Parquet, ...): evaluate predictions.csv --label y --by site. Then RESULT may be left out.
+    Parquet, ...): evaluate predictions.csv --label y --by site. Then RESULT may be left out. A Zarr store of another
+    program is read in place: evaluate archive.zarr result.zarr --score probability --label event --dim time,lat,lon.
     """
-    arguments = cli.arguments_of(source, columns, dataset, options["by"]) if cli.is_table(source) else [source]
+    is_ours = not cli.is_table(source) and not cli.is_archive(source)
+    arguments = [source] if is_ours else cli.arguments_of(source, columns, dataset, options["by"])
     with tempfile.TemporaryDirectory(prefix="aucpr-dask-") as folder:
         if cli.is_table(source):
             place: str = f"{folder}/{Path(source).name}.zarr"
             scores = cli.open_source(output, source, dataset, columns, options["by"])
             ap.save_scores(scores, place)
             chosen = None
-        elif result is None:
+        elif result is None and is_ours:
             raise click.UsageError("Name the store to write: RESULT.")
+        elif not is_ours:
+            chosen, place = None, source
         else:
             cli.refuse_columns(source, columns)
             place, chosen = source, dataset
         target = result or f"{folder}/result.zarr"
-        with output.progress() as report:
-            names = _expand(estimator, place)
-            evaluated = ap.run(place, target, progress=report, estimator=names, dataset=chosen, **options)
+        if cli.is_archive(place):
+            scores = cli.open_source(output, source, dataset, columns)
+            evaluated = _evaluated_in_place(scores, estimator, target, **options)
+        else:
+            with output.progress() as report:
+                names = _expand(estimator, ap.open_scores(place))
+                evaluated = ap.run(place, target, progress=report, estimator=names, dataset=chosen, **options)
         seconds = output.seconds
         rankings = _show_rankings(output, evaluated, None, top)
         _show_warnings(output, evaluated, result)
@@ -190,6 +198,35 @@ def evaluate(
         has_sample = any("query" in node["estimate"].dims or "replicate" in node for node in nodes)
         output.suggest("compare", *([result] if has_sample and result else arguments))
         output.data({"source": source, "result": result, "seconds": seconds, "rankings": rankings})
+
+
+def _evaluated_in_place(
+    scores: terms.Scores,
+    estimator: tuple[str, ...],
+    target: str,
+    *,
+    workers: int | str | None,
+    record: str | None,
+    other_code: bool,
+    overwrite: bool,
+    **options: Any,
+) -> terms.Scores:
+    """Evaluate the scores of another program's store, chunk by chunk, and write the result."""
+    from aucpr_dask.evaluation.results import save_result
+    from aucpr_dask.storage.stores import refuse_finished
+
+    if record is not None or other_code:
+        what, remedy = "a store of another program is evaluated in one go", "leave them out; or import the scores first"
+        raise InvalidInputError(what, "options '--record' and '--other-code'", remedy=remedy)
+    refuse_finished(target, overwrite=overwrite)
+    with ExitStack() as until_computed:
+        if workers is not None:
+            until_computed.enter_context(ap.connect(workers))
+        names: Any = _expand(estimator, scores)
+        lazy: terms.Scores = ap.evaluate(scores, names, **options)
+        evaluated = terms.map_nodes(lazy, lambda _, node: node.compute())
+    save_result(evaluated, target, overwrite=overwrite)
+    return evaluated
 
 
 @cli.command("aucpr-dask show aucpr-demo/result.zarr --dataset clef-tar")

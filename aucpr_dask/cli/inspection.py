@@ -299,7 +299,8 @@ def report(
 ) -> None:
     """Write the result store RESULT as the HTML file PAGE, which opens in any browser without a network.
 
-    RESULT may be a table of predictions (CSV, Parquet, ...), which is evaluated: report predictions.csv --label y.
+    RESULT may be a table of predictions (CSV, Parquet, ...), or a Zarr store of another program, which is evaluated:
+    report predictions.csv --label y.
 
     With --by, RESULT may be a store of scores, which are evaluated within groups; --baseline shows where they lose. By
     default PAGE is in this folder and named like the store: result.html for result.zarr.
@@ -310,7 +311,7 @@ def report(
     """
     page = Path(PurePosixPath(result).stem + ".html") if page is None else page
     of_scores = None if scores is None else ap.open_scores(scores)
-    if cli.is_table(result):
+    if cli.is_table(result) or cli.is_archive(result):
         evaluated = table = cli.open_source(output, result, dataset, columns, options["by"])
         if not options["by"]:
             evaluated, of_scores = ap.evaluate(table), of_scores or table

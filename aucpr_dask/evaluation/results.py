@@ -26,6 +26,16 @@ if TYPE_CHECKING:
 KIND = terms.RESULT
 
 
+def save_result(result: terms.Scores, store: str | Path, *, overwrite: bool = False) -> None:
+    """Write a computed result to a store that :func:`open_result` opens."""
+    from aucpr_dask.storage.stores import create_store
+
+    stored = terms.map_nodes(result, lambda _, node: terms.with_stored_names(node.drop_encoding(), is_result=True))
+    pending = create_store(store, stored, KIND, overwrite=overwrite)
+    with pending.writing():
+        pending.commit()
+
+
 def open_result(store: str | Path | Store, *, chunks: Any = None) -> terms.Scores:
     """Open a finished result store.
 

@@ -15,7 +15,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, few
-from aucpr_dask.evaluation.results import KIND, provenance
+from aucpr_dask.evaluation.results import provenance, save_result
 from aucpr_dask.inference.designs import estimators_of
 from aucpr_dask.interplay.value_columns import (
     ABOUT,
@@ -29,7 +29,6 @@ from aucpr_dask.interplay.value_tables import MODELS, REPEATS, TOPICS, VALUE, Ta
 from aucpr_dask.schema import checks, options, terms
 from aucpr_dask.scores.importing.files import unknown_column
 from aucpr_dask.scores.importing.tables import PANDAS_INDEX
-from aucpr_dask.storage.stores import create_store
 
 ROLES = (terms.MODEL, terms.QUERY, terms.MEASURE)
 REPEAT = "repeat"
@@ -487,9 +486,7 @@ def notes_of(values: xr.Dataset) -> list[str]:
 
 def save_values(values: xr.Dataset, store: str | Path, *, overwrite: bool = False) -> ValuesSummary:
     """Write what :func:`from_values` returns to a store that :func:`aucpr_dask.open_result` opens."""
-    pending = create_store(store, terms.with_stored_names(values, is_result=True), KIND, overwrite=overwrite)
-    with pending.writing():
-        pending.commit()
+    save_result(values, store, overwrite=overwrite)
     sizes, missing = values.sizes, int(values["estimate"].isnull().sum())
     models, units = ([str(name) for name in values[dim].values] for dim in (terms.MODEL, terms.QUERY))
     unit, measures = str(values.attrs[terms.UNIT]), estimators_of(values)

@@ -406,15 +406,28 @@ def _with_dims(
     return xr.Dataset(variables)
 
 
-def open_zarr(url: str, chunks: Any) -> terms.Scores:
-    """Open a Zarr store that another program wrote: its groups with scores, as they are."""
+def open_zarr(url: str, chunks: Any, named: Mapping[str, str] | None = None) -> terms.Scores:
+    """Open a Zarr store that another program wrote, in place: its groups with scores, lazily.
+
+    `named` gives the names that our variables and dimensions have there, such as ``{"score": "probability"}``.
+    """
+    named = named or {}
     tree = _open(url, "zarr", chunks=chunks)
-    nodes = {path: node for path, node in terms.nodes_of(tree) if "score" in node}
+    score = named.get("score", "score")
+    nodes = {path: node for path, node in terms.nodes_of(tree) if score in node}
     if not nodes:
-        what = "no variable is called 'score'"
-        raise lacks(what, url, tree.data_vars, "rename={'NAME': 'score'} (--rename NAME=score)")
-    known = {name: one[[key for key in one.data_vars if key in terms.SCORE_VARIABLES]] for name, one in nodes.items()}
-    return _as_scores(known)
+        what = f"no variable is called {score!r}"
+        raise lacks(what, url, tree.data_vars, "name it: --score NAME; import arrays: --rename NAME=score")
+    return _as_scores({path: _by_our_names(node, named, url) for path, node in nodes.items()})
+
+
+def _by_our_names(node: xr.Dataset, named: Mapping[str, str], url: str) -> xr.Dataset:
+    """Return the variables of a data set that are ours, by our names."""
+    _check_renamed(dict.fromkeys(named.values(), ""), {"": node}, url)
+    theirs = {ours: named.get(ours, ours) for ours in terms.SCORE_VARIABLES}
+    kept = node[[name for name in dict.fromkeys(theirs.values()) if name in node.data_vars]]
+    there = {*kept.variables, *kept.dims}
+    return kept.rename({name: ours for ours, name in named.items() if name != ours and name in there})
 
 
 def _open_tree(path: str, engine: str, chunks: Any) -> xr.DataTree:
