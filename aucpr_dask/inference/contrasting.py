@@ -311,10 +311,6 @@ def _estimator(question: _Question) -> str:
     raise bad_argument(what, "estimator", question.estimator, ", ".join(WITH_INFLUENCE), remedy)
 
 
-def _measure(result: xr.Dataset, question: _Question) -> str | None:
-    return question.estimator or next(iter(designs.estimators_of(result)), None)
-
-
 # --- the differences -----------------------------------------------------------------------------------------------
 
 
@@ -487,7 +483,7 @@ def _described(
 ) -> xr.Dataset:
     """Return the contrasts with what was asked, what was sampled, and a sentence that says where models differ."""
     result, _ = next(iter(known.values()))
-    measure = _measure(result, question)
+    measure = question.estimator or next(iter(designs.estimators_of(result)), None)
     names = [", ".join(one) for one in parts.names]
     left_out = [name for place, name in enumerate(names) if place not in known or np.isnan(known[place][1].value).all()]
     facts = {
@@ -548,8 +544,9 @@ def _summary(
     ]
     found = sentences.shown_to_be(differences, "none", direction)
     n = int(family.sum())
+    dims = ", ".join(str(dim) for dim in answer["estimate"].dims if dim != MODEL)
     against = "between all pairs" if reference is None else f"with {names[reference]}"
-    asked = f"{terms.count(n, 'contrast')} of {len(names)} groups by {', '.join(_dims(answer))} {against}"
+    asked = f"{terms.count(n, 'contrast')} of {len(names)} groups by {dims} {against}"
     sentence = "; ".join([asked + sentences.adjusted_for(n, question.adjust), *found])
     if left_out:
         sentence += f"; without an answer: {few(left_out)}"
@@ -560,7 +557,3 @@ def _summary(
             sentence += f"; prevalence differs ({least:.2g} to {most:.2g}), and with it the level of chance: "
             sentence += "prevalence= contrasts them at one"
     return sentence
-
-
-def _dims(answer: xr.Dataset) -> list[str]:
-    return [str(dim) for dim in answer["estimate"].dims if dim != MODEL]

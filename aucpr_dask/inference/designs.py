@@ -152,11 +152,6 @@ def noun(attrs: Mapping[Any, Any]) -> str:
     return "value" if terms.UNIT in attrs else "area"
 
 
-def values_as_areas(node: xr.Dataset) -> xr.Dataset:
-    """Return values of measures with an axis of estimators, as areas have; any other node as it is."""
-    return with_estimators(node) if are_values(node) else node
-
-
 def with_estimators(node: xr.Dataset) -> xr.Dataset:
     """Return a result with axes of estimators (or in their place measures) and intervals, also if one was selected."""
     if terms.MEASURE in node.coords:

@@ -285,13 +285,10 @@ def _facts_of_groups(answers: list[Any], sizes: Mapping[str, int]) -> dict[str, 
         if name != "design" and all(_as_text(one.get(name)) == _as_text(known[0].get(name)) for one in known):
             continue
         are_numbers = all(isinstance(value, int | float | np.number) for value in values if value is not None)
-        flat = np.array([np.nan if v is None else v for v in values]) if are_numbers else _texts(values)
+        shown = [np.nan if value is None else value for value in values] if are_numbers else map(_as_text, values)
+        flat = np.array(list(shown), None if are_numbers else object)
         found[str(name)] = xr.Variable(tuple(sizes), flat.reshape(*sizes.values()))
     return found
-
-
-def _texts(values: Sequence[Any]) -> Any:
-    return np.array([_as_text(value) for value in values], object)
 
 
 def _as_text(value: Any) -> str:

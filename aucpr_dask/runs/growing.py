@@ -44,7 +44,7 @@ class Contents:
 
 def contents_of(target: str, ledger: Ledger) -> Contents:
     """Return the contents of a finished result."""
-    backend, metadata = open_backend(target), stores.consolidated_metadata(target)
+    backend, metadata = open_backend(target), stores.open_checked(target)[1]
     names: dict[str, Names] = {}
     digests = {}
     for key, entry in metadata.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,7 +68,7 @@ class Record:
             self._content["tasks"] = [
                 {"task": number, "data_set": task.path, "what": task.describe(), "n_rankings": task.n_rankings}
                 | {"is_done": number in done, "retries": max(0, begun[number] - 1)}
-                | _times(done.get(number, {}))
+                | {name: done.get(number, {}).get(name) for name in ("seconds", "cpu_seconds", "worker")}
                 for number, task in enumerate(plan.tasks)
             ]
 
@@ -79,7 +79,3 @@ class Record:
         except OSError as error:
             what, remedy = "the record of the run cannot be written", "name a file in a folder that you may write to"
             raise StoreError(what, self._path, error.strerror, remedy=remedy) from error
-
-
-def _times(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: record.get(name) for name in ("seconds", "cpu_seconds", "worker")}

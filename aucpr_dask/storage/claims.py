@@ -17,7 +17,6 @@ from typing import Any
 from uuid import uuid4
 
 from zarr.abc.buffer import Buffer
-from zarr.abc.store import Store
 from zarr.buffer import default_buffer_prototype
 
 from aucpr_dask.errors import OtherRunError, StoreError
@@ -164,11 +163,6 @@ def state_of(document: Buffer | None) -> State:
 
 def _is_part(one: Any) -> bool:
     return isinstance(one, dict) and isinstance(one.get("code"), dict) and isinstance(one.get("parts"), list)
-
-
-def is_growing(backend: Store) -> bool:
-    """Whether a finished store is being extended, or was when a run was killed."""
-    return has_word(get_value(backend, STATE), GROWING)
 
 
 def has_word(document: Buffer | None, word: str) -> bool:

@@ -231,11 +231,6 @@ def described_array(backend: Store, path: str, document: Mapping[str, Any]) -> z
     return zarr.Array(zarr.AsyncArray(metadata, StorePath(backend, path)))
 
 
-def consolidated_metadata(url: Any) -> dict[str, Any]:
-    """Return the metadata documents below the root of a finished store, by path."""
-    return open_checked(url)[1]
-
-
 def open_checked(url: Any, kind: str | None = None) -> tuple[CheckedStore, dict[str, Any]]:
     """Return a finished store, whose chunks are checked when they are read, and the documents below its root."""
     # The root document has been checked, too, and the kind of the store, if one is given.

@@ -24,7 +24,7 @@ def damage_of(
     backend, found = backends.open_backend(url, read_only=True), []
     store, metadata = stores.open_checked(url)
     arrays = {path: entry for path, entry in metadata.items() if entry["node_type"] == "array"}
-    n_chunks, grows = 0, claims.is_growing(backend)
+    n_chunks, grows = 0, claims.has_word(backends.get_value(backend, claims.STATE), claims.GROWING)
     for done, (path, entry) in enumerate(arrays.items(), start=1):
         try:
             if not grows:  # else the documents of its arrays are ahead of what it shows

@@ -10,7 +10,7 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, did_you_mean, few
 from aucpr_dask.evaluation.results import groups_as_data_sets
-from aucpr_dask.inference.designs import values_as_areas
+from aucpr_dask.inference.designs import are_values, with_estimators
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.terms import CLASS, ESTIMATOR, MODEL, QUERY, REPEAT, Scores, nodes_of
 from aucpr_dask.scores.validate import with_label_of_each_class
@@ -40,7 +40,7 @@ def nodes_of_kind(data: Scores, kind: str, plot: str) -> dict[str, xr.Dataset]:
         raise InvalidInputError(what, received=type(data).__name__, allowed="a Dataset or a DataTree")
     nodes = dict(nodes_of(with_label_of_each_class(data) if kind == SCORES else groups_as_data_sets(data)))
     if kind == RESULT:
-        areas = {path: values_as_areas(node) for path, node in nodes.items()}
+        areas = {path: with_estimators(node) if are_values(node) else node for path, node in nodes.items()}
         nodes = {path: with_means_of_repeats(node) if "estimate" in node else node for path, node in areas.items()}
     found = {kind_of(node) for node in nodes.values()} or {"nothing"}
     if found != {kind}:
