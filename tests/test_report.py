@@ -28,6 +28,7 @@ import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.evaluation.results import SCORES
 from aucpr_dask.schema.options import ReportOptions
+from aucpr_dask.view.rankings import rank_models
 from aucpr_dask.view.report import subjects, words
 from aucpr_dask.view.report.pages import UPLOT
 from aucpr_dask.view.report.subjects import subjects_of
@@ -336,6 +337,24 @@ def test_groups_may_be_bins_or_arrays(tmp_path: Path) -> None:
         assert len(compared.aucpr.plot.differences().get_yticks()) == 4
 
 
+def test_labels_of_kept_dimensions_are_shown_like_groups(tmp_path: Path) -> None:
+    random, label = np.random.default_rng(2), xr.DataArray(np.arange(200) % 4 == 0, dims="time")
+    skill = xr.DataArray([[0.5, 2.0], [1.0, 1.0]], {"model": ["old", "new"], "lead": [6, 24]})
+    score = skill * label + random.normal(size=(2, 2, 200))
+    result = ap.evaluate(score, label, dim="time")
+    for lead in (6, 24):
+        estimate = result["estimate"].sel(lead=lead)
+        ranked = list(estimate["model"].values[np.argsort(-estimate.values)])
+        shown = next(one for one in rank_models(result) if one["data_set"] == str(lead))
+        assert list(shown["models"]["model"]) == ranked
+    assert "2 groups, 2 models" in repr(result.aucpr)
+    page = ap.report(result, tmp_path / "r.html", baseline="old").read_text()
+    assert "group by lead" in page
+    assert page.count("<circle") == 2
+    with pytest.raises(ap.errors.InvalidInputError, match=r"one group[\s\S]*allowed: '6', '24'"):
+        result.aucpr.plot()
+
+
 @pytest.mark.parametrize("given", ["scores", "a result and scores", "replicates", "estimates", "estimates alone"])
 def test_groups_have_a_table_and_a_picture_of_where_models_lose(tmp_path: Path, given: str) -> None:
     scores = pooled(3, 400).assign_coords(site=("item", np.repeat(["north", "south"], 200)))
@@ -395,7 +414,7 @@ def test_signature_and_command_have_the_options_of_the_record() -> None:
         "as_json",
         "help_all",
         *(f"table_{name}" for name in ("clusters", "exclude", "fold", "item", "label", "model", "models", "negate")),
-        *(f"table_{name}" for name in ("pos_label", "query", "repeat", "score", "weight")),
+        *(f"table_{name}" for name in ("dim", "pos_label", "query", "repeat", "score", "weight")),
     }
     with pytest.raises(ap.errors.InvalidInputError, match="top"):
         ReportOptions(top=-1).checked()

@@ -303,11 +303,17 @@ def open_source(
     dataset: tuple[str, ...],
     columns: dict[str, Any],
     by: Iterable[str] | None = None,
+    *,
+    in_chunks: bool = False,
 ) -> terms.Scores:
-    """Open a store; or show in the first line what the columns of a table, or an archive's variables, are taken for."""
+    """Open a store; or show in the first line what the columns of a table, or an archive's variables, are taken for.
+
+    Items of an archive lie in its chunks, or each ranking in one.
+    """
     if is_archive(source):
         scores, said = _scores_of_archive(source, columns)
         output.show(said, fold=False)
+        scores = scores if in_chunks else terms.map_nodes(scores, lambda _, node: node.chunk({terms.ITEM: -1}))
         return terms.select_data_sets(scores, dataset)
     if not is_table(source):
         refuse_columns(source, columns)
@@ -395,7 +401,14 @@ class Choice(click.Choice[str]):
 
 # Options that few calls need
 _RARE = {CONVENTION, *READINGS, "prevalence_design", "n_resamples", "seed", "n_folds", "incomplete"}
-_RARE |= {"auxiliary", "equivalence", "record", "other_code", "weights", *(f"table_{name}" for name in COLUMNS)}
+_RARE |= {
+    "auxiliary",
+    "equivalence",
+    "record",
+    "other_code",
+    "weights",
+    *(f"table_{name}" for name in (*COLUMNS, "dim")),
+}
 _RARE |= {"recall_range", "prevalence", "keep_replicates"}
 _FLAGS = {"named_by": "--name"}  # where they differ from the field
 

@@ -35,12 +35,13 @@ FIRST = ("classes.split_rows_float32_int8", "classes.groups_in_order_float32_flo
 COMPILE = "import gc, sys; gc.disable(); from aucpr_dask.kernels.compiling import prepare; prepare(sys.argv[1:])"
 
 
-def _expand(estimators: tuple[str, ...], scores: terms.Scores) -> str | list[str]:
-    """Replace ``all`` by every estimator that takes no parameter and supports the weights of these scores."""
+def _expand(estimators: tuple[str, ...], scores: terms.Scores | str) -> str | list[str]:
+    """Replace ``all`` by every estimator that takes no parameter and supports the weights of scores, or of a store."""
     if "all" not in estimators:
         return _alone_or_all(estimators)
     weights = {"weight", "positive_weight", "negative_weight"}
-    is_weighted = any(weights & set(node.data_vars) for _, node in terms.nodes_of(scores))
+    opened = ap.open_scores(scores) if isinstance(scores, str) else scores
+    is_weighted = any(weights & set(node.data_vars) for _, node in terms.nodes_of(opened))
     every = [spec.name for spec in ESTIMATORS.values() if spec.parameter is None and (spec.weights or not is_weighted)]
     return _alone_or_all(name for one in estimators for name in (every if one == "all" else [one]))
 
@@ -121,7 +122,7 @@ def plan(output: cli.Output, source: str, memory: str | None, estimator: tuple[s
     from aucpr_dask.runs.planning import HELD_BY_A_WORKER, describe, plan_run
     from aucpr_dask.view.tables import attributes_view
 
-    planned = plan_run(source, estimator=_expand(estimator, ap.open_scores(source)), **options)
+    planned = plan_run(source, estimator=_expand(estimator, source), **options)
     if memory is not None:
         planned.check_memory(_bytes_of(memory), HELD_BY_A_WORKER)
     facts = describe(planned)
@@ -165,28 +166,26 @@ def evaluate(
     Parquet, ...): evaluate predictions.csv --label y --by site. Then RESULT may be left out. A Zarr store of another
     program is read in place: evaluate archive.zarr result.zarr --score probability --label event --dim time,lat,lon.
     """
-    is_ours = not cli.is_table(source) and not cli.is_archive(source)
-    arguments = [source] if is_ours else cli.arguments_of(source, columns, dataset, options["by"])
+    is_table = cli.is_table(source)
+    if result is None and not is_table:
+        raise click.UsageError("Name the store to write: RESULT.")
+    in_place = cli.is_archive(source)
+    arguments = cli.arguments_of(source, columns, dataset, options["by"]) if is_table or in_place else [source]
     with tempfile.TemporaryDirectory(prefix="aucpr-dask-") as folder:
-        if cli.is_table(source):
-            place: str = f"{folder}/{Path(source).name}.zarr"
-            scores = cli.open_source(output, source, dataset, columns, options["by"])
-            ap.save_scores(scores, place)
-            chosen = None
-        elif result is None and is_ours:
-            raise click.UsageError("Name the store to write: RESULT.")
-        elif not is_ours:
-            chosen, place = None, source
-        else:
+        place, chosen = source, None
+        if is_table:
+            place = f"{folder}/{Path(source).name}.zarr"
+            ap.save_scores(cli.open_source(output, source, dataset, columns, options["by"]), place)
+        elif not in_place:
             cli.refuse_columns(source, columns)
-            place, chosen = source, dataset
+            chosen = dataset
         target = result or f"{folder}/result.zarr"
-        if cli.is_archive(place):
-            scores = cli.open_source(output, source, dataset, columns)
+        if in_place:
+            scores = cli.open_source(output, source, dataset, columns, in_chunks=True)
             evaluated = _evaluated_in_place(scores, estimator, target, **options)
         else:
             with output.progress() as report:
-                names = _expand(estimator, ap.open_scores(place))
+                names = _expand(estimator, place)
                 evaluated = ap.run(place, target, progress=report, estimator=names, dataset=chosen, **options)
         seconds = output.seconds
         rankings = _show_rankings(output, evaluated, None, top)

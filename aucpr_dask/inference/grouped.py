@@ -32,6 +32,7 @@ from aucpr_dask.schema.terms import (
     Scores,
     count,
     gathered,
+    map_nodes,
     nodes_of,
     with_plain_names,
 )
@@ -86,6 +87,16 @@ def dims_of_family(node: xr.Dataset, varying: Sequence[str]) -> list[str]:
     first = group_dims(node) if "estimate" in node else []
     others = [str(dim) for dim in found.dims if dim not in (*WITH_ROLES, *first)]
     return [dim for dim in (*first, *others) if dim not in (FOLD, *varying)]
+
+
+def with_kept_as_groups(result: Scores) -> Scores:
+    """Return a result whose dimensions without another role are named as its groups, which is how they are shown."""
+
+    def named(path: str, node: xr.Dataset) -> xr.Dataset:
+        dims = dims_of_family(node, ())
+        return node.assign_attrs(by=", ".join(dims)) if len(dims) > len(group_dims(node)) else node
+
+    return map_nodes(result, named)
 
 
 def parts_of(node: xr.Dataset, by: Any, path: str, varying: Sequence[str] = ()) -> Parts:

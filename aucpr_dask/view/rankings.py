@@ -26,6 +26,7 @@ from aucpr_dask.inference.designs import (
     unit_names,
     with_estimators,
 )
+from aucpr_dask.inference.grouped import with_kept_as_groups
 from aucpr_dask.schema import estimators, terms
 from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, more, number, shorten
 
@@ -46,6 +47,7 @@ def rank_models(
     result: terms.Scores, estimator: str | None = None, *, most: int = MOST_GROUPS, most_data_sets: int | None = None
 ) -> list[Document]:
     """Rank the models of each of the first data sets, by an estimator or the first; means over queries or classes."""
+    result = with_kept_as_groups(result)
     n_groups = _n_groups(result)
     groups = islice(terms.nodes_of(groups_as_data_sets(result, most)), most_data_sets)
     nodes = {path: with_interval_of(node, estimator) for path, node in groups}

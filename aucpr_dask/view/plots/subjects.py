@@ -11,6 +11,7 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError, did_you_mean, few
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference.designs import are_values, with_estimators
+from aucpr_dask.inference.grouped import with_kept_as_groups
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.terms import CLASS, ESTIMATOR, MODEL, QUERY, REPEAT, Scores, nodes_of
 from aucpr_dask.scores.validate import with_label_of_each_class
@@ -38,7 +39,9 @@ def nodes_of_kind(data: Scores, kind: str, plot: str) -> dict[str, xr.Dataset]:
     what = f"{plot} plots {kind}"
     if not isinstance(data, xr.Dataset | xr.DataTree):
         raise InvalidInputError(what, received=type(data).__name__, allowed="a Dataset or a DataTree")
-    nodes = dict(nodes_of(with_label_of_each_class(data) if kind == SCORES else groups_as_data_sets(data)))
+    nodes = dict(
+        nodes_of(with_label_of_each_class(data) if kind == SCORES else groups_as_data_sets(with_kept_as_groups(data)))
+    )
     if kind == RESULT:
         areas = {path: with_estimators(node) if are_values(node) else node for path, node in nodes.items()}
         nodes = {path: with_means_of_repeats(node) if "estimate" in node else node for path, node in areas.items()}

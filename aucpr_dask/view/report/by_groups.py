@@ -41,7 +41,8 @@ def scores_of_groups(scores: terms.Scores, result: terms.Scores, by: Any) -> ter
         return scores
     nodes: dict[str, xr.Dataset] = {}
     for path, node in terms.nodes_of(scores):
-        parts = grouped.parts_of(node, group_dims(results[path]) if by is None else by, path)
+        of_items = [name for name in group_dims(results[path]) if name not in node["score"].dims]
+        parts = grouped.parts_of(node, (of_items or None) if by is None else by, path)
         for place in range(len(parts.names)):
             tree = parts.tree(place, path)
             nodes |= {} if tree is None else terms.nodes_of(tree)
@@ -52,7 +53,7 @@ def groups_shown(
     result: terms.Scores, scores: terms.Scores | None, options: ReportOptions, named: Any
 ) -> dict[str, Any] | None:
     """Return the words, the table and the picture of the section; None without groups."""
-    nodes = [node for _, node in terms.nodes_of(result)]
+    nodes = [node for _, node in terms.nodes_of(grouped.with_kept_as_groups(result))]
     if not any(map(group_dims, nodes)):
         return None
     first, by = nodes[0], group_dims(nodes[0])
@@ -61,15 +62,11 @@ def groups_shown(
     if options.baseline is None:
         return shown | {"summary": ["Name a baseline (baseline=, --baseline) to see in which groups others lose."]}
     asked: dict[str, Any] = {"level": level_of(first), "incomplete": "drop", "estimator": names[0] if names else None}
-    asked |= (
-        {}
-        if scores is None
-        else evaluated_with(first.attrs)
-        | {
-            "by": by if named is None else named,
-            "over": first.attrs.get("sampled", "items"),
-        }
-    )
+    if scores is not None:
+        dims = {dim for _, node in terms.nodes_of(scores) for dim in node["score"].dims}
+        of_items = [name for name in by if name not in dims] or None
+        asked |= evaluated_with(first.attrs)
+        asked |= {"by": of_items if named is None else named, "over": first.attrs.get("sampled", "items")}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FewPositivesWarning)

@@ -16,6 +16,7 @@ from aucpr_dask.evaluation.arrays import refuse_path
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference import aggregating, samples
 from aucpr_dask.inference.designs import are_values, direction, unit_names
+from aucpr_dask.inference.grouped import with_kept_as_groups
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS
 from aucpr_dask.schema.options import ReportOptions
@@ -106,6 +107,7 @@ def report(
     options = ReportOptions.among(locals())
     result, scores = by_groups.evaluated_by(result, scores, by)
     groups = by_groups.groups_shown(result, scores, options, by)
+    result = with_kept_as_groups(result)
     scores = None if scores is None else by_groups.scores_of_groups(scores, result, by)
     return pages.write_page(_render(groups_as_data_sets(result), scores, options, groups), target)
 

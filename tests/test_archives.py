@@ -1,0 +1,108 @@
+"""Stores of other programs, evaluated where they lie, by the names that they have."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from click.testing import CliRunner, Result
+
+import aucpr_dask as ap
+from aucpr_dask.cli import main
+
+NAMES = ["--score", "probability", "--label", "event", "--dim", "time,lat"]
+
+
+def forecasts() -> xr.Dataset:
+    random = np.random.default_rng(0)
+    event = xr.DataArray(random.random((50, 4)) < 0.3, {"time": range(50), "lat": [40, 45, 50, 55]})
+    noise = xr.DataArray(random.normal(size=(3, 2, 50, 4)), dims=("model", "lead", "time", "lat"))
+    probability = noise + event * xr.DataArray([0.5, 1.0, 2.0], {"model": ["a", "b", "c"]})
+    data = {"probability": probability.transpose("model", "lead", "time", "lat"), "event": event}
+    return xr.Dataset(data).assign_coords(lead=[6, 24])
+
+
+@pytest.fixture(params=[2, 3])
+def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A store as xarray writes it, in either version of the format, and in chunks."""
+    stored = forecasts().chunk(model=2, time=20).drop_encoding()
+    stored["model"] = stored["model"].astype(object)
+    stored.to_zarr(tmp_path / "archive.zarr", zarr_format=request.param, consolidated=request.param == 2)
+    return tmp_path / "archive.zarr"
+
+
+def call(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def ok(*words: object) -> str:
+    result = call(*words)
+    assert result.exit_code == 0, result.output
+    return str(result.stdout)
+
+
+def digest(folder: Path) -> str:
+    found = hashlib.sha256()
+    for file in sorted(one for one in folder.rglob("*") if one.is_file()):
+        found.update(str(file.relative_to(folder)).encode() + file.read_bytes())
+    return found.hexdigest()
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
+def test_an_archive_is_evaluated_in_place(archive: Path, tmp_path: Path) -> None:
+    before, data = digest(archive), forecasts()
+    output = ok("evaluate", archive, tmp_path / "result.zarr", *NAMES)
+    assert "scores: probability; labels: event; items: along time, lat" in output
+    assert digest(archive) == before
+    result = ap.open_result(tmp_path / "result.zarr")
+    expected = ap.evaluate(data["probability"], data["event"], dim=("time", "lat"))
+    for name in ("estimate", "interval", "n_positive"):
+        np.testing.assert_array_equal(result[name], expected[name])
+    assert result["estimate"].dims == ("model", "lead")
+    assert "undamaged" in ok("verify", tmp_path / "result.zarr")
+    assert "24" in ok("show", tmp_path / "result.zarr")
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
+def test_questions_are_asked_of_an_archive(archive: Path, tmp_path: Path) -> None:
+    data = forecasts().rename(probability="score", event="label")
+    said = json.loads(ok("compare", archive, *NAMES, "--baseline", "a", "--json"))
+    expected = ap.compare(data, "a", dim=("time", "lat"))
+    (first, *_), cell = said["comparisons"], expected.sel(lead=6, model="c")
+    pair = next(one for one in first["pairs"] if one["model"] == "c")
+    assert [pair["difference"], pair["p_value"]] == [cell["difference"].item(), cell["p_value"].item()]
+    for question, *words in (
+        ["rank"],
+        ["contrast", "--by", "lat"],
+        ["compare", "--by", "lat"],
+        ["report", tmp_path / "page.html"],
+    ):
+        assert "scores: probability" in ok(question, archive, *words, *NAMES)
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "no variable is called 'score'"),
+        (["--score", "probability", "--label", "evnt", "--dim", "time,lat"], "'evnt'"),
+        (["--score", "probability", "--label", "event"], "name those of the items: --dim time,lat,lon"),
+        ([*NAMES[:-1], "time,lon"], "no dimension 'lon'"),
+        ([*NAMES, "--models", "a"], "for tables"),
+        ([*NAMES, "--other-code"], "in one go"),
+    ],
+)
+def test_what_an_archive_lacks_is_named(archive: Path, words: list[str], said: str, tmp_path: Path) -> None:
+    result = call("evaluate", archive, tmp_path / "result.zarr", *words)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert not (tmp_path / "result.zarr").exists()
+
+
+def test_dimensions_are_no_columns(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("label,a\n1,0.5\n0,0.1\n")
+    assert "a table has columns, and no dimensions" in call("evaluate", tmp_path / "t.csv", "--dim", "time").stderr
