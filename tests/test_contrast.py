@@ -189,3 +189,25 @@ def test_equal_groups_are_rarely_told_apart(first: tuple[int, int], second: tupl
         found = ap.contrast({"a": score}, label, by={"group": group}, reference=0, prevalence_design="fixed")
         n_found += found["p_value"].sel(group=1).item() <= 0.05
     assert n_found / n_samples <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / n_samples)
+
+
+@pytest.mark.parametrize("reference", [None, "Bern"])
+def test_labels_of_other_dimensions_have_contrasts_of_their_own_in_one_family(reference: str | None) -> None:
+    random = np.random.default_rng(5)
+    label = xr.DataArray(random.random(600) < 0.3, dims="day")
+    label = label.assign_coords(site=("day", np.resize(["Bern", "Graz", "Lund"], 600)))
+    skill = xr.DataArray([[1.0, 2.0], [1.5, 0.5]], {"model": ["a", "b"], "lead": [6, 24]})
+    score = skill * label * xr.where(label.site == "Lund", 0.3, 1.0) + random.normal(size=(2, 2, 600))
+    asked: dict[str, Any] = {"by": "site", "dim": "day", "reference": reference}
+    found = ap.contrast(score, label, **asked)
+    least = found["p_value"].min().item()
+    n_contrasts = 2 * 2 * (2 if reference else 3)  # models, leads, pairs of sites
+    assert found.attrs["family_size"] == n_contrasts
+    assert found["p_adjusted"].min().item() == pytest.approx(n_contrasts * least)  # Holm's first step
+    for lead in (6, 24):
+        alone = ap.contrast(score.sel(lead=lead), label, **asked)
+        here = found.sel(lead=lead) if reference else found.sel(lead=lead, other_lead=lead)
+        for name in ("difference", "standard_error", "interval", "p_value"):
+            np.testing.assert_array_equal(here[name], alone[name])
+    if reference is None:
+        assert found["difference"].sel(lead=6, other_lead=24).isnull().all()

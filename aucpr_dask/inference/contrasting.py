@@ -87,7 +87,8 @@ def contrast(
         of names to arrays of scores, with their labels behind it.
     by : str, array, mapping or sequence
         The groups, named as for :func:`aucpr_dask.evaluate`: by coordinates along the items (of results, along the
-        queries). ``"dataset"`` names the data sets of a tree.
+        queries). ``"dataset"`` names the data sets of a tree. Labels of other dimensions of scores are not contrasted:
+        each has contrasts of its own.
     reference : label, or mapping of names to labels, optional
         The group that all others are contrasted with; by default, all pairs of groups are.
     baseline : label, optional
@@ -157,7 +158,8 @@ def contrast(
         requirements.require_results(data)
 
     def answer(path: str, node: xr.Dataset) -> xr.Dataset:
-        return _answer(_parts(node, by, path), path, question, is_scores=is_scores)
+        kept = len(grouped.dims_of_family(node, ()))
+        return _answer(_parts(node, by, path), path, question, is_scores=is_scores, kept=kept)
 
     return terms.map_nodes(data, answer)
 
@@ -191,6 +193,9 @@ def _parts(node: xr.Dataset, by: Any, path: str) -> grouped.Parts:
             what, remedy = "a result without queries does not say how its groups vary", "pass the scores in its place"
             raise InvalidInputError(what, path or None, few(map(str, node.data_vars)), "scores", remedy)
         return grouped.parts_of(node, by, path)
+    if kept := grouped.dims_of_family(node, ()):
+        what, remedy = "groups of queries are contrasted in one data set", f"select a label: .sel({kept[0]}=...)"
+        raise InvalidInputError(what, path or None, f"the dimension {kept[0]!r}", "models and queries", remedy)
     if not isinstance(by, str) or by not in node.coords or node[by].dims != (QUERY,):
         along = [str(name) for name in node.coords if node[name].dims == (QUERY,) and name != QUERY]
         what, remedy = "groups of queries are named by a coordinate along them", "assign_coords(kind=('query', labels))"
@@ -343,8 +348,8 @@ def _correlation(group: _Group, other: _Group) -> Floats:
     return np.asarray(np.divide(products, spread, out=np.zeros_like(products), where=spread > 0))
 
 
-def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: bool) -> xr.Dataset:
-    """Contrast the groups of one data set."""
+def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: bool, kept: int = 0) -> xr.Dataset:
+    """Contrast the groups of one data set; the first `kept` dimensions are not contrasted, and all are one family."""
     known: dict[int, tuple[xr.Dataset, _Group]] = {}
     for place, part in enumerate(parts.data):
         if isinstance(part, xr.Dataset):
@@ -357,13 +362,15 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
         argument = f"data set {path!r}, argument 'by'" if path else "argument 'by'"
         raise InvalidInputError(what, argument, received or "no group", "two groups or more", "choose other groups")
     models = _common_models(list(known.values()), parts, list(known))
-    at = _reference(question.reference, parts)
+    at = _reference(question.reference, parts, kept)
     sizes = {name: len(index) for name, index in parts.indexes.items()}
     n_groups = len(parts.names)
-    others = range(n_groups) if at is None else [at]
-    difference, error, degrees = (np.full((len(models), n_groups, len(others)), np.nan) for _ in range(3))
+    others = np.tile(np.arange(n_groups), (n_groups, 1)) if at is None else at[:, np.newaxis]
+    difference, error, degrees = (np.full((len(models), *others.shape), np.nan) for _ in range(3))
     for group, (_, of_group) in known.items():
-        for column, other in enumerate(others):
+        for column, other in enumerate(others[group].tolist()):
+            if parts.names[group][:kept] != parts.names[other][:kept]:
+                continue
             if group == other:
                 difference[:, group, column] = np.where(np.isnan(of_group.value), np.nan, 0.0)
             elif other in known:
@@ -388,14 +395,15 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
     if at is None:
         coords |= {OTHER + name: (OTHER + name, index) for name, index in parts.indexes.items()}
     else:
-        where = zip(parts.indexes.items(), np.unravel_index(at, tuple(sizes.values())), strict=True)
-        coords |= {f"reference_{name}": index[int(i)] for (name, index), i in where}
+        where = list(zip(parts.indexes.items(), np.unravel_index(at[0], tuple(sizes.values())), strict=True))
+        coords |= {f"reference_{name}": index[int(i)] for (name, index), i in where[kept:]}
     answer = xr.Dataset(laid | _facts(parts, known, len(models), sizes), {MODEL: models})
     answer = answer.assign_coords(xr.Coordinates(coords))
     answer = answer.assign_coords({terms.BOUND: np.array(terms.BOUNDS, object)})
+    named = None if at is None else ", ".join(parts.names[at[0]][kept:])
     for name, text in DESCRIPTIONS.items():
         answer[name].attrs["description"] = text
-    return terms.with_plain_names(_described(answer, parts, known, family, at, question, is_scores=is_scores))
+    return terms.with_plain_names(_described(answer, parts, known, family, named, question, is_scores=is_scores))
 
 
 def _common_models(known: Sequence[tuple[xr.Dataset, _Group]], parts: grouped.Parts, places: Sequence[int]) -> pd.Index:
@@ -409,18 +417,21 @@ def _common_models(known: Sequence[tuple[xr.Dataset, _Group]], parts: grouped.Pa
     return models
 
 
-def _reference(reference: Any, parts: grouped.Parts) -> int | None:
-    """Return the place of the reference among the groups."""
+def _reference(reference: Any, parts: grouped.Parts, kept: int) -> NDArray[np.int64] | None:
+    """Return the place of each group's reference: that with the same labels of the first `kept` dimensions."""
     if reference is None:
         return None
-    labels = dict(reference) if isinstance(reference, Mapping) else dict.fromkeys(list(parts.indexes)[:1], reference)
-    wanted = tuple(str(labels.get(name)) for name in parts.indexes)
-    if labels.keys() == set(parts.indexes) and wanted in parts.names:
-        return list(parts.names).index(wanted)
+    contrasted = list(parts.indexes)[kept:]
+    labels = dict(reference) if isinstance(reference, Mapping) else dict.fromkeys(contrasted[:1], reference)
+    wanted = tuple(str(labels.get(name)) for name in contrasted)
+    names = list(parts.names)
+    if labels.keys() == set(contrasted) and all((*name[:kept], *wanted) in names for name in names):
+        return np.array([names.index((*name[:kept], *wanted)) for name in names], np.int64)
     what, remedy = "the reference is none of the groups", "name one of them"
-    if len(parts.indexes) > 1:
-        remedy = f"give a label of each: {{{', '.join(f'{name!r}: ...' for name in parts.indexes)}}}"
-    raise bad_argument(what, "reference", reference, few(map(", ".join, parts.names)), remedy)
+    if len(contrasted) > 1:
+        remedy = f"give a label of each: {{{', '.join(f'{name!r}: ...' for name in contrasted)}}}"
+    known = dict.fromkeys(", ".join(name[kept:]) for name in names)
+    raise bad_argument(what, "reference", reference, few(known), remedy)
 
 
 def _statements(
@@ -476,7 +487,7 @@ def _described(
     parts: grouped.Parts,
     known: Mapping[int, tuple[xr.Dataset, _Group]],
     family: NDArray[np.bool_],
-    reference: int | None,
+    reference: str | None,
     question: _Question,
     *,
     is_scores: bool,
@@ -489,7 +500,7 @@ def _described(
     facts = {
         "estimator": measure,
         "by": ", ".join(parts.indexes),
-        "reference": None if reference is None else names[reference],
+        "reference": reference,
         "baseline": None if question.baseline is None else str(question.baseline),
         "prevalence": question.reading.get("prevalence"),
         "contrasted": CENTRES.get(str(measure), measure)
@@ -526,7 +537,7 @@ def _summary(
     names: Sequence[str],
     left_out: Sequence[str],
     family: NDArray[np.bool_],
-    reference: int | None,
+    reference: str | None,
     question: _Question,
     direction: float,
 ) -> str:
@@ -537,7 +548,7 @@ def _summary(
     whose = "" if question.baseline is None else f" over {question.baseline}"
     differences = [
         (
-            f"{models[model]}{whose} in {names[group]} than in {names[other if reference is None else reference]}",
+            f"{models[model]}{whose} in {names[group]} than in {names[other] if reference is None else reference}",
             float(difference[model, group, other]),
         )
         for model, group, other in np.argwhere(shown)
@@ -545,7 +556,7 @@ def _summary(
     found = sentences.shown_to_be(differences, "none", direction)
     n = int(family.sum())
     dims = ", ".join(str(dim) for dim in answer["estimate"].dims if dim != MODEL)
-    against = "between all pairs" if reference is None else f"with {names[reference]}"
+    against = "between all pairs" if reference is None else f"with {reference}"
     asked = f"{terms.count(n, 'contrast')} of {len(names)} groups by {dims} {against}"
     sentence = "; ".join([asked + sentences.adjusted_for(n, question.adjust), *found])
     if left_out:

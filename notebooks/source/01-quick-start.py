@@ -12,6 +12,7 @@ import os
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import xarray as xr
 from dask.distributed import Client
 
@@ -148,6 +149,38 @@ ax = ranking.aucpr.plot.ranks()
 # 14 reviews say little. The first system may truly rank anywhere from 1 to 8, or, if the sets of all systems are to
 # hold together, from 1 to 12.
 #
+# ## Arrays of any dimensions
+#
+# A forecast has a value for every day and every cell of a map. `dim=` names what is ranked together; every other
+# dimension is kept. Two simulated models forecast storms one, three and ten days ahead. Ranked over the days, each cell
+# of the map has an area of its own.
+
+# %%
+random = np.random.default_rng(1)
+days, cells = np.arange("2024-01", "2024-07", dtype="datetime64[D]"), {"lat": [40, 50, 60], "lon": [0, 5, 10, 15]}
+storm = xr.DataArray(random.random((days.size, 3, 4)) < 0.15, {"time": days, **cells})
+skill = xr.DataArray([[1.6, 1.0, 0.4], [1.6, 1.5, 1.2]], {"model": ["persistence", "network"], "lead_time": [1, 3, 10]})
+forecast = skill * storm + random.normal(size=(2, 3, days.size, 3, 4))
+
+maps = ap.evaluate(forecast, storm, dim="time")
+grid = maps["estimate"].sel(lead_time=3).plot(col="model", vmin=0, vmax=1)
+
+# %% [markdown]
+# Ranked over days and cells together, there is one area for each lead time. Cells of one day depend on each other, so
+# days are clusters; cells in the north are smaller, so they weigh less. The three comparisons are one family.
+
+# %%
+comparison = ap.compare(
+    forecast,
+    storm,
+    baseline="persistence",
+    dim=("time", "lat", "lon"),
+    clusters=storm["time"].dt.dayofyear,
+    weight=np.cos(np.deg2rad(storm["lat"])),
+)
+print(comparison.attrs["summary"])
+
+# %% [markdown]
 # ## At scale
 #
 # `evaluate` above worked in this process. `run` goes from store to store on a cluster: a few processes on this machine
