@@ -349,7 +349,7 @@ def test_an_edit_changes_the_code_of_what_imports_it_only(monkeypatch: pytest.Mo
     def names(module: str) -> set[str]:
         return {path.stem for path in code_cache.sources(module)}
 
-    of_areas = "areas compiling facts interpolation options tie_groups"
+    of_areas = "areas compiling facts interpolation numba_private options tie_groups"
     assert names("areas") == set(of_areas.split())
     assert "interpolation" in names("points") & names("weighted") & names("replicates")
     assert "interpolation" not in names("draws") | names("sorting")
