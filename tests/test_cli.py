@@ -504,6 +504,7 @@ def test_unexpected_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
 @pytest.mark.parametrize(("name", "exit_code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
 def test_interruption_is_one_line_and_a_code(tmp_path: Path, name: str, exit_code: int) -> None:
+    save_scores(pooled(), tmp_path / "a")
     handler = "default_int_handler" if name == "SIGINT" else "SIG_DFL"
     code = (
         "import signal, time, aucpr_dask.runs.run\n"

@@ -148,7 +148,7 @@ def test_static_types_that_users_see(tmp_path: Path, checker: str) -> None:
     program = tmp_path / "user.py"
     lines = [*BEGIN.splitlines(), *(f"reveal_type({call})" for call in RIGHT), *WRONG]
     program.write_text("\n".join(lines) + "\n")
-    options = {"mypy": ["--strict", "--cache-dir", str(tmp_path)], "pyright": []}[checker]
+    options = {"mypy": ["--strict", "--cache-dir", str(PACKAGE.parent / ".mypy_cache")], "pyright": []}[checker]
     command = [sys.executable, "-m", checker, *options, str(program)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=PACKAGE.parent)
     wrong = {int(line) for line in re.findall(r"user\.py:(\d+)[\d:]*:? -? ?error", done.stdout)}
