@@ -109,7 +109,7 @@ class Jobs:
 
 
 def test_workers_reach_their_lifetime_and_are_replaced(source: Path, tmp_path: Path) -> None:
-    lifetime = ["--lifetime", "8s", "--lifetime-stagger", "2s"]
+    lifetime = ["--lifetime", "20s", "--lifetime-stagger", "4s"]  # more than a start takes on a slow machine
     scaling = {"adapt": {"minimum": 2, "maximum": 2, "interval": "1s"}}
     path = configuration(tmp_path, scaling, worker_extra_args=lifetime)
     with ap.connect(path) as client, get_task_stream(client) as stream:
