@@ -222,7 +222,7 @@ def _evaluated_in_place(
         if workers is not None:
             until_computed.enter_context(ap.connect(workers))
         names: Any = _expand(estimator, scores)
-        lazy: terms.Scores = ap.evaluate(scores, names, **options)
+        lazy: terms.Scores = ap.evaluate(scores, estimator=names, **options)
         evaluated = terms.map_nodes(lazy, lambda _, node: node.compute())
     save_result(evaluated, target, overwrite=overwrite)
     return evaluated
