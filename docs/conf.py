@@ -107,7 +107,7 @@ def relink_page(app: Sphinx, name: str, source: list[str]) -> None:
 
 
 def keep_to_the_output(app: Sphinx) -> None:
-    """Let notebooks write pictures among the files of the build, not beside its output."""
+    """Write the pictures of notebooks into the build folder, not next to the output."""
     app.env.mystnb_config = app.env.mystnb_config.copy(output_folder=str(Path(app.doctreedir) / "notebooks"))
 
 

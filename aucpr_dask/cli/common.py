@@ -244,7 +244,18 @@ def _concealed(value: Any) -> Any:
 
 def open_any(store: str, dataset: tuple[str, ...] = ()) -> terms.Scores:
     """Open a store of scores or of results, or only the named data sets of it."""
-    return terms.select_data_sets(ap.open_result(store) if is_result(store) else open_scores(store), dataset)
+    return _opened(store, _kind_of(store), dataset)
+
+
+def _opened(store: str, kind: str | None, dataset: tuple[str, ...]) -> terms.Scores:
+    return terms.select_data_sets(open_scores(store) if kind == terms.SCORES else ap.open_result(store), dataset)
+
+
+def _kind_of(store: str) -> str | None:
+    """Return what a store holds; None if another program wrote it."""
+    from aucpr_dask.storage.stores import read_root_attrs
+
+    return read_root_attrs(store).get("kind")
 
 
 # A table in place of a store
@@ -275,9 +286,7 @@ def takes_tables(command: Command) -> Command:
 
 def is_archive(source: str) -> bool:
     """Whether this is a Zarr store that another program wrote."""
-    from aucpr_dask.storage.stores import read_root_attrs
-
-    return not is_table(source) and "kind" not in read_root_attrs(source)
+    return not is_table(source) and _kind_of(source) is None
 
 
 def is_table(source: str) -> bool:
@@ -310,14 +319,15 @@ def open_source(
 
     Items of an archive lie in its chunks, or each ranking in one.
     """
-    if is_archive(source):
+    if not is_table(source):
+        kind = _kind_of(source)
+        if kind is not None:
+            refuse_columns(source, columns)
+            return _opened(source, kind, dataset)
         scores, said = _scores_of_archive(source, columns)
         output.show(said, fold=False)
         scores = scores if in_chunks else terms.map_nodes(scores, lambda _, node: node.chunk({terms.ITEM: -1}))
         return terms.select_data_sets(scores, dataset)
-    if not is_table(source):
-        refuse_columns(source, columns)
-        return open_any(source, dataset)
     from aucpr_dask.scores.importing.tables import scores_of_files
 
     scores, said = scores_of_files([source], as_table(columns, dataset, by))
@@ -378,9 +388,7 @@ def open_scores(store: str) -> terms.Scores:
 
 def is_result(store: str) -> bool:
     """Whether a store holds results, not scores."""
-    from aucpr_dask.storage.stores import read_root_attrs
-
-    return read_root_attrs(store).get("kind") != terms.SCORES
+    return _kind_of(store) != terms.SCORES
 
 
 # Options: made from the fields of option records, or shared by several commands

@@ -158,8 +158,8 @@ def contrast(
         requirements.require_results(data)
 
     def answer(path: str, node: xr.Dataset) -> xr.Dataset:
-        kept = len(grouped.dims_of_family(node, ()))
-        return _answer(_parts(node, by, path), path, question, is_scores=is_scores, kept=kept)
+        kept = grouped.dims_of_family(node, ())
+        return _answer(_parts(node, by, path, kept), path, question, is_scores=is_scores, kept=len(kept))
 
     return terms.map_nodes(data, answer)
 
@@ -185,7 +185,7 @@ def _data_sets(tree: xr.DataTree, *, is_scores: bool) -> grouped.Parts:
     return grouped.Parts({samples.DATASET: index}, [(path,) for path in nodes], list(nodes.values()))
 
 
-def _parts(node: xr.Dataset, by: Any, path: str) -> grouped.Parts:
+def _parts(node: xr.Dataset, by: Any, path: str, kept: Sequence[str]) -> grouped.Parts:
     """Return the groups of items or, of several queries, those of the queries."""
     units = node["estimate" if "estimate" in node else "score"].dims
     if QUERY not in units:
@@ -193,7 +193,7 @@ def _parts(node: xr.Dataset, by: Any, path: str) -> grouped.Parts:
             what, remedy = "a result without queries does not say how its groups vary", "pass the scores in its place"
             raise InvalidInputError(what, path or None, few(map(str, node.data_vars)), "scores", remedy)
         return grouped.parts_of(node, by, path)
-    if kept := grouped.dims_of_family(node, ()):
+    if kept:
         what, remedy = "groups of queries are contrasted in one data set", f"select a label: .sel({kept[0]}=...)"
         raise InvalidInputError(what, path or None, f"the dimension {kept[0]!r}", "models and queries", remedy)
     if not isinstance(by, str) or by not in node.coords or node[by].dims != (QUERY,):
@@ -424,13 +424,14 @@ def _reference(reference: Any, parts: grouped.Parts, kept: int) -> NDArray[np.in
     contrasted = list(parts.indexes)[kept:]
     labels = dict(reference) if isinstance(reference, Mapping) else dict.fromkeys(contrasted[:1], reference)
     wanted = tuple(str(labels.get(name)) for name in contrasted)
-    names = list(parts.names)
-    if labels.keys() == set(contrasted) and all((*name[:kept], *wanted) in names for name in names):
-        return np.array([names.index((*name[:kept], *wanted)) for name in names], np.int64)
+    places = {name: place for place, name in enumerate(parts.names)}
+    found = [places.get((*name[:kept], *wanted)) for name in places]
+    if labels.keys() == set(contrasted) and None not in found:
+        return np.array(found, np.int64)
     what, remedy = "the reference is none of the groups", "name one of them"
     if len(contrasted) > 1:
         remedy = f"give a label of each: {{{', '.join(f'{name!r}: ...' for name in contrasted)}}}"
-    known = dict.fromkeys(", ".join(name[kept:]) for name in names)
+    known = dict.fromkeys(", ".join(name[kept:]) for name in places)
     raise bad_argument(what, "reference", reference, few(known), remedy)
 
 
