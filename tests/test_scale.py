@@ -257,9 +257,12 @@ def test_the_planned_time_is_near_the_actual_one(client: Client, tmp_path: Path,
     source, record = tmp_path / "scores.zarr", tmp_path / "run.json"
     ap.save_scores(make(), source)
     ap.run(source, tmp_path / "warm.zarr", workers=client, **options)  # loads kernels
-    planned = float(describe(plan_run(source, **options))["time"].split()[1])
-    started = time.process_time()
-    ap.run(source, tmp_path / "result.zarr", workers=client, record=record, **options)
-    tasks = json.loads(record.read_text())["tasks"]
-    taken = time.process_time() - started + sum(task["cpu_seconds"] for task in tasks)
-    assert taken / 3 < planned < 3 * taken  # a factor of two on a machine that does nothing else
+    ratios = []
+    for number in range(3):  # the middle one: a moment in which others compute spoils one of them
+        planned = float(describe(plan_run(source, **options))["time"].split()[1])
+        started = time.process_time()
+        ap.run(source, tmp_path / f"result{number}.zarr", workers=client, record=record, **options)
+        tasks = json.loads(record.read_text())["tasks"]
+        taken = time.process_time() - started + sum(task["cpu_seconds"] for task in tasks)
+        ratios.append(planned / taken)
+    assert 1 / 3 < sorted(ratios)[1] < 3, ratios  # a factor of two on a machine that does nothing else
