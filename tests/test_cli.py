@@ -587,3 +587,29 @@ def test_every_command_takes_some_of_the_data_sets(tmp_path: Path) -> None:
     xr.testing.assert_equal(ap.open_result(result)["others/estimate"], ap.evaluate(tree)["others/estimate"])
     fewer = call("evaluate", source, result, "--dataset", "topics")
     assert fewer.exit_code == 2
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_lines_end_between_words_at_a_terminal_and_stay_whole_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    data = pooled(2, 3000, seed=1)
+    table = pd.DataFrame({"label": data["label"].values, "site": np.resize(["Bern", "Graz"], 3000)})
+    table[["the_model_in_use", "the_candidate"]] = data["score"].values.T
+    table.to_csv(tmp_path / "predictions.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("rich.console.Console.is_terminal", is_terminal)
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
+    gate = ["gate", "predictions.csv", "--label", "label", "--by", "site", "--margin", "0.1"]
+    for words in (
+        ["info", "predictions.csv"],
+        [*gate, "--candidate", "the_candidate", "--baseline", "the_model_in_use"],
+    ):
+        lines = CliRunner().invoke(main, words).stdout.splitlines()
+        assert (max(map(cell_len, lines)) <= WIDTH) == is_terminal
+        if words[0] == "info":
+            commands = "\n".join(lines).replace(" \\\n ", "").splitlines()
+            found = [shlex.split(line.split(": ", 1)[1]) for line in commands if ": aucpr-dask " in line]
+            assert ["aucpr-dask", "compare", "predictions.csv", "--label", "label"] in found
+        elif not is_terminal:
+            assert [line.split(":")[0] for line in lines[:2]] == ["Bern", "Graz"]

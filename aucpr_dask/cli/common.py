@@ -197,17 +197,28 @@ class Output:
         return time.monotonic() - self._started
 
     def show(self, *parts: Any, fold: bool = True) -> None:
-        """Print for people on stdout; with ``--json``, do nothing."""
-        if not self.as_json:
-            for part in parts:
-                self._out.print(part, soft_wrap=not fold)
+        """Print for people on stdout; with ``--json``, do nothing.
+
+        Text that isn't folded keeps its lines in a file. At a terminal they end between words, and those of a command
+        so that it can be copied.
+        """
+        if self.as_json:
+            return
+        from aucpr_dask.progress import print_whole_words
+
+        for line in parts if fold else [line for part in parts for line in str(part).splitlines()]:
+            if fold:
+                self._out.print(line)
+            elif " aucpr-dask " in line and self._out.is_terminal:
+                self._out.print(_continued(line, self._out.width), soft_wrap=True)
+            else:
+                print_whole_words(self._out, line)
 
     def suggest(self, *arguments: object) -> None:
-        """Print the command to try next, on several lines if one is too narrow for its options."""
+        """Print the command to try next."""
         command = " ".join(["next: aucpr-dask", *(shlex.quote(str(argument)) for argument in arguments)])
-        whole = re.sub(" (?!--)", "\0", command)
-        look: Any = {"subsequent_indent": "  ", "break_on_hyphens": False, "break_long_words": False}
-        self.show(" \\\n".join(textwrap.wrap(whole, self._out.width - 2, **look)).replace("\0", " "), fold=False)
+        if not self.as_json:
+            self._out.print(_continued(command, self._out.width), soft_wrap=True)
 
     def data(self, document: dict[str, Any]) -> None:
         """With ``--json``, print strict JSON, undefined numbers as null; otherwise do nothing."""
@@ -221,6 +232,13 @@ class Output:
         from aucpr_dask.progress import reporting
 
         return reporting(self.notes, after=after, as_json=self.as_json)
+
+
+def _continued(command: str, width: int) -> str:
+    """Return a command on several lines if one is too narrow for its options."""
+    whole = re.sub(" (?!--)", "\0", command)
+    look: Any = {"subsequent_indent": "  ", "break_on_hyphens": False, "break_long_words": False}
+    return " \\\n".join(textwrap.wrap(whole, width - 2, **look)).replace("\0", " ")
 
 
 def output_option(command: Command) -> Command:

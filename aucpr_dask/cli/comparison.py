@@ -367,7 +367,7 @@ def _markdown(gates: Gates) -> str:
     from aucpr_dask.view.tables import markdown_rows, number, signed
 
     first = gates[0]
-    level = f"{terms.percent(first.level)} interval"
+    level = f"{terms.level_in_words(first.level)} interval"
     header = ["candidate", "verdict", terms.in_words(first.measure), first.baseline, "difference", level, "detectable"]
     rows = [header]
     for gate in gates:

@@ -170,7 +170,7 @@ def evaluate(
     if result is None and not is_table:
         raise click.UsageError("Name the store to write: RESULT.")
     in_place = cli.is_archive(source)
-    arguments = cli.arguments_of(source, columns, dataset, options["by"]) if is_table or in_place else [source]
+    arguments = cli.arguments_of(source, columns, dataset, options["by"])
     with tempfile.TemporaryDirectory(prefix="aucpr-dask-") as folder:
         place, chosen = source, None
         if is_table:

@@ -6,6 +6,7 @@ The console of all that people see is here, too.
 from __future__ import annotations
 
 import json
+import textwrap
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -104,6 +105,13 @@ def console_for(*, stderr: bool = False, text_only: bool = False) -> Console:
     if console.width > WIDEST:
         console.width = WIDEST
     return console
+
+
+def print_whole_words(console: Console, text: str) -> None:
+    """Print a line that stays one in a file, and at a terminal ends between words."""
+    if console.is_terminal:
+        text = textwrap.fill(text, console.width, break_long_words=False, break_on_hyphens=False)
+    console.print(text, soft_wrap=True)
 
 
 class _Console(Console):
@@ -242,7 +250,7 @@ class _Notes:
     def _say_notes(self) -> None:
         self._is_silent = False
         for text in self._notes:
-            self._console.print(text, soft_wrap=True)
+            print_whole_words(self._console, text)
         self._notes.clear()
 
 
@@ -354,7 +362,7 @@ class _Lines(_Notes):
         if self._unsaid is not None:
             self._say_notes()
             now = time.monotonic()
-            self._console.print(f"{self._unsaid}, {now - self._started:.0f} s", soft_wrap=True)
+            print_whole_words(self._console, f"{self._unsaid}, {now - self._started:.0f} s")
             self._unsaid = None
             self._said_one = True
             self._next = now + SECONDS_BETWEEN_LINES

@@ -341,9 +341,13 @@ def describe(plan: Plan) -> dict[str, Any]:
         "memory_per_worker": f"from {_size(plan.memory_needed(HELD_BY_A_WORKER))} with one thread: "
         f"{_size(HELD_BY_A_WORKER)} before any task",
         "padding": f"{terms.percent(padding_share(scores), '.1f')} of the places of items",
-        "workers": f"at most {len(plan.tasks):,} threads have work, a chunk of scores each",
+        "workers": f"{_threads(len(plan.tasks))} work, a chunk of scores each",
         "time": f"about {seconds:.2g} s on one core, and {SECONDS_TO_START} s to start workers",
     }
+
+
+def _threads(n: int) -> str:
+    return "one thread has" if n == 1 else f"at most {n:,} threads have"
 
 
 def _seconds_on_one_core(plan: Plan, scores: terms.Scores) -> float:

@@ -215,7 +215,7 @@ def _client(
 
         current = current_client()
     if workers is None and current is None and plan.is_small:
-        watcher.note("in this process, because it takes about a second; workers=N starts N processes")
+        watcher.note("in this process, because it takes about a second; a number of workers starts processes")
         yield None
         return
     from aucpr_dask.workers.connecting import connect_for

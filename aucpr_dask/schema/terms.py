@@ -243,6 +243,15 @@ def percent(share: float, form: str = "g") -> str:
     return f"{100 * share:{form}} %"
 
 
+def level_in_words(level: float) -> str:
+    """Return a level with three digits of what it leaves out: levels of families have many.
+
+    >>> level_in_words(0.95), level_in_words(1 - 0.05 / 3), level_in_words(0.99999)
+    ('95 %', '98.33 %', '99.999 %')
+    """
+    return percent(1 - float(f"{1 - level:.3g}"))
+
+
 def rounded_percent(share: float) -> str:
     """Return a share in whole percents, with more digits only where these tell it from 0 or 100.
 
@@ -298,7 +307,7 @@ def difference_in_words(
     of = [f"{number:.{places}f}{name and f' ({name})'}" for number, name in zip(numbers, names, strict=True)]
     lower, upper = (f"{end:+g}" if math.isinf(end) else amount(end, places, "+") for end in ends)
     said = f"{of[0]} against {of[1]}, {what} {amount(difference, places, '+')}"
-    return f"{said}, {percent(level)} interval {lower} to {upper}"
+    return f"{said}, {level_in_words(level)} interval {lower} to {upper}"
 
 
 def p_value_in_words(p_value: float) -> str:
