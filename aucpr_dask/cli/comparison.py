@@ -215,10 +215,11 @@ def rank(output: cli.Output, store: str, dataset: tuple[str, ...], **options: An
     indistinguishable. A score store, or a table of predictions, is evaluated first.
     """
     _ask(output, "ranks", ap.rank, store, dataset, **options)
-    if cli.is_table(store):
-        output.suggest("report", *cli.arguments_of(store, options["columns"], dataset, options["by"]))
+    arguments = cli.arguments_of(store, options["columns"], dataset, options["by"])
+    if cli.is_table(store) or cli.is_result(store):
+        output.suggest("report", *arguments)
     else:
-        output.suggest(*(["report", store] if cli.is_result(store) else ["evaluate", store, "result.zarr"]))
+        output.suggest("evaluate", store, "result.zarr", *arguments[1:])
 
 
 @cli.command(
