@@ -19,6 +19,19 @@ def test_the_first_example_prints_what_the_readme_shows(tmp_path: Path, monkeypa
     assert len([line for line in example.code.splitlines() if line.strip()]) <= 10
 
 
+def test_every_call_of_the_table_runs_on_the_result_above_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    before, after = README.read_text().split("| to know | call |")
+    calls = re.findall(r"^\| [^|]+ \| `(.+)` \|$", after.split("\n\n")[0], re.MULTILINE)
+    assert len(calls) == 6
+    names: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks_of(README):
+        if block.language == "python" and block.code in before:
+            run(block, names)
+    for call in calls:
+        assert "Lund" in repr(eval(call, names)), call
+
+
 def test_a_comment_never_begins_a_line_of_text() -> None:
     """Markdown takes such a line for HTML, and some renderers drop it."""
     begins = [line for line in README.read_text().splitlines() if line.startswith("<!--")]
