@@ -198,7 +198,7 @@ FIELDS = xr.Dataset({"score": xr.concat([OLD, NEW], pd.Index(["old", "new"], nam
 ITEMS = ("time", "lat", "lon")
 
 
-@pytest.mark.parametrize("function", [ap.evaluate, ap.compare, ap.rank, ap.power])
+@pytest.mark.parametrize("function", [ap.evaluate, ap.compare, ap.rank, ap.power, ap.covariance])
 def test_labelled_arrays_are_matched_by_name_and_label(function: Any) -> None:
     old, new = OLD.isel(lead=0, drop=True), NEW.isel(lead=0, drop=True)
     plain = {"old": old.values.ravel(), "new": new.values.ravel()}

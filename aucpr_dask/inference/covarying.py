@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, bad_argument
 from aucpr_dask.evaluation import alignment, mapping, results
+from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.influences import COLUMNS_AFTER, influence_columns
 from aucpr_dask.evaluation.rankings import Array
 from aucpr_dask.evaluation.request import Prepared, drawn_unit, prepare_labelled
@@ -36,6 +37,7 @@ COVARIANCE_OPTIONS = (*choices.LabelReading.__annotations__, "over", "prevalence
 _UNIT, _ITEM_UNIT = "unit", "item_unit"  # items or clusters, and all positives that are not items together
 
 
+@takes_arrays
 @takes(choices.LabelReading)
 def covariance(
     scores: Scores,
@@ -53,8 +55,9 @@ def covariance(
 
     Parameters
     ----------
-    scores : xarray.Dataset or xarray.DataTree
-        Score data sets in the pooled layout. Weights and soft labels are those of a fixed item.
+    scores, label, dim, clusters, weight, pos_label
+        See :func:`evaluate`; models share the items, and each label of a kept dimension has its own covariances.
+        Weights and soft labels are those of a fixed item.
     estimator : str
         One that has an influence function: ``"average_precision"`` or ``"haldane"``.
     missing, positive_from, unjudged
@@ -70,7 +73,7 @@ def covariance(
     Returns
     -------
     xarray.Dataset or xarray.DataTree
-        The same kind as `scores`, lazy if they are Dask-backed: ``estimate(model[, query])`` and
+        A tree of a tree, lazy if `scores` are Dask-backed: ``estimate(model[, query])`` and
         ``covariance([query,] model, other_model)``, float64. ``difference_variance`` and ``outer_variance``, of the
         same shape, are what :func:`compare` judges differences by, with Student's t of ``degrees`` degrees of freedom;
         they also reckon with few positives, few clusters and negatives that the sample does not show. NaN where a class
@@ -187,7 +190,7 @@ def _influences(prepared: Prepared, clusters: NDArray[np.int64] | None, *, is_fi
     def of_units(clusters: NDArray[np.int64] | None, n_units: int) -> xr.Dataset:
         width = {_UNIT: n_units + 1 + len(COLUMNS_AFTER)}
         design: dict[str, Any] = {"options": options, "clusters": clusters, "is_fixed": is_fixed}
-        columns = mapping.map_rankings(influence_columns, arrays, width, **design).transpose(*order, _UNIT)
+        columns = mapping.map_rankings(influence_columns, arrays, width, **design).transpose(..., *order, _UNIT)
         after = {name: columns.isel({_UNIT: place}) for place, name in enumerate(COLUMNS_AFTER, start=n_units + 1)}
         result = xr.Dataset({name: column.transpose(MODEL, ...) for name, column in after.items()})
         return result.assign(influence=columns.isel({_UNIT: slice(n_units + 1)}))

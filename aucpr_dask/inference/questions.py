@@ -339,7 +339,7 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
         asks_items = question.method is None and question.sample != designs.BOTH and question.dim != samples.DATASET
         by_influence = of_items and (within or asks_items)
         if are_sampled and by_influence and not ("label" in node and MODEL in node["label"].dims):
-            result = covarying.covariance(node, plain["estimator"][0], **options)
+            result: xr.Dataset = covarying.covariance(node, plain["estimator"][0], **options)
         else:
             result = evaluate_dataset(node, path, over_items if are_sampled else over_units)
         return result.assign_attrs(_counts_of_items(node) | {designs.HAS_SCORES: True})
@@ -368,7 +368,7 @@ def _with_covariance(
     warn_of_copies(dict(nodes_of(data)), options.get("over"), reads=True)
     reading = {name: value for name, value in options.items() if name in READINGS}
     data = on_common_items(data, question, EvaluationOptions.of(**reading))
-    result = covarying.covariance(data, question.estimator or "average_precision", **options)
+    result: Scores = covarying.covariance(data, question.estimator or "average_precision", **options)
     counts = {path: _counts_of_items(node) for path, node in nodes_of(data)}
     return map_nodes(result, lambda path, node: node.assign_attrs(counts[path]))
 
