@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -93,7 +95,6 @@ def test_questions_are_asked_of_an_archive(archive: Path, tmp_path: Path) -> Non
         (["--score", "probability", "--label", "event"], "name those of the items: --dim time,lat,lon"),
         ([*NAMES[:-1], "time,lon"], "no dimension 'lon'"),
         ([*NAMES, "--models", "a"], "for tables"),
-        ([*NAMES, "--other-code"], "in one go"),
     ],
 )
 def test_what_an_archive_lacks_is_named(archive: Path, words: list[str], said: str, tmp_path: Path) -> None:
@@ -106,3 +107,104 @@ def test_what_an_archive_lacks_is_named(archive: Path, words: list[str], said: s
 def test_dimensions_are_no_columns(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("label,a\n1,0.5\n0,0.1\n")
     assert "a table has columns, and no dimensions" in call("evaluate", tmp_path / "t.csv", "--dim", "time").stderr
+
+
+LIKE = {"score": "probability", "label": "event", "dim": ["time", "lat"]}
+
+
+def masked(data: xr.Dataset) -> xr.Dataset:
+    """Without scores and label in a place, as on land."""
+    is_sea = (data["time"] != 3) | (data["lat"] != 45)
+    return data.assign(probability=data["probability"].where(is_sea), event=data["event"].where(is_sea))
+
+
+def by_name(data: xr.Dataset) -> xr.Dataset:
+    return data.assign(event=xr.where(data["event"], "rain", "dry").astype("U4"))
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
+@pytest.mark.parametrize("dims", [("model", "lead", "time", "lat"), ("lat", "time", "lead", "model")])
+@pytest.mark.parametrize(
+    ("change", "options"),
+    [
+        (forecasts, {}),
+        (lambda: masked(forecasts()), {"missing": "drop"}),
+        (lambda: by_name(forecasts()), {"pos_label": "rain"}),
+        (lambda: forecasts().assign(probability=forecasts()["probability"].astype("f2")), {"by": "lat"}),
+        (lambda: forecasts().isel(model=0, drop=True), {"interval": "bootstrap", "n_resamples": 20}),
+    ],
+    ids=["plain", "masked", "names", "groups", "one model"],
+)
+def test_the_numbers_of_an_archive_are_those_of_its_arrays(
+    dims: tuple[str, ...], change: Callable[[], xr.Dataset], options: dict[str, Any], tmp_path: Path
+) -> None:
+    data = change()
+    there = [dim for dim in dims if dim in data["probability"].dims]
+    stored = data.transpose(*there).chunk(lead=1, time=20, lat=3).drop_encoding()
+    stored.to_zarr(tmp_path / "archive.zarr", zarr_format=3, consolidated=False)
+    like = LIKE | {name: options[name] for name in ("pos_label",) if name in options}
+    how: Any = {name: value for name, value in options.items() if name not in like}
+    result = ap.run(tmp_path / "archive.zarr", tmp_path / "result.zarr", like=like, **how)
+    expected = ap.evaluate(data["probability"], data["event"], dim=("time", "lat"), **options)
+    for name in ("estimate", "interval", "n_positive", "n_missing"):
+        np.testing.assert_array_equal(result[name], expected[name].transpose(*result[name].dims))
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
+def test_an_archive_that_changes_during_a_run_is_found(archive: Path, tmp_path: Path) -> None:
+    chunks = sorted(
+        file for file in (archive / "probability").rglob("*") if file.is_file() and file.name[0] not in "z."
+    )
+
+    def disturb(_: object) -> None:
+        chunks[-1].write_bytes(chunks[-1].read_bytes())
+
+    with pytest.raises(ap.errors.SourceChangedError, match="while this run read them"):
+        ap.run(archive, tmp_path / "result.zarr", like=LIKE, on_progress=disturb)
+    with pytest.raises(ap.errors.StoreError, match="source_digest"):
+        ap.run(archive, tmp_path / "result.zarr", like=LIKE)
+    ap.run(archive, tmp_path / "result.zarr", like=LIKE, overwrite=True)
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
+def test_a_run_of_an_archive_resumes_and_grows(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[int] = []
+
+    def stop(progress: ap.Progress) -> None:
+        done.append(progress.tasks_done)
+        if len(done) == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ap.run(archive, tmp_path / "result.zarr", like=LIKE, on_progress=stop)
+    with pytest.raises(ap.errors.StoreError, match="source_layout"):
+        ap.run(archive, tmp_path / "result.zarr", like=LIKE | {"dim": ["lat", "time"]})
+    result = ap.run(archive, tmp_path / "result.zarr", like=LIKE, on_progress=stop)
+    assert done[1] == 2
+    expected = ap.evaluate(forecasts()["probability"], forecasts()["event"], dim=("time", "lat"))
+    np.testing.assert_array_equal(result["interval"], expected["interval"])
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
+def test_a_result_of_an_archive_grows_by_its_new_models(tmp_path: Path) -> None:
+    archive, data = tmp_path / "archive.zarr", forecasts()
+    data.isel(model=[0, 1]).chunk(model=1).drop_encoding().to_zarr(archive, consolidated=False)
+    ap.run(archive, tmp_path / "result.zarr", like=LIKE)
+    data.isel(model=[2]).drop_vars(("event", "lead", "time", "lat")).to_zarr(
+        archive, append_dim="model", consolidated=False
+    )
+    done: list[int] = []
+    result = ap.run(archive, tmp_path / "result.zarr", like=LIKE, on_progress=lambda one: done.append(one.rankings_total))
+    assert done == [2]
+    expected = ap.evaluate(data["probability"], data["event"], dim=("time", "lat"))
+    np.testing.assert_array_equal(result["interval"], expected["interval"])
+
+
+def test_a_layout_is_a_file(archive: Path, tmp_path: Path) -> None:
+    (tmp_path / "layout.yaml").write_text("score: probability\nlabel: event\ndim: [time, lat]\n")
+    like = ["--like", tmp_path / "layout.yaml"]
+    assert "items: along time, lat" in ok("evaluate", archive, tmp_path / "result.zarr", *like)
+    assert "items: along lat" in ok("plan", archive, *like, "--dim", "lat")
+    (tmp_path / "other.yaml").write_text("scores: probability\n")
+    failed = call("plan", archive, "--like", tmp_path / "other.yaml")
+    assert "did you mean 'score'?" in failed.stderr.lower()

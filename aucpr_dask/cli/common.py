@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from aucpr_dask.progress import Report
+    from aucpr_dask.scores.archives import Layout
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
@@ -291,6 +292,10 @@ def takes_tables(command: Command) -> Command:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         given = {name: kwargs.pop(f"table_{name}") for name in (*COLUMNS, "dim")}
         columns = {name: value for name, value in given.items() if value not in (None, ())}
+        if (like := kwargs.pop("like")) is not None:
+            from aucpr_dask.scores.archives import words_of
+
+            columns = words_of(like, (*COLUMNS, "dim")) | columns
         return command(*args, columns=columns, **kwargs)
 
     for name in reversed(COLUMNS):
@@ -299,6 +304,8 @@ def takes_tables(command: Command) -> Command:
         wrapped = option_of(TableOptions, name, dest=f"table_{name}", **look)(wrapped)
     help = f"Of a Zarr store of another program: a dimension of the items, which are all ranked together ({SEVERAL})."
     wrapped = click.option("--dim", "table_dim", metavar="NAME", help=help, **several)(wrapped)
+    help = "A YAML file with these options, such as score: probability; those that are given come first."
+    wrapped = click.option("--like", metavar="FILE", help=help)(wrapped)
     return wrapped  # type: ignore[return-value]
 
 
@@ -330,21 +337,15 @@ def open_source(
     dataset: tuple[str, ...],
     columns: dict[str, Any],
     by: Iterable[str] | None = None,
-    *,
-    in_chunks: bool = False,
 ) -> terms.Scores:
-    """Open a store; or show in the first line what the columns of a table, or an archive's variables, are taken for.
-
-    Items of an archive lie in its chunks, or each ranking in one.
-    """
+    """Open a store; or show in the first line what the columns of a table, or an archive's variables, are taken for."""
     if not is_table(source):
         kind = _kind_of(source)
         if kind is not None:
             refuse_columns(source, columns)
             return _opened(source, kind, dataset)
-        scores, said = _scores_of_archive(source, columns)
-        output.show(said, fold=False)
-        scores = scores if in_chunks else terms.map_nodes(scores, lambda _, node: node.chunk({terms.ITEM: -1}))
+        scores = ap.open_scores(source, like=shown_layout(output, columns))
+        scores = terms.map_nodes(scores, lambda _, node: node.chunk({terms.ITEM: -1}))
         return terms.select_data_sets(scores, dataset)
     from aucpr_dask.scores.importing.tables import scores_of_files
 
@@ -353,30 +354,13 @@ def open_source(
     return scores
 
 
-OF_ARCHIVES = {name: name for name in ("score", "label", "weight", "model", "query")} | {"clusters": "cluster"}
+def shown_layout(output: Output, columns: dict[str, Any]) -> Layout:
+    """Return what an archive calls what is ours, by the options of a command, and show it."""
+    from aucpr_dask.scores.archives import Layout
 
-
-def _scores_of_archive(source: str, columns: dict[str, Any]) -> tuple[terms.Scores, str]:
-    """Return the scores in a store of another program, which are read where they lie, and say what they were called."""
-    from aucpr_dask.evaluation.arrays import scores_of
-    from aucpr_dask.scores.importing.arrays import open_zarr
-
-    columns = dict(columns)
-    dims, pos_label = columns.pop("dim", (terms.ITEM,)), columns.pop("pos_label", None)
-    if others := [f"--{name}" for name in columns if name not in OF_ARCHIVES]:
-        what = "these options are for tables"
-        allowed = ", ".join(f"--{name}" for name in ("dim", "pos-label", *OF_ARCHIVES))
-        raise errors.InvalidInputError(what, source, ", ".join(others), allowed, "leave them out")
-    opened = open_zarr(source, "auto", {OF_ARCHIVES[name]: theirs for name, theirs in columns.items()})
-    for path, node in terms.nodes_of(opened):
-        if unknown := [name for name in dims if name not in node["score"].dims]:
-            what = f"the scores have no dimension {unknown[0]!r}"
-            received = f"({', '.join(map(str, node['score'].dims))})"
-            remedy = "name those of the items: --dim time,lat,lon"
-            raise errors.InvalidInputError(what, path or source, received, "dimensions of the scores", remedy)
-    scores, _ = scores_of(opened, dim=list(dims), pos_label=pos_label, keeps=True)
-    score, label = (columns.get(name, name) for name in ("score", "label"))
-    return scores, f"scores: {score}; labels: {label}; items: along {', '.join(dims)}"
+    layout = Layout.of(columns, "the options")
+    output.show(str(layout), fold=False)
+    return layout
 
 
 def refuse_columns(source: str, columns: dict[str, Any]) -> None:
@@ -433,6 +417,7 @@ _RARE |= {
     "record",
     "other_code",
     "weights",
+    "like",
     *(f"table_{name}" for name in (*COLUMNS, "dim")),
 }
 _RARE |= {"recall_range", "prevalence", "keep_replicates"}

@@ -15,7 +15,7 @@ import click
 
 import aucpr_dask as ap
 from aucpr_dask.cli import common as cli
-from aucpr_dask.errors import InvalidInputError, bad_argument
+from aucpr_dask.errors import bad_argument
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
@@ -24,6 +24,7 @@ from aucpr_dask.storage.code_cache import path_of
 
 if TYPE_CHECKING:
     from aucpr_dask.progress import Report
+    from aucpr_dask.scores.archives import Like
     from aucpr_dask.view.rankings import Document
 
 TOP_OF_TABLES = 3
@@ -35,12 +36,12 @@ FIRST = ("classes.split_rows_float32_int8", "classes.groups_in_order_float32_flo
 COMPILE = "import gc, sys; gc.disable(); from aucpr_dask.kernels.compiling import prepare; prepare(sys.argv[1:])"
 
 
-def _expand(estimators: tuple[str, ...], scores: terms.Scores | str) -> str | list[str]:
-    """Replace ``all`` by every estimator that takes no parameter and supports the weights of scores, or of a store."""
+def _expand(estimators: tuple[str, ...], store: str, like: Like = None) -> str | list[str]:
+    """Replace ``all`` by every estimator that takes no parameter and supports the weights of the scores in a store."""
     if "all" not in estimators:
         return _alone_or_all(estimators)
     weights = {"weight", "positive_weight", "negative_weight"}
-    opened = ap.open_scores(scores) if isinstance(scores, str) else scores
+    opened = ap.open_scores(store, like=like)
     is_weighted = any(weights & set(node.data_vars) for _, node in terms.nodes_of(opened))
     every = [spec.name for spec in ESTIMATORS.values() if spec.parameter is None and (spec.weights or not is_weighted)]
     return _alone_or_all(name for one in estimators for name in (every if one == "all" else [one]))
@@ -109,20 +110,34 @@ def _bytes_of(size: str) -> float:
 )
 @click.argument("source")
 @cli.dataset_option
+@cli.takes_tables
 @_evaluation_options
 @click.option(
     "--memory", metavar="SIZE", help="Check that a task fits a worker of one thread with this memory, such as 4GiB."
 )
 @cli.output_option
-def plan(output: cli.Output, source: str, memory: str | None, estimator: tuple[str, ...], **options: Any) -> None:
-    """Plan the evaluation of the score store SOURCE: number of tasks, bytes and estimated time.
+def plan(
+    output: cli.Output,
+    source: str,
+    memory: str | None,
+    estimator: tuple[str, ...],
+    columns: dict[str, Any],
+    **options: Any,
+) -> None:
+    """Plan the evaluation of the score store SOURCE: number of tasks, bytes, requests and estimated time.
 
-    Some rankings are evaluated to estimate the time; nothing is written.
+    Some rankings are evaluated to estimate the time; nothing is written. SOURCE may be a Zarr store of another program
+    (see evaluate), also one whose chunks do not exist yet.
     """
     from aucpr_dask.runs.planning import HELD_BY_A_WORKER, describe, plan_run
     from aucpr_dask.view.tables import attributes_view
 
-    planned = plan_run(source, estimator=_expand(estimator, source), **options)
+    like = None
+    if cli.is_archive(source):
+        like = cli.shown_layout(output, columns)
+    else:
+        cli.refuse_columns(source, columns)
+    planned = plan_run(source, estimator=_expand(estimator, source, like), like=like, **options)
     if memory is not None:
         planned.check_memory(_bytes_of(memory), HELD_BY_A_WORKER)
     facts = describe(planned)
@@ -172,21 +187,20 @@ def evaluate(
     in_place = cli.is_archive(source)
     arguments = cli.arguments_of(source, columns, dataset, options["by"])
     with tempfile.TemporaryDirectory(prefix="aucpr-dask-") as folder:
-        place, chosen = source, None
+        place, chosen, like = source, dataset, None
         if is_table:
-            place = f"{folder}/{Path(source).name}.zarr"
+            place, chosen = f"{folder}/{Path(source).name}.zarr", ()
             ap.save_scores(cli.open_source(output, source, dataset, columns, options["by"]), place)
-        elif not in_place:
-            cli.refuse_columns(source, columns)
-            chosen = dataset
-        target = result or f"{folder}/result.zarr"
-        if in_place:
-            scores = cli.open_source(output, source, dataset, columns, in_chunks=True)
-            evaluated = _evaluated_in_place(scores, estimator, target, **options)
+        elif in_place:
+            like = cli.shown_layout(output, columns)
         else:
-            with output.progress() as report:
-                names = _expand(estimator, place)
-                evaluated = ap.run(place, target, progress=report, estimator=names, dataset=chosen, **options)
+            cli.refuse_columns(source, columns)
+        target = result or f"{folder}/result.zarr"
+        with output.progress() as report:
+            names = _expand(estimator, place, like)
+            evaluated = ap.run(
+                place, target, progress=report, estimator=names, dataset=chosen or None, like=like, **options
+            )
         seconds = output.seconds
         rankings = _show_rankings(output, evaluated, None, top)
         _show_warnings(output, evaluated, result)
@@ -197,35 +211,6 @@ def evaluate(
         has_sample = any("query" in node["estimate"].dims or "replicate" in node for node in nodes)
         output.suggest("compare", *([result] if has_sample and result else arguments))
         output.data({"source": source, "result": result, "seconds": seconds, "rankings": rankings})
-
-
-def _evaluated_in_place(
-    scores: terms.Scores,
-    estimator: tuple[str, ...],
-    target: str,
-    *,
-    workers: int | str | None,
-    record: str | None,
-    other_code: bool,
-    overwrite: bool,
-    **options: Any,
-) -> terms.Scores:
-    """Evaluate the scores of another program's store, chunk by chunk, and write the result."""
-    from aucpr_dask.evaluation.results import save_result
-    from aucpr_dask.storage.stores import refuse_finished
-
-    if record is not None or other_code:
-        what, remedy = "a store of another program is evaluated in one go", "leave them out; or import the scores first"
-        raise InvalidInputError(what, "options '--record' and '--other-code'", remedy=remedy)
-    refuse_finished(target, overwrite=overwrite)
-    with ExitStack() as until_computed:
-        if workers is not None:
-            until_computed.enter_context(ap.connect(workers))
-        names: Any = _expand(estimator, scores)
-        lazy: terms.Scores = ap.evaluate(scores, estimator=names, **options)
-        evaluated = terms.map_nodes(lazy, lambda _, node: node.compute())
-    save_result(evaluated, target, overwrite=overwrite)
-    return evaluated
 
 
 @cli.command("aucpr-dask show aucpr-demo/result.zarr --dataset clef-tar")

@@ -27,8 +27,17 @@ from aucpr_dask.evaluation.groups import groups_along, parted, without_labels
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.checks import is_dask
 from aucpr_dask.schema.choices import Arrays, Inputs, Labels
-from aucpr_dask.schema.terms import ITEM, MODEL, QUERY, RANKING_DIMS
-from aucpr_dask.scores.validate import check_same_labels, checked_nodes, float_scores, refuse_lazy, where_of
+from aucpr_dask.schema.terms import ITEM, MODEL, QUERY
+from aucpr_dask.scores.validate import (
+    are_of_class,
+    check_same_labels,
+    checked_nodes,
+    float_scores,
+    not_a_class,
+    refuse_lazy,
+    refuse_other_dimensions,
+    where_of,
+)
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store
@@ -192,25 +201,11 @@ def _with_positives(dataset: xr.Dataset, pos_label: Any, path: str) -> xr.Datase
 
 def _is_class(label: Any, pos_label: Any, where: str) -> Any:
     """Return labels as 1 for those of one class and 0 for the others, with the names that they carry."""
-    if not isinstance(pos_label, str | bool | int | float | np.number | np.bool_):
-        what, remedy = "the positive class is one label", "name it: pos_label='yes'"
-        raise bad_argument(what, "pos_label", pos_label, "a text or a number", remedy)
-    try:
-        values = label if isinstance(label, xr.DataArray | pd.Series) else np.asarray(label)
-        found: Any = values == pos_label
-        is_missing = bool(pd.isna(np.asarray(values)).any())
-        has_any = bool(np.asarray(found).any())
-    except (TypeError, ValueError) as error:  # arrays, tables and records in place of names
-        remedy = "give the labels as 1 and 0, without pos_label"
-        raise bad_argument("labels are not names of classes", "label", label, "texts or numbers", remedy) from error
-    if is_missing:
-        what, remedy = "some labels are missing", "leave these items out, or give the labels as 1, 0, -1 and -2"
-        raise InvalidInputError(what, where, "NaN or None", "a class for each item", remedy)
-    if not has_any:
-        classes = few(map(repr, dict.fromkeys(np.asarray(values, object).ravel().tolist())))
-        what, remedy = "no label is the positive class", "name one of the labels: pos_label=..."
-        raise InvalidInputError(what, where, f"pos_label={pos_label!r}", classes, remedy)
-    return found.astype(np.int8)
+    values = label if isinstance(label, xr.DataArray | pd.Series) else np.asarray(label)
+    found = are_of_class(values, pos_label, where)
+    if not np.asarray(found).any():
+        raise not_a_class(pos_label, where, np.asarray(values))
+    return found
 
 
 def _prepared(
@@ -228,18 +223,6 @@ def _prepared(
             dataset = dataset.assign({role: _along(extra[option], option, dataset, dims, path)})
     names, coords = (None, {}) if by is None else groups_along(dataset, by, dims, path)
     return with_items(dataset, dims, keeps=keeps).assign_coords(coords), names
-
-
-def refuse_other_dimensions(score: xr.DataArray, dims: tuple[str, ...], path: str = "") -> None:
-    """Raise unless scores have all dimensions of the items."""
-    absent = [dim for dim in dims if dim not in score.dims]
-    if absent:
-        found = [str(dim) for dim in score.dims if dim not in dims and dim not in RANKING_DIMS]
-        what = f"'score' has no dimension {' and '.join(map(repr, absent))}"
-        received = f"({', '.join(map(str, score.dims))})"
-        others = [dim for dim in found if dim not in dims]
-        close = did_you_mean(absent[0], others, f"name the dimensions of the items: dim={(others or [ITEM])[-1]!r}")
-        raise InvalidInputError(what, f"{where_of(path)}, argument 'dim'", received, "dimensions of 'score'", close)
 
 
 def _along(values: Any, option: str, dataset: xr.Dataset, dims: tuple[str, ...], path: str) -> xr.Variable:

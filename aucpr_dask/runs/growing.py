@@ -8,7 +8,7 @@ result stays open meanwhile.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from aucpr_dask.evaluation.results import KIND
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import Plan, Region, Task
 from aucpr_dask.runs.steps import Label, Step
-from aucpr_dask.schema.terms import MODEL, RANKING_DIMS, nodes_of
+from aucpr_dask.schema.terms import MODEL, nodes_of
 from aucpr_dask.scores.store import stored_digests
 from aucpr_dask.storage import stores
 from aucpr_dask.storage.backends import open_backend
@@ -42,8 +42,8 @@ class Contents:
     digests: Mapping[str, NDArray[np.uint64]]
 
 
-def contents_of(target: str, ledger: Ledger) -> Contents:
-    """Return the contents of a finished result."""
+def contents_of(target: str, ledger: Ledger, groups: Collection[str]) -> Contents:
+    """Return the contents of a finished result; groups of items, the dimensions of these names, are not added."""
     backend, metadata = open_backend(target), stores.open_checked(target)[1]
     names: dict[str, Names] = {}
     digests = {}
@@ -51,7 +51,7 @@ def contents_of(target: str, ledger: Ledger) -> Contents:
         path, _, name = key.rpartition("/")
         if name == "n_positive":
             along = zip(entry["dimension_names"], entry["shape"], strict=True)
-            sizes = {dim: size for dim, size in along if dim in RANKING_DIMS}  # groups of items are not added
+            sizes = {dim: size for dim, size in along if dim not in groups}
             names[path] = {dim: _names(backend, metadata, path, dim, size) for dim, size in sizes.items()}
             recorded = ledger.digests(path)
             if recorded is not None:  # perhaps those of a growth that was begun: old rankings come first
@@ -72,12 +72,12 @@ def _as_names(labels: Any, *, are_dates: bool) -> tuple[Any, ...]:
     return tuple((labels.astype(DATES).astype(str) if are_dates else labels).tolist())
 
 
-def wanted_contents(plan: Plan) -> Contents:
+def wanted_contents(plan: Plan, groups: Collection[str]) -> Contents:
     """Return the contents that the result of a plan has, in the order of the source."""
     names = {
         path: {
             str(dim): _as_names(index, are_dates=index.dtype.kind == "M")
-            for dim, index in ((dim, node.get_index(dim)) for dim in node["n_positive"].dims if dim in RANKING_DIMS)
+            for dim, index in ((dim, node.get_index(dim)) for dim in node["n_positive"].dims if dim not in groups)
         }
         for path, node in nodes_of(plan.template)
     }

@@ -5,12 +5,13 @@ from __future__ import annotations
 import bisect
 import hashlib
 import itertools
+import json
 import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -24,9 +25,12 @@ from aucpr_dask.evaluation.results import axes_of, laid_out
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.scores.chunks import chunks_of, item_chunk
-from aucpr_dask.scores.store import described, open_scores, open_unread, source_digest
+from aucpr_dask.scores.store import layout_of, reader_of
 from aucpr_dask.storage.code_versions import code
 from aucpr_dask.storage.urls import absolute, is_remote, public
+
+if TYPE_CHECKING:
+    from aucpr_dask.scores.archives import Layout, Like
 
 SHARE_OF_MEMORY = 0.6  # of a worker's limit that a task may take: Dask starts to spill there
 SHARE_BEFORE_PAUSE = 0.8  # of the limit, with what a worker holds before any task: beyond it, Dask starts no other task
@@ -117,6 +121,8 @@ class Plan:
     ----------
     source : str
         The score store.
+    layout : Layout or None
+        Of a store that another program wrote.
     options : EvaluationOptions
     tasks : tuple of Task
         In the order in which they are submitted.
@@ -131,6 +137,7 @@ class Plan:
     """
 
     source: str
+    layout: Layout | None
     options: EvaluationOptions
     tasks: tuple[Task, ...]
     task_bytes: tuple[int, ...]
@@ -235,7 +242,7 @@ class Plan:
         return bisect.bisect_left(range(1, task.sizes.get(terms.MODEL, 1) + 1), True, key=is_too_large)
 
 
-def plan_run(source: Any, *, dataset: Sequence[str] | None = None, **options: Any) -> Plan:
+def plan_run(source: Any, *, dataset: Sequence[str] | None = None, like: Like = None, **options: Any) -> Plan:
     """Plan the evaluation of a score store; only metadata and the labels of queries and models are read.
 
     Parameters
@@ -244,6 +251,8 @@ def plan_run(source: Any, *, dataset: Sequence[str] | None = None, **options: An
         A score store.
     dataset : sequence of str, optional
         The data sets to evaluate; by default all.
+    like : mapping or path, optional
+        What a store of another program calls what is ours; see :func:`aucpr_dask.open_scores`.
     **options
         The options of :func:`aucpr_dask.evaluate`.
 
@@ -253,9 +262,11 @@ def plan_run(source: Any, *, dataset: Sequence[str] | None = None, **options: An
     """
     asked = EvaluationOptions.of(**options)
     source = absolute(source)
-    unread = terms.select_data_sets(open_unread(source, warns=True), dataset)
-    scores = _with_groups(described(unread), unread, asked)
-    digest = source_digest(source, unread)
+    layout = layout_of(source, like)
+    reader = reader_of(source, layout)
+    unread = terms.select_data_sets(reader.planned(), dataset)
+    scores = _with_groups(reader.described(unread), unread, asked)
+    digest = reader.digest(unread)
     result = describe_scores(scores, asked)
     sources, results = dict(terms.nodes_of(scores)), dict(terms.nodes_of(result))
     steps = {path: _chunk_lengths(dataset) for path, dataset in sources.items()}
@@ -264,8 +275,12 @@ def plan_run(source: Any, *, dataset: Sequence[str] | None = None, **options: An
             _refuse_grades(stored, steps[path])
     lengths = _task_lengths(sources, steps)
     tasks = [task for path, node in sources.items() for task in _tasks(path, node, lengths[path], steps[path])]
+    origin = {"source": public(source), "source_digest": digest}
+    if layout is not None:
+        origin["source_layout"] = json.dumps(layout.as_parameters(), default=str)
     return Plan(
         source,
+        layout,
         asked,
         tuple(tasks),
         _bytes_of_all(tasks, scores, result),
@@ -273,8 +288,7 @@ def plan_run(source: Any, *, dataset: Sequence[str] | None = None, **options: An
         sum(node.nbytes for node in results.values()),
         {
             "options": asked.as_parameters() | _unit(asked, sources) | _groups(asked, sources),
-            "source": public(source),
-            "source_digest": digest,
+            **origin,
             "random_scheme": SCHEME,
             "code": code(),
             "axes": axes_of(asked),
@@ -283,7 +297,7 @@ def plan_run(source: Any, *, dataset: Sequence[str] | None = None, **options: An
         },
         unread,
         scores,
-        _templates(result, lengths, {"source": public(source), "source_digest": digest}),
+        _templates(result, lengths, origin),
     )
 
 
@@ -324,9 +338,8 @@ def describe(plan: Plan) -> dict[str, Any]:
 
     Labels are read, and as many rankings of the largest task are evaluated as a moment allows.
     """
-    scores = open_scores(plan.source, chunks=None)
-    if isinstance(scores, xr.DataTree):
-        scores = terms.select_data_sets(scores, [path for path, _ in terms.nodes_of(plan.scores)])
+    paths = [path for path, _ in terms.nodes_of(plan.scores)]
+    scores = reader_of(plan.source, plan.layout).opened(paths, [name for name, _ in plan.options.by or ()])
     seconds = _seconds_on_one_core(plan, scores) if plan.tasks else 0.0
     n_data_sets = len({task.path for task in plan.tasks})
     seconds += SECONDS_OF_A_RUN + SECONDS_OF_A_DATA_SET * n_data_sets + SECONDS_OF_A_TASK * len(plan.tasks)
@@ -350,7 +363,7 @@ def _threads(n: int) -> str:
     return "one thread has" if n == 1 else f"at most {n:,} threads have"
 
 
-def _seconds_on_one_core(plan: Plan, scores: terms.Scores) -> float:
+def _seconds_on_one_core(plan: Plan, scores: Mapping[str, xr.Dataset]) -> float:
     """Estimate the time of all tasks by evaluating some rankings of the largest, and one of the smallest.
 
     A task takes a time of its own, which grows with what it reads, and a time for each ranking in proportion to its
@@ -365,10 +378,9 @@ def _seconds_on_one_core(plan: Plan, scores: terms.Scores) -> float:
     clock = time.perf_counter if is_remote(plan.source) else time.process_time
 
     def timed(task: Task, lengths: Mapping[str, int]) -> float:
-        dataset = scores if isinstance(scores, xr.Dataset) else scores[task.path].to_dataset()
         slices = {dim: slice(place.start, place.start + lengths[dim]) for dim, place in task.slices.items()}
         started = clock()
-        evaluate_part(dataset.isel(slices), task.path, plan.options)
+        evaluate_part(scores[task.path].isel(slices), task.path, plan.options)
         return clock() - started
 
     lengths = dict.fromkeys(task.sizes, 1)
@@ -390,11 +402,9 @@ def _seconds_on_one_core(plan: Plan, scores: terms.Scores) -> float:
     return float(of_tasks.sum() * len(largest.parts()) + of_item * work.sum())
 
 
-def padding_share(scores: terms.Scores) -> float:
+def padding_share(scores: Mapping[str, xr.Dataset]) -> float:
     """Return the share of padding among the places of items: the cost of queries of different lengths. Reads labels."""
-    labels = [
-        node["label"] for _, node in terms.nodes_of(scores) if "label" in node and terms.QUERY in node["label"].dims
-    ]
+    labels = [node["label"] for node in scores.values() if "label" in node and terms.QUERY in node["label"].dims]
     places = sum(label.size for label in labels)
     empty = sum(int((label == terms.PADDING).sum()) for label in labels)
     return empty / places if places else 0.0

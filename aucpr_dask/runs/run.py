@@ -33,7 +33,7 @@ from aucpr_dask.runs.steps import Step
 from aucpr_dask.runs.tasks import Assignment, evaluate_task, evaluate_tasks, opened_together
 from aucpr_dask.schema import choices
 from aucpr_dask.schema.terms import Scores, Stored, as_scores, map_nodes, nodes_of
-from aucpr_dask.scores.store import Watched
+from aucpr_dask.scores.store import Watched, layout_of
 from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.claims import CLEARING, FINISHED, FREE, LAYING_OUT, RUNNING, State
 from aucpr_dask.storage.code_versions import in_words
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from zarr.abc.store import Store
 
     from aucpr_dask.progress import Report, RunWatcher
+    from aucpr_dask.scores.archives import Like
     from aucpr_dask.workers.connecting import Workers
 
 MAY_DIFFER = frozenset({"source", "source_digest", "blocks", "blocks_digest"})  # of a result that is extended
@@ -61,6 +62,7 @@ def run(
     source: str | Path | Store,
     result: str | Path | Store,
     *,
+    like: Like = None,
     dataset: Sequence[str] | None = None,
     overwrite: bool = False,
     other_code: bool = False,
@@ -82,8 +84,11 @@ def run(
     Parameters
     ----------
     source, result : str, Path or zarr.abc.store.Store
-        A score store, and where to write the result. Into a store that is an object, as of an Icechunk session, threads
-        of this process write; it keeps no ledger, so nothing is resumed or extended there.
+        A score store, or a Zarr store of another program, which is read where it lies; and where to write the result.
+        Into a store that is an object, as of an Icechunk session, threads of this process write; it keeps no ledger, so
+        nothing is resumed or extended there.
+    like : mapping or path, optional
+        What a store of another program calls what is ours; see :func:`aucpr_dask.open_scores`.
     dataset : sequence of str, optional
         The data sets to evaluate; by default all. If a later call names more of them, it adds those.
     overwrite : bool
@@ -153,8 +158,8 @@ def run(
         from aucpr_dask.workers.connecting import read_patience
 
         seconds = read_patience(patience, "argument 'patience'")
-    watched = Watched(source)
-    asked = plan_run(source, dataset=dataset, **options)
+    watched = Watched(source, layout=layout_of(source, like))
+    asked = plan_run(source, dataset=dataset, like=like, **options)
     ledger = Ledger(target)
     begun = None if overwrite else ledger.state().plan
     plan = asked if begun is None else asked.continuing(begun)
@@ -178,11 +183,13 @@ def run(
                 watcher.note("a run of this call has begun here: continuing it, next to any that is under way")
             topic, token = uuid4().hex, ledger.join()
             counts = record is not None
-            assignment = Assignment(source, target, topic, token, watched.identity, plan.options, counts)
+            assignment = Assignment(
+                source, target, topic, token, watched.identity, plan.options, plan.layout, counts=counts
+            )
             for is_last in (*[False] * RETRIES, True):
                 with recorded.of_tasks(client, step.plan, ledger, topic):
                     _evaluate(client, step.plan, assignment, ledger, watcher, seconds)
-                watched.check()
+                watched.check(at_end=True)
                 try:
                     with _explaining_storage(target, ledger):
                         step.finish(target, ledger)
@@ -272,7 +279,8 @@ def _next_step(plan: Plan, target: str, ledger: Ledger, *, overwrite: bool, othe
         return None
     has_more_resamples = "n_resamples" in changed and _may_have_more_resamples(state.plan, plan)
     _refuse(changed, target, MAY_DIFFER | {"n_resamples"} if has_more_resamples else MAY_DIFFER)
-    now, wanted = growing.contents_of(target, ledger), growing.wanted_contents(plan)
+    groups = [name for name, _ in plan.options.by or ()]
+    now, wanted = growing.contents_of(target, ledger, groups), growing.wanted_contents(plan, groups)
     growing.refuse_changes(now, wanted, target)
     try:
         if has_more_resamples:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
@@ -19,12 +20,16 @@ from aucpr_dask.evaluation.groups import Groups, groups_of
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import Task
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.scores.store import SourceNodes, Watched, check_rankings
+from aucpr_dask.scores.store import Watched, reader_of
 from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.checksums import N_BYTES, has_list
 from aucpr_dask.storage.code_versions import facts
 from aucpr_dask.storage.stores import ROOT_DOCUMENT, ChunkWriter, dims_of, read_documents, read_root_document
 from aucpr_dask.storage.verifying import endings_of
+
+if TYPE_CHECKING:
+    from aucpr_dask.scores.archives import Archive, Layout
+    from aucpr_dask.scores.store import SourceNodes
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,8 @@ class Assignment:
     ----------
     source, target : str
         Where scores are read, and where results are written.
+    layout : Layout or None
+        Of a source that another program wrote.
     run_id : str
         Of this call.
     token : str
@@ -52,6 +59,7 @@ class Assignment:
     token: str
     identity: str
     options: EvaluationOptions
+    layout: Layout | None = None
     counts: bool = False
 
 
@@ -80,7 +88,7 @@ def opened_together(tasks: Sequence[Task], assignment: Assignment) -> dict[str, 
     paths = {task.path for task in tasks}
     if len(paths) > 1:
         with suppress(Exception):
-            return _source(assignment.source, _state_of(assignment)).opened(paths)
+            return _reader(assignment).opened(paths, _kept(assignment))
     return {}
 
 
@@ -100,7 +108,10 @@ def evaluate_task(
     if worker is not None and assignment.counts:
         worker.log_event(assignment.run_id, number)
     target, run_id = assignment.target, assignment.run_id
-    ledger, source = _ledger(target, assignment.token), _watch_of(assignment.source, assignment.identity, run_id)
+    ledger, source = (
+        _ledger(target, assignment.token),
+        _watch_of(assignment.source, assignment.identity, assignment.layout, run_id),
+    )
     try:
         result = _evaluated(task, assignment, dataset)
         source.check()  # everything has been read
@@ -147,15 +158,13 @@ def _write(
 def _evaluated(task: Task, assignment: Assignment, dataset: xr.Dataset | None) -> dict[str, xr.Variable]:
     """Evaluate the parts of a task one after another, and put their results together."""
     if dataset is None:
-        dataset = _source_node(assignment.source, task.path, _state_of(assignment))
+        dataset = _data_set(_reader(assignment), task.path, _kept(assignment))
     whole: dict[str, xr.Variable] = {}
-    is_listed = _is_listed(assignment.source, assignment.run_id)
-    source = _source(assignment.source, _state_of(assignment))
+    source = _reader(assignment)
     for part in task.parts():
-        if not is_listed:  # otherwise the checksum of each chunk tells that it is the one that is meant
-            check_rankings(source.unread([task.path])[task.path], part.in_source, assignment.source)
+        source.check(task.path, part.in_source)
         groups, chosen = _groups(dataset, task.path, assignment), dataset.isel(part.in_source)
-        if (score := source.scores(task.path, part.in_source)) is not None:
+        if (score := source.within_chunk(task.path, part.in_source)) is not None:
             chosen["score"].variable.data = score
         result = evaluate_part(chosen, task.path, assignment.options, groups)
         if part == task:
@@ -176,8 +185,8 @@ _ledger = lru_cache(maxsize=8)(Ledger)
 
 
 @lru_cache(maxsize=8)
-def _watch_of(source: str, identity: str, run_id: str) -> Watched:
-    return Watched(source, identity)
+def _watch_of(source: str, identity: str, layout: Layout | None, run_id: str) -> Watched:
+    return Watched(source, identity, layout)
 
 
 @lru_cache(maxsize=8)
@@ -191,15 +200,25 @@ def _is_listed(source: str, run_id: str) -> bool:
     return has_list(read_root_document(source))
 
 
-def _state_of(assignment: Assignment) -> str:
-    """Return what tells the source from what was in its place before: its list of checksums, or else the run."""
-    is_listed = _is_listed(assignment.source, assignment.run_id)
-    return assignment.identity if is_listed else assignment.run_id
+def _reader(assignment: Assignment) -> SourceNodes | Archive:
+    """Return the source: the one that was in this process, if its list of checksums or the run is the same."""
+    is_listed = assignment.layout is None and _is_listed(assignment.source, assignment.run_id)
+    return _opened_once(assignment.source, assignment.layout, assignment.identity if is_listed else assignment.run_id)
 
 
 @lru_cache(maxsize=2)
-def _source(source: str, state: str) -> SourceNodes:
-    return SourceNodes(source)
+def _opened_once(source: str, layout: Layout | None, state: str) -> SourceNodes | Archive:
+    return reader_of(source, layout)
+
+
+def _kept(assignment: Assignment) -> tuple[str, ...]:
+    """Return the coordinates of items that the groups are made of."""
+    return tuple(name for name, _ in assignment.options.by or ())
+
+
+@lru_cache(maxsize=8)
+def _data_set(reader: SourceNodes | Archive, path: str, keeps: tuple[str, ...]) -> xr.Dataset:
+    return reader.opened([path], keeps)[path]
 
 
 _known_groups: dict[tuple[str, str, str], Groups] = {}  # of the last data set: to sort labels takes as long as a task
@@ -215,8 +234,3 @@ def _groups(dataset: xr.Dataset, path: str, assignment: Assignment) -> Groups | 
         _known_groups[place] = found
         return found
     return _known_groups.get(place)
-
-
-@lru_cache(maxsize=8)
-def _source_node(source: str, path: str, state: str) -> xr.Dataset:
-    return _source(source, state).opened([path])[path]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -17,11 +18,14 @@ from aucpr_dask import errors
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.scores.chunks import Region, empty_variable, item_chunk, ranking_digests, with_hashed_text
 from aucpr_dask.scores.copies import COPIES, copies_among, warn
-from aucpr_dask.scores.validate import validate_scores, validated_nodes, validated_scores
+from aucpr_dask.scores.validate import validate_scores, validated_nodes
 from aucpr_dask.storage import backends, stores, urls
 from aucpr_dask.storage.checksums import has_list, plain_entry
 from aucpr_dask.storage.trees import within_chunk
 from aucpr_dask.storage.zarr_private import sync
+
+if TYPE_CHECKING:
+    from aucpr_dask.scores.archives import Archive, Layout, Like
 
 KIND = terms.SCORES
 FACTS = {"n_missing": "int64", "digest": "uint64"}  # about every ranking, written last
@@ -32,16 +36,20 @@ MOST_LOADED = 64 * 2**20  # bytes of counts to hold in memory; larger counts are
 COMPRESSORS = ({"name": "blosc", "configuration": {"cname": "lz4", "clevel": 5, "shuffle": "bitshuffle"}},)
 
 
-def open_scores(store: str | Path | Store, *, chunks: Any = "auto") -> terms.Scores:
+def open_scores(store: str | Path | Store, *, chunks: Any = "auto", like: Like = None) -> terms.Scores:
     """Open a score store, lazily and validated.
 
     Parameters
     ----------
     store : str, Path or zarr.abc.store.Store
         A path, URL or store that :func:`save_scores` or ``aucpr-dask import`` wrote; or a Zarr store of another
-        program, version 2 or 3, whose variables and dimensions have the names of ours.
+        program, version 2 or 3, which is read where it lies.
     chunks : "auto", None or mapping
         Dask chunks: ``"auto"`` takes the store's own, None opens without Dask.
+    like : mapping or path, optional
+        What a store of another program calls what is ours, if it has other names: ``score``, ``label``, ``weight``,
+        ``clusters``, ``model`` and ``query``; in ``dim``, the dimensions of the items; and in ``pos_label`` the label
+        of positives. Such as ``{"score": "probability", "label": "event", "dim": ["time", "lat"]}``, or a YAML file.
 
     Returns
     -------
@@ -59,23 +67,38 @@ def open_scores(store: str | Path | Store, *, chunks: Any = "auto") -> terms.Sco
     array([0.9, 0.1])
     """
     store = urls.concealed(store)
-    try:
+    layout = layout_of(store, like)
+    if layout is not None:
+        stored: terms.Stored = _of_another_program(store, layout, chunks, is_told=like is not None)
+    else:
         chunks_of_store = {} if isinstance(chunks, str) else chunks
         stored = _with_counts(stores.open_store(store, KIND, chunks=chunks_of_store, remedy_if_unchecked=SAVE_AGAIN))
-    except errors.ForeignStoreError:
-        stored = _of_another_program(store, chunks)
     scores = terms.map_nodes(stored, lambda _, node: _remember_source(terms.with_plain_names(_opened(node)), store))
     validate_scores(scores, positive_from=0)
     return terms.as_scores(scores)
 
 
-def _of_another_program(url: str, chunks: Any) -> terms.Scores:
-    """Open a Zarr store that another program wrote, if it holds scores in our terms."""
-    from aucpr_dask.scores.importing.arrays import open_zarr  # which saves scores
+def layout_of(url: Any, like: Like = None) -> Layout | None:
+    """Return what a store of another program calls what is ours; None of a store of this package."""
+    from aucpr_dask.scores.archives import Layout
+
+    if stores.read_root_attrs(url).get("kind") is None:
+        return Layout.of(like)
+    if like:
+        what, remedy = "the names in this store are those of this package", "leave out what says other names"
+        raise errors.InvalidInputError(what, url, errors.brief(like), "nothing", remedy)
+    return None
+
+
+def _of_another_program(url: str, layout: Layout, chunks: Any, *, is_told: bool) -> terms.Stored:
+    """Open a Zarr store that another program wrote, if it holds scores by these names."""
+    from aucpr_dask.scores.archives import Archive
 
     try:
-        return validated_scores(open_zarr(url, chunks), positive_from=0)
+        return Archive(url, layout).scores(chunks)
     except errors.InvalidInputError as error:
+        if is_told:
+            raise
         raise stores.foreign(url, str(error).partition("\n")[0]) from error
 
 
@@ -150,17 +173,38 @@ class SourceNodes:
     """
 
     def __init__(self, url: str) -> None:
-        self._store, self._metadata = stores.open_checked(urls.concealed(url), KIND)
-        self._stored = stores.open_each(self._store, self._metadata)
+        self.url = url
+
+    @cached_property
+    def _opened(self) -> tuple[Any, Mapping[str, Any], Any]:
+        store, metadata = stores.open_checked(urls.concealed(self.url), KIND)
+        return store, metadata, stores.open_each(store, metadata)
+
+    @cached_property
+    def _is_listed(self) -> bool:
+        """Whether checksums of all chunks tell that each is the one that is meant."""
+        return has_list(stores.read_root_document(self.url))
+
+    def planned(self) -> terms.Stored:
+        """Return all data sets as they are stored; nothing is read or checked."""
+        return open_unread(self.url, warns=True)
+
+    def described(self, unread: terms.Stored) -> terms.Stored:
+        """Return the data sets of :meth:`planned`, validated, with small variables in memory."""
+        return described(unread)
+
+    def digest(self, unread: terms.Stored) -> str:
+        """Return the digest of what :meth:`planned` returns."""
+        return source_digest(self.url, unread)
 
     def unread(self, paths: Collection[str], *, reads: Collection[str] = ()) -> dict[str, xr.Dataset]:
         """Return data sets as they are stored; small variables of these names are in memory."""
-        stored = self._stored
+        stored = self._opened[2]
         found = _with_counts(stored if isinstance(stored, xr.Dataset) else stored.nodes(paths, reads=reads))
         return dict(terms.nodes_of(found))
 
-    def opened(self, paths: Collection[str]) -> dict[str, xr.Dataset]:
-        """Return data sets, validated, with small variables in memory."""
+    def opened(self, paths: Collection[str], keeps: Collection[str] = ()) -> dict[str, xr.Dataset]:
+        """Return data sets, validated, with small variables in memory, and all coordinates."""
         nodes = self.unread(paths, reads=terms.SCORE_VARIABLES)
         # Tasks count missing scores on their own.
         found = {path: _opened(node.drop_vars("n_missing", errors="ignore")) for path, node in nodes.items()}
@@ -171,13 +215,27 @@ class SourceNodes:
                 found[path] = dataset.assign_coords({terms.QUERY: np.arange(dataset.sizes[terms.QUERY])})
         return found
 
-    def scores(self, path: str, where: Mapping[str, Any]) -> Any:
+    def check(self, path: str, where: Mapping[str, Any]) -> None:
+        """Raise unless some rankings are those that were saved, if nothing else would tell."""
+        if not self._is_listed:
+            check_rankings(self.unread([path])[path], where, self.url)
+
+    def within_chunk(self, path: str, where: Mapping[str, Any]) -> Any:
         """Return the scores of some rankings, if they are in one chunk; None if not."""
+        store, metadata, _ = self._opened
         place = f"{path}/score".strip("/")
         if not all(isinstance(one, slice) for one in where.values()):
             return None
-        array = stores.described_array(self._store, place, plain_entry(self._metadata[place]))
-        return sync(within_chunk(array, where))
+        return sync(within_chunk(stores.described_array(store, place, plain_entry(metadata[place])), where))
+
+
+def reader_of(url: str, layout: Layout | None) -> SourceNodes | Archive:
+    """Return the data sets of a score store, of this package or with the names of another program."""
+    if layout is None:
+        return SourceNodes(url)
+    from aucpr_dask.scores.archives import Archive
+
+    return Archive(url, layout)
 
 
 def described(unread: terms.Stored) -> terms.Stored:
@@ -252,22 +310,27 @@ class Watched:
     """A score store that must stay as it is while it is read.
 
     Its root document lists the checksums of all chunks, which are compared when a chunk is read: if it is the same,
-    so is everything. Of stores without the list, the digests of the rankings stand for it.
+    so is everything. Of stores without the list, the digests of the rankings stand for it. What another program wrote
+    has neither; all its objects are listed, once at the end of a run.
 
     Parameters
     ----------
     url : str
     identity : str, optional
         Of the store that is meant; by default, the one that is there.
+    layout : Layout, optional
+        Of a store of another program.
     """
 
-    def __init__(self, url: str, identity: str | None = None) -> None:
-        self._url = url
+    def __init__(self, url: str, identity: str | None = None, layout: Layout | None = None) -> None:
+        self._url, self._layout = url, layout
         self._seen = None if identity else self._version()
         self.identity = identity or self._identity()
 
-    def check(self) -> None:
+    def check(self, *, at_end: bool = False) -> None:
         """Raise :class:`~aucpr_dask.errors.SourceChangedError` unless the same store is still there."""
+        if self._layout is not None and not at_end:
+            return
         version = self._version()
         if version is not None and version == self._seen:
             return
@@ -284,9 +347,14 @@ class Watched:
         self._seen = version
 
     def _version(self) -> object:
+        if self._layout is not None:
+            return None
         return backends.version_of(backends.open_backend(self._url, read_only=True), stores.ROOT_DOCUMENT)
 
     def _identity(self) -> str:
+        if self._layout is not None:
+            reader = reader_of(self._url, self._layout)
+            return reader.digest(reader.planned())
         document = stores.read_root_document(self._url)
         if has_list(document):
             return hashlib.sha256(document).hexdigest()

@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, brief, few
+from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, bad_argument, brief, did_you_mean, few
 from aucpr_dask.schema import checks, terms
 
 KINDS = {
@@ -402,6 +402,43 @@ def one_against_rest(label: NDArray[Any], *, classes: pd.Index, where: str) -> N
         remedy = "name all classes in the coordinate 'class', in the type of the labels"
         raise InvalidInputError("labels that are no class", where, received, allowed, remedy)
     return of_classes
+
+
+def are_of_class(label: Any, pos_label: Any, where: str) -> Any:
+    """Return labels as 1 for those of one class and 0 for the others, with the names that they carry."""
+    if not isinstance(pos_label, str | bool | int | float | np.number | np.bool_):
+        what, remedy = "the positive class is one label", "name it: pos_label='yes'"
+        raise bad_argument(what, "pos_label", pos_label, "a text or a number", remedy)
+    try:
+        found: Any = label == pos_label
+        is_missing = bool(pd.isna(np.asarray(label)).any())
+        found = found.astype(np.int8)
+    except (TypeError, ValueError, AttributeError) as error:  # arrays, tables and records in place of names
+        remedy = "give the labels as 1 and 0, without pos_label"
+        raise bad_argument("labels are not names of classes", "label", label, "texts or numbers", remedy) from error
+    if is_missing:
+        what, remedy = "some labels are missing", "leave these items out, or give the labels as 1, 0, -1 and -2"
+        raise InvalidInputError(what, where, "NaN or None", "a class for each item", remedy)
+    return found
+
+
+def not_a_class(pos_label: Any, where: str, labels: NDArray[Any] | None = None) -> InvalidInputError:
+    """Return the error that no label is of the positive class."""
+    classes = None if labels is None else few(map(repr, dict.fromkeys(labels.astype(object).ravel().tolist())))
+    what, remedy = "no label is the positive class", "name one of the labels: pos_label=..."
+    return InvalidInputError(what, where, f"pos_label={pos_label!r}", classes, remedy)
+
+
+def refuse_other_dimensions(score: xr.DataArray, dims: tuple[str, ...], path: str = "", remedy: str = "") -> None:
+    """Raise unless scores have all dimensions of the items."""
+    absent = [dim for dim in dims if dim not in score.dims]
+    if absent:
+        others = [str(dim) for dim in score.dims if dim not in dims and dim not in terms.RANKING_DIMS]
+        what = f"'score' has no dimension {' and '.join(map(repr, absent))}"
+        received = f"({', '.join(map(str, score.dims))})"
+        usual = f"name the dimensions of the items: dim={(others or [terms.ITEM])[-1]!r}"
+        close = did_you_mean(absent[0], others, remedy or usual)
+        raise InvalidInputError(what, f"{where_of(path)}, argument 'dim'", received, "dimensions of 'score'", close)
 
 
 def refuse_lazy(array: Any, where: str) -> None:

@@ -238,6 +238,22 @@ class RemoteStore(WrapperStore[Store]):
             return facts.get("version") or facts.get("e_tag")
         return None
 
+    async def versions(self) -> dict[str, str] | None:
+        """Return the size and the tag, or the time of the last change, of every object, by its key; None if unknown."""
+        client = getattr(self._store, "store", None)
+        if client is None or not self.supports_listing:
+            return None
+        import obstore
+
+        async def listed() -> dict[str, str]:
+            batches = [batch async for batch in obstore.list(client)]
+            entries = (entry for batch in batches for entry in batch)
+            return {one["path"]: f"{one['size']} {one['e_tag'] or one['last_modified']}" for one in entries}
+
+        with explained("the store cannot be listed", self._url):
+            found: dict[str, str] = await _persistently(listed, _is_cut_off)
+        return found
+
     get = _explaining("read", "get", _is_cut_off)
     get_partial_values = _explaining("read", "get_partial_values", _is_cut_off)
     exists = _explaining("read", "exists", _is_cut_off)

@@ -1,0 +1,421 @@
+"""Zarr stores of other programs, read where they lie as if this package had written them.
+
+A layout says what is called what there, and which dimensions the items have. Through it, an archive looks like a store
+of this package: the items of a ranking lie along one dimension and are read when they are needed, chunk by chunk.
+
+What an archive lacks is taken from the list of its objects, which tells their sizes and when each was written (or, on
+object storage, its tag). From these, every ranking gets a digest: a thousand objects cost one request, and nothing is
+read. So a change during a run is found, and a result is extended by models that the archive got since.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+import zarr
+from numpy.typing import NDArray
+
+from aucpr_dask.errors import InvalidInputError, did_you_mean, few
+from aucpr_dask.schema import checks, terms
+from aucpr_dask.schema.terms import ITEM, MODEL, RANKING_DIMS
+from aucpr_dask.scores.chunks import empty_variable, item_chunk
+from aucpr_dask.scores.importing.arrays import open_zarr
+from aucpr_dask.scores.store import MOST_LOADED
+from aucpr_dask.scores.validate import (
+    are_of_class,
+    float_scores,
+    is_small_float,
+    not_a_class,
+    refuse_other_dimensions,
+    validated_nodes,
+    where_of,
+)
+from aucpr_dask.storage import backends
+from aucpr_dask.storage.trees import groups_around
+from aucpr_dask.storage.xarray_private import (
+    BackendArray,
+    IndexingSupport,
+    LazilyIndexedArray,
+    explicit_indexing_adapter,
+)
+
+NAMES = {name: name for name in ("score", "label", "weight", "model", "query")} | {"clusters": "cluster"}
+WORDS = (*NAMES, "dim", "pos_label")  # of a layout
+SEVERAL = ("dim", "models", "exclude", "negate")  # names, where a table has them
+MOST_AT_ONCE = 2**28  # bytes of scores that a task reads together
+_PLACE = re.compile(r"(?:c[./])?(\d+(?:[./]\d+)*)")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the store of another program calls what is ours.
+
+    Parameters
+    ----------
+    names : tuple of pairs
+        Our names of variables and dimensions, and theirs.
+    dims : tuple of str
+        The dimensions of the items, which are all ranked together.
+    pos_label : object
+        The label of positives, if labels are not 1 and 0.
+    """
+
+    names: tuple[tuple[str, str], ...] = ()
+    dims: tuple[str, ...] = (ITEM,)
+    pos_label: Any = None
+
+    @classmethod
+    def of(cls, like: Like, where: object = "argument 'like'") -> Layout:
+        """Return the layout that a mapping describes, or a YAML file; or a layout as it is."""
+        if isinstance(like, cls):
+            return like
+        words = {} if like is None else words_of(like, WORDS, where)
+        names = {NAMES[name]: checks.text(words[name], name) for name in NAMES if name in words}
+        return cls(tuple(sorted(names.items())), _names_in(words.get("dim", ITEM)), words.get("pos_label"))
+
+    def as_parameters(self) -> dict[str, Any]:
+        """Return the layout as a plan records it."""
+        return {"names": dict(self.names), "dims": list(self.dims), "pos_label": self.pos_label}
+
+    def __str__(self) -> str:
+        """Say what is taken for what."""
+        named = dict(self.names)
+        score, label = (named.get(name, name) for name in ("score", "label"))
+        return f"scores: {score}; labels: {label}; items: along {', '.join(self.dims)}"
+
+
+Like = Layout | Mapping[str, Any] | str | Path | None
+
+
+def words_of(like: Any, known: Collection[str], where: object = "argument 'like'") -> dict[str, Any]:
+    """Return the words of a mapping, or of a YAML file, and what they mean there."""
+    found: Any = like
+    if isinstance(like, str | Path):
+        import yaml
+
+        where = like
+        try:
+            found = yaml.safe_load(Path(like).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+            raise InvalidInputError("the description of a layout cannot be read", like, error) from error
+    if not isinstance(found, Mapping):
+        allowed = "a mapping, such as {'score': 'probability', 'label': 'event', 'dim': ['time', 'lat']}"
+        raise InvalidInputError("this does not say what is called what", where, repr(found), allowed)
+    words = {str(name).replace("-", "_"): value for name, value in found.items()}
+    if others := [name for name in words if name not in known]:
+        what, remedy = (
+            "these words are for tables, or have no meaning",
+            did_you_mean(others[0], known, "leave them out"),
+        )
+        raise InvalidInputError(what, where, few(map(repr, others)), ", ".join(known), remedy)
+    return {name: _names_in(value) if name in SEVERAL else value for name, value in words.items()}
+
+
+def _names_in(value: Any) -> tuple[str, ...]:
+    """Return names that are given as a list, or as text with commas."""
+    listed = value.split(",") if isinstance(value, str) else value
+    return tuple(checks.text(name.strip() if isinstance(name, str) else name, "dim") for name in listed)
+
+
+class Archive:
+    """The data sets of a Zarr store that another program wrote, as :class:`~.store.SourceNodes` are those of ours.
+
+    Parameters
+    ----------
+    url : str
+    layout : Layout
+    """
+
+    def __init__(self, url: str, layout: Layout) -> None:
+        self.url, self.layout = url, layout
+        opened = open_zarr(url, None, dict(layout.names))
+        self._is_tree = not isinstance(opened, xr.Dataset)
+        self._nodes = {path: _flat(node, layout, path, url) for path, node in terms.nodes_of(opened)}
+
+    def planned(self) -> terms.Stored:
+        """Return the data sets as they are stored, with the digests of their rankings; no chunk is read."""
+        versions = backends.versions_in(backends.open_backend(self.url, read_only=True))
+        if versions is None:
+            return self._gathered(self._nodes)
+        digests = _Digests(self.url, versions, self._named())
+        return self._gathered({path: node.assign(digest=digests.of(path, node)) for path, node in self._nodes.items()})
+
+    def described(self, unread: terms.Stored) -> terms.Stored:
+        """Return data sets, validated, with small variables in memory and without the values of others."""
+        small = terms.map_nodes(unread, lambda path, node: self._with_small(path, node))
+        return terms.gathered(small, dict(validated_nodes(terms.map_nodes(small, _described), positive_from=0)))
+
+    def opened(self, paths: Collection[str] | None = None, keeps: Collection[str] = ()) -> dict[str, xr.Dataset]:
+        """Return data sets, validated, with small variables in memory; of the coordinates of items, it `keeps` some."""
+        small = {p: self._with_small(p, one, keeps) for p, one in self._nodes.items() if paths is None or p in paths}
+        found = {}
+        described = {path: _described(path, node) for path, node in small.items()}
+        for path, node in validated_nodes(terms.Nodes(described), positive_from=0):
+            large = {name: one for name, one in small[path].variables.items() if not one._in_memory}
+            found[path] = node.assign(large)
+        return found
+
+    def scores(self, chunks: Any = "auto") -> terms.Scores:
+        """Return all data sets, lazily: by default in chunks of whole rankings, unless these are large."""
+
+        def chunked(node: xr.Dataset) -> xr.Dataset:
+            whole = {dim: n for dim, n in node["score"].encoding["preferred_chunks"].items() if dim != ITEM} | {
+                ITEM: -1
+            }
+            return node if chunks is None else node.chunk(whole if isinstance(chunks, str) else chunks)
+
+        names = {str(name) for node in self._nodes.values() for name in node.coords}
+        return terms.as_scores(self._gathered({path: chunked(one) for path, one in self.opened(None, names).items()}))
+
+    def check(self, path: str, where: Mapping[str, Any]) -> None:
+        """Do nothing: a run looks at its end whether anything has changed."""
+
+    def within_chunk(self, path: str, where: Mapping[str, Any]) -> None:
+        """Return nothing: Zarr reads the scores."""
+
+    def digest(self, planned: terms.Stored) -> str:
+        """Return the digest of all that numbers depend on."""
+        digest = hashlib.sha256(json.dumps(self.layout.as_parameters(), default=str).encode())
+        for path, node in terms.nodes_of(planned):
+            forms = sorted((str(name), one.dims, one.shape) for name, one in node.variables.items())
+            names = {dim: list(map(str, node.indexes[dim])) for dim in node["score"].dims[:-1] if dim in node.indexes}
+            digest.update(json.dumps([path, forms, names]).encode())
+            if "digest" in node:
+                digest.update(np.ascontiguousarray(node["digest"].values).data)
+        return digest.hexdigest()
+
+    def _with_small(self, path: str, node: xr.Dataset, keeps: Collection[str] | None = None) -> xr.Dataset:
+        """Return a data set with small variables in memory; without coordinates of items but those that it `keeps`."""
+        along = [name for name, one in node.coords.items() if ITEM in one.dims and name not in node.dims]
+        left_out = along if keeps is None else [name for name in along if name not in keeps]
+        node = node.drop_vars(["digest", *(left_out if keeps is not None else [])], errors="ignore")
+        small = [
+            name
+            for name, one in node.variables.items()
+            if name not in (*left_out, "score") and not one._in_memory and one.nbytes <= MOST_LOADED
+        ]
+        node = node.assign({name: node.variables[name].load() for name in small})
+        label = node.get("label")
+        if self.layout.pos_label is not None and label is not None and label.variable._in_memory and not label.any():
+            raise not_a_class(self.layout.pos_label, where_of(path, "label"))
+        return node
+
+    def _named(self) -> dict[str, str]:
+        """Return our names of what has another name there."""
+        dims = self.layout.dims
+        return dict(self.layout.names) | ({ITEM: dims[0]} if len(dims) == 1 else {})
+
+    def _gathered(self, nodes: dict[str, xr.Dataset]) -> terms.Stored:
+        return terms.Nodes(nodes) if self._is_tree else nodes[""]
+
+
+def _described(path: str, dataset: xr.Dataset) -> xr.Dataset:
+    """Return a data set whose large variables have no values, in chunks along the items."""
+    lengths = {ITEM: item_chunk(dataset) or dataset.sizes[ITEM]}
+    large = {name: one for name, one in dataset.data_vars.items() if not one.variable._in_memory}
+    empty = {name: empty_variable(one.sizes, one.dtype, lengths) for name, one in large.items()}
+    for name, variable in empty.items():
+        variable.attrs, variable.encoding = large[name].attrs, large[name].encoding
+    return dataset.assign(empty)
+
+
+# --- items along one dimension ----------------------------------------------------------------------------------------
+
+
+def _flat(node: xr.Dataset, layout: Layout, path: str, url: str) -> xr.Dataset:
+    """Return a data set whose items lie along one dimension, and are read when they are needed."""
+    dims = layout.dims
+    refuse_other_dimensions(node["score"], dims, path, remedy="name those of the items: --dim time,lat,lon")
+    if dims != (ITEM,) and (ITEM in node.dims or ITEM in node.variables):
+        what, remedy = f"these scores have something else of the name {ITEM!r}", f"name it: dim={ITEM!r} (--dim)"
+        raise InvalidInputError(what, url, ", ".join(dims), None, remedy)
+    items = {dim: node.sizes[dim] for dim in dims}
+    label = node.variables.get("label")
+    found = dict[Any, xr.Variable]()
+    for name, variable in node.variables.items():
+        if variable.dims == dims and name in dims:
+            found[ITEM] = xr.Variable(ITEM, variable.values, variable.attrs)
+        elif set(variable.dims) & set(dims):
+            convert = _Conversion(name, variable.dtype, layout.pos_label, where_of(path, str(name)))
+            is_masked = label is not None and label.dtype.kind == "f" and layout.pos_label is None
+            beside = label if name == "score" and is_masked else None
+            array: Any = _Items(variable, items, convert, beside)
+            found[name] = xr.Variable((*array.lead, ITEM), LazilyIndexedArray(array), variable.attrs)
+        else:
+            found[name] = variable
+    flat = xr.Dataset(found).set_coords([name for name in node.coords if name in found])
+    flat["score"].encoding["preferred_chunks"] = _lengths_to_read(node["score"].variable, items)
+    return flat.assign_attrs(node.attrs)
+
+
+def _lengths_to_read(score: xr.Variable, items: Mapping[str, int]) -> dict[str, int]:
+    """Return how much a task reads at once: as it is stored, unless that is more than memory should hold."""
+    stored = dict(zip(score.dims, score.encoding.get("shards") or score.encoding["chunks"], strict=True))
+    first, *others = items
+    n_items, itemsize = math.prod(items.values()), max(4, score.dtype.itemsize)
+    rows = math.prod(items[dim] for dim in others)
+    found = {str(dim): stored[dim] for dim in _lead_of(score.dims, items)}
+    while n_items * itemsize * math.prod(found.values()) > MOST_AT_ONCE and max(found.values(), default=1) > 1:
+        longest = max(found, key=lambda dim: found[dim])
+        found[longest] = -(-found[longest] // 2)
+    together = max(1, MOST_AT_ONCE // max(1, rows * itemsize * stored[first])) * stored[first] * rows
+    return found | ({ITEM: together} if n_items * itemsize > MOST_AT_ONCE and together < n_items else {})
+
+
+def _lead_of(dims: Collection[Any], items: Collection[str]) -> list[str]:
+    """Return the dimensions next to the items, in the usual order."""
+    places = {MODEL: -1} | {dim: 1 for dim in RANKING_DIMS if dim != MODEL}
+    return sorted((str(dim) for dim in dims if dim not in items), key=lambda dim: places.get(dim, 0))
+
+
+@dataclass(frozen=True)
+class _Conversion:
+    """How the values of a variable are taken: scores as floats, labels as whole numbers."""
+
+    name: Any
+    given: np.dtype[Any]
+    pos_label: Any
+    where: str
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type that values have then."""
+        if self.name == "label" and (self.pos_label is not None or self.given.kind == "f"):
+            return np.dtype(np.int8)
+        if self.name == "score" and (self.given.kind in "iub" or is_small_float(self.given)):
+            found: np.dtype[Any] = float_scores(np.empty(0, self.given), self.where).dtype
+            return found
+        return self.given
+
+    def __call__(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return values of this type."""
+        if self.name == "label" and self.pos_label is not None:
+            return np.asarray(are_of_class(values, self.pos_label, self.where))
+        if self.name == "label":
+            return checks.whole_labels(values, np.array(np.nan), self.where)
+        return np.asarray(values if values.dtype == self.dtype else float_scores(values, self.where))
+
+
+class _Items(BackendArray):
+    """A variable of an archive, over the dimensions next to the items and one of all items."""
+
+    def __init__(
+        self, variable: xr.Variable, items: Mapping[str, int], convert: _Conversion, beside: xr.Variable | None = None
+    ) -> None:
+        self.lead = _lead_of(variable.dims, items)
+        self._variable, self._items, self._convert = variable, dict(items), convert
+        self._labels = None if beside is None else _Items(beside, items, convert)
+        self.shape = (*(variable.sizes[dim] for dim in self.lead), math.prod(items.values()))
+        self.dtype = convert.dtype
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return a part of it."""
+        return explicit_indexing_adapter(key, self.shape, IndexingSupport.OUTER, self._part)
+
+    def _part(self, key: tuple[Any, ...]) -> NDArray[Any]:
+        *lead, items = ([one] if isinstance(one, int | np.integer) else one for one in key)
+        where = dict(zip(self.lead, lead, strict=True))
+        values = self._raw(where, items)
+        if self._labels is not None:
+            labels = self._labels._raw({dim: where[dim] for dim in self._labels.lead}, items)
+            if np.isnan(labels).any():
+                axes = [place for place, dim in enumerate(self.lead) if dim not in self._labels.lead]
+                checks.whole_labels(np.expand_dims(labels, axes), values, self._convert.where)
+        single = tuple(axis for axis, one in enumerate(key) if isinstance(one, int | np.integer))
+        return self._convert(values).squeeze(single)
+
+    def _raw(self, where: Mapping[str, Any], items: Any) -> NDArray[Any]:
+        """Return values as they are stored, reading the rows of the first dimension of the items that hold them."""
+        n_items, first = self.shape[-1], next(iter(self._items))
+        of_row = max(1, n_items // max(1, self._items[first]))
+        places = None
+        if isinstance(items, slice) and items.step in (None, 1):
+            start, stop, _ = items.indices(n_items)
+        else:
+            places = np.arange(n_items)[items]
+            start, stop = (places.min(), places.max() + 1) if places.size else (0, 0)
+        rows = slice(start // of_row, -(-stop // of_row))
+        before = rows.start * of_row
+        part = self._variable.isel({**where, first: rows} if first in self._variable.dims else where)
+        sizes = {dim: part.sizes[dim] for dim in self.lead} | self._items | {first: rows.stop - rows.start}
+        whole = xr.Variable(part.dims, part.values).set_dims(sizes).transpose(*sizes).values
+        flat: NDArray[Any] = whole.reshape(*whole.shape[: len(self.lead)], -1)
+        return flat[..., start - before : stop - before] if places is None else flat[..., places - before]
+
+
+# --- digests ----------------------------------------------------------------------------------------------------------
+
+
+class _Digests:
+    """Digests of rankings, made of what the list of a store's objects says of their chunks."""
+
+    def __init__(self, url: str, versions: Mapping[str, str], named: Mapping[str, str]) -> None:
+        self._group = zarr.open_group(backends.open_backend(url, read_only=True), mode="r")
+        self._versions, self._keys, self._named = versions, sorted(versions), named
+
+    def of(self, path: str, node: xr.Dataset) -> xr.DataArray:
+        """Return the digest of each ranking: of the chunks of all variables that it is made of."""
+        score = node["score"]
+        total = xr.DataArray(np.zeros(score.shape[:-1], np.uint64), dims=score.dims[:-1])
+        used = [name for name, one in node.variables.items() if name in node.data_vars or ITEM in one.dims]
+        for name in sorted(map(str, used)):
+            array = self._array(path, self._named.get(name, name))
+            if array is not None:
+                total = total + self._of_variable(name, array, [str(dim) for dim in total.dims])
+        return total.transpose(*score.dims[:-1])
+
+    def _array(self, path: str, name: str) -> zarr.Array[Any] | None:
+        for place in (path, *groups_around(path)):  # coordinates are inherited
+            found = self._group.get(f"{place}/{name}".strip("/"))
+            if isinstance(found, zarr.Array):
+                return found
+        return None
+
+    def _of_variable(self, name: str, array: zarr.Array[Any], lead: Sequence[str]) -> xr.DataArray:
+        """Return what tells the part of each ranking in a variable from others that were there."""
+        chunks, lengths = self._of_chunks(name, array), array.shards or array.chunks
+        ours = {theirs: ours for ours, theirs in self._named.items()}
+        dims = [ours.get(str(dim), str(dim)) for dim in _dims_of(array)]
+        of_rankings = [place for place, dim in enumerate(dims) if dim in lead]
+        of_items = [place for place, dim in enumerate(dims) if dim not in lead]
+        arranged = chunks.transpose(of_rankings + of_items)
+        arranged = arranged.reshape(*arranged.shape[: len(of_rankings)], -1)
+        weights = np.arange(arranged.shape[-1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)  # the order counts
+        chunk_of = (np.arange(array.shape[place]) // lengths[place] for place in of_rankings)
+        each = (
+            (arranged * weights).sum(axis=-1)[np.ix_(*chunk_of)] if of_rankings else (arranged * weights).sum(axis=-1)
+        )
+        return xr.DataArray(each, dims=[dims[place] for place in of_rankings])
+
+    def _of_chunks(self, name: str, array: zarr.Array[Any]) -> NDArray[np.uint64]:
+        """Return a number for each chunk, of its version and of how it is read."""
+        form = {key: value for key, value in array.metadata.to_dict().items() if key != "shape"}
+        counts = tuple(-(-n // length) for n, length in zip(array.shape, array.shards or array.chunks, strict=True))
+        found = np.full(counts, _number(json.dumps([name, form], sort_keys=True, default=str)), np.uint64)
+        prefix = f"{array.path}/"
+        for key in self._keys[bisect_left(self._keys, prefix) : bisect_left(self._keys, f"{array.path}0")]:
+            if (place := _PLACE.fullmatch(key[len(prefix) :])) is not None:
+                index = tuple(map(int, re.split("[./]", place[1])))
+                if len(index) == len(counts) and all(n < count for n, count in zip(index, counts, strict=True)):
+                    found[index] = _number(f"{found[index]} {self._versions[key]}")
+        return found
+
+
+def _dims_of(array: zarr.Array[Any]) -> tuple[Any, ...]:
+    """Return the names of the dimensions of an array of Zarr 2 or 3, as xarray writes them."""
+    found: Any = array.attrs.get("_ARRAY_DIMENSIONS") or getattr(array.metadata, "dimension_names", None)
+    return tuple(found or ())
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
