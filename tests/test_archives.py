@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 from click.testing import CliRunner, Result
 
 import aucpr_dask as ap
@@ -194,7 +195,9 @@ def test_a_result_of_an_archive_grows_by_its_new_models(tmp_path: Path) -> None:
         archive, append_dim="model", consolidated=False
     )
     done: list[int] = []
-    result = ap.run(archive, tmp_path / "result.zarr", like=LIKE, on_progress=lambda one: done.append(one.rankings_total))
+    result = ap.run(
+        archive, tmp_path / "result.zarr", like=LIKE, on_progress=lambda one: done.append(one.rankings_total)
+    )
     assert done == [2]
     expected = ap.evaluate(data["probability"], data["event"], dim=("time", "lat"))
     np.testing.assert_array_equal(result["interval"], expected["interval"])
@@ -208,3 +211,30 @@ def test_a_layout_is_a_file(archive: Path, tmp_path: Path) -> None:
     (tmp_path / "other.yaml").write_text("scores: probability\n")
     failed = call("plan", archive, "--like", tmp_path / "other.yaml")
     assert "did you mean 'score'?" in failed.stderr.lower()
+
+
+def test_an_archive_is_planned_before_it_is_filled(tmp_path: Path) -> None:
+    root = zarr.open_group(tmp_path / "archive.zarr", mode="w")
+    how: Any = {"dtype": "float32", "fill_value": np.nan}
+    root.create_array("score", shape=(100_000, 10**6), chunks=(10, 10**5), dimension_names=("model", "item"), **how)
+    root.create_array("label", shape=(10**6,), chunks=(10**5,), dtype="int8", dimension_names=("item",))
+    said = json.loads(ok("plan", tmp_path / "archive.zarr", "--json"))
+    assert said["rankings"] == "100,000"
+    assert "not there yet" in said["scores"]
+    # Ten objects of ten models each, and three of the ledger, for each of 10,000 tasks.
+    assert said["requests"].startswith("about 130,000 objects are read and ")
+    assert said["price_of_requests"].startswith("about $")
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
+def test_every_chunk_of_an_archive_is_decoded(archive: Path) -> None:
+    assert "can be decoded" in ok("verify", archive)
+    files = (file for file in (archive / "probability").rglob("*") if file.is_file())
+    first, *_, last = sorted(file for file in files if file.name[0] not in "z.")
+    last.unlink()
+    assert "1 others are absent" in ok("verify", archive)
+    first.write_bytes(first.read_bytes()[:20])
+    failed = call("verify", archive)
+    assert failed.exit_code == 2
+    assert str(first) in failed.stdout
+    assert "1 of " in failed.stderr

@@ -124,6 +124,7 @@ ALL_ANEW = {
     "models and queries": (WHOLE.isel(model=[3, 1], query=[4, 0, 2]), WHOLE, OPTIONS),
     "resamples": (WHOLE, WHOLE, OPTIONS | {"n_resamples": 230}),
     "everything": (WHOLE.isel(model=slice(4), query=slice(3)), WHOLE, OPTIONS | {"n_resamples": 130}),
+    "leads": (WHOLE.isel(query=slice(2)).rename(query="lead"), WHOLE.rename(query="lead"), OPTIONS),
     "labels of another type": (
         WHOLE.isel(model=slice(2)).assign_coords(model=[1, 2]),
         WHOLE.isel(model=slice(3)).assign_coords(model=[1, 2, 2.5]),
@@ -137,7 +138,9 @@ ALL_ANEW = {
 }
 
 
-@pytest.mark.parametrize("name", ["queries", "resamples", *(pytest.param(n, marks=pytest.mark.slow) for n in ALL_ANEW)])
+@pytest.mark.parametrize(
+    "name", ["queries", "resamples", "leads", *(pytest.param(n, marks=pytest.mark.slow) for n in ALL_ANEW)]
+)
 def test_with_anything_else_everything_is_evaluated_anew(client: Client, tmp_path: Path, name: str) -> None:
     before, after, options = ALL_ANEW[name]
     run(client, before, tmp_path)

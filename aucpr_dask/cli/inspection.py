@@ -75,23 +75,28 @@ def verify(output: cli.Output, store: str) -> None:
     """Read the store STORE (scores, results or comparisons) from end to end and list what is missing or damaged.
 
     Every chunk is decoded and compared with the checksum listed for its place, and every ranking of scores with its
-    digest. Of results, it says which versions computed them. Exit code 0: all is as it was written; 2: something is
-    missing or damaged.
+    digest. Of results, it says which versions computed them. Chunks of a Zarr store of another program are decoded.
+    Exit code 0: all is as it was written; 2: something is missing or damaged.
     """
     from aucpr_dask.runs.ledger import computed_by
     from aucpr_dask.scores.store import changed_rankings
     from aucpr_dask.storage.code_versions import in_words
     from aucpr_dask.storage.stores import read_root_attrs
-    from aucpr_dask.storage.verifying import damage_of
+    from aucpr_dask.storage.verifying import damage_of, damage_of_others
 
     kind = read_root_attrs(store).get("kind")
+    n_absent, n_rankings, changed = 0, 0, list[str]()
     with output.progress(after=SILENT_SECONDS) as report:
-        n_chunks, damage, checked = damage_of(store, partial(report, "arrays"))
-        n_rankings, changed = 0, list[str]()
+        if kind is None:
+            n_chunks, damage, n_absent = damage_of_others(store, partial(report, "arrays"))
+            checked = False
+        else:
+            n_chunks, damage, checked = damage_of(store, partial(report, "arrays"))
         if kind == terms.SCORES and not damage:
             n_rankings, changed = changed_rankings(store, partial(report, "rankings"))
     by = computed_by(store) if kind == terms.RESULT else []
     found = {"has_checksums": checked, "n_chunks": n_chunks, "n_rankings": n_rankings, "computed_by": by}
+    found |= {"n_absent": n_absent}
     output.data({"store": store} | found | {"damage": list(map(str, damage)), "changed_rankings": changed})
     for error in damage:
         output.show(str(error), fold=False)
@@ -105,7 +110,11 @@ def verify(output: cli.Output, store: str) -> None:
     output.show(f"{store} is undamaged: {', '.join(parts)}.")
     for one in by:
         output.show(f"{few(one['parts'])}: computed by {in_words(one['code'])}", fold=False)
-    if not checked:
+    if n_absent:
+        output.show(f"{n_absent:,} others are absent, and read as the value that their arrays name for that.")
+    if kind is None:
+        output.show("Another program wrote it, without checksums of places: a chunk that was exchanged is not noticed.")
+    elif not checked:
         old = "It has no checksums: a missing chunk may not be noticed."
         output.show(f"{old} Write it again to add them.")
 

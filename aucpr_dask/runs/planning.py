@@ -44,6 +44,10 @@ SECONDS_OF_A_NAME = 1e-6  # of an item, which is read and compared with the othe
 SECONDS_OF_AN_ITEM, SHARE_OF_A_RESAMPLE = 3e-7, 0.01  # of a ranking with the default interval; more rather than less
 SECONDS_OF_TRIAL, GROWTH = 2.0, 4  # the last of growing trials takes no longer, as far as one can tell
 MOST_LABELS = 1 << 20  # items whose labels are read to see whether they are graded
+SHARE_MADE_UP = 0.01  # of positives among scores that are not there yet
+READS_OF_A_TASK = 3  # of the ledger and the version of the source, next to the scores
+PRICES = 0.0004, 0.005  # of a thousand objects, read and written, in dollars: Amazon's and Google's standard storage
+PRICE_LIST = "Amazon's and Google's lists of 2025, without transfers"
 DATE_ENCODING = {"units": "nanoseconds since 1970-01-01", "calendar": "proleptic_gregorian", "dtype": "int64"}
 MOST_TOGETHER, BATCHES_OF_A_THREAD, SECONDS_TOGETHER = 32, 32, 1.0  # of tasks that are submitted together
 
@@ -334,28 +338,36 @@ def _refuse_grades(dataset: xr.Dataset, lengths: Mapping[str, int]) -> None:
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """Return the sizes of a plan and the time it will take, in words.
+    """Return the sizes of a plan, what it asks of storage, and the time it will take, in words.
 
-    Labels are read, and as many rankings of the largest task are evaluated as a moment allows.
+    Labels are read, and as many rankings of the largest task are evaluated as a moment allows: random ones, if those of
+    an archive are not there yet.
     """
     paths = [path for path, _ in terms.nodes_of(plan.scores)]
-    scores = reader_of(plan.source, plan.layout).opened(paths, [name for name, _ in plan.options.by or ()])
-    seconds = _seconds_on_one_core(plan, scores) if plan.tasks else 0.0
+    reader = reader_of(plan.source, plan.layout)
+    scores = reader.opened(paths, [name for name, _ in plan.options.by or ()])
+    is_there = all(reader.has_chunk(task.path, task.slices) for task in plan.tasks[:1])
+    seconds = _seconds_on_one_core(plan, scores, is_there=is_there) if plan.tasks else 0.0
     n_data_sets = len({task.path for task in plan.tasks})
     seconds += SECONDS_OF_A_RUN + SECONDS_OF_A_DATA_SET * n_data_sets + SECONDS_OF_A_TASK * len(plan.tasks)
     named = (node.sizes[terms.ITEM] for _, node in terms.nodes_of(plan.scores) if terms.ITEM in node.coords)
     seconds += SECONDS_OF_A_NAME * sum(named)
+    reads, writes = requests_of(plan)
+    price = sum(n / 1000 * of_thousand for n, of_thousand in zip((reads, writes), PRICES, strict=True))
     return {
         "tasks": f"{len(plan.tasks):,}",
         "rankings": f"{plan.n_rankings:,}",
-        "scores": _size(plan.source_bytes),
+        "scores": _size(plan.source_bytes) + ("" if is_there else ", which are not there yet"),
         "result": _size(plan.result_bytes),
+        "requests": f"about {reads:,} objects are read and {writes:,} written",
+        "price_of_requests": f"about ${price:,.2f} on object storage, by {PRICE_LIST}",
         "memory_per_task": f"up to {_size(plan.largest)}",
         "memory_per_worker": f"from {_size(plan.memory_needed(HELD_BY_A_WORKER))} with one thread: "
         f"{_size(HELD_BY_A_WORKER)} before any task",
         "padding": f"{terms.percent(padding_share(scores), '.1f')} of the places of items",
         "workers": f"{_threads(len(plan.tasks))} work, a chunk of scores each",
-        "time": f"about {seconds:.2g} s on one core, and {SECONDS_TO_START} s to start workers",
+        "time": f"about {seconds:.2g} s on one core, and {SECONDS_TO_START} s to start workers"
+        + ("" if is_there else ", for random scores in memory: reading comes on top"),
     }
 
 
@@ -363,7 +375,50 @@ def _threads(n: int) -> str:
     return "one thread has" if n == 1 else f"at most {n:,} threads have"
 
 
-def _seconds_on_one_core(plan: Plan, scores: Mapping[str, xr.Dataset]) -> float:
+def _made_up(dataset: xr.Dataset) -> xr.Dataset:
+    """Return a part of a data set with random scores and labels."""
+    random = np.random.default_rng(0)
+    score, label = dataset["score"].variable, dataset.get("label")
+    made = {"score": (score.dims, random.random(score.shape, dtype=score.dtype), None, score.encoding)}
+    if label is not None:
+        made["label"] = (label.dims, (random.random(label.shape) < SHARE_MADE_UP).astype(np.int8), None, label.encoding)
+    return dataset.assign({name: xr.Variable(*one) for name, one in made.items()})
+
+
+def requests_of(plan: Plan) -> tuple[int, int]:
+    """Return about how many objects the tasks of a plan read and write."""
+    reads = 0
+    sources = dict(terms.nodes_of(plan.scores))
+    for task in plan.tasks:
+        score = sources[task.path]["score"]
+        lengths, of_items = score.encoding.get("objects") or _objects_of(score)
+        steps = dict(zip(task.sizes, task.steps or task.sizes.values(), strict=True))
+        of_dims = (
+            sum(
+                (min(at + steps[dim], stop) - 1) // lengths[dim] - at // lengths[dim] + 1
+                for at in range(start, stop, steps[dim])
+            )
+            for dim, start, stop in task.region
+            if dim in lengths
+        )
+        reads += math.prod(of_dims) * of_items + READS_OF_A_TASK
+    arrays = [one for _, node in terms.nodes_of(plan.template) for one in node.variables.values()]
+    chunks = (one.encoding.get("chunks") or one.shape for one in arrays)
+    writes = sum(
+        math.prod(-(-size // n) for size, n in zip(one.shape, lengths, strict=True) if n) + 1
+        for one, lengths in zip(arrays, chunks, strict=True)
+    )
+    return reads, writes + len(plan.tasks)
+
+
+def _objects_of(score: xr.DataArray) -> tuple[dict[str, int], int]:
+    """Return the lengths of the chunks of scores next to the items, and how many chunks hold the items."""
+    lengths = {str(dim): int(n) for dim, n in score.encoding["preferred_chunks"].items()}
+    n_items = score.sizes[terms.ITEM]
+    return lengths, -(-n_items // max(1, lengths.pop(terms.ITEM, n_items)))
+
+
+def _seconds_on_one_core(plan: Plan, scores: Mapping[str, xr.Dataset], *, is_there: bool) -> float:
     """Estimate the time of all tasks by evaluating some rankings of the largest, and one of the smallest.
 
     A task takes a time of its own, which grows with what it reads, and a time for each ranking in proportion to its
@@ -379,8 +434,10 @@ def _seconds_on_one_core(plan: Plan, scores: Mapping[str, xr.Dataset]) -> float:
 
     def timed(task: Task, lengths: Mapping[str, int]) -> float:
         slices = {dim: slice(place.start, place.start + lengths[dim]) for dim, place in task.slices.items()}
+        part = scores[task.path].isel(slices)
+        part = part if is_there else _made_up(part)
         started = clock()
-        evaluate_part(scores[task.path].isel(slices), task.path, plan.options)
+        evaluate_part(part, task.path, plan.options)
         return clock() - started
 
     lengths = dict.fromkeys(task.sizes, 1)

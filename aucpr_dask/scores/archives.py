@@ -13,8 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
-from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,18 +40,19 @@ from aucpr_dask.scores.validate import (
 )
 from aucpr_dask.storage import backends
 from aucpr_dask.storage.trees import groups_around
+from aucpr_dask.storage.verifying import chunks_among
 from aucpr_dask.storage.xarray_private import (
     BackendArray,
     IndexingSupport,
     LazilyIndexedArray,
     explicit_indexing_adapter,
 )
+from aucpr_dask.storage.zarr_private import sync
 
 NAMES = {name: name for name in ("score", "label", "weight", "model", "query")} | {"clusters": "cluster"}
 WORDS = (*NAMES, "dim", "pos_label")  # of a layout
 SEVERAL = ("dim", "models", "exclude", "negate")  # names, where a table has them
 MOST_AT_ONCE = 2**28  # bytes of scores that a task reads together
-_PLACE = re.compile(r"(?:c[./])?(\d+(?:[./]\d+)*)")
 
 
 @dataclass(frozen=True)
@@ -177,6 +176,16 @@ class Archive:
         names = {str(name) for node in self._nodes.values() for name in node.coords}
         return terms.as_scores(self._gathered({path: chunked(one) for path, one in self.opened(None, names).items()}))
 
+    def has_chunk(self, path: str, where: Mapping[str, slice]) -> bool:
+        """Return whether the first chunk of some rankings is there: an archive may be planned before it is filled."""
+        backend = backends.open_backend(self.url, read_only=True)
+        array: Any = zarr.open_array(backend, path=f"{path}/{self._named().get('score', 'score')}".strip("/"), mode="r")
+        ours = {theirs: ours for ours, theirs in self.layout.names}
+        dims = [ours.get(dim, dim) for dim in map(str, _dims_of(array))]
+        starts = [where[dim].start if dim in where else 0 for dim in dims]
+        place = tuple(start // n for start, n in zip(starts, array.shards or array.chunks, strict=True))
+        return sync(backend.exists(f"{array.path}/{array.metadata.encode_chunk_key(place)}"))
+
     def check(self, path: str, where: Mapping[str, Any]) -> None:
         """Do nothing: a run looks at its end whether anything has changed."""
 
@@ -254,22 +263,26 @@ def _flat(node: xr.Dataset, layout: Layout, path: str, url: str) -> xr.Dataset:
         else:
             found[name] = variable
     flat = xr.Dataset(found).set_coords([name for name in node.coords if name in found])
-    flat["score"].encoding["preferred_chunks"] = _lengths_to_read(node["score"].variable, items)
+    flat["score"].encoding |= _stored_form(node["score"].variable, items)
     return flat.assign_attrs(node.attrs)
 
 
-def _lengths_to_read(score: xr.Variable, items: Mapping[str, int]) -> dict[str, int]:
-    """Return how much a task reads at once: as it is stored, unless that is more than memory should hold."""
+def _stored_form(score: xr.Variable, items: Mapping[str, int]) -> dict[str, Any]:
+    """Return how scores lie in objects, and how much of them a task reads: no more than memory should hold."""
     stored = dict(zip(score.dims, score.encoding.get("shards") or score.encoding["chunks"], strict=True))
     first, *others = items
     n_items, itemsize = math.prod(items.values()), max(4, score.dtype.itemsize)
     rows = math.prod(items[dim] for dim in others)
-    found = {str(dim): stored[dim] for dim in _lead_of(score.dims, items)}
+    lead = {dim: stored[dim] for dim in _lead_of(score.dims, items)}
+    found = dict(lead)
     while n_items * itemsize * math.prod(found.values()) > MOST_AT_ONCE and max(found.values(), default=1) > 1:
         longest = max(found, key=lambda dim: found[dim])
         found[longest] = -(-found[longest] // 2)
-    together = max(1, MOST_AT_ONCE // max(1, rows * itemsize * stored[first])) * stored[first] * rows
-    return found | ({ITEM: together} if n_items * itemsize > MOST_AT_ONCE and together < n_items else {})
+    if n_items * itemsize > MOST_AT_ONCE:
+        together = max(1, MOST_AT_ONCE // max(1, rows * itemsize * stored[first])) * stored[first] * rows
+        found |= {ITEM: together} if together < n_items else {}
+    of_items = math.prod(-(-size // stored[dim]) for dim, size in items.items())
+    return {"preferred_chunks": found, "objects": (lead, of_items)}
 
 
 def _lead_of(dims: Collection[Any], items: Collection[str]) -> list[str]:
@@ -402,12 +415,8 @@ class _Digests:
         form = {key: value for key, value in array.metadata.to_dict().items() if key != "shape"}
         counts = tuple(-(-n // length) for n, length in zip(array.shape, array.shards or array.chunks, strict=True))
         found = np.full(counts, _number(json.dumps([name, form], sort_keys=True, default=str)), np.uint64)
-        prefix = f"{array.path}/"
-        for key in self._keys[bisect_left(self._keys, prefix) : bisect_left(self._keys, f"{array.path}0")]:
-            if (place := _PLACE.fullmatch(key[len(prefix) :])) is not None:
-                index = tuple(map(int, re.split("[./]", place[1])))
-                if len(index) == len(counts) and all(n < count for n, count in zip(index, counts, strict=True)):
-                    found[index] = _number(f"{found[index]} {self._versions[key]}")
+        for index, key in chunks_among(array, self._keys):
+            found[index] = _number(f"{found[index]} {self._versions[key]}")
         return found
 
 

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import zarr
+from zarr.abc.store import Store
 
 from aucpr_dask.errors import StoreError
 from aucpr_dask.storage import backends, checksums, claims, documents, stores, urls
+from aucpr_dask.storage.zarr_private import sync
 
 Region = Mapping[str, slice]
+
+_PLACE = re.compile(r"c|(?:c[./])?(\d+(?:[./]\d+)*)")  # of a chunk in an array, in version 3 or 2 of Zarr
 
 
 def damage_of(
@@ -42,6 +49,53 @@ def damage_of(
         if on_progress is not None:
             on_progress(done, len(arrays))
     return n_chunks, found, checksums.have_checksums(arrays)
+
+
+def damage_of_others(
+    url: str | Path, on_progress: Callable[[int, int], None] | None = None
+) -> tuple[int, list[StoreError], int]:
+    """Return the number of chunks of a store of another program, an error for each broken one, and how many are absent.
+
+    Every chunk is decoded. An absent one may be meant: Zarr reads its places as the fill value.
+    """
+    url = urls.concealed(url)
+    backend, found = backends.open_backend(url, read_only=True), []
+    keys = sorted(backends.versions_in(backend) or sync(_listed(backend)))
+    with documents.explaining_damage(url):
+        root: Any = zarr.open(backend, mode="r")
+        members = dict(root.members(max_depth=None)) if isinstance(root, zarr.Group) else {"": root}
+    arrays = {path: array for path, array in members.items() if isinstance(array, zarr.Array)}
+    documents.check_plain_arrays({path: array.metadata.to_dict() for path, array in arrays.items() if path}, url)
+    n_chunks = n_places = 0
+    for done, array in enumerate(arrays.values(), start=1):
+        lengths = array.shards or array.chunks
+        n_places += math.prod(-(-size // length) for size, length in zip(array.shape, lengths, strict=True))
+        for index, key in chunks_among(array, keys):
+            n_chunks += 1
+            try:
+                array[tuple(slice(i * n, (i + 1) * n) for i, n in zip(index, lengths, strict=True))]
+            except Exception as error:  # a codec may raise anything
+                found.append(_as_error(error, checksums.place_of(backend, key)))
+        if on_progress is not None:
+            on_progress(done, len(arrays))
+    return n_chunks, found, n_places - n_chunks
+
+
+async def _listed(backend: Store) -> list[str]:
+    return [key async for key in backend.list()]
+
+
+def chunks_among(array: zarr.Array[Any], keys: Sequence[str]) -> Iterator[tuple[tuple[int, ...], str]]:
+    """Yield the index and the key of every chunk (or shard) of an array that is among sorted keys."""
+    prefix, lengths = f"{array.path}/".lstrip("/"), array.shards or array.chunks
+    counts = [-(-size // length) for size, length in zip(array.shape, lengths, strict=True)]
+    for key in keys[bisect_left(keys, prefix) :]:
+        if not key.startswith(prefix):
+            return
+        place = _PLACE.fullmatch(key.removeprefix(prefix))
+        index = tuple(map(int, re.findall(r"\d+", place[1] or ""))) if place else ()
+        if place and len(index) == len(counts) and all(n < count for n, count in zip(index, counts, strict=True)):
+            yield index, key
 
 
 def is_whole(array: zarr.AsyncArray[Any], region: Region) -> bool:
