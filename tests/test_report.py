@@ -200,6 +200,7 @@ def test_words_follow_the_result(tmp_path: Path) -> None:
     assert "4 models make 6 pairs" in text
     assert "was not retrieved" in text
     bootstrapped = ap.evaluate(pooled(3, 60), interval=["bootstrap"], n_resamples=200, seed=7, level=0.9)
+    bootstrapped.attrs.pop(SCORES)
     page = written(bootstrapped, tmp_path, overwrite=True)
     text = page.text
     assert "Resampled: items, positives and negatives together, 200 times, seed 7" in text
@@ -325,6 +326,23 @@ def test_replicates_of_the_best_are_kept_if_they_are_many(tmp_path: Path, monkey
     assert (plan["models"], plan["n_without"]) == (sorted(best.tolist()), 3)
 
 
+def test_pages_compare_by_known_scores_as_compare_does(tmp_path: Path) -> None:
+    tree = xr.DataTree.from_dict({name: pooled(3, 90, seed) for seed, name in enumerate("abcde")})
+    baseline = str(tree["a"]["model"].values[0])
+    result, known = ap.evaluate(tree), ap.compare(ap.evaluate(tree), baseline, over="dataset")
+    assert known.attrs["method"] == "random_effects"
+    for given, more in ((result, {}), (result.map_over_datasets(lambda one: one.drop_attrs()), {"scores": tree})):
+        page = written(given, tmp_path, overwrite=True, baseline=baseline, **more)
+        plan, *others = (one["estimators"][0]["comparisons"][0] for one in page.data["sections"])
+        assert (plan["method"], plan["design"]) == ("random_effects", known.attrs["design"])
+        assert {one["method"] for one in others} == {"influence"}
+        shown = known["p_adjusted"].values <= 0.05
+        beat, worse = (int((shown & (sign * known["difference"].values > 0)).sum()) for sign in (1, -1))
+        assert f"{beat} of 2 other models beat {baseline}, and {worse} do worse" in page.text.replace("does", "do")
+        power = ap.power(result, baseline, over="dataset")
+        assert f"below {np.median(power['detectable_family'].values[1:]):.2g} would be missed" in page.text
+
+
 def test_groups_may_be_bins_or_arrays(tmp_path: Path) -> None:
     from xarray.groupers import BinGrouper
 
@@ -373,7 +391,7 @@ def test_groups_have_a_table_and_a_picture_of_where_models_lose(tmp_path: Path, 
         assert "Models cannot be compared here" in section
         return
     assert section.count("<circle") == section.count('<th scope="row">') == 4
-    assert "4 comparisons in 2 groups by site, adjusted by Holm for all 4" in section
+    assert "4 comparisons in 2 groups by site at 5 %, adjusted by Holm for all 4" in section
     if given != "replicates":
         compared = ap.compare(scores, baseline, by="site")
         for difference in compared["difference"].values[1:].ravel():

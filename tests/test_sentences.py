@@ -13,42 +13,10 @@ import xarray as xr
 
 import aucpr_dask as ap
 from aucpr_dask.errors import MOST_SHOWN
+from aucpr_dask.inference.contrasting import contrast_rows
+from aucpr_dask.schema.terms import in_words
 
-
-def read(summary: str) -> tuple[int, dict[str, dict[tuple[str, str, str], str]]]:
-    """Return how many questions a sentence counts, and who is said to be worse or better, and by which difference."""
-    n = int(re.match(r"([\d,]+) (?:comparisons?|contrasts?)\b", summary)[1].replace(",", ""))
-    said: dict[str, dict[tuple[str, str, str], str]] = {}
-    for word, listed in re.findall(r"shown to be (worse|better): ((?:[^;(]* \([^)]*\)(?:, )?)*)", summary):
-        found = re.findall(r"(\S+) than (\S+)(?: in ([^(]*?))? \(([^)]*)\)", listed)
-        said[word] = {(model, other, place): by for model, other, place, by in found}
-    return n, said
-
-
-def facts(answer: xr.Dataset, by: str | None) -> tuple[int, dict[str, dict[tuple[str, str, str], float]]]:
-    """Return the same from the numbers, one pair of models after the other."""
-    n, known = 0, {"worse": {}, "better": {}}
-    against = "baseline" if "baseline" in answer.coords else "other_model"
-    places = [""] if by is None else list(answer[by].values)
-    for place in places:
-        at = answer if by is None else answer.sel({by: place})
-        others = np.atleast_1d(at[against].values)
-        pairs = list(itertools.product(at["model"].values, others))
-        pairs = list(itertools.combinations(at["model"].values, 2)) if against == "other_model" else pairs
-        for model, other in pairs:
-            cell = at.sel({"model": model} | ({against: other} if against in at.dims else {}))
-            if model == other or np.isnan(cell["p_value"].item()):
-                continue
-            n += 1
-            if cell["p_adjusted"].item() <= 1 - answer.attrs["level"]:
-                by_which = cell["difference"].item()
-                if against == "other_model" and by is None and by_which < 0:
-                    model, other, by_which = other, model, -by_which
-                word = "better" if by_which > 0 else "worse"
-                known[word][str(model), str(other), str(place)] = by_which
-    return n, known
-
-
+Said = dict[str, dict[tuple[str, str, str], str]]
 SITE = {"site": ("item", np.resize(["Bern", "Graz", "Lund"], 300))}
 
 
@@ -64,12 +32,58 @@ def errors() -> xr.Dataset:
     return ap.from_values(long.rename(columns={"value": "WER"}))
 
 
-@pytest.mark.parametrize("baseline", [None, "b"])
-@pytest.mark.parametrize(("make", "by"), [(items, None), (items, "site"), (errors, None)])
-def test_who_is_shown_to_differ(make: Any, by: str | None, baseline: str | None) -> None:
-    answer = ap.compare(make(), baseline, by=by)
+def data_sets() -> xr.DataTree:
+    return xr.DataTree.from_dict({name: items().isel(item=slice(at, None)) for at, name in enumerate("pqrst")})
+
+
+ASKED: list[tuple[Any, dict[str, str]]] = [(items, {}), (items, {"by": "site"}), (errors, {})]
+ASKED += [(data_sets, {"over": "dataset"})]
+
+
+# --- comparisons ---------------------------------------------------------------------------------------------------
+
+
+def read(summary: str) -> tuple[int, Said]:
+    """Return how many questions a sentence counts, and who is said to be worse or better, and by which difference."""
+    n = int(re.match(r"([\d,]+) (?:comparisons?|contrasts?)\b", summary)[1].replace(",", ""))
+    said: Said = {}
+    for word, listed in re.findall(r"shown to be (worse|better): ((?:[^;(]* \([^)]*\)(?:, )?)*)", summary):
+        found = re.findall(r"(\S+) than (\S+)(?: in ([^(]*?))? \(([^)]*)\)", listed)
+        said[word] = {(model, other, place): by for model, other, place, by in found}
+    return n, said
+
+
+def facts(answer: xr.Dataset, by: str | None) -> tuple[int, dict[str, dict[tuple[str, str, str], float]]]:
+    """Return the same from the numbers, one pair of models after the other."""
+    n, known = 0, {"worse": {}, "better": {}}
+    against = "baseline" if "baseline" in answer.coords else "other_model"
+    places = [""] if by is None else list(answer[by].values)
+    for place in places:
+        at = answer if by is None else answer.sel({by: place})
+        others = list(np.atleast_1d(at[against].values))
+        pairs = [(model, other) for other in others for model in at["model"].values if model != other]
+        pairs = list(itertools.combinations(at["model"].values, 2)) if against == "other_model" else pairs
+        for place_of_pair, (model, other) in enumerate(pairs):
+            cell = at.sel({"model": model} | ({against: other} if against in at.dims else {}))
+            if (other, model) in pairs[:place_of_pair] or np.isnan(cell["p_value"].item()):
+                continue
+            n += 1
+            if cell["p_adjusted"].item() <= 1 - answer.attrs["level"]:
+                by_which = cell["difference"].item()
+                if against == "other_model" and by_which < 0:
+                    model, other, by_which = other, model, -by_which
+                word = "better" if by_which > 0 else "worse"
+                known[word][str(model), str(other), str(place)] = by_which
+    return n, known
+
+
+@pytest.mark.parametrize("baseline", [None, "b", ["b", "c"]])
+@pytest.mark.parametrize(("make", "asked"), ASKED)
+def test_who_is_shown_to_differ(make: Any, asked: dict[str, str], baseline: Any) -> None:
+    by, answer = asked.get("by"), ap.compare(make(), baseline, **asked)
     (n, said), (n_pairs, known) = read(answer.attrs["summary"]), facts(answer, by)
     assert n == n_pairs
+    assert f"at 5 %, adjusted by {in_words(answer.attrs['adjust'])} for all {n}" in answer.attrs["summary"]
     assert sum(map(len, known.values())), "a test in which nothing differs reads nothing back"
     for word, differences in known.items():
         listed = said.get(word, {})
@@ -77,6 +91,13 @@ def test_who_is_shown_to_differ(make: Any, by: str | None, baseline: str | None)
         assert listed.keys() <= differences.keys()
         for pair, by_which in listed.items():
             assert float(by_which) == pytest.approx(differences[pair], abs=0.00051)
+    if by is not None:  # the sentence of each group is about that group, and of the family of all
+        for place in answer[by].values:
+            one = answer.sel({by: place})
+            (n_here, said_here), (n_there, known_there) = read(one["summary"].item()), facts(one, None)
+            assert n_here == n_there
+            assert f"for all {n}" in one["summary"].item()
+            assert sum(map(len, said_here.values())) == min(sum(map(len, known_there.values())), MOST_SHOWN)
 
 
 def test_models_that_do_not_differ_are_not_said_to_be_equal() -> None:
@@ -92,3 +113,90 @@ def test_what_a_pair_lost_stands_in_its_sentence() -> None:
     answer = ap.compare(scores, "b", missing="drop")
     assert "'a' lacks 5" in answer.attrs["gaps"]
     assert answer.attrs["summary"].endswith(answer.attrs["gaps"])
+    assert " ".join(repr(answer.aucpr).split()).count("lacks 5") == 1  # said once
+
+
+@pytest.mark.parametrize("reference", [None, "Bern"])
+def test_where_models_are_shown_to_be_worse(reference: str | None) -> None:
+    scores = items()
+    weaker = ((scores["site"] == "Lund") & (scores["label"] == 1)).values
+    scores["score"].values[1:, weaker] -= 2.0
+    answer = ap.contrast(scores, "site", reference=reference)
+    rows, summary = contrast_rows(answer), answer.attrs["summary"]
+    assert read(summary)[0] == len(rows) == answer.attrs["family_size"]
+    assert f"at 5 %, adjusted by Holm for all {len(rows)}" in summary
+    shown = rows[rows["p_adjusted"] <= 0.05]
+    for word, side in (("worse", shown[shown["difference"] < 0]), ("better", shown[shown["difference"] > 0])):
+        listed = re.search(rf"shown to be {word}: (.*?)(;|$)", summary)[1]
+        assert listed.count(" than ") == min(len(side), MOST_SHOWN)
+        assert (listed == "none") == (not len(side))
+        for row in side.head(MOST_SHOWN).itertuples():
+            assert f"{row.model} in {row.group} than in {row.other} ({row.difference:+.3f})" in listed
+
+
+# --- verdicts, ranks, power, means ---------------------------------------------------------------------------------
+
+NUMBER = r"([+-]?[\d.]+)"
+GATE = re.compile(
+    rf"(?:(?P<group>\w+): )?(?P<verdict>passed|failed|cannot tell)\b.*?: .* {NUMBER} against {NUMBER}, "
+    rf"(?:difference|better by) {NUMBER}, {NUMBER} % interval {NUMBER} to {NUMBER}, p (?:=|<) {NUMBER} by"
+)
+VERDICTS = {"passed": ("better", "not worse"), "failed": ("worse",), "cannot tell": ("cannot tell",)}
+
+
+@pytest.mark.parametrize("candidate", ["a", "c"])
+@pytest.mark.parametrize(("make", "asked"), ASKED)
+def test_verdicts_of_gates(make: Any, asked: dict[str, str], candidate: str) -> None:
+    found = ap.gate(make(), candidate, "b", margin=0.01, **asked)
+    for gate in found if isinstance(found, tuple) else [found]:
+        said = GATE.match(gate.sentence)
+        assert (said["group"] or "") == gate.group
+        assert gate.verdict in VERDICTS[said["verdict"]]
+        numbers = [*gate.estimates, gate.difference, 100 * gate.level, *gate.interval, max(gate.p_value, 0.0001)]
+        np.testing.assert_allclose([float(one) for one in said.groups()[2:]], numbers, atol=0.00006, rtol=0.05)
+        lower, upper = gate.interval
+        assert (gate.verdict == "better") == (lower > 0)
+        assert (gate.verdict == "worse") == (upper < -gate.margin)
+
+
+@pytest.mark.parametrize(("make", "asked"), ASKED)
+def test_who_may_be_first(make: Any, asked: dict[str, str]) -> None:
+    answer = ap.rank(make(), **asked)
+    sites = answer["site"].values if "by" in asked else [None]
+    for ranks in (answer if site is None else answer.sel(site=site) for site in sites):
+        summary = ranks["summary"].item() if "by" in asked else ranks.attrs["summary"]
+        said = re.match(r"(.*?) ranks? first; (\d+) of (\d+) models may \(95 % .*; (\d+) groups?", summary)
+        assert said[1].split(", ") == list(ranks["model"].values[ranks["rank"] == ranks["rank"].min()])
+        may_be_first = int((ranks["simultaneous_rank_interval"].sel(ci_bound="lower") == 1).sum())
+        n_groups = int(ranks["last_group"].max())
+        assert [int(one) for one in said.groups()[1:]] == [may_be_first, ranks.sizes["model"], n_groups]
+
+
+@pytest.mark.parametrize("make", [items, errors, data_sets])
+def test_what_would_be_missed(make: Any) -> None:
+    found = ap.power(make(), **({"over": "dataset"} if make is data_sets else {}))
+    pattern = r"With (\d+) ([\w ]+), differences below (\S+) would.*?; below (\S+) where all"
+    said = re.match(pattern, found.attrs["summary"])
+    upper = np.triu_indices(found.sizes["model"], 1)
+    for number, name in ((said[3], "detectable"), (said[4], "detectable_family")):
+        assert float(number.rstrip(";")) == pytest.approx(np.median(found[name].values[upper]), rel=0.06)
+    assert (
+        said.groups()[:2] == {items: ("75", "positives"), errors: ("14", "tasks"), data_sets: ("5", "data sets")}[make]
+    )
+
+
+def test_a_mean_says_how_many_units_it_is_of() -> None:
+    values = errors()
+    values["estimate"][0, :3] = np.nan
+    means = ap.aggregate(values)
+    assert means["n_queries"].values.tolist() == [11, 14, 14]
+    assert "with a value (up to 14)" in means.attrs["design"]
+
+
+def test_captions_of_tables_with_letters() -> None:
+    made, answer = ap.letters(errors()), ap.compare(errors())
+    shown = np.triu(answer["p_adjusted"].values <= 0.05, 1)
+    assert sum(len(one) for one in made.worse.to_numpy().ravel()) == shown.sum() > 0
+    tested = f"5 % level, sign flip, {in_words(answer.attrs['adjust'])} adjusted for the 3 pairs"
+    assert tested in made.caption
+    assert made.caption.startswith(f"Means over {int(answer['n_units'])} ")

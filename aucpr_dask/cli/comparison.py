@@ -136,9 +136,7 @@ def compare(output: cli.Output, store: str, auxiliary: str | None, dataset: tupl
             raise InvalidInputError("mean ranks have no such option", None, few(unused), allowed, remedy)
         _ask(output, "comparisons", ap.friedman, store, dataset, **({"over": terms.QUERY} | asked))
         return
-    answer = _ask(output, "comparisons", ap.compare, store, dataset, **options)
-    for _, node in terms.nodes_of(answer):
-        output.show(*([node.attrs["summary"]] if "summary" in node.attrs else []))
+    _ask(output, "comparisons", ap.compare, store, dataset, **options)
     output.suggest("rank", *cli.arguments_of(store, options["columns"], dataset, options["by"]))
 
 
@@ -182,7 +180,8 @@ def contrast(
     STORE holds scores, or values per query, or is a table of predictions. With a baseline, the question is about the
     difference from it. All contrasts of all models are one family.
     """
-    from aucpr_dask.view.contrasts import contrast_rows, contrasts_view
+    from aucpr_dask.inference.contrasting import contrast_rows
+    from aucpr_dask.view.contrasts import contrasts_view
 
     if by is None:
         raise click.UsageError("Name the groups: --by COORDINATE.")
@@ -262,7 +261,7 @@ def _ask(
     **options: Any,
 ) -> terms.Scores:
     """Show the answers about the models of a store, write them to `target` if given, and say what was left out."""
-    from aucpr_dask.view.comparisons import answer_of, summarize
+    from aucpr_dask.view.comparisons import answer_of, of_all_groups, summarize
 
     data, asked = cli.open_source(output, store, dataset, columns, options.get("by")), cli.given(options)
     answer, left_out = _ask_each(
@@ -272,6 +271,7 @@ def _ask(
         ap.save_comparison(answer, target, overwrite=overwrite)
         answer = ap.open_comparison(target)
     documents = summarize(answer)
+    output.show(*(part for said in of_all_groups(answer) for part in (said, "")))
     for place, one in enumerate(documents):
         output.show(*([""] if place else []), answer_of(one, top=top))
     reasons: dict[str, list[str]] = {}

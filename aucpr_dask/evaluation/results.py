@@ -278,23 +278,35 @@ def that_know(result: terms.Scores, scores: terms.Scores) -> terms.Scores:
     return terms.map_nodes(result, lambda path, node: node.assign_attrs({KnownScores(find, path): IN_MEMORY}))
 
 
-def scores_of(result: xr.Dataset, path: str) -> xr.Dataset | None:
-    """Return the scores that a result was evaluated from, of the same models, queries and groups, if they are known."""
-    known = next((name for name in result.attrs if isinstance(name, KnownScores)), None)
-    scores: terms.Scores | None = None
-    if known is not None:
-        scores, path = known.recall(), known.path
-    elif "source" in result.attrs and "source_digest" in result.attrs:
-        from aucpr_dask.scores.store import open_scores, open_unread, source_digest
+def known_scores(results: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
+    """Return the scores that results were evaluated from, of the same models, queries and groups, where they are known.
 
-        try:
-            place = str(result.attrs["source"])
-            is_same = source_digest(place, open_unread(place)) == result.attrs["source_digest"]
-            scores = open_scores(place) if is_same else None
-        except AucprError:  # not there any more
-            scores = None
-    node = None if scores is None else dict(terms.nodes_of(scores)).get(path)
-    return None if node is None else _alike(node, result)
+    Each store is opened once.
+    """
+    found, sources = dict[str, xr.Dataset](), dict[Any, dict[str, xr.Dataset]]()
+    for path, result in results.items():
+        known = next((name for name in result.attrs if isinstance(name, KnownScores)), None)
+        stored = result.attrs.get("source"), result.attrs.get("source_digest")
+        source = stored if known is None else id(known.recall)
+        if source not in sources:
+            scores = _unchanged(*stored) if known is None else known.recall()
+            sources[source] = {} if scores is None else dict(terms.nodes_of(scores))
+        node = sources[source].get(path if known is None else known.path)
+        if node is not None and (alike := _alike(node, result)) is not None:
+            found[path] = alike
+    return found
+
+
+def _unchanged(store: str | None, digest: str | None) -> terms.Scores | None:
+    """Return the scores of a store, if it is there and has the same ones."""
+    if store is None or digest is None:
+        return None
+    from aucpr_dask.scores.store import open_scores, open_unread, source_digest
+
+    try:
+        return open_scores(store) if source_digest(store, open_unread(store)) == digest else None
+    except AucprError:
+        return None
 
 
 def _alike(scores: xr.Dataset, result: xr.Dataset) -> xr.Dataset | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import InvalidInputError, clash, naming
 from aucpr_dask.evaluation.api import evaluate, interval
 from aucpr_dask.evaluation.arrays import takes_arrays
-from aucpr_dask.evaluation.results import group_dims, laid_out, provenance, scores_of
+from aucpr_dask.evaluation.results import group_dims, known_scores, laid_out, provenance
 from aucpr_dask.inference import (
     averages,
     covarying,
@@ -581,8 +581,7 @@ def _with_their_scores(results: terms.Scores, average: str) -> tuple[terms.Score
     nodes = dict(terms.nodes_of(results))
     if average in ("macro", "weighted") and all(samples.REPLICATE in node for node in nodes.values()):
         return None
-    found = {path: scores_of(node, path) for path, node in nodes.items()}
-    scores = {path: node for path, node in found.items() if node is not None}
+    scores = known_scores(nodes)
     if len(scores) < len(nodes):
         return None
     first = next(iter(nodes.values()))

@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.inference import families, methods, paired_samples, pairs, questions, ranking
+from aucpr_dask.inference import families, methods, paired_samples, pairs, questions, ranking, sentences
 from aucpr_dask.inference.designs import METHODS, UNIT_RESAMPLES, UNITS, are_values, estimators_of, unit_names
 from aucpr_dask.inference.powering import POWER, Reach, least_units
 from aucpr_dask.inference.samples import DATASET, Estimates, chosen, labels_of, read_estimates
@@ -19,7 +19,6 @@ from aucpr_dask.inference.units import Floats, Indices, total_of_units
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.terms import (
     BOUND,
-    BOUNDS,
     ESTIMATOR,
     MEASURE,
     MODEL,
@@ -81,7 +80,7 @@ def audit_findings(data: Scores, question: ComparisonOptions, incomplete: str | 
         UNIT: nouns[0],
         "n_cells": int(estimate.size),
         "n_empty": int(estimate.isnull().sum()),
-        "n_may_be_first": _n_may_be_first(ranks),
+        "n_may_be_first": sentences.may_be_first(ranks),
         "twins": twins,
         "left_out": list(estimates.left_out),
         "models_left_out": list(estimates.models_left_out),
@@ -144,10 +143,6 @@ def _ranked(
     return estimates, sample.method, ranking.ranks_of(sample)
 
 
-def _n_may_be_first(ranks: xr.Dataset) -> int:
-    return int((ranks["simultaneous_rank_interval"].sel({BOUND: BOUNDS[0]}) == 1).sum())
-
-
 def _other_way(node: xr.Dataset, dim: str, question: ComparisonOptions, way: str) -> dict[str, Any]:
     """Say what the other way to treat gaps gives, if it leaves enough."""
     facts: dict[str, Any] = {"other_incomplete": OTHER_WAY[way]}
@@ -157,7 +152,7 @@ def _other_way(node: xr.Dataset, dim: str, question: ComparisonOptions, way: str
         return facts
     n_models, n_units = estimates.values.shape
     facts |= {"other_n_models": n_models, "other_n_units": n_units}
-    return facts | {"other_leader": estimates.names[0], "other_n_may_be_first": _n_may_be_first(ranks)}
+    return facts | {"other_leader": estimates.names[0], "other_n_may_be_first": sentences.may_be_first(ranks)}
 
 
 def _neighbours(

@@ -20,7 +20,6 @@ from aucpr_dask.inference.random_effects import RandomEffects
 from aucpr_dask.schema import checks, choices, terms
 from aucpr_dask.schema.options import ComparisonOptions
 
-BASELINE = "baseline"
 Baseline = str | int | Sequence[str | int]
 KIND = terms.COMPARISON
 BETWEEN = ("interval", "simultaneous_interval", "prediction_interval")  # bounds of differences
@@ -238,7 +237,7 @@ def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
         said = zip(first, second, method.sizes_in_words(method.pairs(first, second)), strict=True)
         sizes = ", ".join(f"{names_of[j]} - {names_of[k]} {words}" for j, k, words in said)
         sizes += f" and {family_size - MOST_SIZES:,} more" if family_size > MOST_SIZES else ""
-    other = covarying.OTHER_MODEL if columns is None else BASELINE
+    other = covarying.OTHER_MODEL if columns is None else covarying.BASELINE
     arrays = {name: sample.inside(array) if name in BETWEEN else array for name, array in arrays.items()}
     comparison = xr.Dataset(
         {name: ((terms.MODEL, other, *grids.QUANTITIES[name].dims), array) for name, array in arrays.items()}
@@ -250,16 +249,13 @@ def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
         flags = {"flag_values": list(range(len(grids.DECISIONS))), "flag_meanings": " ".join(grids.DECISIONS)}
         comparison["decision"].attrs |= flags
     if not is_lazy:
-        places = second if columns is None else np.array([columns.index(one) for one in second], np.int64)
-        comparison.attrs["summary"] = sentences.of_comparison(
-            comparison, sample.estimates.names, (first, second), places, sample.gaps
-        )
+        comparison.attrs[sentences.SUMMARY] = sentences.of_comparison(comparison)
     return with_one_baseline(comparison, baseline)
 
 
 def with_one_baseline(answer: xr.Dataset, baseline: Baseline | None) -> xr.Dataset:
     """Return an answer with one baseline, unless it was asked for as a list, as a scalar coordinate."""
-    return answer if baseline is None or checks.is_list(baseline) else answer.isel({BASELINE: 0})
+    return answer if baseline is None or checks.is_list(baseline) else answer.isel({covarying.BASELINE: 0})
 
 
 def positions(labels: Baseline, names: Sequence[str], where: str = "argument 'baseline'") -> list[int]:

@@ -27,7 +27,6 @@ from aucpr_dask.schema.terms import MODEL, QUERY, REPEAT
 from aucpr_dask.scores.validate import validated_scores
 
 UNBOUNDED = ("gain_area",)  # areas that may lie outside [0, 1]
-UNALIKE = 1.25  # ratio of prevalences from which a contrast says that they differ
 CENTRES = {"average_precision": "haldane"}  # what is contrasted in its place: its bias does not depend on the positives
 OTHER = "other_"  # before the name of a grouping coordinate: the group that is contrasted with
 
@@ -514,10 +513,42 @@ def _described(
         "design": _design(answer, result, len(names) - len(left_out), question),
         "groups_left_out": "; ".join(left_out) or None,
     }
-    way = designs.direction(result.attrs, measure)
-    facts["summary"] = _summary(answer, names, left_out, family, reference, question, way)
     asked = {name: value for name, value in facts.items() if value is not None}
-    return answer.assign_attrs(results.provenance(result, asked))
+    found = answer.assign_attrs(results.provenance(result, asked))
+    said = sentences.of_contrasts(found, contrast_rows(found), designs.direction(result.attrs, measure))
+    return found.assign_attrs({sentences.SUMMARY: said})
+
+
+def contrast_rows(answer: xr.Dataset) -> pd.DataFrame:
+    """Return a row for each contrast of the family, the largest losses first."""
+    dims = str(answer.attrs["by"]).split(", ")
+    others = [f"{OTHER}{dim}" for dim in dims if f"{OTHER}{dim}" in answer.dims]
+    difference = answer["difference"].transpose(MODEL, *dims, *others)
+    shape = tuple(answer.sizes[dim] for dim in dims)
+    names = [
+        ", ".join(str(answer[dim].values[i]) for dim, i in zip(dims, at, strict=True)) for at in np.ndindex(*shape)
+    ]
+    layout = (answer.sizes[MODEL], len(names), len(names) if others else 1)
+    values = {
+        name: answer[name]
+        .transpose(*difference.dims, ...)
+        .values.reshape(*layout, *answer[name].shape[difference.ndim :])
+        for name in ("difference", "p_value", "p_adjusted", "interval", "simultaneous_interval")
+    }
+    estimate = answer["estimate"].transpose(MODEL, *dims).values.reshape(layout[:2])
+    rows = [
+        {
+            "model": str(answer[MODEL].values[model]),
+            "group": names[group],
+            "other": names[other] if others else answer.attrs["reference"],
+            "estimate": float(estimate[model, group]),
+        }
+        | {name: of[model, group, other].tolist() for name, of in values.items()}
+        for model, group, other in np.ndindex(layout)
+        if not np.isnan(values["p_value"][model, group, other]) and (not others or group < other)
+    ]
+    columns = ["model", "group", "other", "estimate", *values]
+    return pd.DataFrame(rows, columns=columns).sort_values("difference", kind="stable", ignore_index=True)
 
 
 def _design(answer: xr.Dataset, result: xr.Dataset, n_groups: int, question: _Question) -> str:
@@ -531,41 +562,3 @@ def _design(answer: xr.Dataset, result: xr.Dataset, n_groups: int, question: _Qu
     if clusters:
         condition = condition.replace("positives", "clusters with positives") + "; clusters in two groups pair them"
     return f"sample: {drawn}; {fixed}; Student's t, {condition}"
-
-
-def _summary(
-    answer: xr.Dataset,
-    names: Sequence[str],
-    left_out: Sequence[str],
-    family: NDArray[np.bool_],
-    reference: str | None,
-    question: _Question,
-    direction: float,
-) -> str:
-    """Say where models are shown to be better or worse, of how many contrasts, and what would explain it."""
-    models = [str(model) for model in answer[MODEL].values]
-    difference, adjusted = (answer[name].values.reshape(family.shape) for name in ("difference", "p_adjusted"))
-    shown = family & (adjusted <= 1 - question.level)
-    whose = "" if question.baseline is None else f" over {question.baseline}"
-    differences = [
-        (
-            f"{models[model]}{whose} in {names[group]} than in {names[other] if reference is None else reference}",
-            float(difference[model, group, other]),
-        )
-        for model, group, other in np.argwhere(shown)
-    ]
-    found = sentences.shown_to_be(differences, "none", direction)
-    n = int(family.sum())
-    dims = ", ".join(str(dim) for dim in answer["estimate"].dims if dim != MODEL)
-    against = "between all pairs" if reference is None else f"with {reference}"
-    asked = f"{terms.count(n, 'contrast')} of {len(names)} groups by {dims} {against}"
-    sentence = "; ".join([asked + sentences.adjusted_for(n, question.adjust), *found])
-    if left_out:
-        sentence += f"; without an answer: {few(left_out)}"
-    prevalence = answer.get("prevalence")
-    if prevalence is not None and question.reading.get("prevalence") is None:
-        least, most = float(prevalence.min()), float(prevalence.max())
-        if most > UNALIKE * least:
-            sentence += f"; prevalence differs ({least:.2g} to {most:.2g}), and with it the level of chance: "
-            sentence += "prevalence= contrasts them at one"
-    return sentence

@@ -21,7 +21,7 @@ from aucpr_dask.schema.options import EvaluationOptions, takes
 from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, N_FOLDS, QUERY, REPEAT, Scores, folds_of_repeats, map_nodes
 from aucpr_dask.scores.validate import validated_scores, where_of
 
-OTHER_MODEL, OF_REPEAT = "other_model", "of_repeat"
+OTHER_MODEL, BASELINE, OF_REPEAT = "other_model", "baseline", "of_repeat"
 COMPARED_BY = {"difference_variance", "outer_variance", "n_effective", "degrees"}  # what comparisons need of it
 
 DESCRIPTIONS = {

@@ -269,14 +269,6 @@ def missing_items(attrs: Mapping[Any, Any]) -> list[str]:
     return [f"on the {compared:,} of {scored:,} items that all scored: {few(costs)}"]
 
 
-def beside_intervals(number: int) -> list[str]:
-    """Explain significant differences whose simultaneous intervals contain 0, if there are any."""
-    if not number:
-        return []
-    why = "p-values are adjusted step by step, which shows more than intervals that hold for all at once"
-    return [f"{number:,} of these although a simultaneous interval contains 0: {why}"]
-
-
 def describe_one_ranking(whole: str, drawn: str, fixed: list[str], attrs: Mapping[Any, Any]) -> str:
     """Describe one ranking of many: what of it was resampled, if anything, and what is fixed besides the models."""
     how = f"resampled: {drawn}, {attrs['n_resamples']:,} times" if "resampled" in attrs else ""

@@ -30,7 +30,6 @@ from aucpr_dask.schema.terms import (
     QUERY,
     REPEAT,
     Scores,
-    count,
     gathered,
     map_nodes,
     nodes_of,
@@ -42,7 +41,7 @@ from aucpr_dask.scores.validate import validated_scores
 ADJUSTED: dict[str, Callable[[Any], Any]] = {"holm": holm, "benjamini_hochberg": benjamini_hochberg, "none": np.copy}
 WITH_ROLES = (MODEL, QUERY, CLASS, REPEAT, FOLD, ITEM, ESTIMATOR, MEASURE)
 OF_ANSWERS = ("other_model", "baseline")
-OF_ALL_GROUPS = ("level", "versions", "adjust", "family_size")  # facts that concern them together
+OF_ALL_GROUPS = ("level", "versions", "adjust", "family_size", "summary")  # facts that concern them together
 Ask = Callable[[xr.DataTree, float], Any]  # about one group; the level at which intervals of all hold together
 
 
@@ -264,7 +263,8 @@ def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr
     result = result.map(lambda one: one.astype(np.int64 if one.dtype.kind == "i" else np.float64), keep_attrs=True)
     result = result.assign_coords(xr.Coordinates({name: (name, index) for name, index in parts.indexes.items()}))
     result = with_plain_names(result.assign(_facts_of_groups(answers, sizes)))
-    result.attrs = {name: value for name, value in first.attrs.items() if name not in result and name != "design"}
+    own = {*result.data_vars, "design", sentences.SUMMARY}
+    result.attrs = {name: value for name, value in first.attrs.items() if name not in own}
     result.attrs |= {"by": ", ".join(sizes), "level": level}
     if "family_size" in result.attrs:
         result.attrs["family_size"] = sum(int(one.attrs["family_size"]) for one in known)
@@ -280,9 +280,17 @@ def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr
         reasons = few([f"{name!r} ({reason})" for name, reason in without.items()])
         about += f" (no answer for {reasons})"
     designs = dict.fromkeys(one.attrs["design"] for one in known)
-    of_all = next(iter(designs)) if len(designs) == 1 else "each by its own design"
-    result.attrs["design"] = f"{of_all}; each of {about} alone"
-    return _adjusted(result, list(sizes), adjust, about) if "p_value" in result else result
+    shared = next(iter(designs)) if len(designs) == 1 else "each by its own design"
+    result.attrs["design"] = f"{shared}; each of {about} alone"
+    if "p_value" in result and "difference" in result:
+        result = _adjusted(result, adjust)
+        of_all = result.drop_vars("gaps", errors="ignore")  # those of each group stand in its own sentence
+        result.attrs[sentences.SUMMARY] = sentences.of_comparison(of_all, f" in {about}")
+    said = ["" if isinstance(one, InvalidInputError) else str(one.attrs.get(sentences.SUMMARY, "")) for one in answers]
+    for place, at in enumerate(np.ndindex(*sizes.values())):
+        if said[place]:
+            said[place] = sentences.summary_of(result.isel(dict(zip(sizes, at, strict=True)))) or said[place]
+    return result.assign({sentences.SUMMARY: (tuple(sizes), np.array(said, object).reshape(*sizes.values()))})
 
 
 def _facts_of_groups(answers: list[Any], sizes: Mapping[str, int]) -> dict[str, xr.Variable]:
@@ -307,45 +315,16 @@ def _as_text(value: Any) -> str:
     return "" if value is None else "; ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _adjusted(result: xr.Dataset, dims: list[str], adjust: str, about: str) -> xr.Dataset:
-    """Adjust the p-values of all pairs of all groups together, and say in which groups models differ."""
-    p_value = result["p_value"]
-    pairs = [dim for dim in p_value.dims if dim not in dims]
-    other = next((dim for dim in pairs if dim != MODEL), None)
-    names = p_value[MODEL].values
-    against = result["baseline"].values if other is None else p_value[other].values
-    is_pair = np.not_equal.outer(names, against) if other else names != against
-    if other == covarying.OTHER_MODEL:
-        is_pair = np.triu(is_pair, 1)
-    values = p_value.transpose(*pairs, *dims).values
-    chosen = np.broadcast_to(is_pair.reshape(*is_pair.shape, *(1,) * len(dims)), values.shape) & ~np.isnan(values)
-    adjusted = values.copy()
-    adjusted[chosen] = ADJUSTED[adjust](values[chosen])
-    if other == covarying.OTHER_MODEL:
-        turned = np.swapaxes(adjusted, 0, 1)
-        lower = np.tril(np.ones(is_pair.shape, bool), -1)
-        adjusted[lower] = turned[lower]
-    laid = xr.Variable((*pairs, *dims), adjusted, result["p_adjusted"].attrs)
-    result = result.assign(p_adjusted=laid.transpose(*p_value.dims))
-    result.attrs |= {"adjust": adjust, "family_size": int(chosen.sum())}
-    shown = chosen & (adjusted <= 1 - result.attrs["level"])
-    difference = result["difference"].transpose(*pairs, *dims).values
-    groups = [[str(label) for label in result[dim].values] for dim in dims]
-    words = sentences.shown_to_be(
-        (
-            (
-                f"{names[at[0]]} than {against[at[1]] if other else against} in "
-                + " ".join(labels[i] for labels, i in zip(groups, at[len(pairs) :], strict=True)),
-                float(difference[tuple(at)]),
-            )
-            for at in np.argwhere(shown)
-        ),
-        "in none of these groups",
-    )
-    if "simultaneous_interval" in result:
-        ends = result["simultaneous_interval"].transpose(..., *pairs, *dims).values
-        words += designs.beside_intervals(int((shown & (ends[0] <= 0) & (ends[1] >= 0)).sum()))
-    n = int(chosen.sum())
-    asked = f"{count(n, 'comparison')} in {about}{sentences.adjusted_for(n, adjust)}"
-    result.attrs["summary"] = "; ".join([asked, *words])
+def _adjusted(result: xr.Dataset, adjust: str) -> xr.Dataset:
+    """Adjust the p-values of all pairs of all groups together."""
+    dims, asked = sentences.asked_pairs(result)
+    adjusted = result["p_value"].transpose(*dims).values.copy()
+    adjusted[asked] = ADJUSTED[adjust](adjusted[asked])
+    other = dims[1] if dims[1:2] and dims[1] in OF_ANSWERS else None
+    if other is not None:  # two models that are both among the others are asked about once
+        rows = result.get_index(MODEL).get_indexer(result[other].values)
+        adjusted[rows] = np.where(asked[rows], adjusted[rows], np.swapaxes(adjusted[rows], 0, 1))
+    laid = xr.Variable(dims, adjusted, result["p_adjusted"].attrs)
+    result = result.assign(p_adjusted=laid.transpose(*result["p_value"].dims))
+    result.attrs |= {"adjust": adjust, "family_size": int(asked.sum())}
     return result

@@ -14,10 +14,10 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference import covarying, designs, grouped, pairs, questions
-from aucpr_dask.inference.comparing import BASELINE, Baseline, positions, with_one_baseline
+from aucpr_dask.inference.comparing import Baseline, positions, with_one_baseline
 from aucpr_dask.inference.grids import Quantity, placed
 from aucpr_dask.inference.methods import Influence, Method, Pairs, SignFlips
-from aucpr_dask.inference.paired_samples import PairedSample, annotate, paired_sample
+from aucpr_dask.inference.paired_samples import PairedSample, annotate
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.inference.units import Floats, Indices
 from aucpr_dask.schema import choices
@@ -200,9 +200,20 @@ def reaches(sample: PairedSample, first: Indices, second: Indices) -> tuple[Pair
     return family, single, replace(single, reach=joint, alpha=(1 - level) / max(1, half.size))
 
 
-def pair_reaches(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> tuple[Reach, Reach]:
-    """Return the reach of the intervals of pairs of models, or of those with the baselines: single ones, and joint."""
-    return _reaches_of_family(paired_sample(node, dim, question))[1:]
+def pair_reaches(data: Scores, question: ComparisonOptions) -> tuple[Reach, Reach]:
+    """Return the reach of the intervals of pairs of models, or of those with the baselines: single ones, and joint.
+
+    They are those of one data set, or of all if data sets vary.
+    """
+    found = list[tuple[Reach, Reach]]()
+
+    def reply(sample: PairedSample) -> xr.Dataset:
+        found.append(_reaches_of_family(sample)[1:])
+        return sample.node
+
+    data, question, options, _ = questions.prepared(data, question, {})
+    questions.answer(data, questions.with_default_method(data, question, options), options, reply)
+    return found[0]
 
 
 def _reaches_of_family(sample: PairedSample) -> tuple[Pairs, Reach, Reach]:
@@ -301,7 +312,7 @@ def _power(sample: PairedSample, power: float, difference: float | None, level: 
     across = everyone = np.arange(len(sample.estimates.models))
     if baseline is not None:
         across = np.array(positions(baseline, sample.estimates.names))
-    other = covarying.OTHER_MODEL if baseline is None else BASELINE
+    other = covarying.OTHER_MODEL if baseline is None else covarying.BASELINE
     values = {"detectable": single.detectable(power), "detectable_family": joint.detectable(power)}
     if difference is not None:
         for suffix, reach in {"": single, "_family": joint}.items():

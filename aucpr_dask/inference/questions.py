@@ -15,7 +15,7 @@ from aucpr_dask.errors import InvalidInputError, clash, naming
 from aucpr_dask.evaluation import alignment
 from aucpr_dask.evaluation.api import evaluate, evaluate_dataset
 from aucpr_dask.evaluation.request import drawn_unit
-from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets, scores_of
+from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets, known_scores
 from aucpr_dask.inference import averages, covarying, designs, machine_labels, requirements, samples
 from aucpr_dask.inference.methods import POSITIVE, RANK, SWAPPED
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
@@ -118,9 +118,8 @@ def prepared(
         return data, question, dict(options), by
     if not any(_lacks_items(node, question) for node in nodes.values()):
         return data, question, {}, by
-    scores = {path: scores_of(node, path) for path, node in nodes.items()}
-    found = {path: one for path, one in scores.items() if one is not None}
-    if len(found) < len(scores):
+    found = known_scores(nodes)
+    if len(found) < len(nodes):
         for path, node in nodes.items():
             _refuse_other_draws(path, node, question)
         return data, question, {}, by

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, brief
 from aucpr_dask.evaluation import arrays, results
-from aucpr_dask.inference import covarying, designs, families, grids, grouped, paired_samples, pairs, samples
+from aucpr_dask.inference import covarying, designs, families, grids, grouped, paired_samples, pairs, samples, sentences
 from aucpr_dask.inference.families import JointReplicates
 from aucpr_dask.inference.methods import Influence, SignFlips, resample_units
 from aucpr_dask.inference.questions import answer, prepared, with_default_method
@@ -128,7 +128,8 @@ def ranks_of(sample: paired_samples.PairedSample) -> xr.Dataset:
         },
         coords={MODEL: sample.labels},
     )
-    return paired_samples.annotate(ranks, sample, n_groups=len(sets.groups), quantile=sets.quantile)
+    ranks = paired_samples.annotate(ranks, sample, n_groups=len(sets.groups), quantile=sets.quantile)
+    return ranks.assign_attrs({sentences.SUMMARY: sentences.of_ranks(ranks)})
 
 
 def _replicates(sample: paired_samples.PairedSample) -> JointReplicates:

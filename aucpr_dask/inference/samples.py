@@ -270,7 +270,8 @@ def complete_units(node: xr.Dataset, dim: str, incomplete: str, path: str = "") 
     units, models = [str(label) for label in labels_of(known, dim)], labels_of(known, MODEL)
     worst, others = known, [axis for axis in known.dims if axis not in (MODEL, dim)]
     if others:  # the estimator, and the label of other dimensions, that most units lack
-        worst = known.isel((~known).sum((dim, MODEL)).argmax(others))
+        places: Any = (~known).sum((dim, MODEL)).argmax(others)
+        worst = known.isel({axis: int(place) for axis, place in places.items()})
     table = worst.transpose(MODEL, dim).values
     if incomplete == "raise" and bool(partly.any()):
         lacking = np.logical_not(table.all(axis=0)) & table.any(axis=0)

@@ -1,18 +1,101 @@
-"""What comparisons and contrasts have shown, in words."""
+"""What answers have shown, in words: sentences are made here from the facts of an answer, and nowhere else.
+
+A terminal, a notebook and a page print the attribute or variable ``summary`` of an answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
 from aucpr_dask.errors import few
-from aucpr_dask.inference.designs import beside_intervals
-from aucpr_dask.inference.units import Indices
-from aucpr_dask.schema.terms import amount, count, in_words
+from aucpr_dask.inference.covarying import BASELINE, OTHER_MODEL
+from aucpr_dask.schema.terms import BOUND, BOUNDS, MODEL, amount, count, in_words, percent
 
 MOST = 5  # differences that a sentence names
+SUMMARY = "summary"
+
+
+def summary_of(answer: xr.Dataset) -> str:
+    """Say what an answer has shown; nothing if it has no sentence of its own.
+
+    Of a comparison, who differs; of ranks, who may be first; of power, what :func:`power` said.
+    """
+    if "rank" in answer:
+        return of_ranks(answer)
+    return of_comparison(answer) if "p_value" in answer and "difference" in answer else _fact(answer, SUMMARY)
+
+
+def _fact(answer: xr.Dataset, name: str) -> str:
+    """Return a fact in words: an attribute, or where groups have several, the variable of one group."""
+    return str(answer[name].item() if name in answer else answer.attrs.get(name, ""))
+
+
+# --- differences ---------------------------------------------------------------------------------------------------
+
+
+def asked_pairs(answer: xr.Dataset) -> tuple[list[Any], NDArray[np.bool_]]:
+    """Return the dimensions of an answer, those of pairs first, and which cells ask about a pair, each pair once."""
+    p_value = answer["p_value"]
+    of_pairs = [dim for dim in (MODEL, OTHER_MODEL, BASELINE) if dim in p_value.dims]
+    other = OTHER_MODEL if OTHER_MODEL in of_pairs else BASELINE
+    dims = [*of_pairs, *(dim for dim in p_value.dims if dim not in of_pairs)]
+    values = p_value.transpose(*dims).values
+    others = np.atleast_1d(answer[other].values).tolist()
+    places = [others.index(name) if name in others else len(others) for name in answer[MODEL].values.tolist()]
+    is_pair = np.greater.outer(places, np.arange(len(others)))  # two of these are asked about once
+    is_pair = is_pair.T if other == OTHER_MODEL else is_pair
+    shape = *values.shape[: len(of_pairs)], *(1,) * (len(dims) - len(of_pairs))
+    return dims, is_pair.reshape(shape) & ~np.isnan(values)
+
+
+def of_comparison(answer: xr.Dataset, about: str = "") -> str:
+    """Say how many pairs were compared, by which family and level, and which models are shown to differ.
+
+    `about` names the groups in which each pair is compared, if there are several.
+    """
+    dims, asked = asked_pairs(answer)
+    of_pairs = [dim for dim in dims if dim in (MODEL, OTHER_MODEL, BASELINE)]
+    differences, adjusted = (answer[name].transpose(*dims, ...).values for name in ("difference", "p_adjusted"))
+    shown = asked & (adjusted <= 1 - float(answer.attrs["level"]))
+    others = np.atleast_1d(answer[OTHER_MODEL if OTHER_MODEL in dims else BASELINE].values)
+    found = []
+    for at in map(tuple, np.argwhere(shown).tolist()):
+        model, other = answer[MODEL].values[at[0]], others[at[1] if len(of_pairs) > 1 else 0]
+        difference = float(differences[at])
+        if OTHER_MODEL in dims and difference < 0:  # of any two, the better is named first
+            model, other, difference = other, model, -difference
+        labels = [str(answer[dim].values[i]) for dim, i in zip(dims, at, strict=True) if dim not in of_pairs]
+        found.append((f"{model} than {other}{' in ' * bool(labels)}{' '.join(labels)}", difference))
+    words = [_asked(answer, int(asked.sum()), "comparison", about)]
+    if found:
+        words += shown_to_be(found, "in none of these groups" if about and OTHER_MODEL not in dims else "")
+    else:
+        words.append("no difference is shown, which does not show that there is none")
+    if "simultaneous_interval" in answer:
+        lower, upper = np.moveaxis(answer["simultaneous_interval"].transpose(*dims, BOUND).values, -1, 0)
+        words += beside_intervals(int(np.count_nonzero(shown & (lower <= 0) & (upper >= 0))))
+    return "; ".join(filter(None, [*words, _fact(answer, "gaps")]))
+
+
+def _asked(answer: xr.Dataset, number: int, noun: str, about: str) -> str:
+    """Say how many questions an answer replies to, at which level, and by which adjustment for how many.
+
+    >>> facts = {"level": 0.95, "adjust": "romano_wolf", "family_size": 3}
+    >>> _asked(xr.Dataset(attrs=facts), 3, "comparison", " in 2 groups")
+    '3 comparisons in 2 groups at 5 %, adjusted by Romano-Wolf for all 3'
+    """
+    family, adjust = int(answer.attrs["family_size"]), str(answer.attrs["adjust"])
+    asked = f"{count(number, noun)}{about} at {percent(1 - float(answer.attrs['level']))}"
+    if family < 2:
+        return asked
+    way = "not adjusted" if adjust == "none" else f"adjusted by {in_words(adjust)} for all {family:,}"
+    return f"{asked}, {way}"
 
 
 def shown_to_be(differences: Iterable[tuple[str, float]], nothing: str = "", direction: float = 1.0) -> list[str]:
@@ -31,33 +114,58 @@ def shown_to_be(differences: Iterable[tuple[str, float]], nothing: str = "", dir
     return words
 
 
-def adjusted_for(number: int, adjust: str) -> str:
-    """Say how the p-values of a family were adjusted; nothing if they were not.
+def beside_intervals(number: int) -> list[str]:
+    """Explain significant differences whose simultaneous intervals contain 0, if there are any."""
+    if not number:
+        return []
+    why = "p-values are adjusted step by step, which shows more than intervals that hold for all at once"
+    return [f"{number:,} of these although a simultaneous interval contains 0: {why}"]
 
-    >>> adjusted_for(3, "romano_wolf"), adjusted_for(3, "none")
-    (', adjusted by Romano-Wolf for all 3', '')
-    """
-    return "" if adjust == "none" or number < 2 else f", adjusted by {in_words(adjust)} for all {number:,}"
+
+# --- contrasts -----------------------------------------------------------------------------------------------------
+
+UNALIKE = 1.25  # ratio of prevalences from which a contrast says that they differ
 
 
-def of_comparison(
-    answer: xr.Dataset, names: Sequence[str], pairs: tuple[Indices, Indices], columns: Indices, gaps: Sequence[str]
-) -> str:
-    """Say which models of one sample are shown to differ; each pair of models has a column of the answer."""
-    first, second = pairs
-    difference, adjusted = (answer[name].values[first, columns] for name in ("difference", "p_adjusted"))
-    is_shown = adjusted <= 1 - float(answer.attrs["level"])
-    shown = list(zip(first[is_shown], second[is_shown], difference[is_shown].tolist(), strict=True))
-    n = int(np.count_nonzero(~np.isnan(adjusted)))
-    words = [count(n, "comparison") + adjusted_for(n, answer.attrs["adjust"])]
-    if not shown:
-        words.append("no difference is shown, which does not show that there is none")
-    elif "baseline" in answer.coords:
-        words += shown_to_be((f"{names[i]} than {names[j]}", by) for i, j, by in shown)
-    else:  # of any two, the better is named first
-        turned = [(i, j, by) if by > 0 else (j, i, -by) for i, j, by in shown]
-        words += shown_to_be((f"{names[i]} than {names[j]}", by) for i, j, by in turned)
-    if "simultaneous_interval" in answer:
-        lower, upper = answer["simultaneous_interval"].values[first, columns].T
-        words += beside_intervals(int(np.count_nonzero(is_shown & (lower <= 0) & (upper >= 0))))
-    return "; ".join([*words, *gaps])
+def of_contrasts(answer: xr.Dataset, rows: pd.DataFrame, direction: float) -> str:
+    """Say in which groups models are shown to be better or worse, of how many contrasts, and what would explain it."""
+    facts = answer.attrs
+    dims = [str(dim) for dim in answer["estimate"].dims if dim != MODEL]
+    n_groups = int(np.prod([answer.sizes[dim] for dim in dims]))
+    against = f"with {facts['reference']}" if "reference" in facts else "between all pairs"
+    whose = f" over {facts['baseline']}" if "baseline" in facts else ""
+    shown = rows[rows["p_adjusted"] <= 1 - float(facts["level"])]
+    differences = zip(
+        [f"{row.model}{whose} in {row.group} than in {row.other}" for row in shown.itertuples()],
+        map(float, shown["difference"]),
+        strict=True,
+    )
+    words = [_asked(answer, len(rows), "contrast", f" of {n_groups} groups by {', '.join(dims)} {against}")]
+    words += shown_to_be(differences, "none", direction)
+    if "groups_left_out" in facts:
+        words.append(f"without an answer: {few(facts['groups_left_out'].split('; '))}")
+    if "prevalence" in answer and "prevalence" not in facts:
+        least, most = float(answer["prevalence"].min()), float(answer["prevalence"].max())
+        if most > UNALIKE * least:
+            why = "and with it the level of chance: prevalence= contrasts them at one"
+            words.append(f"prevalence differs ({least:.2g} to {most:.2g}), {why}")
+    return "; ".join(words)
+
+
+# --- ranks ---------------------------------------------------------------------------------------------------------
+
+
+def may_be_first(ranks: xr.Dataset) -> int:
+    """Return how many models may be first, by the rank sets that hold for all at once."""
+    return int((ranks["simultaneous_rank_interval"].sel({BOUND: BOUNDS[0]}) <= 1).sum())
+
+
+def of_ranks(ranks: xr.Dataset) -> str:
+    """Say who is first, how many may be, and how many groups of models are not told apart."""
+    rank, n = ranks["rank"].values, ranks.sizes[MODEL]
+    leaders = [str(name) for name in ranks[MODEL].values[rank == np.nanmin(rank)]]
+    sets = f"{percent(float(ranks.attrs['level']))} rank sets, all at once"
+    words = [f"{few(leaders)} {'ranks' if len(leaders) == 1 else 'rank'} first"]
+    words.append(f"{may_be_first(ranks):,} of {n:,} models may ({sets})")
+    words.append(f"{count(int(ranks['last_group'].max()), 'group')} of indistinguishable models")
+    return "; ".join(filter(None, [*words, _fact(ranks, "gaps")]))

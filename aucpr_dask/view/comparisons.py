@@ -16,10 +16,10 @@ from rich.text import Text
 
 from aucpr_dask.errors import printable
 from aucpr_dask.evaluation.results import groups_as_data_sets
-from aucpr_dask.inference.comparing import BASELINE
-from aucpr_dask.inference.covarying import OTHER_MODEL
-from aucpr_dask.inference.designs import beside_intervals, better, direction, measured, noun, unit_names
-from aucpr_dask.schema.terms import MEASURE, MODEL, UNIT, Scores, count, in_words, nodes_of, p_value_in_words, percent
+from aucpr_dask.inference.covarying import BASELINE, OTHER_MODEL
+from aucpr_dask.inference.designs import better, direction, measured, noun, unit_names
+from aucpr_dask.inference.sentences import SUMMARY, summary_of
+from aucpr_dask.schema.terms import MEASURE, MODEL, UNIT, Scores, in_words, nodes_of, p_value_in_words, percent
 from aucpr_dask.view.rankings import Document, labels_as_text
 from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, first, number, shorten, signed, titled
 
@@ -42,8 +42,15 @@ def summarize(answers: Scores) -> list[Document]:
         if "by" not in node.attrs or node["estimate"].notnull().any():
             of_kind = next(of_kind for name, of_kind in _OF_KINDS.items() if name in node)
             own = {str(name): one.item() for name, one in node.data_vars.items() if not one.ndim}  # of this group alone
-            documents.append({"data_set": path, "facts": node.attrs | own} | of_kind(node))
+            facts = node.attrs | own
+            facts.setdefault(SUMMARY, summary_of(node))  # of lazy pairs, now that they are computed
+            documents.append({"data_set": path, "facts": facts} | of_kind(node))
     return documents
+
+
+def of_all_groups(answers: Scores) -> list[str]:
+    """Return what answers about several groups have shown in all of them together."""
+    return [str(node.attrs[SUMMARY]) for _, node in nodes_of(answers) if "by" in node.attrs and SUMMARY in node.attrs]
 
 
 def _summarize_pairs(node: xr.Dataset) -> Document:
@@ -177,12 +184,12 @@ def answer_of(document: Document, *, top: int | None = TOP) -> Answer:
     if "pairs" in document:
         baselines = document["baselines"]
         sheets = [_neighbours(document, top)] if baselines is None else [_against(document, n, top) for n in baselines]
-        return Answer(title, sheets, _notes_of_comparison(document))
+        return Answer(title, sheets, _notes(document))
     if "mean_rank" in document["models"]:
         return Answer(title, [_mean_ranks(document["models"], top)], _notes_of_mean_ranks(facts))
     if "detectable" in document["models"]:
-        return Answer(title, [_detectable(document["models"], top)], [facts["summary"], facts["design"]])
-    return Answer(title, [_ranks(document, top)], _notes_of_ranks(document))
+        return Answer(title, [_detectable(document["models"], top)], _notes(document))
+    return Answer(title, [_ranks(document, top)], [*_notes(document), _where_best_is_from(document)])
 
 
 # Comparisons
@@ -270,37 +277,26 @@ def _p_value(value: float) -> str:
     return f"{value:.4f}" if value >= 0.00005 else "<0.0001"
 
 
-def _notes_of_comparison(comparison: Document) -> list[str]:
-    """Say how many pairs differ, and what was tested."""
-    facts, pairs = comparison["facts"], comparison["pairs"]
-    alpha = 1 - float(facts["level"])
-    together = "not adjusted" if facts["adjust"] == "none" else f"{in_words(str(facts['adjust']))} adjusted"
-    n_pairs, of_all = int(facts["family_size"]), ""
-    if "by" in facts:  # adjusted together with the pairs of the other groups
-        n_pairs, of_all = comparison["n_pairs"], f", adjusted with all {n_pairs:,} of the groups"
-    separable = f"{comparison['n_separable']:,} of {count(n_pairs, 'pair')}{of_all}"
-    if comparison["n_separable_neighbours"] is not None:
-        neighbours = count(len(comparison["models"]) - 1, "neighbour pair")
-        separable += f", {comparison['n_separable_neighbours']:,} of {neighbours}"
-    notes = [f"significant at {percent(alpha)} ({together}): {separable}"]
-    if _has(pairs, "simultaneous_interval"):
-        lower, upper = np.array([*pairs["simultaneous_interval"]]).T
-        notes += beside_intervals(int(((pairs["p_adjusted"] <= alpha) & (lower <= 0) & (upper >= 0)).sum()))
-    for baseline in comparison["baselines"] or ():
-        against = pairs[pairs["other"] == baseline]
-        differing = against["difference"][against["p_adjusted"] <= alpha]
-        better, worse = int((differing > 0).sum()), int((differing < 0).sum())
-        notes.append(f"of {count(len(against), 'model')}, {better:,} better and {worse:,} worse than {baseline}")
+def _notes(document: Document) -> list[str]:
+    """Return what was found first, what else the columns say, and what was sampled; what was left out is said once."""
+    facts = document["facts"]
+    of_pairs = _notes_of_pairs(document["pairs"], facts) if "pairs" in document else []
+    return [str(facts[SUMMARY]), *of_pairs, str(facts["design"]).removesuffix(f"; {facts.get('gaps')}")]
+
+
+def _notes_of_pairs(pairs: pd.DataFrame, facts: Document) -> list[str]:
+    notes = list[str]()
     if "equivalence" in facts:
         margin = f"within {float(facts['equivalence']):g}"
         notes.append(f"equivalence ({margin}): each pair alone, not adjusted for the number of pairs")
         if _has(pairs, "probability"):
             notes[-1] = f"better, same, worse: chances (%) that the mean difference is above, {margin}, below"
+    elif _has(pairs, "prediction_interval"):
+        notes.append("new data set: where each difference may lie on one more, on its own, not all at once")
     machine = widths(pairs["width_ratio"])
     if machine:
         machine.append("each difference weighs the machine labels in its own way, so it is not that of the two means")
-    sizes = [f"weights and sizes: {facts['sizes']}"] if "sizes" in facts else []
-    return [*notes, *machine, *sizes, str(facts["design"])]
+    return [*notes, *machine, *([f"weights and sizes: {facts['sizes']}"] if "sizes" in facts else [])]
 
 
 def widths(ratios: Iterable[float | None]) -> list[str]:
@@ -359,18 +355,13 @@ def _ranks(ranks: Document, top: int | None) -> Sheet:
     return Sheet(columns, bars, (1.0, float(len(ranks["models"]))), below)
 
 
-def _notes_of_ranks(ranks: Document) -> list[str]:
-    """Say how many groups there are, and where the chance to be best comes from."""
+def _where_best_is_from(ranks: Document) -> str:
+    """Say where the chance to be best comes from."""
     facts = ranks["facts"]
     drawn = "bootstrap resamples" if facts["method"] != "influence" else "draws of the areas"
     if ranks["n_units"] is not None and not {"items", "clusters"} & {*facts["over"].split(", ")}:
         drawn += f" of the {unit_names(facts['over'], facts)[1]}"
-    groups = f"{count(int(facts['n_groups']), 'group')} of indistinguishable models"
-    return [
-        f"{percent(float(facts['level']))} rank sets; {groups}",
-        str(facts["design"]),
-        f"best: estimated probability of ranking first, from {drawn}",
-    ]
+    return f"best: estimated probability of ranking first, from {drawn}"
 
 
 def _span(ends: Sequence[int]) -> str:

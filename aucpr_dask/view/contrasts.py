@@ -2,45 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 import xarray as xr
 
+from aucpr_dask.inference.contrasting import contrast_rows
 from aucpr_dask.inference.designs import measured
-from aucpr_dask.schema.terms import MODEL
 from aucpr_dask.view.comparisons import Answer
 from aucpr_dask.view.tables import Column, Sheet, bounds, first, number, signed
-
-
-def contrast_rows(answer: xr.Dataset) -> pd.DataFrame:
-    """Return a row for each contrast of the family, the largest losses first."""
-    dims = str(answer.attrs["by"]).split(", ")
-    others = [f"other_{dim}" for dim in dims if f"other_{dim}" in answer.dims]
-    difference = answer["difference"].transpose(MODEL, *dims, *others)
-    shape = tuple(answer.sizes[dim] for dim in dims)
-    names = [
-        ", ".join(str(answer[dim].values[i]) for dim, i in zip(dims, at, strict=True)) for at in np.ndindex(*shape)
-    ]
-    layout = (answer.sizes[MODEL], len(names), len(names) if others else 1)
-    values = {
-        name: answer[name]
-        .transpose(*difference.dims, ...)
-        .values.reshape(*layout, *answer[name].shape[difference.ndim :])
-        for name in ("difference", "p_value", "p_adjusted", "interval", "simultaneous_interval")
-    }
-    estimate = answer["estimate"].transpose(MODEL, *dims).values.reshape(layout[:2])
-    rows = [
-        {
-            "model": str(answer[MODEL].values[model]),
-            "group": names[group],
-            "other": names[other] if others else answer.attrs["reference"],
-            "estimate": float(estimate[model, group]),
-        }
-        | {name: of[model, group, other].tolist() for name, of in values.items()}
-        for model, group, other in np.ndindex(layout)
-        if not np.isnan(values["p_value"][model, group, other]) and (not others or group < other)
-    ]
-    return pd.DataFrame(rows).sort_values("difference", kind="stable", ignore_index=True) if rows else pd.DataFrame()
 
 
 def contrasts_view(path: str, answer: xr.Dataset, top: int | None = 10) -> Answer:

@@ -27,7 +27,7 @@ from aucpr_dask.schema.terms import (
     map_nodes,
     nodes_of,
 )
-from aucpr_dask.view.comparisons import Answer, answer_of, summarize
+from aucpr_dask.view.comparisons import Answer, answer_of, of_all_groups, summarize
 from aucpr_dask.view.contrasts import contrasts_view
 from aucpr_dask.view.rankings import (
     MOST_DATA_SETS,
@@ -159,8 +159,10 @@ def _are_means(data: Scores) -> bool:
 
 
 def _remarks(data: Scores) -> Iterator[str]:
-    """Return what to do next, or how often a result is flagged."""
+    """Return what to do next, how often a result is flagged, or what was found in all groups."""
     nodes = [node for _, node in nodes_of(data)]
+    if _kind(data) in ANSWERS:
+        yield from of_all_groups(data)
     if _is_ready(data):
         yield from filter(None, [flags_in_words(data) if all("flags" in node for node in nodes) else ""])
         if _are_means(data):

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.inference import comparing, powering, questions
+from aucpr_dask.inference import comparing, powering
 from aucpr_dask.inference.designs import direction, measured, unit_names
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import ComparisonOptions
@@ -243,7 +243,7 @@ def power(
     name, _ = subjects.at_estimator(node, estimator)
     question = ComparisonOptions(estimator=estimator, baseline=baseline, level=level).checked()  # type: ignore[arg-type]
     wanted = checks.fraction(power, "power")
-    reach, _ = powering.pair_reaches(node, questions.unit_dim(node), question)
+    reach, _ = powering.pair_reaches(node, question)
     order = np.argsort(reach.detectable(wanted), kind="stable")
     middle = reach.of(int(order[order.size // 2]))
     if difference is None:

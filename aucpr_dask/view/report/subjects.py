@@ -49,6 +49,7 @@ class Subject:
     method: str | None  # the interval of single rankings
     others: dict[str, xr.DataArray]  # other intervals of single rankings, which the page can show in its place
     level: float
+    data: terms.Scores  # what its models are compared by
     of_result: Callable[..., xr.Dataset]  # compares models by what the result holds
     scores: xr.Dataset | None = None  # of the same models and queries
     found: dict[str, xr.Dataset | None] = field(default_factory=dict)  # what `by_influence` has computed
@@ -155,7 +156,7 @@ def _data_set(path: str, node: xr.Dataset, interval: str | None) -> Subject:
         return _by_scores(node.isel({terms.MODEL: models}), level, **options)
 
     means: xr.Dataset = aggregating.aggregate(node, level=level)
-    return Subject(path, node, dim, means, method, others, level, compared)
+    return Subject(path, node, dim, means, method, others, level, node, compared)
 
 
 def _with_one_interval(
@@ -188,20 +189,20 @@ def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
 
     def compared(models: np.ndarray[Any, Any], **options: Any) -> xr.Dataset:
         some = xr.DataTree.from_dict({path: node.sel({terms.MODEL: kept[models]}) for path, node in alone.items()})
-        return comparing.compare(some, level=level, incomplete="drop", **options)  # type: ignore[no-any-return]
+        return _by_scores(some, level, **options | {"over": DATASET})
 
     kept = stacked[terms.MODEL].values
-    return Subject(ALL, stacked.transpose(terms.MODEL, DATASET, ...), DATASET, means, None, {}, level, compared)
+    return Subject(ALL, stacked.transpose(terms.MODEL, DATASET, ...), DATASET, means, None, {}, level, tree, compared)
 
 
 # Comparisons
 
 
-def _by_scores(node: xr.Dataset, level: float, **options: Any) -> xr.Dataset:
+def _by_scores(data: terms.Scores, level: float, **options: Any) -> xr.Dataset:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FewPositivesWarning)  # the page says how many there are, and the condition
-        compared: xr.Dataset = comparing.compare(node, level=level, incomplete="drop", **options)
-    return compared
+        compared: Any = comparing.compare(data, level=level, incomplete="drop", **options)
+    return compared  # type: ignore[no-any-return]
 
 
 def _covariances(subject: Subject, scores: xr.Dataset, estimator: str) -> xr.Dataset | None:
@@ -259,10 +260,13 @@ def _by_units(subject: Subject, estimates: Estimates, estimator: str, seed: int)
     values = subject.node["estimate"].sel({terms.ESTIMATOR: estimator}).transpose(terms.MODEL, subject.dim)
     names = [str(label) for label in labels_of(values, str(subject.dim))]
     over = design.over(subject.node.attrs)
-    options = {"estimator": estimator, "seed": seed, "over": over, "method": design.method}
+    method = None if subject.dim == DATASET else design.method  # by variances within data sets, if they are known
+    options = {"estimator": estimator, "seed": seed, "over": over, "method": method}
     compared = subject.of_result(_places(subject, kept), **options)
+    design = replace(design, method=compared.attrs["method"])
     record = _record(subject, kept, design, flips.n_replicates, flips.complete) | _pairs_of(compared, n_models)
     return record | {
+        "design": compared.attrs["design"],
         "values": values.values,
         "estimate": values.values[:, [names.index(name) for name in kept.units]].mean(axis=1)[record["models"]],
         "lower": record["lower"].T if kept.direction < 0 else record["lower"],  # of what is shown

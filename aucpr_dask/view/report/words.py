@@ -12,13 +12,12 @@ import xarray as xr
 from aucpr_dask.errors import FewPositivesWarning, InvalidInputError, few, printable
 from aucpr_dask.inference import designs, ranking
 from aucpr_dask.inference.powering import POWER, pair_reaches
-from aucpr_dask.inference.samples import DATASET, clusters_as_units
+from aucpr_dask.inference.samples import DATASET
+from aucpr_dask.inference.sentences import may_be_first
 from aucpr_dask.schema.estimators import ESTIMATORS, EstimatorSpec, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS, IntervalSpec
 from aucpr_dask.schema.options import ComparisonOptions, ReportOptions
 from aucpr_dask.schema.terms import (
-    BOUND,
-    BOUNDS,
     FLAGS,
     MODEL,
     QUERY,
@@ -131,8 +130,7 @@ def headline(subject: Subject, ranks: xr.Dataset | None, options: ReportOptions)
     interval = "" if ends is None else f", {percent(subject.level)} interval {ends[0]:.2f} to {ends[1]:.2f}"
     said = f"{name} leads ({subject.measured[0]} {estimate:.2f}{interval}){_against_baseline(subject, options)}"
     if ranks is not None:
-        lowest = ranks["simultaneous_rank_interval"].sel({BOUND: BOUNDS[0]})
-        said += f"; {int((lowest <= 1).sum())} of {len(subject.models)} models may be the best"
+        said += f"; {may_be_first(ranks):,} of {len(subject.models):,} models may be the best"
     elif subject.dim == QUERY and len(subject.models) > MOST_RANKED:
         said += f"; how many of the {len(subject.models):,} models may be the best was not examined"
     return f"{said}.{_limits(subject, options)}"
@@ -143,15 +141,14 @@ def _limits(subject: Subject, options: ReportOptions) -> str:
     if len(subject.models) > MOST_RANKED:
         return ""
     baseline = _label_of_baseline(subject, options)
-    node = subject.by_influence(subject.estimators[0]) if subject.dim is None else None
-    question = ComparisonOptions(
-        estimator=subject.estimators[0], level=subject.level, incomplete="drop", baseline=baseline, seed=options.seed
-    )
+    by_influence = subject.by_influence(subject.estimators[0]) if subject.dim is None else None
+    asked = {"level": subject.level, "baseline": baseline, "seed": options.seed, "incomplete": "drop"}
+    asked |= {"estimator": subject.estimators[0]} | ({"over": DATASET} if subject.dim == DATASET else {})
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FewPositivesWarning)  # the page says how many there are, and the condition
-            units = clusters_as_units(subject.node if node is None else node, question.estimator, question.incomplete)
-            _, reach = pair_reaches(units, subject.dim, question)
+            data = subject.data if by_influence is None else by_influence
+            _, reach = pair_reaches(data, ComparisonOptions.among(asked))
     except InvalidInputError:  # too few models or units, or no replicates
         return ""
     return f" {sentence(reach.floor(POWER, together=True))}"

@@ -13,7 +13,7 @@ import xarray as xr
 from aucpr_dask._version import __version__
 from aucpr_dask.errors import InvalidInputError, brief, closest, printable
 from aucpr_dask.evaluation.arrays import refuse_path
-from aucpr_dask.evaluation.results import groups_as_data_sets
+from aucpr_dask.evaluation.results import groups_as_data_sets, known_scores, that_know
 from aucpr_dask.inference import aggregating, samples
 from aucpr_dask.inference.designs import are_values, direction, unit_names
 from aucpr_dask.inference.grouped import with_kept_as_groups
@@ -58,8 +58,9 @@ def report(
         Scores in place of a result are evaluated within these groups of items, see :func:`aucpr_dask.evaluate`. With
         `baseline`, a picture and a table say in which groups other models are worse, all groups together.
     scores : xarray.Dataset or xarray.DataTree, optional
-        The scores that were evaluated: for the curves, and to compare the best 200 models over items as
-        :func:`aucpr_dask.compare` does with scores, by their influences in place of replicates.
+        The scores that were evaluated: for the curves, and to compare the best 200 models as
+        :func:`aucpr_dask.compare` does with scores, by their influences in place of replicates. By default those that
+        the result knows, in memory or unchanged in their store, if it keeps no replicates.
     title : str
         The page's heading.
     interval_method : str, optional
@@ -106,6 +107,12 @@ def report(
         raise InvalidInputError(what, received="a comparison or ranks", remedy=remedy)
     options = ReportOptions.among(locals())
     result, scores = by_groups.evaluated_by(result, scores, by)
+    nodes = dict(terms.nodes_of(result))
+    if scores is not None:
+        result = that_know(result, scores)
+    elif not any(samples.REPLICATE in node for node in nodes.values()):  # by which models are compared
+        known = known_scores(nodes)
+        scores = terms.gathered(result, known) if len(known) == len(nodes) else None
     groups = by_groups.groups_shown(result, scores, options, by)
     result = with_kept_as_groups(result)
     scores = None if scores is None else by_groups.scores_of_groups(scores, result, by)
