@@ -194,18 +194,24 @@ def test_arrays_without_labels_get_an_axis_for_groups() -> None:
     assert ap.estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 0, 1], by=["b", "a", "b", "b"]).tolist()[1] == 0.8333333333333333
 
 
-def test_bins_are_intervals_and_groups_without_items_are_flagged() -> None:
+def test_bins_are_text_and_groups_without_items_are_flagged(tmp_path: Path) -> None:
     data = scores()
     result = ap.evaluate(data, by={"age": BinGrouper([0, 30, 90, 120])})
-    assert result.indexes["age"].tolist() == [pd.Interval(0, 30), pd.Interval(30, 90), pd.Interval(90, 120)]
+    assert result.indexes["age"].tolist() == ["(0, 30]", "(30, 90]", "(90, 120]"]
     assert np.isnan(result["estimate"].isel(age=2)).all()
     assert np.isnan(result["interval"].isel(age=2)).all()
     assert result["n_positive"].isel(age=2).values.tolist() == [0, 0]
     assert flagged(result, "no_positives")["no_positives"].isel(model=0).values.tolist() == [False, False, True]
     young = data.isel(item=np.flatnonzero(data["age"] <= 30))
-    np.testing.assert_array_equal(result["estimate"].sel(age=12), ap.evaluate(young)["estimate"])
+    np.testing.assert_array_equal(result["estimate"].sel(age="(0, 30]"), ap.evaluate(young)["estimate"])
     zero = ap.evaluate(data, by={"age": BinGrouper([0, 30, 90, 120])}, no_positives="zero")
     assert np.isnan(zero["estimate"].isel(age=2)).all()
+    assert result["estimate"].isel(age=[0, 1]).idxmax("age").notnull().all()
+    for place, ask in enumerate((ap.evaluate, ap.compare, ap.rank, ap.power)):
+        answer = ask(data, by={"age": BinGrouper([0, 30, 90])})
+        answer.to_netcdf(tmp_path / f"{place}.nc")
+        with xr.open_dataset(tmp_path / f"{place}.nc") as opened:
+            assert opened["age"].values.tolist() == ["(0, 30]", "(30, 90]"]
 
 
 @pytest.mark.parametrize(
@@ -237,11 +243,11 @@ def test_groups_lie_along_some_of_the_dimensions_of_items() -> None:
     bands = pd.cut(lat, [40, 49, 60], labels=["south", "north"])
     ways: list[tuple[Any, str, dict[Any, Any]]] = [
         ("time.month", "month", {4: {"time": time.month == 4}}),
-        ({"lat": BinGrouper([40, 49, 60])}, "lat", {48.5: {"lat": lat <= 49}}),
+        ({"lat": BinGrouper([40, 49, 60])}, "lat", {"(40, 49]": {"lat": lat <= 49}}),
         ({"time": TimeResampler("MS")}, "time", {np.datetime64("2020-03-01"): {"time": time.month == 3}}),
         ({"time": SeasonGrouper(["DJF", "MAM"])}, "time", {"MAM": {"time": np.isin(time.month, [3, 4, 5])}}),
         ({"band": xr.DataArray(bands, dims="lat")}, "band", {"south": {"lat": lat <= 49}}),
-        ({"band": xr.DataArray(pd.cut(lat, [40, 49, 60]), dims="lat")}, "band", {48.5: {"lat": lat <= 49}}),
+        ({"band": xr.DataArray(pd.cut(lat, [40, 49, 60]), dims="lat")}, "band", {"(40, 49]": {"lat": lat <= 49}}),
         ("lat", "lat", {50.0: {"lat": lat == 50}}),
     ]
     for by, name, places in ways:

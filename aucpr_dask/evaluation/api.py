@@ -407,8 +407,7 @@ def describe_scores(scores: terms.SomeScores, options: EvaluationOptions) -> ter
             empty = {
                 name: empty_variable({**lead, **sizes}, kind) for name, (sizes, kind) in outputs_of(prepared).items()
             }
-            made = results.annotate(empty, prepared, dataset)
-            known[form] = results.with_intervals_as_text(made)
+            known[form] = results.annotate(empty, prepared, dataset)
         return known[form]
 
     nodes = with_copies(dict(validated_nodes(scores, positive_from=options.positive_from)), options)

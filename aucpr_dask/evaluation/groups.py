@@ -80,10 +80,7 @@ class Groups:
     def coordinates(self, attrs: Mapping[str, Any] = {}) -> xr.Coordinates:
         """Return the labels along each dimension; names are objects, as those of models."""
         labels = {
-            name: index
-            if isinstance(index.dtype, pd.IntervalDtype) or index.dtype.kind not in "OUT"
-            else index.astype(object)
-            for name, index in self.indexes.items()
+            name: index.astype(object) if index.dtype.kind in "OUT" else index for name, index in self.indexes.items()
         }
         return xr.Coordinates({name: (name, along, attrs.get(name)) for name, along in labels.items()})
 
@@ -350,6 +347,8 @@ def factorized(labels: Any, name: str, grouper: Any, where: str | None = None) -
         raise InvalidInputError(what, where, received, "one group for each item", remedy)
     if isinstance(index, pd.CategoricalIndex):
         index = pd.Index(index.categories[index.codes])
+    if isinstance(index, pd.IntervalIndex):  # no file format holds these
+        index = pd.Index(list(map(str, index)), dtype=object)
     return pd.Index(index, name=name), np.asarray(codes, np.int64)
 
 

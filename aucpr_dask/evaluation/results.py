@@ -78,12 +78,6 @@ def opened_result(url: str | Path | Store, chunks: Any = None, reads: Collection
     return terms.map_nodes(opened, lambda path, node: terms.with_plain_names(node))
 
 
-def with_intervals_as_text(result: xr.Dataset) -> xr.Dataset:
-    """Return a result that a store can hold: bins of items as text."""
-    bins = {name: index for name, index in result.indexes.items() if isinstance(index, pd.IntervalIndex)}
-    return result.assign_coords({name: np.array(list(map(str, index)), object) for name, index in bins.items()})
-
-
 def group_dims(result: xr.Dataset) -> list[str]:
     """Return the dimensions of groups of items, apart from queries, of a result."""
     known = result["estimate"].dims if "estimate" in result else ()

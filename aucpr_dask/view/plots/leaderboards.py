@@ -376,7 +376,6 @@ def _groups_as_rows(
         kept = [i for i, label in enumerate(subjects.names_of(node)) if label != name]
         node = node.isel({terms.MODEL: kept if models is None else subjects.positions_of(node, models)})
         names = subjects.names_of(node)
-        node = node.assign_coords({dim: subjects.names_of(node, dim) for dim in dims})  # bins do not stack
         flat = node.stack({"row": (*dims, terms.MODEL)}, create_index=False)
         named = [flat[dim].values for dim in (*dims, *([terms.MODEL] if len(names) > 1 else []))]
         rows = [", ".join(filter(None, [path, *map(str, row)])) for row in zip(*named, strict=True)]

@@ -88,7 +88,6 @@ def groups_shown(
 def _lines(path: str, node: xr.Dataset, by: list[str], baseline: str) -> list[dict[str, Any]]:
     """Return a line for each model and group whose difference is known."""
     way = designs.direction(node.attrs)
-    node = node.assign_coords({dim: [str(value) for value in node[dim].values] for dim in by})  # bins do not stack
     flat = node.stack(place=(terms.MODEL, *by), create_index=False)
     labels = [[str(value) for value in flat[dim].values] for dim in by]
     lines = []
