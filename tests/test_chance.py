@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import aucpr_dask as ap
-from aucpr_dask.errors import ChunkError, InvalidInputError, MissingScoresError, WideBoundsWarning
+from aucpr_dask.errors import InvalidInputError, MissingScoresError, WideBoundsWarning
 from aucpr_dask.kernels import chance as bounds
 from aucpr_dask.kernels.chance import Orders, chance_bounds
 
@@ -312,7 +312,3 @@ def test_bad_input_is_refused() -> None:
         ap.chance([NAN, 0.2, 0.3], label)
     with pytest.raises(InvalidInputError, match="too many items"):
         ap.chance(np.arange(20_000.0), np.arange(20_000) < 9_000)
-    with pytest.raises(ChunkError):
-        ap.chance(da.arange(6.0, chunks=3), np.array([0, 1, 0, 0, 0, 0]))
-    with pytest.raises(ChunkError):
-        ap.chance(xr.DataArray(da.arange(6.0, chunks=3), dims="item"), xr.DataArray([0, 1, 0, 0, 0, 0], dims="item"))

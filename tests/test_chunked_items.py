@@ -217,6 +217,28 @@ def test_options_for_whole_rankings_are_refused_at_once(scores: xr.Dataset, opti
         ap.evaluate(scores, **options)
 
 
+WEIGHTED = pooled(3, 60).assign(weight=("item", 1.0 + np.arange(60) % 3), cluster=("item", np.arange(60) // 2))
+QUESTIONS: dict[str, Any] = {
+    "compare": lambda scores: ap.compare(scores, "m0"),
+    "rank": ap.rank,
+    "covariance": ap.covariance,
+    "curve": lambda scores: ap.curve(scores["score"], scores["label"], grid=[0.2, 0.5]).to_dataset(name="curve"),
+    "curve_bands": lambda scores: ap.curve_bands(scores["score"], scores["label"], grid=[0.5], n_resamples=20),
+    "chance": lambda scores: ap.chance(scores["score"], scores["label"]),
+    "confusion": lambda scores: ap.confusion(scores["score"], scores["label"], [0.0, 0.5]),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
+def test_questions_about_whole_rankings_gather_small_ones(question: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask, chunked = QUESTIONS[question], WEIGHTED.chunk(item=7, model=2)
+    with pytest.raises(ChunkError, match=r"(?s)received: 9 chunks of items.*chunk\({'item': -1}\)"):
+        ask(chunked)
+    monkeypatch.setattr(mapping, "WORTH_TWO_PASSES", 1 << 26)
+    xr.testing.assert_equal(ask(chunked).compute(), ask(WEIGHTED))
+
+
 def test_too_many_scores_of_positives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunked_blocks, "MOST_SCORES", 5)
     score, label = da.arange(20.0, chunks=5), da.ones(20, dtype="i1", chunks=5)

@@ -17,7 +17,7 @@ from strategies import Case, cases, chunkings, weights
 
 import aucpr_dask as ap
 from aucpr_dask.curves import points as curve_blocks
-from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, MissingScoresError
+from aucpr_dask.errors import AlignmentError, InvalidInputError, MissingScoresError
 
 KINDS = ["precision_recall", "roc", "achievable"]
 COUNTS = ["true_positives", "false_positives"]
@@ -708,8 +708,6 @@ def test_errors_name_labels() -> None:
     scores = pooled()
     with pytest.raises(AlignmentError, match=r"different labels along 'item'(.|\n)*another order"):
         ap.curve(scores["score"], scores["label"][::-1])
-    with pytest.raises(ChunkError, match="several chunks"):
-        ap.curve(scores["score"].chunk({"item": 20}), scores["label"], grid=[0.5])
     with pytest.raises(InvalidInputError, match="must be a DataArray"):
         ap.curve(scores["score"], scores["label"].values)
     holes = scores["score"].copy()

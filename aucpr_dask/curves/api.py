@@ -19,7 +19,7 @@ from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import choose, refuse_outside
 from aucpr_dask.schema.options import EvaluationOptions, takes
 from aucpr_dask.schema.terms import ITEM, ITEM_ROLES, MODEL, QUERY
-from aucpr_dask.scores.validate import check_one_chunk, check_same_labels
+from aucpr_dask.scores.validate import check_same_labels
 
 POINT, THRESHOLD, _CELL = "point", "threshold", "cell"
 ROUNDING = 1e-12
@@ -366,15 +366,11 @@ def _range(totals: xr.DataArray) -> str:
 
 
 def prepare_curves(arguments: dict[str, Any], options: EvaluationOptions, dim: str | Sequence[str]) -> Prepared:
-    """Prepare the arrays among arguments for curves, with all items in one chunk; plain arrays get dimensions."""
+    """Prepare the arrays among arguments for curves; plain arrays get dimensions."""
     given = {role: arguments[role] for role in ROLES if arguments.get(role) is not None}
     if not isinstance(given.get("score"), xr.DataArray):
         given = _name_axes(plain_inputs(given), one_dimension(dim))
     prepared = prepare(given, options, dim)
-    dim = prepared.dim
-    for name, array in prepared.arrays.items():
-        if array.chunks is not None and dim in array.dims:
-            check_one_chunk(array.chunks[array.get_axis_num(dim)], dim, f"variable {name!r}")
     return replace(prepared, arrays={name: array.reset_coords(drop=True) for name, array in prepared.arrays.items()})
 
 

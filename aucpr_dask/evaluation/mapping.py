@@ -46,10 +46,16 @@ def map_rankings(
 ) -> Labelled:
     """Map a function over the leading dimensions of prepared arrays; its results have the dimensions of `sizes`.
 
-    The function reduces the dimension `over`, if given, too.
+    The function reduces the dimension `over`, if given, too. Items in several chunks are gathered, if they are few.
     """
     if _are_in_chunks(arrays, dim):
-        raise needs_whole_rankings(function.__name__.replace("_", " "), dim)
+        score = arrays["score"].transpose(..., dim)
+        if not fits_in_one_place(_lazy(score.data)):
+            gathered = (
+                f"one chunk; items are gathered where a chunk of rankings has less than {WORTH_TWO_PASSES >> 20} MiB"
+            )
+            raise needs_whole_rankings(f"{len(score.chunksizes[dim])} chunks of items", dim, gathered)
+        arrays = {name: array.chunk({dim: -1}) if dim in array.dims else array for name, array in arrays.items()}
     found: Labelled = _apply(function, arrays, [Output(sizes)], dim, over, "parallelized", kwargs)
     return found
 
@@ -124,13 +130,15 @@ def refuse_whole_only(roles: Container[str], options: EvaluationOptions) -> None
             raise needs_whole_rankings(what)
 
 
-def needs_whole_rankings(what: str, dim: str = terms.ITEM) -> ChunkError:
+IN_CHUNKS = (
+    "one chunk; or hard labels without weights, ties 'group' or 'expectation', formula and influence "
+    f"intervals, and any estimator but {', '.join(WHOLE_ONLY)}"
+)
+
+
+def needs_whole_rankings(what: str, dim: str = terms.ITEM, allowed: str = IN_CHUNKS) -> ChunkError:
     """Return the error for something that cannot be computed from items in several chunks."""
     text = f"this needs all items of a ranking in one place, and the dimension {dim!r} is in several chunks"
-    allowed = (
-        "one chunk; or hard labels without weights, ties 'group' or 'expectation', formula and influence "
-        f"intervals, and any estimator but {', '.join(WHOLE_ONLY)}"
-    )
     remedy = f"rechunk, if a worker can hold a ranking: .chunk({{{dim!r}: -1}})"
     return ChunkError(text, f"the dimension {dim!r}", what, allowed, remedy)
 

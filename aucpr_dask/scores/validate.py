@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, bad_argument, brief, did_you_mean, few
+from aucpr_dask.errors import AlignmentError, InvalidInputError, bad_argument, brief, did_you_mean, few
 from aucpr_dask.schema import checks, terms
 
 KINDS = {
@@ -294,14 +294,6 @@ def _validate_variable(variable: xr.DataArray, spec: terms.VariableSpec, path: s
             how = how if len(others) == 1 else f"dataset.stack(item={others}, create_index=False)"
             how = f"name the dimensions of the items: dim={others[0]!r}, or several; or {how}"
         raise InvalidInputError(f"{spec.name!r} has unsupported dimensions", where, received, _layouts(spec), how)
-
-
-def check_one_chunk(chunks: tuple[int, ...], dim: object, where: str) -> None:
-    """Raise unless the item dimension is in one chunk: a ranking must not be split."""
-    if len(chunks) > 1:
-        what = f"the dimension {dim!r} is in several chunks, so no block holds a whole ranking"
-        received, remedy = f"{len(chunks)} chunks of {few(chunks)}", f"rechunk: .chunk({{{dim!r}: -1}})"
-        raise ChunkError(what, where, received, "one chunk", remedy)
 
 
 def check_unique(index: pd.Index, dim: str, where: str) -> None:
