@@ -26,9 +26,8 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import InvalidInputError, did_you_mean, few
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.terms import ITEM, MODEL, RANKING_DIMS
-from aucpr_dask.scores.chunks import empty_variable, item_chunk
+from aucpr_dask.scores.chunks import MOST_LOADED, empty_variable, item_chunk
 from aucpr_dask.scores.importing.arrays import open_zarr
-from aucpr_dask.scores.store import MOST_LOADED
 from aucpr_dask.scores.validate import (
     are_of_class,
     float_scores,

@@ -17,6 +17,7 @@ from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, PADDING, QUERY, RANKING_
 
 Region = tuple[slice, ...]  # of scores
 
+MOST_LOADED = 64 * 2**20  # bytes of a small variable to hold in memory; larger ones are read chunk by chunk
 DERIVED = ("n_missing", "digest")  # from the other variables
 
 

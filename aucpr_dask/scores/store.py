@@ -16,7 +16,7 @@ from zarr.abc.store import Store
 
 from aucpr_dask import errors
 from aucpr_dask.schema import checks, terms
-from aucpr_dask.scores.chunks import Region, empty_variable, item_chunk, ranking_digests, with_hashed_text
+from aucpr_dask.scores.chunks import MOST_LOADED, Region, empty_variable, item_chunk, ranking_digests, with_hashed_text
 from aucpr_dask.scores.copies import COPIES, copies_among, warn
 from aucpr_dask.scores.validate import validate_scores, validated_nodes
 from aucpr_dask.storage import backends, stores, urls
@@ -31,7 +31,6 @@ KIND = terms.SCORES
 FACTS = {"n_missing": "int64", "digest": "uint64"}  # about every ranking, written last
 REPEATED = "repeated_items"  # the attribute of a store: of each data set that has some, how many, and of how many
 SAVE_AGAIN = "save the scores again to add them"
-MOST_LOADED = 64 * 2**20  # bytes of counts to hold in memory; larger counts are read chunk by chunk
 # Twice as fast to read as Zarr's default, zstd, and smaller where nearly all scores are distinct.
 COMPRESSORS = ({"name": "blosc", "configuration": {"cname": "lz4", "clevel": 5, "shuffle": "bitshuffle"}},)
 
