@@ -133,15 +133,17 @@ def by_name(data: xr.Dataset) -> xr.Dataset:
         (lambda: by_name(forecasts()), {"pos_label": "rain"}),
         (lambda: forecasts().assign(probability=forecasts()["probability"].astype("f2")), {"by": "lat"}),
         (lambda: forecasts().isel(model=0, drop=True), {"interval": "bootstrap", "n_resamples": 20}),
+        (lambda: forecasts().isel(model=0, lead=0, drop=True), {}),
     ],
-    ids=["plain", "masked", "names", "groups", "one model"],
+    ids=["plain", "masked", "names", "groups", "one model", "one ranking"],
 )
 def test_the_numbers_of_an_archive_are_those_of_its_arrays(
     dims: tuple[str, ...], change: Callable[[], xr.Dataset], options: dict[str, Any], tmp_path: Path
 ) -> None:
     data = change()
     there = [dim for dim in dims if dim in data["probability"].dims]
-    stored = data.transpose(*there).chunk(lead=1, time=20, lat=3).drop_encoding()
+    chunks = {dim: n for dim, n in {"lead": 1, "time": 20, "lat": 3}.items() if dim in data.dims}
+    stored = data.transpose(*there).chunk(chunks).drop_encoding()
     stored.to_zarr(tmp_path / "archive.zarr", zarr_format=3, consolidated=False)
     like = LIKE | {name: options[name] for name in ("pos_label",) if name in options}
     how: Any = {name: value for name, value in options.items() if name not in like}

@@ -212,6 +212,17 @@ def test_missing_scores_are_counted_when_saving(place: Path) -> None:
         np.testing.assert_array_equal(opened["n_missing"].values, expected)
 
 
+@pytest.mark.parametrize("n_leads", [None, 3])
+def test_scores_need_no_models(n_leads: int | None, tmp_path: Path) -> None:
+    whole = pooled(3).rename(model="lead").drop_vars("lead")
+    scores = whole.isel(lead=0) if n_leads is None else whole
+    ap.save_scores(scores, tmp_path / "scores.zarr")
+    opened = ap.open_scores(tmp_path / "scores.zarr")
+    np.testing.assert_array_equal(opened["score"], scores["score"])
+    result, expected = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr"), ap.evaluate(scores)
+    np.testing.assert_array_equal(result["interval"], expected["interval"])
+
+
 def test_foreign_variables_are_left_out(place: Path) -> None:
     ap.save_scores(pooled().assign(note=("item", np.arange(60))), place)
     assert set(ap.open_scores(place).data_vars) == {"score", "label", "n_missing"}

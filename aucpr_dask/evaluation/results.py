@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
@@ -280,7 +281,7 @@ def known_scores(results: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
     found, sources = dict[str, xr.Dataset](), dict[Any, dict[str, xr.Dataset]]()
     for path, result in results.items():
         known = next((name for name in result.attrs if isinstance(name, KnownScores)), None)
-        stored = result.attrs.get("source"), result.attrs.get("source_digest")
+        stored = tuple(result.attrs.get(name) for name in ("source", "source_digest", "source_layout"))
         source = stored if known is None else id(known.recall)
         if source not in sources:
             scores = _unchanged(*stored) if known is None else known.recall()
@@ -291,14 +292,16 @@ def known_scores(results: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
     return found
 
 
-def _unchanged(store: str | None, digest: str | None) -> terms.Scores | None:
+def _unchanged(store: str | None, digest: str | None, layout: str | None) -> terms.Scores | None:
     """Return the scores of a store, if it is there and has the same ones."""
     if store is None or digest is None:
         return None
-    from aucpr_dask.scores.store import open_scores, open_unread, source_digest
+    from aucpr_dask.scores.store import layout_of, open_scores, reader_of
 
     try:
-        return open_scores(store) if source_digest(store, open_unread(store)) == digest else None
+        like = None if layout is None else json.loads(layout)
+        reader = reader_of(store, layout_of(store, like))
+        return open_scores(store, like=like) if reader.digest(reader.planned()) == digest else None
     except AucprError:
         return None
 

@@ -53,7 +53,7 @@ class VariableSpec:
     required: bool = False
 
 
-_OF_RANKINGS = ((MODEL,), *((MODEL, dim) for dim in (QUERY, CLASS, REPEAT)))
+_OF_RANKINGS = tuple((*of, *dims) for of in ((MODEL,), ()) for dims in ((), (QUERY,), (CLASS,), (REPEAT,)))
 _LABEL_DIMS = ((ITEM,), (QUERY, ITEM), (CLASS, ITEM), (MODEL, QUERY, ITEM), (MODEL, ITEM))
 
 SCORE_VARIABLES = {

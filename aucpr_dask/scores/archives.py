@@ -82,8 +82,11 @@ class Layout:
         return cls(tuple(sorted(names.items())), _names_in(words.get("dim", ITEM)), words.get("pos_label"))
 
     def as_parameters(self) -> dict[str, Any]:
-        """Return the layout as a plan records it."""
-        return {"names": dict(self.names), "dims": list(self.dims), "pos_label": self.pos_label}
+        """Return the layout as a plan records it, in the words that make it."""
+        theirs = dict(self.names)
+        words: dict[str, Any] = {word: theirs[ours] for word, ours in NAMES.items() if ours in theirs}
+        pos_label = {} if self.pos_label is None else {"pos_label": self.pos_label}
+        return words | {"dim": list(self.dims)} | pos_label
 
     def __str__(self) -> str:
         """Say what is taken for what."""

@@ -366,6 +366,9 @@ class Watched:
 
 def _parts(variable: xr.DataArray) -> Iterator[xr.DataArray]:
     """Yield pieces of a variable along its first dimension that are small enough for memory."""
+    if not variable.ndim:
+        yield variable
+        return
     step = max(1, MOST_LOADED * len(variable) // max(1, variable.nbytes))
     for start in range(0, len(variable), step):
         yield variable[start : start + step]
@@ -505,7 +508,9 @@ def _part(dataset: xr.Dataset, name: str, region: Region) -> Any:
 
 
 def _large(dataset: xr.Dataset) -> list[str]:
-    return [str(name) for name, one in dataset.data_vars.items() if {terms.MODEL, terms.ITEM} <= {*one.dims}]
+    """Return the names of what is written by regions of the scores: these, and whatever else models do not share."""
+    own = {terms.MODEL, terms.ITEM}
+    return [str(name) for name, one in dataset.data_vars.items() if name == "score" or own <= {*one.dims}]
 
 
 def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
