@@ -95,7 +95,6 @@ COMMANDS = {
     "gate s.zarr new old": "a store stands alone: its models are named by options",
     "gate s.zarr --candidate new": "name the models to compare",
     "gate s.zarr --candidate new --baseline old --margin 1%": "'1%' is not a valid float",
-    "report s.zarr x.html": "this store holds scores, not a result",
     "show s.zarr": "this store holds scores, not a result",
     "plan r.zarr": "this store holds a result, not scores",
     "rank s.zarr --cluster patient": "No such option '--cluster'",

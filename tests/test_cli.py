@@ -447,7 +447,9 @@ def test_info_says_what_a_file_holds(predictions: Path) -> None:
     files = {
         "a.run": ("q1 Q0 d1 1 2.5 x\n", "TREC run", "trec"),
         "qrels": ("q1 0 d1 1\n", "judgments", "trec"),
-        "board.csv": ("model,a,b\nx,0.5,0.25\n", "without labels", "audit"),
+        "board.csv": ("model,a,b\nx,0.5,0.25\n", "1 model, 2 queries", "audit"),
+        "unclear.csv": ("model,AUROC ↑,ECE ↓\nx,0.5,0.25\n", "it is not clear", "--lower-is-better"),
+        "solved.csv": ("model,instance,resolved\nx,i,1\nx,j,0\n", "1 model, 2 instances", "audit"),
         "tidy.csv": ("model,id,y,score\nx,i,1,0.5\nx,j,0,0.25\n", "each model and item", "--model"),
     }
     for name, (text, kind, command) in files.items():
@@ -455,6 +457,19 @@ def test_info_says_what_a_file_holds(predictions: Path) -> None:
         shown = ok("info", predictions.with_name(name)).stdout
         assert kind in shown, shown
         assert command in shown, shown
+
+
+def test_a_table_of_values_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(0)
+    rows = [(f"m{i}", 7 * i, f"t{j}", i / 10 + random.random() / 5) for i in range(4) for j in range(9)]
+    pd.DataFrame(rows, columns=["model", "params_b", "task", "WER"]).to_csv("board.csv", index=False)
+    for name in ("aggregate", "compare", "rank", "power", "table", "report"):
+        said = " ".join(ok(name, "board.csv").stdout.split())
+        assert said.startswith("board.csv: 4 models, 9 tasks; values in column 'WER', less is better; not taken")
+    compared = ap.compare(ap.from_values(tmp_path / "board.csv"))
+    assert " ".join(compared.attrs["summary"].split()) in " ".join(ok("compare", "board.csv").stdout.split())
+    assert "values already" in call("evaluate", "board.csv").stderr
 
 
 def test_malformed_lines_are_named(tmp_path: Path) -> None:

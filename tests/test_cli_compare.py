@@ -303,7 +303,12 @@ def test_each_answer_ends_with_the_next_command(tree: Path) -> None:
         ("compare", result): f"rank {result}",
         ("rank", result): f"report {result}",
         ("rank", result, "--dataset", "topics"): f"report {result} --dataset topics",
-        ("rank", scores, "--missing", "drop", "--dataset", "topics"): f"evaluate {scores} result.zarr --dataset topics",
+        ("rank", scores, "--missing", "drop", "--dataset", "topics"): (
+            f"evaluate {scores} result.zarr --missing drop --dataset topics"
+        ),
+        ("compare", scores, "--over", "dataset", "--dataset", "table*", "--missing", "drop"): (
+            f"rank {scores} --missing drop --over dataset --dataset 'table*'"
+        ),
     }.items():
         printed = " ".join(ok(*words).stdout.replace(" \\\n ", "").splitlines()[-1].split())
         assert printed == f"next: aucpr-dask {expected}"

@@ -15,8 +15,9 @@ from click.testing import CliRunner
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
-from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError
+from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError
 from aucpr_dask.interplay import value_tables
+from aucpr_dask.interplay.recognising import recognise
 from aucpr_dask.interplay.value_columns import is_no_value
 
 random = np.random.default_rng(7)
@@ -539,3 +540,104 @@ def test_results_of_mteb_helm_and_swe_bench(tmp_path: Path) -> None:
     assert resolved["model"].values.tolist() == ["20260101_b", "a"]
     assert resolved["estimate"].values.tolist() == [[0, 0, 1, 0], [1, 1, 0, 0]]
     assert resolved.attrs["unit"] == "instance"
+
+
+# --- forty files, read rightly or refused ---------------------------------------------------------------------------
+
+SMALL = pd.DataFrame({"ARC": [61.2, 58.9, 70.4], "HellaSwag": [80.1, 83.2, 85.0], "GSM8K": [30.5, 12.4, 55.1]})
+SMALL.index = pd.Index(["a", "b", "c"], name="model")
+LONG = SMALL.reset_index().melt("model", var_name="task", value_name="score")
+SHARES = (SMALL / 100).round(4)
+BEST = ["c", "a", "b"]
+
+
+def _csv(frame: pd.DataFrame, **options: Any) -> str:
+    return frame.to_csv(**options)
+
+
+def _with(form: str, frame: pd.DataFrame = SMALL) -> pd.DataFrame:
+    return frame.map(form.format)
+
+
+def _tidy(value: str, **more: Any) -> str:
+    return LONG.rename(columns={"score": value}).assign(**more).to_csv(index=False)
+
+
+FILES: dict[str, tuple[str, str | list[str]]] = {
+    "plain.csv": (_csv(SMALL), BEST),
+    "tabs.tsv": (_csv(SMALL, sep="\t"), BEST),
+    "semicolons.csv": (_csv(SMALL, sep=";"), BEST),
+    "bom.csv": ("\ufeff" + _csv(SMALL), BEST),
+    "windows.csv": (_csv(SMALL).replace("\n", "\r\n"), BEST),
+    "quoted.csv": (_csv(SMALL, quoting=1), BEST),
+    "blank_lines.csv": (f"\n{_csv(SMALL)}\n,,,\n", BEST),
+    "errors.csv": (_csv(_with("{:.1f} ± 1.2")), BEST),
+    "plus_minus.csv": (_csv(_with("{:.1f}+/-1.2")), BEST),
+    "intervals.csv": (_csv(_with("{:.1f} [1.0, 2.0]")), BEST),
+    "ranks_in_cells.csv": (_csv(_with("{:.1f} (2)")), BEST),
+    "percents.csv": (_csv(_with("{:.1f}%")), BEST),
+    "bold.csv": (_csv(_with("**{:.1f}**")), BEST),
+    "notes.csv": (_csv(_with("{:.1f}†")), BEST),
+    "percents_beside_shares.csv": (_csv(SHARES.assign(ARC=_with("{:.1f}%")["ARC"])), BEST),
+    "hundreds_beside_shares.csv": (_csv(SHARES.assign(ARC=SMALL["ARC"])), "a column may hold percents"),
+    "commas.csv": (_csv(_with("{:.1f}").map(lambda cell: cell.replace(".", ",")), sep=";"), "not a finite number"),
+    "one_comma.csv": (_csv(SMALL.astype(str).replace("58.9", "58,9")), "not a finite number"),
+    "one_word.csv": (_csv(SMALL.astype(str).replace("58.9", "5B.9")), "not a finite number"),
+    "averages.csv": (_csv(SMALL.assign(Average=SMALL.mean(axis=1).round(2))), BEST),
+    "sizes.csv": (_csv(SMALL.assign(**{"#Params (B)": [70.0, 7.0, 1.0], "Hub": "org"})), BEST),
+    "ranks.csv": (_csv(SMALL.assign(rank=[3, 2, 1])), BEST),
+    "costs.csv": (_csv(SMALL.assign(**{"price ($)": [3.0, 900.0, 1.0]})), BEST),
+    "wer.csv": (_csv(SMALL.add_suffix(" WER")), BEST[::-1]),
+    "arrows.csv": (_csv(SMALL.add_suffix(" ↓")), BEST[::-1]),
+    "both_ways.csv": (_csv(SMALL.rename(columns={"ARC": "AUROC ↑", "GSM8K": "ECE ↓"})), "of some tasks less is better"),
+    "long.csv": (_tidy("score"), BEST),
+    "long_with_sizes.csv": (_tidy("accuracy", params_b=LONG["model"].map({"a": 70.0, "b": 7.0, "c": 1.5})), BEST),
+    "long_with_years.csv": (_tidy("f1", **{"release year": 2020.5}), BEST),
+    "long_of_errors.csv": (_tidy("Error rate"), BEST[::-1]),
+    "long_lower.csv": (_tidy("Score (lower is better)"), BEST[::-1]),
+    "long_of_two.csv": (_tidy("quality", other=LONG["score"] / 2), "it is not clear which column holds the values"),
+    "long_negated.csv": (_tidy("neg_log_loss"), "less is better"),
+    "seeds.csv": (pd.concat([LONG.assign(seed=seed) for seed in range(3)]).to_csv(index=False), BEST),
+    "twice.csv": (pd.concat([LONG, LONG]).to_csv(index=False), "two values of a measure"),
+    "metrics.csv": (_csv(pd.concat([SMALL.add_prefix("acc_"), (SMALL / 2).add_prefix("f1_")], axis=1)), BEST),
+    "records.json": (SMALL.reset_index().to_json(orient="records"), BEST),
+    "models.json": (SMALL.to_json(orient="index"), BEST),
+    "lines.jsonl": (SMALL.reset_index().to_json(orient="records", lines=True), BEST),
+    "board.md": (_markdown(SMALL.reset_index()), BEST),
+    "resolved.json": (json.dumps({"resolved_ids": ["i"], "unresolved_ids": ["j"]}), ["resolved"]),
+    "helm.json": (
+        json.dumps(
+            {
+                "title": "Accuracy",
+                "header": [{"value": "Model"}, {"value": "Mean win rate"}, *({"value": name} for name in SMALL)],
+                "rows": [[{"value": x} for x in (name, 0.5, *SMALL.loc[name])] for name in SMALL.index],
+            }
+        ),
+        BEST,
+    ),
+    "a.eval": ("".join(f"map\t{q}\t0.5\n" for q in ("q1", "q2")) + "map\tall\t0.5\n", ["a"]),
+    "not_their_mean.eval": ("map\tq1\t0.5\nmap\tall\t0.75\n", "the mean of the values is not the one stated"),
+    "text.csv": ("model,comment\na,good\nb,bad\n", "no column is one of values"),
+    "empty.csv": ("model,ARC\n", "there are no values"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_forty_files_are_read_rightly_or_refused(name: str, tmp_path: Path) -> None:
+    text, expected = FILES[name]
+    (tmp_path / name).write_text(text, encoding="utf-8", newline="")
+    if isinstance(expected, str):
+        with pytest.raises(AucprError, match=expected):
+            ap.from_values(tmp_path / name)
+        return
+    values = ap.from_values(tmp_path / name)
+    estimate = values["estimate"] if "measure" not in values.dims else values["estimate"].isel(measure=0)
+    way = -1 if values.attrs.get("lower_is_better") or values.attrs.get("negated") else 1
+    mean = estimate.mean("query") * (1 if "negated" in values.attrs else way)
+    assert list(values["model"].values[np.argsort(-mean.values, kind="stable")]) == expected
+    if len(expected) == 3:
+        assert sorted(values["query"].values) == sorted(
+            next(head for head in estimate["query"].values if task in head) for task in SMALL
+        )
+        assert ("lower_is_better" in values.attrs or "negated" in values.attrs) == (expected != BEST)
+    assert recognise(str(tmp_path / name)).holds == "values"

@@ -431,6 +431,7 @@ def test_signature_and_command_have_the_options_of_the_record() -> None:
         "overwrite",
         "as_json",
         "help_all",
+        "like",
         *(f"table_{name}" for name in ("clusters", "exclude", "fold", "item", "label", "model", "models", "negate")),
         *(f"table_{name}" for name in ("dim", "pos_label", "query", "repeat", "score", "weight")),
     }
@@ -441,7 +442,7 @@ def test_signature_and_command_have_the_options_of_the_record() -> None:
 def test_refusals(tmp_path: Path) -> None:
     result = of_queries(3, 4)
     with pytest.raises(ap.errors.InvalidInputError, match="estimate"):
-        ap.report(pooled(), tmp_path / "page.html")
+        ap.report(pooled()[["label"]], tmp_path / "page.html")
     with pytest.raises(ap.errors.InvalidInputError, match="interval"):
         ap.report(result, tmp_path / "page.html", interval_method="bca")
     with pytest.raises(ap.errors.AlignmentError, match="model"):

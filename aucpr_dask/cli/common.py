@@ -338,7 +338,10 @@ def open_source(
     columns: dict[str, Any],
     by: Iterable[str] | None = None,
 ) -> terms.Scores:
-    """Open a store; or show in the first line what the columns of a table, or an archive's variables, are taken for."""
+    """Open a store; or show in the first line what the columns of a table, or an archive's variables, are taken for.
+
+    A table without labels may hold values of any measure.
+    """
     if not is_table(source):
         kind = _kind_of(source)
         if kind is not None:
@@ -347,11 +350,23 @@ def open_source(
         scores = ap.open_scores(source, like=shown_layout(output, columns))
         scores = terms.map_nodes(scores, lambda _, node: node.chunk({terms.ITEM: -1}))
         return terms.select_data_sets(scores, dataset)
+    if not dataset and not by and {*columns} <= {*OF_VALUES}:
+        from aucpr_dask.interplay.recognising import recognise
+        from aucpr_dask.interplay.values import from_values, taken_in_words
+
+        if recognise(source).holds in ("values", *(["other"] if columns else [])):
+            values = from_values(source, **{OF_VALUES[name]: value for name, value in columns.items()})
+            output.show(f"{source}: {taken_in_words(values)}", fold=False)
+            return values
     from aucpr_dask.scores.importing.tables import scores_of_files
 
     scores, said = scores_of_files([source], as_table(columns, dataset, by))
     output.show(said, fold=False)
     return scores
+
+
+OF_VALUES = {"model": "model", "query": "query", "score": "value", "exclude": "exclude"}
+"""Options of tables that values have, too, as they call them."""
 
 
 def shown_layout(output: Output, columns: dict[str, Any]) -> Layout:

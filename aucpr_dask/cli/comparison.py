@@ -14,6 +14,8 @@ from aucpr_dask.errors import InvalidInputError, few
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import (
     ADJUSTMENTS,
+    CONVENTION,
+    READINGS,
     UNITS,
     AggregationOptions,
     ComparisonOptions,
@@ -137,7 +139,8 @@ def compare(output: cli.Output, store: str, auxiliary: str | None, dataset: tupl
         _ask(output, "comparisons", ap.friedman, store, dataset, **({"over": terms.QUERY} | asked))
         return
     _ask(output, "comparisons", ap.compare, store, dataset, **options)
-    output.suggest("rank", *cli.arguments_of(store, options["columns"], dataset, options["by"]))
+    over = {"over": options["over"]} if options["over"] else {}
+    output.suggest("rank", *_named_again(store, dataset, options, **over))
 
 
 @cli.command(
@@ -214,11 +217,9 @@ def rank(output: cli.Output, store: str, dataset: tuple[str, ...], **options: An
     indistinguishable. A score store, or a table of predictions, is evaluated first.
     """
     _ask(output, "ranks", ap.rank, store, dataset, **options)
-    arguments = cli.arguments_of(store, options["columns"], dataset, options["by"])
-    if cli.is_table(store) or cli.is_result(store):
-        output.suggest("report", *arguments)
-    else:
-        output.suggest("evaluate", store, "result.zarr", *arguments[1:])
+    source, *words = _named_again(store, dataset, options)
+    # A page takes no options of an evaluation.
+    output.suggest(*(["report", source] if not _read_as(options) else ["evaluate", source, "result.zarr"]), *words)
 
 
 @cli.command(
@@ -245,6 +246,17 @@ def power(output: cli.Output, store: str, dataset: tuple[str, ...], **options: A
 
 
 # --- one question to a store ------------------------------------------------------------------------------------------
+
+
+def _read_as(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options given of how labels, missing scores and ties are read."""
+    names = (CONVENTION, *READINGS, "prevalence_design")
+    return {name: options[name] for name in names if options[name] is not None}
+
+
+def _named_again(store: str, dataset: tuple[str, ...], options: dict[str, Any], **more: Any) -> list[str]:
+    """Return the words that name the same data, read in the same way, in the command to try next."""
+    return cli.arguments_of(store, options["columns"] | _read_as(options) | more, dataset, options["by"])
 
 
 def _ask(

@@ -190,7 +190,10 @@ def evaluate(
         place, chosen, like = source, dataset, None
         if is_table:
             place, chosen = f"{folder}/{Path(source).name}.zarr", ()
-            ap.save_scores(cli.open_source(output, source, dataset, columns, options["by"]), place)
+            table = cli.open_source(output, source, dataset, columns, options["by"])
+            if any("estimate" in node for _, node in terms.nodes_of(table)):
+                raise click.UsageError("These are values already: aggregate, compare, rank and report take them.")
+            ap.save_scores(table, place)
         elif in_place:
             like = cli.shown_layout(output, columns)
         else:

@@ -42,7 +42,7 @@ def info(output: cli.Output, store: str, dataset: tuple[str, ...], positive_from
 
     summary: Any
     if cli.is_table(store):
-        from aucpr_dask.scores.importing.recognising import recognise
+        from aucpr_dask.interplay.recognising import recognise
 
         if dataset or positive_from is not None:
             raise click.UsageError("--dataset and --positive-from are options of stores, and this is a file.")
@@ -202,18 +202,20 @@ def table(
 ) -> None:
     """Show the mean of each model by each measure, with letters for the models that are significantly worse.
 
-    Of the result store STORE; or of TREC RUNS, one model each, and their judgments.
+    Of the result store STORE, or a table of values; or of TREC RUNS, one model each, and their judgments.
     """
     import tempfile
 
-    is_of_runs = measures is not None or bool(estimators) or positive_from is not None
-    if qrels is None and (is_of_runs or len(sources) > 1):
+    from aucpr_dask.interplay.recognising import recognise
+
+    is_of_runs = measures is not None or bool(estimators) or positive_from is not None or len(sources) > 1
+    if qrels is None and (is_of_runs or (cli.is_table(sources[0]) and recognise(sources[0]).holds != "values")):
         raise click.UsageError("Runs need their judgments: --qrels FILE.")
     if measures is not None and (estimators or positive_from is not None):
         raise click.UsageError("--measures says all: 'AP(rel=2) P(rel=2)@10', without --estimator and --positive-from.")
     with tempfile.TemporaryDirectory(prefix="aucpr-dask-") as folder:
         if qrels is None:
-            data = cli.open_any(sources[0], dataset)
+            data = cli.open_source(output, sources[0], dataset, {})
         else:
             from aucpr_dask.interplay.retrieval import import_measures
             from aucpr_dask.scores.importing.trec import import_trec
@@ -308,25 +310,17 @@ def report(
 ) -> None:
     """Write the result store RESULT as the HTML file PAGE, which opens in any browser without a network.
 
-    RESULT may be a table of predictions (CSV, Parquet, ...), or a Zarr store of another program, which is evaluated:
-    report predictions.csv --label y.
-
-    With --by, RESULT may be a store of scores, which are evaluated within groups; --baseline shows where they lose. By
-    default PAGE is in this folder and named like the store: result.html for result.zarr.
+    RESULT may be a table of values, or scores, which are evaluated: a store, a Zarr store of another program, or a
+    table of predictions (CSV, Parquet, ...): report predictions.csv --label y. With --by and --baseline, the page shows
+    in which groups models lose.
 
     It holds leaderboards to sort, filter and search, the comparison of any two models, an explanation of the numbers
-    and their provenance, and the tables as CSV. Models on data sets without queries can be compared with --scores, or
-    if the result keeps its replicates (evaluate --keep-replicates).
+    and their provenance, and the tables as CSV. By default PAGE is in this folder and named like the store: result.html
+    for result.zarr.
     """
     page = Path(PurePosixPath(result).stem + ".html") if page is None else page
     of_scores = None if scores is None else ap.open_scores(scores)
-    if cli.is_table(result) or cli.is_archive(result):
-        evaluated = table = cli.open_source(output, result, dataset, columns, options["by"])
-        if not options["by"]:
-            evaluated, of_scores = ap.evaluate(table), of_scores or table
-    else:
-        cli.refuse_columns(result, columns)
-        evaluated = terms.select_data_sets(cli.open_any(result) if options["by"] else ap.open_result(result), dataset)
+    evaluated = cli.open_source(output, result, dataset, columns, options["by"])
     written = ap.report(evaluated, page, scores=of_scores, **options)
     size = written.stat().st_size
     output.show(f"{written}: {size / 1e6:.1f} MB, {output.seconds:.1f} s; open it in a browser", fold=False)

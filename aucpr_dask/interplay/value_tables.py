@@ -209,7 +209,7 @@ def _together(tables: list[Table]) -> list[Table]:
     if any(table.columns != OF_SWE_BENCH for table in tables):
         return tables
     whole = pd.concat([table.frame for table in tables]).pivot(index=INSTANCE, columns=MODEL, values=RESOLVED)
-    return [_of_frame(whole.fillna(0.0).reset_index().melt(INSTANCE, value_name=RESOLVED))]
+    return [_of_frame(pd.Series(whole.fillna(0.0).T.stack(), name=RESOLVED).reset_index())]
 
 
 def _of_mapping(values: Mapping[Any, Any]) -> Table:

@@ -16,7 +16,7 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, few
 from aucpr_dask.evaluation.results import provenance, save_result
-from aucpr_dask.inference.designs import estimators_of
+from aucpr_dask.inference.designs import better, estimators_of
 from aucpr_dask.interplay.value_columns import (
     ABOUT,
     by_metric,
@@ -467,6 +467,29 @@ class ValuesSummary(terms.Sentences):
         taken = [f"  models: {few(self.model_names, 8)}", f"  {units}: {few(self.unit_names, 8)}"]
         missing = [f"{terms.count(self.missing, 'value')} missing"] if self.missing else []
         return "\n".join([said, *taken, *(f"  note: {note}" for note in [*missing, *self.notes])])
+
+
+def taken_in_words(values: xr.Dataset) -> str:
+    """Say what a table of values was taken for: its sizes, its column or measures, and which way is better.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"model": ["a", "b"], "task": "t", "acc": [0.1, 0.2]})
+    >>> taken_in_words(from_values(frame))
+    "2 models, 1 task; values in column 'acc', more is better"
+    """
+    attrs, measures = values.attrs, estimators_of(values)
+    units = [str(name) for name in values[terms.QUERY].values]
+    one = str(attrs[terms.UNIT])
+    sizes = f"{terms.count(values.sizes[terms.MODEL], 'model')}, {terms.count(len(units), one)}"
+    column = attrs.get(terms.VALUE_COLUMN)
+    if column is not None:
+        taken = f"values in column {column!r}"
+    elif len(measures) > 1:
+        taken = f"measures {few(list(map(repr, measures)))} (--estimator)"
+    else:
+        taken = f"{terms.plural(one)} {few(units, 8)}"
+    notes = [note.partition("; include=")[0] for note in notes_of(values)]
+    return "; ".join([sizes, f"{taken}, {better(attrs)}", *notes])
 
 
 def notes_of(values: xr.Dataset) -> list[str]:

@@ -22,11 +22,11 @@ MOST_LINES, NAME_WIDTH = 40, 28  # of the table and the picture
 
 
 def evaluated_by(data: terms.Scores, scores: terms.Scores | None, by: Any) -> tuple[terms.Scores, terms.Scores | None]:
-    """Return the result by groups to report, and its scores: those that are given in its place are evaluated."""
-    if by is None:
-        return data, scores
+    """Return the result to report, and its scores: those that are given in its place are evaluated."""
     if scores is None and all("score" in node for _, node in terms.nodes_of(data)):
         return evaluate(data, by=by), data
+    if by is None:
+        return data, scores
     named = [by] if isinstance(by, str) else by
     if all(list(named) == group_dims(node) for _, node in terms.nodes_of(data)):
         return data, scores

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from aucpr_dask.errors import few, printable
+from aucpr_dask.errors import AucprError, few, printable
+from aucpr_dask.interplay.values import from_values, taken_in_words
 from aucpr_dask.schema import terms
 from aucpr_dask.scores.importing.files import LONGEST_LINE, reading
 from aucpr_dask.scores.importing.table_files import Batch, open_table
@@ -52,6 +53,7 @@ class Recognised:
     kind: str
     roles: tuple[Role, ...]
     commands: tuple[tuple[str, tuple[str, ...]], ...]
+    holds: str = "other"  # or "predictions", scores with labels; or "values" of a measure
 
     def __str__(self) -> str:
         lines = [f"{self.path}: {self.kind}"]
@@ -72,12 +74,24 @@ def recognise(path: str) -> Recognised:
         return Recognised(path, "arrays", (), commands)
     if found := _of_trec(path):
         return found
-    table = open_table(file)
-    batch = next(table.batches([name for name in table.columns if name]), None)
+    try:
+        table = open_table(file)
+        batch = next(table.batches([name for name in table.columns if name]), None)
+        roles = {} if batch is None else _roles(batch, table.index)
+    except AucprError:  # perhaps JSON, Markdown or a web page
+        return _of_values(path, {})
     if batch is None:
         return Recognised(path, "a table without rows", (), ())
-    roles = _roles(batch, table.index)
-    return _of_predictions(path, roles) if "label" in roles else _of_values(path, roles)
+    if "label" in roles and not _is_board(batch, roles):
+        return _of_predictions(path, roles)
+    return _of_values(path, roles)
+
+
+def _is_board(batch: Batch, roles: dict[str, dict[str, str]]) -> bool:
+    """Whether a table has a row for each model, or a value of each model and task that is 1 or 0."""
+    named = [name for name in batch.cells if ROLES.get(_plain(name)) == "model"]
+    has_scores = bool(roles.get("models") or roles.get("score"))
+    return bool(named) and (not has_scores or any(len(batch.text(name)[1]) == batch.n_rows for name in named))
 
 
 def _of_trec(path: str) -> Recognised | None:
@@ -109,7 +123,7 @@ def _roles(batch: Batch, index: frozenset[str]) -> dict[str, dict[str, str]]:
                 roles.setdefault("metadata", {})[other] = f"{best!r} is taken for the {role}"
     if not {"model", "score"} <= {*roles}:  # a column of scores of one model, not of many
         for column in list(roles.pop("score", ())):
-            roles.setdefault("models", {})[column] = "numbers with a fraction"
+            roles.setdefault("models", {})[column] = "decimal numbers"
         for column in list(roles.pop("model", ())) if "label" in roles else ():
             roles.setdefault("metadata", {})[column] = "names models, and there is no column of scores"
     return roles
@@ -129,7 +143,7 @@ def _role_of(batch: Batch, column: str, index: frozenset[str]) -> tuple[str, str
     if role in ("query", "dataset", "clusters", "fold", "repeat", "weight", "model", "score"):
         return role, f"named so; {terms.count(n_distinct, 'value')}"
     if kind == "number":
-        return "models", "numbers with a fraction"
+        return "models", "decimal numbers"
     is_group = 2 <= n_distinct <= MOST_GROUPS and int(np.bincount(codes).min()) >= LEAST_OF_GROUP
     if is_group:
         return "by", f"{terms.count(n_distinct, 'value')}, each in {LEAST_OF_GROUP} rows or more"
@@ -167,17 +181,29 @@ def _of_predictions(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
     if not models and not is_tidy:
         commands = []
     shape = "a row for each model and item" if is_tidy else "a row for each item, a column for each model"
-    return Recognised(path, f"a table of predictions: {shape}", _listed(roles), tuple(commands))
+    return Recognised(path, f"a table of predictions: {shape}", _listed(roles), tuple(commands), "predictions")
 
 
 def _of_values(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
-    kind = "a table without labels (1 and 0)"
-    if roles.get("models") or roles.get("score"):
-        commands = (("if it is a leaderboard: which places are more than chance", ("audit", path)),)
-        return Recognised(
-            path, f"{kind}: values of models, or scores whose labels are elsewhere", _listed(roles), commands
-        )
-    return Recognised(path, f"{kind} and without scores", _listed(roles), ())
+    """Return what a table of values of models is taken for, or why it is not clear."""
+    try:
+        values = from_values(path)
+    except AucprError as error:
+        if not roles:
+            raise
+        what, *parts = str(error).split("\n  ")
+        remedies = [f"; {part.removeprefix('remedy: ')}" for part in parts if part.startswith("remedy: ")]
+        kind = f"a table without labels (1 and 0); as values of models it is not clear: {what}{''.join(remedies)}"
+        return Recognised(path, kind, _listed(roles), ())
+    commands = (
+        ("which places are more than chance", ("audit", path)),
+        ("which models differ", ("compare", path)),
+        ("which ranks each may have", ("rank", path)),
+        ("a table with letters of significance", ("table", path)),
+        ("one page for the browser", ("report", path)),
+        ("keep them as a store", ("import", "values", path, "values.zarr")),
+    )
+    return Recognised(path, taken_in_words(values), (), commands, "values")
 
 
 def _listed(roles: dict[str, dict[str, str]]) -> tuple[Role, ...]:
