@@ -149,6 +149,16 @@ def test_wide_frames_come_back(kind: str, scores: xr.Dataset) -> None:
     xr.testing.assert_equal(ap.from_dataframe(frame, label="y", item="item"), scores)
 
 
+def test_each_label_of_another_dimension_has_rows_of_its_own(scores: xr.Dataset) -> None:
+    leads = xr.concat([scores, scores.assign(score=-scores["score"])], xr.Variable("lead", [24, 48]))
+    leads = leads.assign(label=scores["label"])
+    frame = ap.evaluate(leads).aucpr.to_dataframe()
+    alone = {lead: ap.evaluate(leads.sel(lead=lead, drop=True)).aucpr.to_dataframe() for lead in (24, 48)}
+    for lead, expected in alone.items():
+        rows = frame[frame["lead"] == lead].drop(columns="lead").reset_index(drop=True)
+        pd.testing.assert_frame_equal(rows, expected)
+
+
 def test_groups_of_a_frame_keep_their_order_and_their_names(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"y": np.arange(90) % 3 == 0, 1: rng.normal(size=90), 2: rng.normal(size=90)})

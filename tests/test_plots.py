@@ -272,6 +272,8 @@ def test_a_query_of_real_runs(shipped: xr.DataTree) -> None:
     ax = shipped.aucpr.plot.precision_recall(query="CD010860", **options)
     check_legible(ax)
     assert "CD010860" in ax.get_title("left")
+    with pytest.raises(InvalidInputError, match=r"(?s)plots one ranking.*2 labels of 'lead'.*\.sel\(lead="):
+        queried().expand_dims(lead=[24, 48]).aucpr.plot.roc()
     with pytest.raises(InvalidInputError, match="plots one query"):
         shipped.aucpr.plot.precision_recall(**options)
     with pytest.raises(InvalidInputError, match="no such query"):

@@ -14,6 +14,7 @@ import xarray as xr
 from aucpr_dask.errors import AlignmentError, ColumnWarning, FileFormatError, InvalidInputError, few
 from aucpr_dask.evaluation.results import group_dims, not_a_result
 from aucpr_dask.inference.designs import are_values, with_estimators
+from aucpr_dask.inference.grouped import with_kept_as_groups
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import TableOptions
 from aucpr_dask.scores.validate import where_of
@@ -107,7 +108,7 @@ def wide_table(result: terms.Scores) -> tuple[list[str], pd.DataFrame]:
 
 
 def _nodes_of_result(result: terms.Scores) -> list[tuple[str, xr.Dataset]]:
-    nodes = list(terms.nodes_of(result))
+    nodes = list(terms.nodes_of(with_kept_as_groups(result)))
     if not nodes or not all("estimate" in node for _, node in nodes):
         raise not_a_result("no variable 'estimate'")
     if any({"difference", "rank"} & set(node) for _, node in nodes):

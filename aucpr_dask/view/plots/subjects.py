@@ -11,7 +11,7 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError, did_you_mean, few
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference.designs import are_values, with_estimators
-from aucpr_dask.inference.grouped import with_kept_as_groups
+from aucpr_dask.inference.grouped import dims_of_family, with_kept_as_groups
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.terms import CLASS, ESTIMATOR, MODEL, QUERY, REPEAT, Scores, nodes_of
 from aucpr_dask.scores.validate import with_label_of_each_class
@@ -70,8 +70,12 @@ def title_of(data: Scores, path: str) -> str:
 
 
 def at_query(node: xr.Dataset, query: Any, plot: str) -> xr.Dataset:
-    """Return the node at one query, if it has any, or at the first repeat; raise if it has several classes."""
+    """Return the node at one query, if it has any, or at the first repeat; raise if other dimensions are left."""
     node = node.isel({REPEAT: 0}, missing_dims="ignore")
+    if kept := dims_of_family(node, ()):
+        received = few(f"{node.sizes[dim]} labels of {dim!r}" for dim in kept)
+        remedy = f"select one first: .sel({kept[0]}=...)"
+        raise InvalidInputError(f"{plot} plots one ranking of each model", None, received, "one label", remedy)
     if node.sizes.get(CLASS, 1) > 1:
         first = node[CLASS].values.tolist()[0] if CLASS in node.coords else None
         by = f".sel({{'class': {first!r}}})" if CLASS in node.coords else ".isel({'class': 0})"
