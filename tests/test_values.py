@@ -437,7 +437,7 @@ def test_plots_name_the_measure_and_the_topics() -> None:
 
 def test_a_report_names_the_measure_and_the_topics(tmp_path: Path) -> None:
     page = ap.report(BOTH, tmp_path / "r.html", baseline="bm25").read_text()
-    assert "3 models, 1 data set, 54 topics; nDCG@10, AP" in page
+    assert "3 models, 1 data set, 54 topics; nDCG@10 (more is better), AP (more is better)" in page
     assert "leads (nDCG@10 " in page
     assert "Find a topic" in page
     assert "<h3>Measures</h3>" in page

@@ -114,9 +114,9 @@ def direction(attrs: Mapping[Any, Any], measure: str | None = None) -> float:
     return -1.0 if (measure or attrs.get(terms.MEASURE)) in attrs.get(terms.LOWER, ()) else 1.0
 
 
-def better(attrs: Mapping[Any, Any]) -> str:
-    """Say which way is better, of the measure that the attributes name."""
-    return "more is better" if direction(attrs) > 0 else "less is better"
+def better(attrs: Mapping[Any, Any], measure: str | None = None) -> str:
+    """Say which way is better, of the named measure or the one that the attributes name."""
+    return "more is better" if direction(attrs, measure) > 0 else "less is better"
 
 
 def estimators_of(node: xr.Dataset) -> list[str]:

@@ -15,7 +15,7 @@ from aucpr_dask.errors import InvalidInputError, brief, closest, printable
 from aucpr_dask.evaluation.arrays import refuse_path
 from aucpr_dask.evaluation.results import groups_as_data_sets, known_scores, that_know
 from aucpr_dask.inference import aggregating, samples
-from aucpr_dask.inference.designs import are_values, direction, unit_names
+from aucpr_dask.inference.designs import are_values, better, direction, unit_names
 from aucpr_dask.inference.grouped import with_kept_as_groups
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS
@@ -335,8 +335,16 @@ def _lead(subjects: list[Subject], part: str) -> str:
     parts = [terms.count(n_models, "model"), terms.count(len(alone), part)]
     if n_queries:
         parts.append(terms.count(n_queries, *_unit_names(subjects)))
-    names = dict.fromkeys(name for subject in alone for name in subject.measured)
+    names = dict.fromkeys(name for subject in alone for name in _with_directions(subject))
     return f"{', '.join(parts)}; {', '.join(names)}"
+
+
+def _with_directions(subject: Subject) -> list[str]:
+    """Name what is estimated and, of values, which way is better."""
+    if not are_values(subject.node):
+        return subject.measured
+    ways = [better(subject.node.attrs, name) for name in subject.estimators]
+    return [f"{name} ({way})" for name, way in zip(subject.measured, ways, strict=True)]
 
 
 def _unit_names(subjects: Sequence[Subject]) -> tuple[str, str]:
