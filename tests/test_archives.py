@@ -173,7 +173,7 @@ def test_an_archive_that_changes_during_a_run_is_found(archive: Path, tmp_path: 
 def test_a_run_of_an_archive_resumes_and_grows(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[int] = []
 
-    def stop(progress: ap.Progress) -> None:
+    def stop(progress: Any) -> None:
         done.append(progress.tasks_done)
         if len(done) == 1:
             raise KeyboardInterrupt
@@ -240,3 +240,20 @@ def test_every_chunk_of_an_archive_is_decoded(archive: Path) -> None:
     assert failed.exit_code == 2
     assert str(first) in failed.stdout
     assert "1 of " in failed.stderr
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
+@pytest.mark.parametrize("is_sharded", [False, True])
+def test_groups_and_shards_of_an_archive(is_sharded: bool, tmp_path: Path) -> None:
+    data, whole = forecasts().rename(probability="score", event="label"), tmp_path / "archive.zarr"
+    nodes = {"east": data, "west": data.isel(time=slice(5, None))}
+    how: Any = {"score": {"chunks": (1, 1, 5, 4), "shards": (3, 1, 10, 4)}} if is_sharded else {}
+    encoding = {f"/{name}": how for name in nodes} if how else None
+    xr.DataTree.from_dict(nodes).to_zarr(whole, encoding=encoding, consolidated=False)
+    result = ap.run(whole, tmp_path / "result.zarr", like={"dim": "time,lat"}, dataset=["w*"])
+    assert list(result.children) == ["west"]
+    expected = ap.evaluate(xr.DataTree.from_dict(nodes), dim=("time", "lat"))
+    np.testing.assert_array_equal(result["west/interval"], expected["west/interval"])
+    result = ap.run(whole, tmp_path / "result.zarr", like={"dim": "time,lat"})  # which adds the other
+    np.testing.assert_array_equal(result["east/interval"], expected["east/interval"])
+    assert "can be decoded" in ok("verify", whole)

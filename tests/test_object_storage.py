@@ -312,6 +312,26 @@ def test_a_web_server_that_refuses(tmp_path: Path) -> None:
 
 
 @server
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
+def test_what_another_program_wrote_is_run_where_it_lies(folder: str, storage: Proxy, tmp_path: Path) -> None:
+    scores, place = pooled(3).chunk(model=1), f"{folder}/archive.zarr"
+    backend: Any = open_backend(place)
+    scores.drop_encoding().to_zarr(backend, consolidated=False)
+
+    def disturb(_: object) -> None:
+        pooled(3, seed=2)[["score"]].drop_vars(["model", "item"]).to_zarr(backend, mode="r+", consolidated=False)
+
+    with pytest.raises(ap.errors.SourceChangedError, match="while this run read them"):
+        ap.run(place, tmp_path / "other.zarr", on_progress=disturb)
+    pooled(3)[["score"]].drop_vars(["model", "item"]).to_zarr(backend, mode="r+", consolidated=False)
+    result = ap.run(place, f"{folder}/result.zarr", **OPTIONS)
+    assert_same_bits(result, ap.evaluate(pooled(3), **OPTIONS))
+    storage.requests.clear()
+    assert ap.run(place, f"{folder}/result.zarr", **OPTIONS).identical(result)
+    assert not any("archive.zarr/score/c" in key for _, key in storage.requests)  # listed, not read
+
+
+@server
 def test_files_from_elsewhere_are_imported(folder: str, storage: Proxy, tmp_path: Path) -> None:
     table = "y,m1,m2\n" + "".join(f"{i % 2},{i / 7},{-i / 3}\n" for i in range(20))
     (tmp_path / "table.csv").write_text(table)

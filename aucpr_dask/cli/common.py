@@ -54,6 +54,7 @@ FAILED, BAD_INPUT = 1, 2
 # The same command may succeed after these.
 AGAIN = errors.ClusterError, errors.OtherRunError, errors.RunError, errors.SourceChangedError, errors.UnreachableError
 INTERRUPTED = {name: 128 + getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)}
+PACKAGE = Path(errors.__file__).parent
 CANNOT_TELL = 3  # of a gate, which fails with 1
 MOST_WITHOUT_DASK = 32 * 2**20  # bytes of scores
 
@@ -109,11 +110,11 @@ def _plain_warnings() -> Iterator[None]:
     """Show this package's warnings as a line of text, without a line of code."""
     before = warnings.showwarning
 
-    def show(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
-        if category.__module__ == errors.AucprError.__module__:
+    def show(message: Warning | str, category: type[Warning], filename: str, *place: Any, **options: Any) -> None:
+        if category.__module__ == errors.AucprError.__module__ or Path(filename).is_relative_to(PACKAGE):
             click.echo(f"warning: {message}", err=True)
         else:
-            before(message, category, *place, **options)
+            before(message, category, filename, *place, **options)
 
     warnings.showwarning = show
     try:

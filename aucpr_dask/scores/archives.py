@@ -37,7 +37,7 @@ from aucpr_dask.scores.validate import (
     validated_nodes,
     where_of,
 )
-from aucpr_dask.storage import backends
+from aucpr_dask.storage import backends, documents
 from aucpr_dask.storage.trees import groups_around
 from aucpr_dask.storage.verifying import chunks_among
 from aucpr_dask.storage.xarray_private import (
@@ -141,7 +141,8 @@ class Archive:
         self.url, self.layout = url, layout
         opened = open_zarr(url, None, dict(layout.names))
         self._is_tree = not isinstance(opened, xr.Dataset)
-        self._nodes = {path: _flat(node, layout, path, url) for path, node in terms.nodes_of(opened)}
+        nodes = sorted(terms.nodes_of(opened), key=lambda node: node[0])  # stores list them in any order
+        self._nodes = {path: _flat(node, layout, path, url) for path, node in nodes}
 
     def planned(self) -> terms.Stored:
         """Return the data sets as they are stored, with the digests of their rankings; no chunk is read."""
@@ -414,7 +415,7 @@ class _Digests:
 
     def _of_chunks(self, name: str, array: zarr.Array[Any]) -> NDArray[np.uint64]:
         """Return a number for each chunk, of its version and of how it is read."""
-        form = {key: value for key, value in array.metadata.to_dict().items() if key != "shape"}
+        form = {key: value for key, value in documents.of_array(array.metadata).items() if key != "shape"}
         counts = tuple(-(-n // length) for n, length in zip(array.shape, array.shards or array.chunks, strict=True))
         found = np.full(counts, _number(json.dumps([name, form], sort_keys=True, default=str)), np.uint64)
         for index, key in chunks_among(array, self._keys):

@@ -154,10 +154,11 @@ def text_of_fixed_width() -> Iterator[None]:
         yield
 
 
-def of_array(metadata: ArrayV3Metadata) -> dict[str, Any]:
-    """Return the metadata document of an array."""
+def of_array(metadata: Any) -> dict[str, Any]:
+    """Return the metadata document of an array, of Zarr 2 or 3."""
     with text_of_fixed_width():
-        return metadata.to_dict()
+        found: dict[str, Any] = metadata.to_dict()
+        return found
 
 
 def check_same_array(own: Any, consolidated: Mapping[str, Any] | None, path: str, where: object) -> None:

@@ -700,7 +700,7 @@ def has(backend: Store, key: str) -> bool:
 
 
 def foreign(url: Any, received: str | None = None) -> errors.ForeignStoreError:
-    """Return the error for a store that another program wrote, with the command that imports it."""
+    """Return the error for a store that another program wrote: with what reads it, and the command that imports it."""
     what, allowed = "this store is of another kind: another program wrote it", "a finished store of this package"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of types that Zarr may change; nothing is written here
@@ -714,7 +714,10 @@ def foreign(url: Any, received: str | None = None) -> errors.ForeignStoreError:
     scores = [len(one.shape) for name, one in arrays.items() if ours.get(name, name) == "score"]
     options += [f" --dims {','.join(DEFAULT_DIMS.get(scores[0], DEFAULT_DIMS[2]))}"] if scores else []
     command = f"aucpr-dask import arrays {public(url)} scores.zarr{''.join(options)}"
-    return errors.ForeignStoreError(what, url, received, allowed, f"import it, which leaves it as it is: {command}")
+    remedy = "say what it calls its scores and labels (--score NAME --label NAME --dim NAMES, Python: like={...}); or "
+    return errors.ForeignStoreError(
+        what, url, received, allowed, f"{remedy}import it, which leaves it as it is: {command}"
+    )
 
 
 def _root_arrays(url: Any) -> dict[str, Any]:

@@ -65,7 +65,9 @@ def damage_of_others(
         root: Any = zarr.open(backend, mode="r")
         members = dict(root.members(max_depth=None)) if isinstance(root, zarr.Group) else {"": root}
     arrays = {path: array for path, array in members.items() if isinstance(array, zarr.Array)}
-    documents.check_plain_arrays({path: array.metadata.to_dict() for path, array in arrays.items() if path}, url)
+    documents.check_plain_arrays(
+        {path: documents.of_array(array.metadata) for path, array in arrays.items() if path}, url
+    )
     n_chunks = n_places = 0
     for done, array in enumerate(arrays.values(), start=1):
         lengths = array.shards or array.chunks

@@ -46,7 +46,8 @@ SELDOM = {
     "distributed.admin.tick.interval": "500 ms",
     "distributed.worker.profile.interval": "100 ms",
     "distributed.admin.system-monitor.gil.enabled": False,
-    "distributed.scheduler.worker-ttl": "20 s",  # tasks of a stopped process are given to another within twice this
+    # Tasks of a stopped process are given to another within twice this; on a crowded machine, it may start as slowly.
+    "distributed.scheduler.worker-ttl": "60 s",
     "distributed.scheduler.no-workers-timeout": "2 minutes",  # by then, processes have started or never will
 }
 
