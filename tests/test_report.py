@@ -369,8 +369,10 @@ def test_labels_of_kept_dimensions_are_shown_like_groups(tmp_path: Path) -> None
     page = ap.report(result, tmp_path / "r.html", baseline="old").read_text()
     assert "group by lead" in page
     assert page.count("<circle") == 2
+    rows = [label.get_text() for label in result.aucpr.plot().get_yticklabels()]
+    assert sorted(rows) == ["24, new", "24, old", "6, new", "6, old"]
     with pytest.raises(ap.errors.InvalidInputError, match=r"one group[\s\S]*allowed: '6', '24'"):
-        result.aucpr.plot()
+        result.aucpr.plot.caterpillar()
 
 
 @pytest.mark.parametrize("given", ["scores", "a result and scores", "replicates", "estimates", "estimates alone"])

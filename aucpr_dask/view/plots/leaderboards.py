@@ -16,6 +16,7 @@ from aucpr_dask.errors import InvalidInputError, bad_argument
 from aucpr_dask.evaluation.results import group_dims
 from aucpr_dask.inference.aggregating import aggregate
 from aucpr_dask.inference.designs import direction, measured, unit_names
+from aucpr_dask.inference.grouped import dims_of_family
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.view.plots import style, subjects
@@ -154,12 +155,18 @@ def forest(
     Parameters
     ----------
     result : xarray.Dataset or xarray.DataTree
-        What :func:`aucpr_dask.evaluate` or :func:`aucpr_dask.aggregate` returns.
+        What :func:`aucpr_dask.evaluate` or :func:`aucpr_dask.aggregate` returns. By groups, each model has a row for
+        each of them.
     """
+    dims = dims_of_family(result, ()) if isinstance(result, xr.Dataset) and "estimate" in result else []
+    if isinstance(result, xr.Dataset) and dims and dataset is None:
+        chosen = result if models is None else result.isel({terms.MODEL: subjects.positions_of(result, models)})
+        result, models = subjects.with_rows_of_groups(chosen, dims), None
     path, node = subjects.one_node(result, subjects.RESULT, "forest", dataset)
     drawn = _estimates(node, estimator, method, query, "forest", is_mean=True)
     order = drawn.best_first
-    rows = _rows(ax, drawn.node, order, models, top, subjects.title_of(result, path), query)
+    of = "models in groups" if dims and dataset is None else "models"
+    rows = _rows(ax, drawn.node, order, models, top, subjects.title_of(result, path), query, of=of)
     if drawn.interval is not None:
         rows.draw_intervals(drawn.interval, color=style.BLUE, linewidth=1.6)
     rows.draw_dots(drawn.estimate)
@@ -376,10 +383,7 @@ def _groups_as_rows(
         kept = [i for i, label in enumerate(subjects.names_of(node)) if label != name]
         node = node.isel({terms.MODEL: kept if models is None else subjects.positions_of(node, models)})
         names = subjects.names_of(node)
-        flat = node.stack({"row": (*dims, terms.MODEL)}, create_index=False)
-        named = [flat[dim].values for dim in (*dims, *([terms.MODEL] if len(names) > 1 else []))]
-        rows = [", ".join(filter(None, [path, *map(str, row)])) for row in zip(*named, strict=True)]
-        flat = flat.drop_vars([terms.MODEL, *dims]).rename({"row": terms.MODEL}).assign_coords({terms.MODEL: rows})
+        flat = subjects.with_rows_of_groups(node, dims, path)
         parts.append(flat.isel({terms.MODEL: np.flatnonzero(flat["p_value"].notnull())}) if is_contrast else flat)
     title = names[0] if len(names) == 1 else ""
     return name, title, xr.concat(parts, terms.MODEL, data_vars="minimal", coords="minimal", compat="override")
