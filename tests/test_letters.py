@@ -112,6 +112,17 @@ def test_the_command_makes_the_table_of_a_store(tmp_path: Path) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 60
 
 
+def test_the_command_says_what_runs_and_judgments_do_not_share(tmp_path: Path) -> None:
+    (tmp_path / "a.run").write_text("q1 Q0 D1 1 3 a\nq9 Q0 D1 1 1 a\n")
+    (tmp_path / "qrels").write_text("q1 0 100 1\nq2 0 101 1\n")
+    words = ["table", str(tmp_path / "a.run"), "--qrels", str(tmp_path / "qrels")]
+    said = CliRunner().invoke(main, words).stdout
+    notes = json.loads(CliRunner().invoke(main, [*words, "--json"]).stdout)["notes"]
+    assert [words for words in notes if "no retrieved document is judged" in words]
+    assert [words for words in notes if "topics that are not in the qrels" in words]
+    assert all(words in said for words in notes)
+
+
 @pytest.mark.needs("ir_measures")
 def test_one_command_leads_from_runs_to_a_table(tmp_path: Path) -> None:
     with data_folder() as data:

@@ -213,6 +213,7 @@ def table(
         raise click.UsageError("Runs need their judgments: --qrels FILE.")
     if measures is not None and (estimators or positive_from is not None):
         raise click.UsageError("--measures says all: 'AP(rel=2) P(rel=2)@10', without --estimator and --positive-from.")
+    notes: tuple[str, ...] = ()
     with tempfile.TemporaryDirectory(prefix="aucpr-dask-") as folder:
         if qrels is None:
             data = cli.open_source(output, sources[0], dataset, {})
@@ -221,7 +222,9 @@ def table(
             from aucpr_dask.scores.importing.trec import import_trec
 
             scores, values = f"{folder}/scores.zarr", f"{folder}/values.zarr"
-            import_trec(list(sources), qrels, scores)
+            imported = import_trec(list(sources), qrels, scores)
+            output.show(str(imported), fold=False)
+            notes = imported.notes
             if measures is not None:
                 import_measures(list(sources), qrels, scores, values, measures)
                 data = ap.open_result(values)
@@ -240,7 +243,7 @@ def table(
         {"letter": letter, "model": model, "means": dict(made.means.iloc[i]), "worse": dict(made.worse.iloc[i])}
         for i, (letter, model) in enumerate(made.names.items())
     ]
-    output.data({"source": list(sources), "caption": made.caption, "models": rows, "output": path})
+    output.data({"source": list(sources), "notes": notes, "caption": made.caption, "models": rows, "output": path})
 
 
 @cli.command(
