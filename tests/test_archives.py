@@ -119,6 +119,10 @@ def masked(data: xr.Dataset) -> xr.Dataset:
     return data.assign(probability=data["probability"].where(is_sea), event=data["event"].where(is_sea))
 
 
+def with_dates(data: xr.Dataset) -> xr.Dataset:
+    return data.assign_coords(time=np.datetime64("2024-01-01", "ns") + data["time"].values * np.timedelta64(9, "D"))
+
+
 def by_name(data: xr.Dataset) -> xr.Dataset:
     return data.assign(event=xr.where(data["event"], "rain", "dry").astype("U4"))
 
@@ -134,15 +138,17 @@ def by_name(data: xr.Dataset) -> xr.Dataset:
         (lambda: forecasts().assign(probability=forecasts()["probability"].astype("f2")), {"by": "lat"}),
         (lambda: forecasts().isel(model=0, drop=True), {"interval": "bootstrap", "n_resamples": 20}),
         (lambda: forecasts().isel(model=0, lead=0, drop=True), {}),
+        (lambda: with_dates(forecasts()), {"by": "time.season"}),
+        (lambda: forecasts().rename(lead="query").drop_vars("query"), {"interval": "bootstrap", "n_resamples": 20}),
     ],
-    ids=["plain", "masked", "names", "groups", "one model", "one ranking"],
+    ids=["plain", "masked", "names", "groups", "one model", "one ranking", "seasons", "queries"],
 )
 def test_the_numbers_of_an_archive_are_those_of_its_arrays(
     dims: tuple[str, ...], change: Callable[[], xr.Dataset], options: dict[str, Any], tmp_path: Path
 ) -> None:
     data = change()
-    there = [dim for dim in dims if dim in data["probability"].dims]
-    chunks = {dim: n for dim, n in {"lead": 1, "time": 20, "lat": 3}.items() if dim in data.dims}
+    there = [*(dim for dim in dims if dim in data["probability"].dims), ...]
+    chunks = {dim: n for dim, n in {"lead": 1, "query": 1, "time": 20, "lat": 3}.items() if dim in data.dims}
     stored = data.transpose(*there).chunk(chunks).drop_encoding()
     stored.to_zarr(tmp_path / "archive.zarr", zarr_format=3, consolidated=False)
     like = LIKE | {name: options[name] for name in ("pos_label",) if name in options}
@@ -257,3 +263,13 @@ def test_groups_and_shards_of_an_archive(is_sharded: bool, tmp_path: Path) -> No
     result = ap.run(whole, tmp_path / "result.zarr", like={"dim": "time,lat"})  # which adds the other
     np.testing.assert_array_equal(result["east/interval"], expected["east/interval"])
     assert "can be decoded" in ok("verify", whole)
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
+@pytest.mark.parametrize("most", [700, 5000], ids=["part of a ranking", "part of a chunk"])
+def test_a_task_reads_no_more_than_memory_holds(most: int, archive: Path, tmp_path: Path) -> None:
+    expected = ap.evaluate(forecasts()["probability"], forecasts()["event"], dim=("time", "lat"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("aucpr_dask.scores.archives.MOST_AT_ONCE", most)
+        result = ap.run(archive, tmp_path / "result.zarr", like=LIKE)
+    np.testing.assert_array_equal(result["interval"], expected["interval"])

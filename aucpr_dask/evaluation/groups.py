@@ -287,13 +287,20 @@ def _one_label_each(labels: Any, name: str, lengths: Sequence[int]) -> Any:
 def groups_of(dataset: xr.Dataset, by: By, path: str = "") -> Groups:
     """Return the groups of the items of a data set by the labels of its coordinates."""
     found = {}
-    for name, grouper in by:
-        if name not in dataset.variables or dataset[name].dims != (ITEM,):
-            raise _no_coordinate(dataset, name, path, ITEM)
+    for asked, grouper in by:
+        known = _coordinate(dataset, asked)
+        if known is None or known.dims != (ITEM,):
+            raise _no_coordinate(dataset, asked, path, ITEM)
+        name = str(known.name)  # of "time.month", "month"
         if name == ITEM or name in dataset["score"].dims or name in OF_RESULTS:
             raise _twice(name, path)
-        found[name] = factorized(dataset[name], name, grouper, where_of(path))
+        found[name] = factorized(known, name, grouper, where_of(path))
     return combined(found)
+
+
+def read_for(by: By | None) -> list[str]:
+    """Return the names of the coordinates that groups are made of: for "time.month", the time, too."""
+    return [one for name, _ in by or () for one in dict.fromkeys((name, name.partition(".")[0]))]
 
 
 def _twice(name: str, path: str) -> InvalidInputError:

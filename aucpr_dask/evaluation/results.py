@@ -158,7 +158,9 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
     labelled = {name: (source[name].variable, source.xindexes[name]) for name in of_source}
     labelled |= {name: _labelled_axis(name, along) for name, along in axes.items() if name not in scalars}
     if prepared.groups is not None:
-        along = prepared.groups.coordinates({name: source[name].attrs for name in prepared.groups.indexes})
+        along = prepared.groups.coordinates(
+            {n: source[n].attrs for n in prepared.groups.indexes if n in source.variables}
+        )
         labelled |= {str(name): (along.variables[name], along.xindexes[name]) for name in along}
     labels = {name: variable.copy(deep=False) for name, (variable, _) in labelled.items()}
     for name, coordinate in source.coords.items():  # all others travel with their dimensions
@@ -175,7 +177,7 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
     variables["interval"].attrs |= {"ci_kind": "confidence interval", "ci_prob": resampling.level}
     variables["flags"].attrs |= terms.flag_attributes()
     given = {one.name: getattr(options, one.name) for one in fields(options) if one.name != "resampling"}
-    given |= {"by": ", ".join(name for name, _ in options.by) if options.by else None}
+    given |= {"by": None if prepared.groups is None else ", ".join(prepared.groups.sizes)}
     given |= {"estimator": ", ".join(options.estimators), "level": resampling.level}
     repeats = {terms.N_FOLDS: terms.folds_of_repeats(source)}
     made = xr.Dataset(variables, coordinates, provenance(source, given, _sampling(prepared), repeats))

@@ -18,7 +18,7 @@ import xarray as xr
 
 from aucpr_dask.errors import ChunkError
 from aucpr_dask.evaluation.api import describe_scores, evaluate_part
-from aucpr_dask.evaluation.groups import groups_of
+from aucpr_dask.evaluation.groups import groups_of, read_for
 from aucpr_dask.evaluation.mapping import are_gathered
 from aucpr_dask.evaluation.request import SCHEME, drawn_unit
 from aucpr_dask.evaluation.results import axes_of, laid_out
@@ -276,7 +276,8 @@ def plan_run(source: Any, *, dataset: Sequence[str] | None = None, like: Like = 
     steps = {path: _chunk_lengths(dataset) for path, dataset in sources.items()}
     if asked.positive_from is None:
         for path, stored in terms.nodes_of(unread):
-            _refuse_grades(stored, steps[path])
+            label = sources[path].get("label")  # which may be of classes now
+            _refuse_grades(stored if label is None or label.chunks else sources[path], steps[path])
     lengths = _task_lengths(sources, steps)
     tasks = [task for path, node in sources.items() for task in _tasks(path, node, lengths[path], steps[path])]
     origin = {"source": public(source), "source_digest": digest}
@@ -310,7 +311,7 @@ def _with_groups(scores: terms.Stored, unread: terms.Stored, asked: EvaluationOp
     stored = dict(terms.nodes_of(unread)) if asked.by else {}
 
     def read(path: str, node: xr.Dataset) -> xr.Dataset:
-        names = [name for name, _ in asked.by or () if name in node and node[name].chunks is not None]
+        names = [name for name in read_for(asked.by) if name in node.variables and node[name].chunks is not None]
         return node.assign({name: stored[path][name].variable.compute() for name in names})
 
     return terms.map_nodes(scores, read) if asked.by else scores
@@ -345,7 +346,7 @@ def describe(plan: Plan) -> dict[str, Any]:
     """
     paths = [path for path, _ in terms.nodes_of(plan.scores)]
     reader = reader_of(plan.source, plan.layout)
-    scores = reader.opened(paths, [name for name, _ in plan.options.by or ()])
+    scores = reader.opened(paths, read_for(plan.options.by))
     is_there = all(reader.has_chunk(task.path, task.slices) for task in plan.tasks[:1])
     seconds = _seconds_on_one_core(plan, scores, is_there=is_there) if plan.tasks else 0.0
     n_data_sets = len({task.path for task in plan.tasks})

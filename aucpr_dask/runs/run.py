@@ -279,7 +279,7 @@ def _next_step(plan: Plan, target: str, ledger: Ledger, *, overwrite: bool, othe
         return None
     has_more_resamples = "n_resamples" in changed and _may_have_more_resamples(state.plan, plan)
     _refuse(changed, target, MAY_DIFFER | {"n_resamples"} if has_more_resamples else MAY_DIFFER)
-    groups = [name for name, _ in plan.options.by or ()]
+    groups = {name for _, node in nodes_of(plan.template) for name in str(node.attrs.get("by", "")).split(", ")}
     now, wanted = growing.contents_of(target, ledger, groups), growing.wanted_contents(plan, groups)
     growing.refuse_changes(now, wanted, target)
     try:

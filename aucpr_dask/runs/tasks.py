@@ -16,7 +16,7 @@ from zarr.abc.buffer import Buffer
 
 from aucpr_dask.errors import AucprError, OtherRunError, SourceChangedError, UnreachableError
 from aucpr_dask.evaluation.api import evaluate_part
-from aucpr_dask.evaluation.groups import Groups, groups_of
+from aucpr_dask.evaluation.groups import Groups, groups_of, read_for
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import Task
 from aucpr_dask.schema.options import EvaluationOptions
@@ -88,7 +88,7 @@ def opened_together(tasks: Sequence[Task], assignment: Assignment) -> dict[str, 
     paths = {task.path for task in tasks}
     if len(paths) > 1:
         with suppress(Exception):
-            return _reader(assignment).opened(paths, _kept(assignment))
+            return _reader(assignment).opened(paths, read_for(assignment.options.by))
     return {}
 
 
@@ -158,7 +158,7 @@ def _write(
 def _evaluated(task: Task, assignment: Assignment, dataset: xr.Dataset | None) -> dict[str, xr.Variable]:
     """Evaluate the parts of a task one after another, and put their results together."""
     if dataset is None:
-        dataset = _data_set(_reader(assignment), task.path, _kept(assignment))
+        dataset = _data_set(_reader(assignment), task.path, tuple(read_for(assignment.options.by)))
     whole: dict[str, xr.Variable] = {}
     source = _reader(assignment)
     for part in task.parts():
@@ -209,11 +209,6 @@ def _reader(assignment: Assignment) -> SourceNodes | Archive:
 @lru_cache(maxsize=2)
 def _opened_once(source: str, layout: Layout | None, state: str) -> SourceNodes | Archive:
     return reader_of(source, layout)
-
-
-def _kept(assignment: Assignment) -> tuple[str, ...]:
-    """Return the coordinates of items that the groups are made of."""
-    return tuple(name for name, _ in assignment.options.by or ())
 
 
 @lru_cache(maxsize=8)

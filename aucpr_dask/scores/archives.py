@@ -36,6 +36,7 @@ from aucpr_dask.scores.validate import (
     refuse_other_dimensions,
     validated_nodes,
     where_of,
+    with_numbers_of_queries,
 )
 from aucpr_dask.storage import backends, documents
 from aucpr_dask.storage.trees import groups_around
@@ -164,7 +165,7 @@ class Archive:
         described = {path: _described(path, node) for path, node in small.items()}
         for path, node in validated_nodes(terms.Nodes(described), positive_from=0):
             large = {name: one for name, one in small[path].variables.items() if not one._in_memory}
-            found[path] = node.assign(large)
+            found[path] = with_numbers_of_queries(node.assign(large))
         return found
 
     def scores(self, chunks: Any = "auto") -> terms.Scores:
@@ -257,6 +258,7 @@ def _flat(node: xr.Dataset, layout: Layout, path: str, url: str) -> xr.Dataset:
     for name, variable in node.variables.items():
         if variable.dims == dims and name in dims:
             found[ITEM] = xr.Variable(ITEM, variable.values, variable.attrs)
+            found[name] = found[ITEM].copy(deep=False)  # to group by
         elif set(variable.dims) & set(dims):
             convert = _Conversion(name, variable.dtype, layout.pos_label, where_of(path, str(name)))
             is_masked = label is not None and label.dtype.kind == "f" and layout.pos_label is None

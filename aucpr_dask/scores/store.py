@@ -18,7 +18,7 @@ from aucpr_dask import errors
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.scores.chunks import MOST_LOADED, Region, empty_variable, item_chunk, ranking_digests, with_hashed_text
 from aucpr_dask.scores.copies import COPIES, copies_among, warn
-from aucpr_dask.scores.validate import validate_scores, validated_nodes
+from aucpr_dask.scores.validate import validate_scores, validated_nodes, with_numbers_of_queries
 from aucpr_dask.storage import backends, stores, urls
 from aucpr_dask.storage.checksums import has_list, plain_entry
 from aucpr_dask.storage.trees import within_chunk
@@ -209,9 +209,7 @@ class SourceNodes:
         found = {path: _opened(node.drop_vars("n_missing", errors="ignore")) for path, node in nodes.items()}
         for path, dataset in found.items():
             validate_scores(_described(dataset), positive_from=0)
-            if terms.QUERY in dataset.dims and terms.QUERY not in dataset.indexes:
-                # Their numbers are names, by which they are resampled.
-                found[path] = dataset.assign_coords({terms.QUERY: np.arange(dataset.sizes[terms.QUERY])})
+            found[path] = with_numbers_of_queries(dataset)
         return found
 
     def has_chunk(self, path: str, where: Mapping[str, slice]) -> bool:

@@ -216,6 +216,13 @@ def names_of_clusters(cluster: Any, where: str) -> NDArray[Any]:
     return values
 
 
+def with_numbers_of_queries(dataset: xr.Dataset) -> xr.Dataset:
+    """Return a data set whose queries have names, by which they are resampled: by default, their numbers."""
+    if terms.QUERY not in dataset.dims or terms.QUERY in dataset.indexes:
+        return dataset
+    return dataset.assign_coords({terms.QUERY: np.arange(dataset.sizes[terms.QUERY])})
+
+
 def validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None) -> None:
     """Raise a clear error unless this is a valid score data set."""
     kept = kept_dims(dataset)
