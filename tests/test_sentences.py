@@ -107,6 +107,15 @@ def test_models_that_do_not_differ_are_not_said_to_be_equal() -> None:
     assert "no difference is shown, which does not show that there is none" in answer.attrs["summary"]
 
 
+def test_equal_models_are_said_to_be_equal() -> None:
+    scores = items()
+    scores["score"][1] = scores["score"][0]
+    for answer in (ap.compare(scores), ap.compare(scores, "a"), ap.compare(scores, ["a", "c"])):
+        assert re.search("equal: (a and b|b and a)(;|$)", answer.attrs["summary"])
+    assert "equal" not in ap.compare(items()).attrs["summary"]
+    assert "passed: b equals a" in ap.gate(scores, "b", "a").sentence
+
+
 def test_what_a_pair_lost_stands_in_its_sentence() -> None:
     scores = items()
     scores["score"][0, :5] = np.nan

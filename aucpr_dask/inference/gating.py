@@ -365,7 +365,8 @@ def _caveat(sample: paired_samples.PairedSample, row: int, baseline: int, low: f
         share, reserve = min(1.0, UNSEEN / n), low + margin
         if not (shares and reserve > share):  # else not even losses of 1 on all that are unseen would fail it
             over = f"over {count(n, one, many)}, losses on fewer than {percent(share, '.2g')} of {many} may not show"
-            said.append(f"{over}, and would fail it from {reserve / share:.2g} on average")
+            from_where = f"from {reserve / share:.2g} on average" if reserve > 0 else "however small they are"
+            said.append(f"{over}, and would fail it {from_where}")
         if n < ENOUGH_UNITS:
             said.append(f"below {ENOUGH_UNITS} {many}, do not rely on a pass alone")
     elif shares and max(sample.shown[row], sample.shown[baseline]) > NEAR_ONE:

@@ -64,19 +64,26 @@ def of_comparison(answer: xr.Dataset, about: str = "") -> str:
     differences, adjusted = (answer[name].transpose(*dims, ...).values for name in ("difference", "p_adjusted"))
     shown = asked & (adjusted <= 1 - float(answer.attrs["level"]))
     others = np.atleast_1d(answer[OTHER_MODEL if OTHER_MODEL in dims else BASELINE].values)
+
+    def named(at: tuple[int, ...], word: str, turned: bool = False) -> str:
+        pair = [answer[MODEL].values[at[0]], others[at[1] if len(of_pairs) > 1 else 0]]
+        labels = [str(answer[dim].values[i]) for dim, i in zip(dims, at, strict=True) if dim not in of_pairs]
+        return f"{f' {word} '.join(map(str, pair[::-1] if turned else pair))}{' in ' * bool(labels)}{' '.join(labels)}"
+
     found = []
     for at in map(tuple, np.argwhere(shown).tolist()):
-        model, other = answer[MODEL].values[at[0]], others[at[1] if len(of_pairs) > 1 else 0]
         difference = float(differences[at])
-        if OTHER_MODEL in dims and difference < 0:  # of any two, the better is named first
-            model, other, difference = other, model, -difference
-        labels = [str(answer[dim].values[i]) for dim, i in zip(dims, at, strict=True) if dim not in of_pairs]
-        found.append((f"{model} than {other}{' in ' * bool(labels)}{' '.join(labels)}", difference))
+        turned = OTHER_MODEL in dims and difference < 0  # of any two, the better is named first
+        found.append((named(at, "than", turned), -difference if turned else difference))
     words = [_asked(answer, int(asked.sum()), "comparison", about)]
     if found:
         words += shown_to_be(found, "in none of these groups" if about and OTHER_MODEL not in dims else "")
     else:
         words.append("no difference is shown, which does not show that there is none")
+    if "standard_error" in answer:
+        are_equal = asked & (differences == 0) & (answer["standard_error"].transpose(*dims).values == 0)
+        equal = [named(at, "and") for at in map(tuple, np.argwhere(are_equal).tolist())]
+        words += [f"equal: {few(equal, MOST)}"] if equal else []
     if "simultaneous_interval" in answer:
         lower, upper = np.moveaxis(answer["simultaneous_interval"].transpose(*dims, BOUND).values, -1, 0)
         words += beside_intervals(int(np.count_nonzero(shown & (lower <= 0) & (upper >= 0))))
