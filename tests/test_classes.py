@@ -214,6 +214,11 @@ def test_intervals_stay_between_0_and_1() -> None:
     np.testing.assert_allclose(lower, worth / (worth + quantile), rtol=1e-6)
     assert (alone.mean("class") < lower).all()
     assert upper.tolist() == [1.0, 1.0]
+    both = ["average_precision", "roc_area"]  # at another prevalence, with intervals of different names
+    of_two = ap.aggregate(perfect, over="class", estimator=both, prevalence=0.2)["interval"]
+    for name in both:
+        of_one = ap.aggregate(perfect, over="class", estimator=name, prevalence=0.2)["interval"]
+        np.testing.assert_array_equal(of_two.sel(estimator=name), of_one)
     nearly = perfect.copy(deep=True)
     nearly["score"][:, :, :3] = 0
     bounds = ap.aggregate(nearly, over="class")["interval"].values

@@ -115,6 +115,7 @@ def _with_lowest(means: xr.Dataset, alone: xr.Dataset, level: float) -> xr.Datas
         return means
     quantile = float(scipy.special.ndtri(0.5 + level / 2)) ** 2
     lowest = alone["interval"].isel({terms.BOUND: 0}, drop=True)
+    lowest = lowest.max(terms.METHOD) if terms.METHOD in lowest.dims else lowest  # estimators have one each
     worth = 1 / (((1 - lowest) / (quantile * lowest)).mean(CLASS) / means[N_CLASSES])
     bound = (worth / (worth + quantile)).where(_is_perfect(means))
     return means.assign(lowest=bound.transpose(*means["estimate"].dims).reset_coords(drop=True))
