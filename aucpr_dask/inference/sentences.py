@@ -108,14 +108,20 @@ def _asked(answer: xr.Dataset, number: int, noun: str, about: str) -> str:
 def shown_to_be(differences: Iterable[tuple[str, float]], nothing: str = "", direction: float = 1.0) -> list[str]:
     """Say who is shown to be worse and who better, by which difference; with a direction of -1, less is better.
 
-    Nothing is said of a word without differences, unless there are words for that.
+    The largest differences are named, if there are too many to name all. Nothing is said of a word without differences,
+    unless there are words for that.
 
     >>> shown_to_be([("a than b in Bern", -0.05), ("a than b in Graz", 0.00002)])
     ['shown to be worse: a than b in Bern (-0.050)', 'shown to be better: a than b in Graz (+0.000020)']
+    >>> shown_to_be([(name, place / 10) for place, name in enumerate("abcdefg", start=1)])
+    ['shown to be better: g (+0.700), f (+0.600), e (+0.500), d (+0.400), c (+0.300) and 2 more']
     """
     listed, words = list(differences), []
     for word, sign in (("worse", -1), ("better", 1)):
-        found = [f"{who} ({amount(value, 3, '+')})" for who, value in listed if sign * direction * value > 0]
+        of_word = [one for one in listed if sign * direction * one[1] > 0]
+        if len(of_word) > MOST:
+            of_word.sort(key=lambda one: -abs(one[1]))
+        found = [f"{who} ({amount(value, 3, '+')})" for who, value in of_word]
         if found or nothing:
             words.append(f"shown to be {word}: {few(found, MOST) if found else nothing}")
     return words
