@@ -289,7 +289,7 @@ def plan_run(source: Any, *, dataset: Sequence[str] | None = None, like: Like = 
         asked,
         tuple(tasks),
         _bytes_of_all(tasks, scores, result),
-        sum(node.nbytes for node in sources.values()),
+        sum(_bytes_within(node, {}) for node in sources.values()),
         sum(node.nbytes for node in results.values()),
         {
             "options": asked.as_parameters() | _unit(asked, sources) | _groups(asked, sources),
@@ -541,12 +541,18 @@ def _bytes_of(task: Task, scores: xr.Dataset, result: xr.Dataset) -> int:
 
 def _bytes_within(dataset: xr.Dataset, sizes: Mapping[str, int]) -> int:
     """Return the bytes of a part of a data set with these numbers of models, queries or items."""
+    read = {name: one for name, one in dataset.variables.items() if name in dataset.data_vars or _is_read(one)}
     parts = (
         math.prod(min(sizes.get(str(dim), size), size) / max(1, size) for dim, size in variable.sizes.items())
         * variable.nbytes
-        for variable in dataset.variables.values()
+        for variable in read.values()
     )
     return math.ceil(sum(parts))
+
+
+def _is_read(coordinate: xr.Variable) -> bool:
+    """Whether tasks read a coordinate: of an archive, none along the items that nothing has asked for."""
+    return coordinate._in_memory or coordinate.chunks is not None
 
 
 def _templates(result: terms.Stored, lengths: Mapping[str, Mapping[str, int]], attrs: dict[str, str]) -> terms.Stored:
