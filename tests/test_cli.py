@@ -459,6 +459,18 @@ def test_info_says_what_a_file_holds(predictions: Path) -> None:
         assert command in shown, shown
 
 
+def test_info_says_what_an_archive_holds(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    event = xr.DataArray((random.random((30, 4)) < 0.4).astype("int8"), dims=("time", "lat"))
+    score = xr.DataArray(random.random((2, 30, 4)), {"model": [0, 1]}, ("model", "time", "lat"))
+    xr.Dataset({"probability": score, "event": event}).to_zarr(tmp_path / "a.zarr", zarr_format=2)
+    found = json.loads(ok("info", tmp_path / "a.zarr", "--json").stdout)
+    assert [(one["role"], *one["columns"]) for one in found["roles"]] == [("score", "probability"), ("label", "event")]
+    commands = {words[0]: words for _, words in found["commands"]}
+    assert {*commands} == {"evaluate", "compare", "rank", "report"}
+    assert "items: along time, lat" in ok(*commands["compare"]).stdout
+
+
 def test_a_table_of_values_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     random = np.random.default_rng(0)

@@ -12,11 +12,12 @@ import click
 
 import aucpr_dask as ap
 from aucpr_dask.cli import common as cli
-from aucpr_dask.errors import StoreError, few
+from aucpr_dask.errors import ForeignStoreError, StoreError, few
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions, ReportOptions
 
 if TYPE_CHECKING:
+    from aucpr_dask.interplay.recognising import Recognised
     from aucpr_dask.progress import Report
 
 SILENT_SECONDS = 2.0
@@ -30,8 +31,8 @@ SILENT_SECONDS = 2.0
 def info(output: cli.Output, store: str, dataset: tuple[str, ...], positive_from: int | None) -> None:
     """Show the contents of the store STORE (scores, results or comparisons) and report anything unusual.
 
-    Of a file (a table, a TREC run, judgments), say what its columns are taken for, and why, and which commands answer
-    what about it.
+    Of a file (a table, a TREC run, judgments) or a Zarr store of another program, say what its columns or variables are
+    taken for, and why, and which commands answer what about it.
 
     For scores: sizes, prevalence, missing scores, and warnings such as inverted polarity or heavy ties; every
     ranking is evaluated once to find them. For results: options, warnings, and the best models. For the output of
@@ -46,9 +47,7 @@ def info(output: cli.Output, store: str, dataset: tuple[str, ...], positive_from
 
         if dataset or positive_from is not None:
             raise click.UsageError("--dataset and --positive-from are options of stores, and this is a file.")
-        found = recognise(store)
-        output.show(str(found), fold=False)
-        output.data(found.as_dict())
+        _show_recognised(output, recognise(store))
         return
     kind = read_root_attrs(store).get("kind")
 
@@ -61,11 +60,25 @@ def info(output: cli.Output, store: str, dataset: tuple[str, ...], positive_from
         output.data({"store": store, "kind": kind, "data_sets": answers})
         return
     else:
-        scores = terms.select_data_sets(cli.open_scores(store), dataset)
+        try:
+            scores = terms.select_data_sets(cli.open_scores(store), dataset)
+        except ForeignStoreError:
+            from aucpr_dask.interplay.recognising import recognise_archive
+
+            found = recognise_archive(store)
+            if dataset or not found.commands:
+                raise
+            _show_recognised(output, found)
+            return
         with output.progress(after=SILENT_SECONDS) as report, _reporting_tasks(report):
             summary = stores.summarize_scores(scores, store, positive_from=positive_from)
         output.show(stores.scores_view(summary))
     output.data({"store": store, **summary})
+
+
+def _show_recognised(output: cli.Output, found: Recognised) -> None:
+    output.show(str(found), fold=False)
+    output.data(found.as_dict())
 
 
 @cli.command("aucpr-dask verify aucpr-demo/scores.zarr", short_help="Look for damage in a store.")

@@ -87,6 +87,35 @@ def recognise(path: str) -> Recognised:
     return _of_values(path, roles)
 
 
+def recognise_archive(url: str) -> Recognised:
+    """Say which variables of a Zarr store of another program look like scores and labels, by their types and names."""
+    from aucpr_dask.scores.importing.arrays import opened_by_xarray
+
+    nodes = [node for _, node in terms.nodes_of(opened_by_xarray(url, "zarr", chunks=None))]
+    variables = {str(name): one for node in nodes for name, one in node.data_vars.items()}
+    floats = [name for name, one in variables.items() if one.dtype.kind == "f"]
+    whole = [name for name, one in variables.items() if one.dtype.kind in "biu"]
+
+    def best(names: Sequence[str], role: str) -> str | None:
+        return next((name for name in names if ROLES.get(_plain(name)) == role), names[0] if len(names) == 1 else None)
+
+    score, label = best(floats, "score"), best(whole, "label")
+    about = {name: f"{one.dtype} over {', '.join(map(str, one.dims))}" for name, one in variables.items()}
+    roles = [Role(role, (name,), about[name]) for role, name in (("score", score), ("label", label)) if name]
+    roles += [Role("variable", (name,), why) for name, why in about.items() if name not in (score, label)]
+    if score is None or label is None:
+        return Recognised(url, "a Zarr store of another program", tuple(roles), ())
+    dims = [str(dim) for dim in variables[label].dims if dim in variables[score].dims]
+    options = ("--score", score, "--label", label, "--dim", ",".join(dims))
+    questions = {"which models differ": "compare", "which ranks each may have": "rank", "one page": "report"}
+    commands: list[tuple[str, tuple[str, ...]]] = [
+        ("areas, with intervals", ("evaluate", url, "result.zarr", *options))
+    ]
+    commands += [(question, (command, url, *options)) for question, command in questions.items()]
+    kind = f"a Zarr store of another program, whose items may lie along {', '.join(dims)}; what --dim lacks is kept"
+    return Recognised(url, kind, tuple(roles), tuple(commands))
+
+
 def _is_board(batch: Batch, roles: dict[str, dict[str, str]]) -> bool:
     """Whether a table has a row for each model, or a value of each model and task that is 1 or 0."""
     named = [name for name in batch.cells if ROLES.get(_plain(name)) == "model"]

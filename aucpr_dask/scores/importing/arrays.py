@@ -329,7 +329,7 @@ def import_xarray(
 def _opened(
     path: FilePath, engine: str | None, dims: str | Sequence[str] | None, rename: Mapping[str, str]
 ) -> Iterator[xr.DataTree]:
-    tree = _open(path, engine, dims, rename)
+    tree = opened_by_xarray(path, engine, dims, rename)
     try:
         with tree:
             yield tree
@@ -346,7 +346,7 @@ def _opened(
         raise FileFormatError("xarray cannot read this", path, received, remedy=remedy) from error
 
 
-def _open(
+def opened_by_xarray(
     path: FilePath,
     engine: str | None = None,
     dims: str | Sequence[str] | None = None,
@@ -412,7 +412,7 @@ def open_zarr(url: str, chunks: Any, named: Mapping[str, str] | None = None) -> 
     `named` gives the names that our variables and dimensions have there, such as ``{"score": "probability"}``.
     """
     named = named or {}
-    tree = _open(url, "zarr", chunks=chunks)
+    tree = opened_by_xarray(url, "zarr", chunks=chunks)
     score = named.get("score", "score")
     nodes = {path: node for path, node in terms.nodes_of(tree) if score in node}
     if not nodes:
