@@ -300,6 +300,18 @@ def test_a_web_server_without_lists(tmp_path: Path, forest: xr.DataTree, kind: s
 
 
 @pytest.mark.needs("obstore")
+@pytest.mark.filterwarnings("ignore:.*Consolidated metadata", "ignore:.*does not have a Zarr V3 specification")
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_what_another_program_wrote_on_a_web_server(tmp_path: Path, zarr_format: Any) -> None:
+    pooled(3).drop_encoding().to_zarr(tmp_path / "archive.zarr", zarr_format=zarr_format, consolidated=True)
+    with static_server(tmp_path) as (address, _):
+        place = f"http://{address}/archive.zarr"
+        assert_same_bits(ap.run(place, tmp_path / "result.zarr", **OPTIONS), ap.evaluate(pooled(3), **OPTIONS))
+        verified = CliRunner().invoke(main, ["verify", place])
+        assert "4 chunks can be decoded" in verified.output
+
+
+@pytest.mark.needs("obstore")
 def test_a_web_server_that_refuses(tmp_path: Path) -> None:
     ap.save_scores(pooled(), tmp_path / "scores.zarr")
     with static_server(tmp_path, user="ann:other") as (address, _):

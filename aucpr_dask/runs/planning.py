@@ -389,10 +389,9 @@ def _made_up(dataset: xr.Dataset) -> xr.Dataset:
 def requests_of(plan: Plan) -> tuple[int, int]:
     """Return about how many objects the tasks of a plan read and write."""
     reads = 0
-    sources = dict(terms.nodes_of(plan.scores))
+    objects = {path: _objects_of(node.variables["score"]) for path, node in terms.nodes_of(plan.scores)}
     for task in plan.tasks:
-        score = sources[task.path]["score"]
-        lengths, of_items = score.encoding.get("objects") or _objects_of(score)
+        lengths, of_items = objects[task.path]
         steps = dict(zip(task.sizes, task.steps or task.sizes.values(), strict=True))
         of_dims = (
             sum(
@@ -412,8 +411,11 @@ def requests_of(plan: Plan) -> tuple[int, int]:
     return reads, writes + len(plan.tasks)
 
 
-def _objects_of(score: xr.DataArray) -> tuple[dict[str, int], int]:
+def _objects_of(score: xr.Variable) -> tuple[dict[str, int], int]:
     """Return the lengths of the chunks of scores next to the items, and how many chunks hold the items."""
+    if "objects" in score.encoding:  # of an archive
+        found: tuple[dict[str, int], int] = score.encoding["objects"]
+        return found
     lengths = {str(dim): int(n) for dim, n in score.encoding["preferred_chunks"].items()}
     n_items = score.sizes[terms.ITEM]
     return lengths, -(-n_items // max(1, lengths.pop(terms.ITEM, n_items)))

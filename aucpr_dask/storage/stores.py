@@ -666,7 +666,7 @@ def read_root_document(url: Any) -> bytes:
         document, unfinished = None, False
     if document is not None:
         return document.to_bytes()
-    if unfinished and any(has(backend, name) for name in OF_VERSION_2):
+    if (unfinished or not backend.supports_listing) and any(has(backend, name) for name in OF_VERSION_2):
         raise foreign(url)
     is_ours = True
     with suppress(FileNotFoundError):  # while another call removes what is here

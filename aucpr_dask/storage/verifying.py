@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import zarr
 from zarr.abc.store import Store
 
@@ -56,11 +57,12 @@ def damage_of_others(
 ) -> tuple[int, list[StoreError], int]:
     """Return the number of chunks of a store of another program, an error for each broken one, and how many are absent.
 
-    Every chunk is decoded. An absent one may be meant: Zarr reads its places as the fill value.
+    Every chunk is decoded. An absent one may be meant: Zarr reads its places as the fill value. On a web server, which
+    lists nothing, nobody knows which are absent.
     """
     url = urls.concealed(url)
     backend, found = backends.open_backend(url, read_only=True), []
-    keys = sorted(backends.versions_in(backend) or sync(_listed(backend)))
+    keys = sorted(backends.versions_in(backend) or sync(_listed(backend))) if backend.supports_listing else None
     with documents.explaining_damage(url):
         root: Any = zarr.open(backend, mode="r")
         members = dict(root.members(max_depth=None)) if isinstance(root, zarr.Group) else {"": root}
@@ -72,7 +74,7 @@ def damage_of_others(
     for done, array in enumerate(arrays.values(), start=1):
         lengths = array.shards or array.chunks
         n_places += math.prod(-(-size // length) for size, length in zip(array.shape, lengths, strict=True))
-        for index, key in chunks_among(array, keys):
+        for index, key in places_in(array) if keys is None else chunks_among(array, keys):
             n_chunks += 1
             try:
                 array[tuple(slice(i * n, (i + 1) * n) for i, n in zip(index, lengths, strict=True))]
@@ -85,6 +87,13 @@ def damage_of_others(
 
 async def _listed(backend: Store) -> list[str]:
     return [key async for key in backend.list()]
+
+
+def places_in(array: zarr.Array[Any]) -> Iterator[tuple[tuple[int, ...], str]]:
+    """Yield the index and the key of every chunk (or shard) that an array may have."""
+    lengths = array.shards or array.chunks
+    for index in np.ndindex(*(-(-size // length) for size, length in zip(array.shape, lengths, strict=True))):
+        yield index, f"{array.path}/{array.metadata.encode_chunk_key(index)}"
 
 
 def chunks_among(array: zarr.Array[Any], keys: Sequence[str]) -> Iterator[tuple[tuple[int, ...], str]]:
