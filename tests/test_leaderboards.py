@@ -580,6 +580,7 @@ FILES: dict[str, tuple[str, str | list[str]]] = {
     "notes.csv": (_csv(_with("{:.1f}†")), BEST),
     "percents_beside_shares.csv": (_csv(SHARES.assign(ARC=_with("{:.1f}%")["ARC"])), BEST),
     "hundreds_beside_shares.csv": (_csv(SHARES.assign(ARC=SMALL["ARC"])), "a column may hold percents"),
+    "shares_beside_hundreds.csv": (_csv(SMALL.assign(ARC=SHARES["ARC"])), "a column may hold fractions"),
     "commas.csv": (_csv(_with("{:.1f}").map(lambda cell: cell.replace(".", ",")), sep=";"), "not a finite number"),
     "one_comma.csv": (_csv(SMALL.astype(str).replace("58.9", "58,9")), "not a finite number"),
     "one_word.csv": (_csv(SMALL.astype(str).replace("58.9", "5B.9")), "not a finite number"),

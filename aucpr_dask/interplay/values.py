@@ -19,6 +19,7 @@ from aucpr_dask.evaluation.results import provenance, save_result
 from aucpr_dask.inference.designs import better, estimators_of
 from aucpr_dask.interplay.value_columns import (
     ABOUT,
+    FAR,
     by_metric,
     direction_by_mark,
     direction_of,
@@ -288,6 +289,13 @@ def _no_tasks(table: Table, columns: Sequence[str], include: Sequence[str]) -> t
             remedy = f"write a percent sign in its cells or its name, or leave it out: exclude={name!r} (--exclude)"
             raise InvalidInputError(what, where, by_number[name], "one scale, or percent signs", remedy)
     found |= by_number
+    sizes = {name: float(np.nanmax(np.abs(one))) for name, one in numbers.items() if name not in found}
+    usual_size = float(np.median(list(sizes.values()))) if sizes else 0.0
+    if low := [name for name, size in sizes.items() if 0 < size <= 1 and name not in include and usual_size > FAR]:
+        what, where = "a column may hold fractions, where others hold percents", f"{table.name}, column {low[0]!r}"
+        remedy = f"bring it to their scale, or take it as it is: include={low[0]!r} (--include); exclude= leaves it out"
+        received = f"values up to {sizes[low[0]]:.4g}, where the others reach {usual_size:,.4g}"
+        raise InvalidInputError(what, where, received, "one scale", remedy)
     if len(found) == len(columns):
         received = few([f"{name!r} ({why})" for name, why in found.items()])
         remedy = "write numbers in their cells"
