@@ -273,3 +273,15 @@ def test_a_task_reads_no_more_than_memory_holds(most: int, archive: Path, tmp_pa
         patch.setattr("aucpr_dask.scores.archives.MOST_AT_ONCE", most)
         result = ap.run(archive, tmp_path / "result.zarr", like=LIKE)
     np.testing.assert_array_equal(result["interval"], expected["interval"])
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
+def test_large_labels_are_read_part_by_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aucpr_dask.scores.archives.MOST_LOADED", 100)
+    data = masked(forecasts()).assign(cluster=("time", np.arange(50) // 5 + 0.0))
+    data.chunk(model=1, time=20).drop_encoding().to_zarr(tmp_path / "archive.zarr", consolidated=False)
+    result = ap.run(tmp_path / "archive.zarr", tmp_path / "result.zarr", like=LIKE, missing="drop")
+    renamed = data.rename(probability="score", event="label")
+    np.testing.assert_array_equal(
+        result["interval"], ap.evaluate(renamed, dim=("time", "lat"), missing="drop")["interval"]
+    )

@@ -212,12 +212,9 @@ class Archive:
         along = [name for name, one in node.coords.items() if ITEM in one.dims and name not in node.dims]
         left_out = along if keeps is None else [name for name in along if name not in keeps]
         node = node.drop_vars(["digest", *(left_out if keeps is not None else [])], errors="ignore")
-        small = [
-            name
-            for name, one in node.variables.items()
-            if name not in (*left_out, "score") and not one._in_memory and one.nbytes <= MOST_LOADED
-        ]
-        node = node.assign({name: node.variables[name].load() for name in small})
+        lazy = {n: one for n, one in node.variables.items() if n not in (*left_out, "score") and not one._in_memory}
+        read = [name for name, one in lazy.items() if one.nbytes <= MOST_LOADED or _is_needed_whole(name, one)]
+        node = node.assign({name: node.variables[name].load() for name in read})
         label = node.get("label")
         if self.layout.pos_label is not None and label is not None and label.variable._in_memory and not label.any():
             raise not_a_class(self.layout.pos_label, where_of(path, "label"))
@@ -230,6 +227,11 @@ class Archive:
 
     def _gathered(self, nodes: dict[str, xr.Dataset]) -> terms.Stored:
         return terms.Nodes(nodes) if self._is_tree else nodes[""]
+
+
+def _is_needed_whole(name: Any, variable: xr.Variable) -> bool:
+    """Whether all of a variable has to be known to understand a part of it, whatever its size."""
+    return name in ("cluster", "fold") or (name == "label" and variable.dtype.kind in "OTU")
 
 
 def _described(path: str, dataset: xr.Dataset) -> xr.Dataset:
