@@ -196,7 +196,8 @@ def test_a_plan_tries_as_many_rankings_as_a_moment_allows(
 
     monkeypatch.setattr(planning, "evaluate_part", evaluate_part)
     monkeypatch.setattr(planning, "time", SimpleNamespace(perf_counter=lambda: now, process_time=lambda: now))
-    said = planning._seconds_on_one_core(plan, ap.open_scores(tmp_path / "scores.zarr"))
+    opened = dict(nodes_of(ap.open_scores(tmp_path / "scores.zarr")))
+    said = planning._seconds_on_one_core(plan, opened, is_there=True)
     assert sizes == tried
     if len(tried) > 2:  # the small rankings have a quarter of the items
         assert said == pytest.approx(55 * 1.25 * of_each + 2 * of_part)
@@ -211,9 +212,11 @@ def test_a_process_opens_a_tree_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     tree = xr.DataTree.from_dict({f"set{i:02d}": pooled(2, 30, seed=i) for i in range(12)})
     ap.save_scores(tree, tmp_path / "scores.zarr")
     opened: list[Any] = []
-    monkeypatch.setattr(tasks, "SourceNodes", lambda url, real=tasks.SourceNodes: opened.append(url) or real(url))
+    real = tasks.reader_of
+    monkeypatch.setattr(tasks, "reader_of", lambda url, layout: opened.append(url) or real(url, layout))
     for path, node in nodes_of(tree):
-        ours = tasks._source_node(str(tmp_path / "scores.zarr"), path, "this run")
+        reader = tasks._opened_once(str(tmp_path / "scores.zarr"), None, "this run")
+        ours = tasks._data_set(reader, path, ())
         np.testing.assert_array_equal(ours["score"].values, node["score"].values)
         np.testing.assert_array_equal(ours["label"].values, node["label"].values)
     assert len(opened) == 1
