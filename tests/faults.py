@@ -403,7 +403,7 @@ def kill_workers(trial: Trial, client: Client, how: str) -> Tally:
 def workers(client: Client) -> list[int]:
     """Return the processes of both workers; wait until a killed one is replaced, and its nanny knows."""
     while True:
-        client.wait_for_workers(2, timeout=120)  # a new worker imports the package while other tests run
+        client.wait_for_workers(2, timeout=240)  # a new worker imports the package while other tests run
         pids = sorted(client.run(os.getpid, on_error="ignore").values())
         watched = [nanny.process for nanny in client.cluster.workers.values()]
         running = sorted(process.pid for process in watched if process and process.status is Status.running)

@@ -154,6 +154,7 @@ def test_unknown_sizes_of_chunks_are_named(call: Any) -> None:
         (lambda: ap.estimate(TWO_COLUMNS, Y, dim=0), InvalidInputError, r"last axis[\s\S]*\.T"),
         (lambda: ap.estimate(SCORES["score"], SCORES["label"], dim="i"), InvalidInputError, r"dim='item'"),
         (lambda: ap.aggregate(pd.DataFrame({"a": A})), InvalidInputError, r"from_dataframe"),
+        (lambda: ap.evaluate(SCORES["score"], SCORES, pos_label=1), InvalidInputError, r"labels are one array"),
         *[
             (lambda name=name: ap.estimate(A, Y, name), InvalidInputError, f"did you mean '{own}'")
             for own, names in {

@@ -201,6 +201,9 @@ def _with_positives(dataset: xr.Dataset, pos_label: Any, path: str) -> xr.Datase
 
 def _is_class(label: Any, pos_label: Any, where: str) -> Any:
     """Return labels as 1 for those of one class and 0 for the others, with the names that they carry."""
+    if isinstance(label, xr.Dataset | xr.DataTree):
+        what, remedy = "labels are one array", "name the variable that holds them: dataset['label']"
+        raise bad_argument(what, "label", label, "an array", remedy)
     values = label if isinstance(label, xr.DataArray | pd.Series) else np.asarray(label)
     found = are_of_class(values, pos_label, where)
     if not np.asarray(found).any():

@@ -222,7 +222,7 @@ def _client(
 
         current = current_client()
     if workers is None and current is None and plan.is_small:
-        watcher.note("in this process, because it takes about a second; a number of workers starts processes")
+        watcher.note("in this process, because it takes about a second; naming workers starts them")
         yield None
         return
     from aucpr_dask.workers.connecting import connect_for

@@ -65,13 +65,19 @@ def open_scores(store: str | Path | Store, *, chunks: Any = "auto", like: Like =
     >>> ap.open_scores(store)["score"].sel(model="a").values
     array([0.9, 0.1])
     """
+    from aucpr_dask.scores.archives import Layout
+
     store = urls.concealed(store)
-    layout = layout_of(store, like)
+    stored: terms.Stored
+    layout = None if like is None else layout_of(store, like)
     if layout is not None:
-        stored: terms.Stored = _of_another_program(store, layout, chunks, is_told=like is not None)
+        stored = _of_another_program(store, layout, chunks, is_told=True)
     else:
-        chunks_of_store = {} if isinstance(chunks, str) else chunks
-        stored = _with_counts(stores.open_store(store, KIND, chunks=chunks_of_store, remedy_if_unchecked=SAVE_AGAIN))
+        own = {} if isinstance(chunks, str) else chunks
+        try:
+            stored = _with_counts(stores.open_store(store, KIND, chunks=own, remedy_if_unchecked=SAVE_AGAIN))
+        except errors.ForeignStoreError:
+            stored = _of_another_program(store, Layout.of(None), chunks, is_told=False)
     scores = terms.map_nodes(stored, lambda _, node: _remember_source(terms.with_plain_names(_opened(node)), store))
     validate_scores(scores, positive_from=0)
     return terms.as_scores(scores)

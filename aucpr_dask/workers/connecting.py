@@ -47,7 +47,7 @@ SELDOM = {
     "distributed.worker.profile.interval": "100 ms",
     "distributed.admin.system-monitor.gil.enabled": False,
     # Tasks of a stopped process are given to another within twice this; on a crowded machine, it may start as slowly.
-    "distributed.scheduler.worker-ttl": "60 s",
+    "distributed.scheduler.worker-ttl": "30 s",
     "distributed.scheduler.no-workers-timeout": "2 minutes",  # by then, processes have started or never will
 }
 
