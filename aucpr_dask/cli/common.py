@@ -206,12 +206,14 @@ class Output:
         """
         if self.as_json:
             return
+        if fold:
+            for part in parts:
+                self._out.print(part)
+            return
         from aucpr_dask.progress import print_whole_words
 
-        for line in parts if fold else [line for part in parts for line in str(part).splitlines()]:
-            if fold:
-                self._out.print(line)
-            elif " aucpr-dask " in line and self._out.is_terminal:
+        for line in [line for part in parts for line in str(part).splitlines()]:
+            if " aucpr-dask " in line and self._out.is_terminal:
                 self._out.print(_continued(line, self._out.width), soft_wrap=True)
             else:
                 print_whole_words(self._out, line)

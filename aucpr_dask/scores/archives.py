@@ -256,6 +256,7 @@ def _flat(node: xr.Dataset, layout: Layout, path: str, url: str) -> xr.Dataset:
         raise InvalidInputError(what, url, ", ".join(dims), None, remedy)
     items = {dim: node.sizes[dim] for dim in dims}
     label = node.variables.get("label")
+    has_mask = label is not None and label.dtype.kind == "f" and layout.pos_label is None  # NaN where nothing is ranked
     found = dict[Any, xr.Variable]()
     for name, variable in node.variables.items():
         if variable.dims == dims and name in dims:
@@ -263,9 +264,7 @@ def _flat(node: xr.Dataset, layout: Layout, path: str, url: str) -> xr.Dataset:
             found[name] = found[ITEM].copy(deep=False)  # to group by
         elif set(variable.dims) & set(dims):
             convert = _Conversion(name, variable.dtype, layout.pos_label, where_of(path, str(name)))
-            is_masked = label is not None and label.dtype.kind == "f" and layout.pos_label is None
-            beside = label if name == "score" and is_masked else None
-            array: Any = _Items(variable, items, convert, beside)
+            array: Any = _Items(variable, items, convert, labels=label if has_mask and name == "score" else None)
             found[name] = xr.Variable((*array.lead, ITEM), LazilyIndexedArray(array), variable.attrs)
         else:
             found[name] = variable
@@ -330,11 +329,11 @@ class _Items(BackendArray):
     """A variable of an archive, over the dimensions next to the items and one of all items."""
 
     def __init__(
-        self, variable: xr.Variable, items: Mapping[str, int], convert: _Conversion, beside: xr.Variable | None = None
+        self, variable: xr.Variable, items: Mapping[str, int], convert: _Conversion, labels: xr.Variable | None = None
     ) -> None:
         self.lead = _lead_of(variable.dims, items)
         self._variable, self._items, self._convert = variable, dict(items), convert
-        self._labels = None if beside is None else _Items(beside, items, convert)
+        self._labels = None if labels is None else _Items(labels, items, convert)
         self.shape = (*(variable.sizes[dim] for dim in self.lead), math.prod(items.values()))
         self.dtype = convert.dtype
 
