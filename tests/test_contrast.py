@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from scipy import stats
+from test_repeats import repeated
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError
@@ -133,6 +134,30 @@ def test_groups_of_queries_are_contrasted_by_welch() -> None:
     difference = values[1] - values[0]
     expected = stats.ttest_ind(difference[12:], difference[:12], equal_var=False).pvalue
     assert of_b["p_value"].item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_repeats_add_the_variance_of_training_that_both_groups_share(tmp_path: Path) -> None:
+    scores = repeated(300).assign_coords(site=("item", np.resize(SITES[:2], 300)))
+    ap.save_scores(scores, tmp_path / "s.zarr")
+    each = [scores.isel(item=np.flatnonzero(scores["site"] == site)) for site in SITES[:2]]
+    for baseline in (None, "a"):
+        found = ap.contrast(ap.open_scores(tmp_path / "s.zarr"), "site", reference="Bern", baseline=baseline)
+        here = found.sel(model="b", site="Graz")
+        areas = [ap.estimate(one["score"], one["label"], "haldane") for one in each]  # (model, repeat)
+        rows = [one.sel(model="b") - (one.sel(model="a") if baseline else 0) for one in areas]
+        apart = (rows[1] - rows[0]).values
+        without = ap.contrast(scores.drop_vars("fold"), "site", reference="Bern", baseline=baseline)
+        items = without.sel(model="b", site="Graz")["standard_error"].item() ** 2 - apart.var(ddof=1) / 4
+        of_training = apart.var(ddof=1) * (1 / 4 + 5 - 1)
+        assert here["difference"].item() == pytest.approx(apart.mean(), abs=1e-14)
+        assert here["standard_error"].item() == pytest.approx(np.sqrt(items + of_training), rel=1e-12)
+        assert "means of 4 repeats, 5 folds each, whose training varies, too" in found.attrs["design"]
+        if baseline:
+            variances = [ap.covariance(one, "haldane")["difference_variance"].values[1, 0] for one in each]
+            assert items == pytest.approx(sum(variances), rel=1e-12)
+    alone = ap.contrast(scores.isel(repeat=[0]), "site", reference="Bern")
+    plain = ap.contrast(scores.isel(repeat=0, drop=True).drop_vars("fold"), "site", reference="Bern")
+    np.testing.assert_array_equal(alone["standard_error"], plain["standard_error"])
 
 
 def test_data_sets_of_a_tree_and_the_long_form_are_the_same_groups(tmp_path: Path) -> None:

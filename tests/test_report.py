@@ -350,7 +350,7 @@ def test_groups_may_be_bins_or_arrays(tmp_path: Path) -> None:
     for place, by in enumerate(({"age": BinGrouper([-1, 40, 80])}, {"half": np.repeat(["first", "second"], 200)})):
         baseline = str(scores["model"].values[0])
         page = ap.report(scores, tmp_path / f"{place}.html", by=by, baseline=baseline).read_text()
-        assert page.count("<circle") == 4
+        assert page.count("<circle") == 4 + 2  # two models in two groups, and between these
         compared = ap.compare(scores, baseline, by=by)
         assert len(compared.aucpr.plot.differences().get_yticks()) == 4
 
@@ -392,12 +392,16 @@ def test_groups_have_a_table_and_a_picture_of_where_models_lose(tmp_path: Path, 
     if given == "estimates alone":
         assert "Models cannot be compared here" in section
         return
-    assert section.count("<circle") == section.count('<th scope="row">') == 4
+    contrasts = 0 if given == "replicates" else 2  # of the groups, for two models
+    assert section.count("<circle") == section.count('<th scope="row">') == 4 + contrasts
     assert "4 comparisons in 2 groups by site at 5 %, adjusted by Holm for all 4" in section
     if given != "replicates":
         compared = ap.compare(scores, baseline, by="site")
         for difference in compared["difference"].values[1:].ravel():
             assert f"{difference:+.4f}" in section
+        between = ap.contrast(scores, "site", baseline=baseline)
+        assert between.attrs["summary"] in section
+        assert f"{between['difference'].values[1, 0, 1]:+.4f}" in section
 
 
 def test_groups_are_those_of_the_result_or_of_scores(tmp_path: Path) -> None:

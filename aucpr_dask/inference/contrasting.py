@@ -18,7 +18,17 @@ from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.groups import factorized
 from aucpr_dask.evaluation.request import drawn_unit
-from aucpr_dask.inference import comparing, covarying, designs, grouped, pairs, requirements, samples, sentences
+from aucpr_dask.inference import (
+    averages,
+    comparing,
+    covarying,
+    designs,
+    grouped,
+    pairs,
+    requirements,
+    samples,
+    sentences,
+)
 from aucpr_dask.inference.units import Floats
 from aucpr_dask.schema import checks, choices, terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
@@ -52,6 +62,7 @@ class _Group(NamedTuple):
     is_area: bool  # a single area, whose variance is moderated
     influence: Floats | None = None  # (model, cluster), if clusters are the sample
     clusters: pd.Index | None = None
+    of_repeat: Floats | None = None  # (model, repeat), of a repeated cross-validation
 
 
 @takes_arrays
@@ -78,6 +89,9 @@ def contrast(
 
     The bias of average precision is larger where positives are few, so that a small group looks better than a large
     one. What is contrasted in its place is Haldane's area, which counts each positive in no precision of its own.
+
+    Of repeats of a cross-validation, the means over the repeats are contrasted, and the variance between R repeats of k
+    folds of their differences between two groups is added, times ``1 / R + k - 1``, as in :func:`compare`.
 
     Parameters
     ----------
@@ -204,12 +218,9 @@ def _parts(node: xr.Dataset, by: Any, path: str, kept: Sequence[str]) -> grouped
     return grouped.Parts({by: index}, [(str(label),) for label in index], data)
 
 
-def _known(part: xr.Dataset, path: str, question: _Question, *, is_scores: bool) -> tuple[xr.Dataset, _Group]:
+def _known(part: xr.Dataset, question: _Question, *, is_scores: bool) -> tuple[xr.Dataset, _Group]:
     """Return the estimates of one group, and what their differences from other groups need."""
     if is_scores:
-        if REPEAT in part["score"].dims:
-            what, remedy = "contrasts do not know how training varies between repeats", "select one: .isel(repeat=0)"
-            raise InvalidInputError(what, path or None, "the dimension 'repeat'", "one repeat", remedy)
         name = _estimator(question)
         result: Any = evaluate(part, estimator=name, interval=(), **question.reading, over=question.over)
         if QUERY not in part["score"].dims:
@@ -243,10 +254,10 @@ def _of_items(part: xr.Dataset, estimator: str, question: _Question) -> _Group:
         pair: Any = part.isel({MODEL: [model, place] if model != place else [place]})
         pair = pair.assign(score=pair["score"].where(pair["score"].notnull().all(MODEL)))
         each.append(_differences(pair, influences(pair), np.array([0]), -1, question))
-    arrays = ("value", "variance", "n", "degrees", "effect")
-    joined = {name: np.concatenate([getattr(one, name) for one in each]) for name in arrays}
-    influence = None if each[0].influence is None else np.concatenate([one.influence for one in each])
-    return _Group(**joined, is_area=False, influence=influence, clusters=each[0].clusters)
+    arrays = ("value", "variance", "n", "degrees", "effect", "influence", "of_repeat")
+    known = [name for name in arrays if getattr(each[0], name) is not None]
+    joined = {name: np.concatenate([getattr(one, name) for one in each]) for name in known}
+    return _Group(**joined, is_area=False, clusters=each[0].clusters)
 
 
 def _ratio(total: Floats, part: Floats) -> Floats:
@@ -265,7 +276,11 @@ def _differences(
     values = known["estimate"].values
     variance = covariance["difference_variance"].values[models, baseline]
     difference, influence = values[models] - values[baseline], known["influence"]
-    less = known.isel({MODEL: models}).assign(influence=influence.isel({MODEL: models}) - influence[baseline])
+    less = known.isel({MODEL: models})
+    less = less.assign(influence=less["influence"] - influence[baseline])
+    if covarying.OF_REPEAT in known:
+        of_repeat = less[covarying.OF_REPEAT] - known[covarying.OF_REPEAT].isel({MODEL: baseline}, drop=True)
+        less = less.assign({covarying.OF_REPEAT: of_repeat})
     return _group(part, less, difference, variance, np.ones(models.size), question, is_area=False)
 
 
@@ -282,12 +297,13 @@ def _group(
     from aucpr_dask.kernels.intervals import degrees_of, design_effect
 
     n, ones = known["n_positive"].values, np.ones(value.size)
+    of_repeat = known[covarying.OF_REPEAT].transpose(MODEL, REPEAT).values if covarying.OF_REPEAT in known else None
     if drawn_unit(question.over, part) != "clusters":
-        return _Group(value, variance, n, degrees_of(n), ones, is_area)
+        return _Group(value, variance, n, degrees_of(n), ones, is_area, of_repeat=of_repeat)
     held, clusters = known["n_effective"].values, pd.Index(pd.unique(np.asarray(part["cluster"])))
     effect = np.maximum(design_effect(effect, held), 1.0) if is_area else ones
     influence = known["influence"].values[:, : len(clusters)]
-    return _Group(value, variance, n, np.maximum(held - 1, 1.0), effect, is_area, influence, clusters)
+    return _Group(value, variance, n, np.maximum(held - 1, 1.0), effect, is_area, influence, clusters, of_repeat)
 
 
 def _of_units(result: xr.Dataset, question: _Question) -> _Group:
@@ -318,7 +334,7 @@ def _estimator(question: _Question) -> str:
 # --- the differences -----------------------------------------------------------------------------------------------
 
 
-def _difference(group: _Group, other: _Group) -> tuple[Floats, Floats, Floats]:
+def _difference(group: _Group, other: _Group, n_folds: int | None) -> tuple[Floats, Floats, Floats]:
     """Return the difference of each model between two groups, its standard error and its degrees of freedom."""
     from aucpr_dask.kernels.intervals import moderated
 
@@ -333,7 +349,22 @@ def _difference(group: _Group, other: _Group) -> tuple[Floats, Floats, Floats]:
     with np.errstate(invalid="ignore", divide="ignore"):
         welch = (own + others) ** 2 / (own**2 / group.degrees + others**2 / other.degrees)
     degrees = np.where(own + others > 0, welch, np.minimum(group.degrees, other.degrees))
-    return group.value - other.value, np.sqrt(np.maximum(own + others - 2 * shared, 0.0)), degrees
+    variance = np.maximum(own + others - 2 * shared, 0.0) + _of_training(group, other, n_folds)
+    return group.value - other.value, np.sqrt(variance), degrees
+
+
+def _of_training(group: _Group, other: _Group, n_folds: int | None) -> Floats | float:
+    """Return the variance of differences that comes from training, which both groups share in each repeat."""
+    if group.of_repeat is None or other.of_repeat is None:
+        return 0.0
+    n_repeats = group.of_repeat.shape[1]
+    if n_repeats != other.of_repeat.shape[1]:
+        what, remedy = "groups have different repeats", "select those that all of them have"
+        raise AlignmentError(what, None, f"{n_repeats} and {other.of_repeat.shape[1]} repeats", None, remedy)
+    if n_repeats == 1:
+        return 0.0
+    variance = np.var(group.of_repeat - other.of_repeat, axis=1, ddof=1)
+    return np.asarray(variance * averages.inflation(n_repeats, n_folds))
 
 
 def _correlation(group: _Group, other: _Group) -> Floats:
@@ -353,7 +384,7 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
     for place, part in enumerate(parts.data):
         if isinstance(part, xr.Dataset):
             try:
-                known[place] = _known(part.load(), path, question, is_scores=is_scores)
+                known[place] = _known(part.load(), question, is_scores=is_scores)
             except InvalidInputError as caught:
                 raise parts.named(caught, place, path) from caught
     if len(known) < 2:
@@ -361,6 +392,8 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
         argument = f"data set {path!r}, argument 'by'" if path else "argument 'by'"
         raise InvalidInputError(what, argument, received or "no group", "two groups or more", "choose other groups")
     models = _common_models(list(known.values()), parts, list(known))
+    of_groups = [terms.folds_of_repeats(part) for part in parts.data if isinstance(part, xr.Dataset)]
+    n_folds = max((one for one in of_groups if one is not None), default=None)
     at = _reference(question.reference, parts, kept)
     sizes = {name: len(index) for name, index in parts.indexes.items()}
     n_groups = len(parts.names)
@@ -373,7 +406,7 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
             if group == other:
                 difference[:, group, column] = np.where(np.isnan(of_group.value), np.nan, 0.0)
             elif other in known:
-                found = _difference(of_group, known[other][1])
+                found = _difference(of_group, known[other][1], n_folds)
                 difference[:, group, column], error[:, group, column], degrees[:, group, column] = found
     if question.baseline is not None:
         (place,) = comparing.positions(question.baseline, list(map(str, models)))
@@ -402,7 +435,9 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
     named = None if at is None else ", ".join(parts.names[at[0]][kept:])
     for name, text in DESCRIPTIONS.items():
         answer[name].attrs["description"] = text
-    return terms.with_plain_names(_described(answer, parts, known, family, named, question, is_scores=is_scores))
+    return terms.with_plain_names(
+        _described(answer, parts, known, family, named, question, n_folds, is_scores=is_scores)
+    )
 
 
 def _common_models(known: Sequence[tuple[xr.Dataset, _Group]], parts: grouped.Parts, places: Sequence[int]) -> pd.Index:
@@ -468,7 +503,7 @@ def _facts(
         estimate = result["estimate"]
         shown[:, place] = estimate.mean([dim for dim in estimate.dims if dim != MODEL])
         for name, values in counts.items():
-            if name in result and estimate.dims == (MODEL,):
+            if name in result and set(estimate.dims) <= {MODEL, REPEAT}:
                 values[place] = np.nanmax(np.atleast_1d(result[name].values), initial=np.nan)
     shape = tuple(sizes.values())
     found = {"estimate": xr.Variable((MODEL, *sizes), shown.reshape(n_models, *shape))}
@@ -489,6 +524,7 @@ def _described(
     family: NDArray[np.bool_],
     reference: str | None,
     question: _Question,
+    n_folds: int | None,
     *,
     is_scores: bool,
 ) -> xr.Dataset:
@@ -510,7 +546,7 @@ def _described(
         "level": question.level,
         "adjust": question.adjust,
         "family_size": int(family.sum()),
-        "design": _design(answer, result, len(names) - len(left_out), question),
+        "design": _design(answer, result, len(names) - len(left_out), n_folds),
         "groups_left_out": "; ".join(left_out) or None,
     }
     asked = {name: value for name, value in facts.items() if value is not None}
@@ -551,7 +587,7 @@ def contrast_rows(answer: xr.Dataset) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).sort_values("difference", kind="stable", ignore_index=True)
 
 
-def _design(answer: xr.Dataset, result: xr.Dataset, n_groups: int, question: _Question) -> str:
+def _design(answer: xr.Dataset, result: xr.Dataset, n_groups: int, n_folds: int | None) -> str:
     fixed = f"fixed: {designs.models_in_words(answer.sizes[MODEL], result.attrs)}, the {n_groups} groups"
     if QUERY in result["estimate"].dims:
         several = designs.unit_names(QUERY, result.attrs)[1]
@@ -561,4 +597,6 @@ def _design(answer: xr.Dataset, result: xr.Dataset, n_groups: int, question: _Qu
     condition = "approximate; needs at least 5 positives in each group"
     if clusters:
         condition = condition.replace("positives", "clusters with positives") + "; clusters in two groups pair them"
+    if REPEAT in result["estimate"].dims:
+        condition += f"; {designs.repeats_in_words(result.sizes[REPEAT], n_folds)}"
     return f"sample: {drawn}; {fixed}; Student's t, {condition}"

@@ -282,6 +282,16 @@ def why_bootstrap(estimator: str | None, *, has_scores: bool) -> str:
     return f"; by the bootstrap, because {why}"
 
 
+def repeats_in_words(n_repeats: int, n_folds: int | None) -> str:
+    """Say what is averaged over the repeats of a cross-validation, and that their training varies.
+
+    >>> repeats_in_words(4, 5), repeats_in_words(10, None)
+    ('means of 4 repeats, 5 folds each, whose training varies, too', 'means of 10 repeats, whose training varies, too')
+    """
+    folds = "" if n_folds is None else f", {n_folds} folds each"
+    return f"means of {n_repeats} repeats{folds}, whose training varies, too"
+
+
 def models_in_words(n_models: int, attrs: Mapping[Any, Any]) -> str:
     """Name the models, and the classes that their estimates are means over."""
     models = f"the {n_models:,} models" if n_models != 1 else "the model"

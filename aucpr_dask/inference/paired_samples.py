@@ -187,8 +187,7 @@ class PairedSample:
         if isinstance(self.method, RandomEffects) and self.method.weights != "equal" and self.mean.max() > NEAR_ONE:
             sentence += "; areas are near 1, where skewed differences make intervals too narrow if tau is large"
         if OF_REPEAT in self.node:
-            folds = f", {self.node.attrs[N_FOLDS]} folds each" if N_FOLDS in self.node.attrs else ""
-            sentence += f"; means of {self.node.sizes[REPEAT]} repeats{folds}, whose training varies, too"
+            sentence += f"; {designs.repeats_in_words(self.node.sizes[REPEAT], self.node.attrs.get(N_FOLDS))}"
         return sentence
 
     @property

@@ -1,8 +1,9 @@
-"""The section on groups of items: where models differ from a baseline, all groups together."""
+"""The section on groups of items: where models differ from a baseline, and between which groups models differ."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import xarray as xr
 from aucpr_dask.errors import FewPositivesWarning, InvalidInputError, printable
 from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.evaluation.results import group_dims
-from aucpr_dask.inference import comparing, designs, grouped
+from aucpr_dask.inference import comparing, contrasting, designs, grouped
 from aucpr_dask.inference.questions import evaluated_with
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import ReportOptions
@@ -52,58 +53,125 @@ def scores_of_groups(scores: terms.Scores, result: terms.Scores, by: Any) -> ter
 def groups_shown(
     result: terms.Scores, scores: terms.Scores | None, options: ReportOptions, named: Any
 ) -> dict[str, Any] | None:
-    """Return the words, the table and the picture of the section; None without groups."""
+    """Return the words, tables and pictures of the section; None without groups."""
     nodes = [node for _, node in terms.nodes_of(grouped.with_kept_as_groups(result))]
     if not any(map(group_dims, nodes)):
         return None
     first, by = nodes[0], group_dims(nodes[0])
     names = designs.estimators_of(first)[:1]
-    shown: dict[str, Any] = {"by": " and ".join(by), "summary": [], "lines": [], "more": 0, "about": ""}
-    if options.baseline is None:
-        return shown | {"summary": ["Name a baseline (baseline=, --baseline) to see in which groups others lose."]}
-    asked: dict[str, Any] = {"level": level_of(first), "incomplete": "drop", "estimator": names[0] if names else None}
+    asked: dict[str, Any] = {"level": level_of(first), "estimator": names[0] if names else None}
+    of_items: Any = None
     if scores is not None:
         dims = {dim for _, node in terms.nodes_of(scores) for dim in node["score"].dims}
-        of_items = [name for name in by if name not in dims] or None
-        asked |= evaluated_with(first.attrs)
-        asked |= {"by": of_items if named is None else named, "over": first.attrs.get("sampled", "items")}
+        of_items = named if named is not None else [name for name in by if name not in dims] or None
+        asked |= evaluated_with(first.attrs) | {"over": first.attrs.get("sampled", "items")}
+    measure = designs.measured(first.attrs, *names)
+    parts = [_between_models(result if scores is None else scores, of_items, by, options, asked, measure)]
+    if scores is not None and of_items is not None:
+        parts.append(_between_groups(scores, of_items, options, asked, measure))
+    return {"by": " and ".join(by), "parts": parts}
+
+
+def _between_models(
+    data: terms.Scores, by: Any, dims: list[str], options: ReportOptions, asked: dict[str, Any], measure: str
+) -> dict[str, Any]:
+    """Return where models differ from the baseline."""
+    title, call = "Where do models differ?", "ap.compare(scores, baseline, by=...)"
+    if options.baseline is None:
+        return _part(title, ["Name a baseline (baseline=, --baseline) to see in which groups others lose."])
+
+    def compared() -> Any:
+        return comparing.compare(data, options.baseline, by=by, incomplete="drop", **asked)
+
+    about = f"Difference in {measure} from {printable(options.baseline)}, with {terms.percent(asked['level'])}"
+    about += " intervals that hold for all groups together; the largest losses first"
+
+    def lines_of(path: str, node: xr.Dataset) -> list[dict[str, Any]]:
+        return _models_in_groups(path, node, dims, options.baseline)
+
+    return _answered(title, "Models cannot be compared here", compared, lines_of, about, call)
+
+
+def _between_groups(
+    scores: terms.Scores, by: Any, options: ReportOptions, asked: dict[str, Any], measure: str
+) -> dict[str, Any]:
+    """Return where a model, or its difference from the baseline, is worse in one group than in another."""
+    title, call = "In which groups are models worse?", "ap.contrast(scores, by=...)"
+
+    def contrasted() -> Any:
+        return contrasting.contrast(scores, by, baseline=options.baseline, **asked)
+
+    what = measure if options.baseline is None else f"the difference in {measure} from {printable(options.baseline)}"
+    about = f"Difference between two groups in {what}, with {terms.percent(asked['level'])} intervals that hold for all"
+    about += " contrasts together; the largest losses first"
+    return _answered(title, "Groups cannot be contrasted here", contrasted, _contrasts, about, call)
+
+
+def _answered(
+    title: str,
+    impossible: str,
+    ask: Callable[[], terms.Scores],
+    lines_of: Callable[[str, xr.Dataset], list[dict[str, Any]]],
+    about: str,
+    call: str,
+) -> dict[str, Any]:
+    """Return the answer of each data set in words, and a line for each of its differences, the largest losses first."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FewPositivesWarning)
-            compared = comparing.compare(result if scores is None else scores, options.baseline, **asked)
+            answer = ask()
     except InvalidInputError as error:
-        return shown | {"summary": [f"Models cannot be compared here: {str(error).splitlines()[0]}."]}
-    lines = [line for path, node in terms.nodes_of(compared) for line in _lines(path, node, by, options.baseline)]
+        return _part(title, [f"{impossible}: {str(error).splitlines()[0]}."])
+    nodes = dict(terms.nodes_of(answer))
+    lines = [line for path, node in nodes.items() for line in lines_of(path, node)]
     lines.sort(key=lambda line: line["order"])
     kept = lines[:MOST_LINES]
     for line, name in zip(kept, distinct([line["label"] for line in kept], NAME_WIDTH), strict=True):
         line["name"] = name
     edge = max((abs(line[end]) for line in kept for end in ("low", "high") if np.isfinite(line[end])), default=1.0)
-    about = f"Difference in {designs.measured(first.attrs, *names)} from {printable(options.baseline)}, with"
-    about += f" {terms.percent(asked['level'])} intervals that hold for all groups together; the largest losses first"
-    said = [printable(node.attrs["summary"]) for _, node in terms.nodes_of(compared) if "summary" in node.attrs]
-    return shown | {"summary": said, "lines": kept, "more": len(lines) - len(kept), "about": about, "edge": edge or 1.0}
+    said = [printable(node.attrs["summary"]) for node in nodes.values() if "summary" in node.attrs]
+    more = len(lines) - len(kept)
+    return _part(title, said) | {"lines": kept, "more": more, "about": about, "edge": edge or 1.0, "call": call}
 
 
-def _lines(path: str, node: xr.Dataset, by: list[str], baseline: str) -> list[dict[str, Any]]:
+def _part(title: str, summary: list[str]) -> dict[str, Any]:
+    return {"title": title, "summary": summary, "lines": []}
+
+
+def _models_in_groups(path: str, node: xr.Dataset, by: list[str], baseline: str | None) -> list[dict[str, Any]]:
     """Return a line for each model and group whose difference is known."""
-    way = designs.direction(node.attrs)
     flat = node.stack(place=(terms.MODEL, *by), create_index=False)
     labels = [[str(value) for value in flat[dim].values] for dim in by]
     lines = []
     for place, model in enumerate(map(str, flat[terms.MODEL].values)):
         one = flat.isel(place=place)
-        at, p_value = float(one["difference"]), float(one["p_adjusted"])
-        if model == baseline or not np.isfinite(at):
+        if model == baseline or not np.isfinite(one["difference"]):
             continue
-        low, high = (float(end) for end in one["simultaneous_interval"].values)
         group = ", ".join(filter(None, [path, *(of[place] for of in labels)]))
-        is_shown = p_value <= 1 - level_of(node)
-        said = f"{model} in {group}: {signed(at)}, {signed(low)} to {signed(high)}"
-        line: dict[str, Any] = {"low": low, "at": at, "high": high, "order": way * at, "title": printable(said)}
-        line |= {"group": printable(group), "model": printable(model), "label": printable(f"{group}: {model}")}
-        line["interval"] = bounds((low, high), "+")
-        line["p"] = terms.p_value_in_words(p_value)[2:].removeprefix("= ")
-        line["verdict"] = ("better" if way * at > 0 else "worse") if is_shown else "not shown to differ"
-        lines.append(line)
+        ends = one["simultaneous_interval"].values
+        lines.append(_line(node, group, model, float(one["difference"]), ends, float(one["p_adjusted"])))
     return lines
+
+
+def _contrasts(path: str, node: xr.Dataset) -> list[dict[str, Any]]:
+    """Return a line for each contrast of two groups."""
+    lines = []
+    for row in contrasting.contrast_rows(node).to_dict("records"):
+        where = f"{row['group']} than in {row['other']}"
+        group = f"{path}, {where}" if path else where
+        numbers = row["difference"], row["simultaneous_interval"], row["p_adjusted"]
+        lines.append(_line(node, group, str(row["model"]), *numbers))
+    return lines
+
+
+def _line(node: xr.Dataset, group: str, model: str, at: float, ends: Any, p_value: float) -> dict[str, Any]:
+    """Return one difference as the table and the picture show it."""
+    way, (low, high) = designs.direction(node.attrs), map(float, ends)
+    is_shown = p_value <= 1 - level_of(node)
+    said = f"{model} in {group}: {signed(at)}, {signed(low)} to {signed(high)}"
+    line: dict[str, Any] = {"low": low, "at": at, "high": high, "order": way * at, "title": printable(said)}
+    line |= {"group": printable(group), "model": printable(model), "label": printable(f"{group}: {model}")}
+    line["interval"] = bounds((low, high), "+")
+    line["p"] = terms.p_value_in_words(p_value)[2:].removeprefix("= ")
+    line["verdict"] = ("better" if way * at > 0 else "worse") if is_shown else "not shown to differ"
+    return line

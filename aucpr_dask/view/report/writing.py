@@ -56,7 +56,8 @@ def report(
         The page to write.
     by : str, array, mapping or sequence, optional
         Scores in place of a result are evaluated within these groups of items, see :func:`aucpr_dask.evaluate`. With
-        `baseline`, a picture and a table say in which groups other models are worse, all groups together.
+        `baseline`, a picture and a table say in which groups other models are worse, all groups together. Another says
+        between which groups models, or their differences from the baseline, differ (:func:`aucpr_dask.contrast`).
     scores : xarray.Dataset or xarray.DataTree, optional
         The scores that were evaluated: for the curves, and to compare the best 200 models as
         :func:`aucpr_dask.compare` does with scores, by their influences in place of replicates. By default those that
