@@ -28,6 +28,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 few = settings(max_examples=max(5, settings().max_examples // 2))  # where one example takes long
 
 
+memory = Path("/dev/shm")  # tests write thousands of small files, which a disk takes a millisecond each to create
+if memory.is_dir() and shutil.disk_usage(memory).free > 2**32:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
+
 if "AUCPR_DASK_TEST_ALL" in os.environ:  # where all packages are installed, none may be the reason to skip a test,
     or_skip = pytest.importorskip  # but torch, which takes gigabytes
     pytest.importorskip = lambda name, **options: (or_skip if name == "torch" else importlib.import_module)(name)

@@ -750,7 +750,7 @@ def test_the_current_client_and_clusters_of_dask_are_used(tmp_path: Path) -> Non
             assert "evaluate_tasks" in client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
             assert client.status == "running"
     assert any("on the current Dask client, inproc://" in note for note in notes)
-    xr.testing.assert_equal(of_cluster.drop_attrs(), of_client.drop_attrs())
+    xr.testing.assert_equal(of_cluster, of_client)
 
 
 def test_a_client_without_workers_is_given_up(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def assert_as_alone(data: xr.Dataset, *names: str, **options: Any) -> xr.Dataset
     result: xr.Dataset = ap.evaluate(data, by=list(names), **options)
     for labels, expected in alone(data, *names, **options).items():
         found = result.sel(dict(zip(names, labels, strict=True)), drop=True)
-        xr.testing.assert_identical(found.drop_attrs(), expected.drop_attrs())
+        xr.testing.assert_equal(found, expected)
     return result
 
 
@@ -514,8 +514,8 @@ def test_a_tree_and_its_long_form_are_one_another_and_have_the_same_numbers() ->
         xr.testing.assert_identical(back[name].to_dataset(), tree[name].to_dataset())
     expected, found = ap.evaluate(tree, **DRAWN), ap.evaluate(long, by="dataset", **DRAWN)
     for name in parts:
-        part = found.sel(dataset=name, drop=True).drop_attrs()
-        xr.testing.assert_identical(part, expected[name].to_dataset().drop_attrs())
+        part = found.sel(dataset=name, drop=True)
+        xr.testing.assert_equal(part, expected[name].to_dataset())
     again = xr.DataTree.from_dict({"x": data, "y": data})  # whose items have the same names
     xr.testing.assert_identical(ap.to_tree(ap.to_long(again))["y"].to_dataset(), data)
     with pytest.raises(AlignmentError, match="different models"):
@@ -534,8 +534,8 @@ def test_queries_become_a_coordinate_without_their_padding() -> None:
     assert long.sizes == {"model": 2, "item": 50 + 60 + 40 + 40}
     expected, found = ap.evaluate(tree, **DRAWN), ap.evaluate(long, by=["dataset", "query"], **DRAWN)
     for name in "ab":
-        part = found.sel(dataset=name, drop=True).drop_attrs()
-        xr.testing.assert_identical(part, expected[name].to_dataset().drop_attrs())
+        part = found.sel(dataset=name, drop=True)
+        xr.testing.assert_equal(part, expected[name].to_dataset())
 
 
 def test_tables_keep_columns_of_groups(tmp_path: Path) -> None:
@@ -613,7 +613,7 @@ def test_means_over_data_sets_keep_the_other_groups() -> None:
     assert means["estimate"].dims == ("model", "site")
     assert "data sets with an estimate (up to 6)" in means.attrs["design"]
     np.testing.assert_allclose(means["estimate"], by_both["estimate"].mean("dataset").transpose("model", "site"))
-    xr.testing.assert_identical(ap.aggregate(data, by="site", over="dataset").drop_attrs(), means.drop_attrs())
+    xr.testing.assert_equal(ap.aggregate(data, by="site", over="dataset"), means)
     for site in "pq":
         alone = ap.aggregate(ap.evaluate(data.isel(item=data["site"] == site), by="dataset"), over="dataset")
         for name in ("estimate", "standard_error", "interval"):
@@ -633,8 +633,7 @@ def test_data_sets_of_other_models_and_queries_vary_within_groups() -> None:
         np.testing.assert_array_equal(found["interval"].isel(lead=lead), alone["interval"])
     result = ap.evaluate(tree, by="site")
     xr.testing.assert_allclose(
-        ap.compare(result, "a", over="dataset").drop_attrs(),
-        ap.compare(tree, "a", by="site", over="dataset").drop_attrs(),
+        ap.compare(result, "a", over="dataset"), ap.compare(tree, "a", by="site", over="dataset")
     )
     means = ap.aggregate(tree, by="site", over="dataset")
     np.testing.assert_allclose(means["estimate"], ap.aggregate(data, by="site", over="dataset")["estimate"])

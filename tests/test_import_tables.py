@@ -191,7 +191,7 @@ class TestTidy:
         scores, summary = load(tmp_path / "*.csv", **self.OPTIONS, weight="w")
         (tmp_path / "wide").write_text("id,y,w,b,a\nx,1,2,0.5,3\nz,0,3,0.25,\nq,-1,1,1,\n")
         expected, _ = load(tmp_path / "wide", label="y", item="id", models=["b", "a"], weight="w")
-        assert scores.drop_attrs().identical(expected.drop_attrs())
+        assert scores.equals(expected)
         assert str(summary) == "2 models, 3 items, 1 data set"
         with pytest.raises(ap.errors.MissingScoresError):
             ap.evaluate(scores)
@@ -210,7 +210,7 @@ class TestTidy:
         expected, _ = load(tmp_path / "w.csv", label="y", models=list("abc"), **item, **jobs)
         scores, _ = load(tmp_path / "t.csv", label="y", model="model", item="id", **jobs)
         pairs = list(zip(nodes_of(scores), nodes_of(expected), strict=True))
-        assert all(one.drop_attrs().identical(other.drop_attrs()) for (_, one), (_, other) in pairs)
+        assert all(one.equals(other) for (_, one), (_, other) in pairs)
 
     @pytest.mark.parametrize(
         ("row", "options", "error", "message"),
@@ -248,7 +248,7 @@ class TestText:
         packed = table.with_name("t.csv" + suffix)
         packed.write_bytes(compress(TABLE.encode()))
         scores, _ = load(packed, label="y", models=["forest", "linear"])
-        assert scores.drop_attrs().identical(expected.drop_attrs())
+        assert scores.equals(expected)
         packed.write_bytes(compress(np.random.default_rng(0).bytes(9999).hex().encode())[:-50])
         with pytest.raises(FileFormatError, match="truncated"):
             load(packed, label="y")
@@ -447,7 +447,7 @@ class TestParquet:
             pairs = zip(nodes_of(scores), nodes_of(expected), strict=True)
             for (path, one), (expected_path, other) in pairs:
                 assert path == expected_path
-                assert one.drop_attrs().identical(other.drop_attrs())
+                assert one.equals(other)
 
     def test_types(self, tmp_path):
         pa = self.pa
@@ -547,7 +547,7 @@ class TestOtherFormats:
             for name in ("t.feather", "t.jsonl", "t.json.gz", "t.arrow"):
                 scores, _ = load(table.with_name(name), **options)
                 for (_, one), (_, other) in zip(nodes_of(scores), nodes_of(expected), strict=True):
-                    assert one.drop_attrs().identical(other.drop_attrs()), name
+                    assert one.equals(other), name
 
     @pytest.mark.parametrize("cells", [1, 2**18])
     def test_json_lines_in_any_block(self, tmp_path, monkeypatch, cells):

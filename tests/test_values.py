@@ -401,7 +401,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def test_a_store_of_values_opens_as_a_result(store: Path) -> None:
-    xr.testing.assert_identical(ap.open_result(store).drop_attrs(), BOTH.drop_attrs())
+    xr.testing.assert_equal(ap.open_result(store), BOTH)
     assert ap.open_result(store).attrs["unit"] == "topic"
 
 
@@ -463,7 +463,7 @@ def test_import_values_writes_a_result_store(tmp_path: Path) -> None:
     said = ok("import", "values", tmp_path / "t.csv", tmp_path / "v.zarr", "--measure", "nDCG@10")
     assert "3 models, 54 topics, nDCG@10" in said
     assert "next: aucpr-dask aggregate" in said
-    xr.testing.assert_identical(ap.open_result(tmp_path / "v.zarr").drop_attrs(), VALUES.drop_attrs())
+    xr.testing.assert_equal(ap.open_result(tmp_path / "v.zarr"), VALUES)
     again = call("import", "values", tmp_path / "t.csv", tmp_path / "v.zarr")
     assert again.exit_code == 2
     assert "--overwrite" in again.stderr

@@ -39,7 +39,7 @@ def test_coordinates_travel_and_xarray_goes_on(client: Client, tmp_path: Path) -
     in_memory = ap.evaluate(scores())
     ap.save_scores(scores(), tmp_path / "s.zarr")
     stored = ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", workers=client)
-    xr.testing.assert_equal(stored.drop_attrs(), in_memory.drop_attrs())
+    xr.testing.assert_equal(stored, in_memory)
     with xr.open_zarr(tmp_path / "r.zarr") as by_xarray_alone:
         loaded = by_xarray_alone.load()
     assert loaded["estimate"].sel(query=1).plot.line()
