@@ -29,6 +29,8 @@ QRELS_FORMS = {
     "bare.tsv": _lines(JUDGED, "{t}\t{d}\t{v}"),
     "turned.tsv": "corpus-id\tquery-id\tscore\n" + _lines(JUDGED, "{d}\t{t}\t{v}", "\r\n"),
     "beir.jsonl": _lines(JUDGED, '{{"query-id": "{t}", "corpus-id": "{d}", "score": {v}}}'),
+    "camel.jsonl": _lines(JUDGED, '{{"queryId": "{t}", "docId": "{d}", "relevance": {v}}}'),
+    "q.csv": "Topic ID,DocNo,Relevance\n" + _lines(JUDGED, "{t},{d},{v}"),
     "q.json": json.dumps(JUDGED, indent=1),
     "one_line.json": json.dumps(JUDGED),
 }
@@ -36,6 +38,7 @@ RUN_FORMS = {
     "run.txt": _lines(RETRIEVED, "{t} Q0 {d} 1 {v} x"),
     "run.tsv": "query-id\tcorpus-id\tscore\n" + _lines(RETRIEVED, "{t}\t{d}\t{v}"),
     "bare.tsv": _lines(RETRIEVED, "{t}\t{d}\t{v}"),
+    "run.csv": "q_id,doc_id,score\n" + _lines(RETRIEVED, "{t},{d},{v}"),
     "run.jsonl": _lines(RETRIEVED, '{{"query-id": "{t}", "corpus-id": "{d}", "score": {v}}}'),
     "run.json": json.dumps(RETRIEVED),
     "marco.tsv": "q1\td3\t1\nq1\td1\t2\nq1\td7\t3\nq2\td8\t1\nq2\td9\t2\n",

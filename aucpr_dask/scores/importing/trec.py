@@ -35,12 +35,15 @@ _QRELS_COLUMNS = ("topic", "iteration", "document", "grade")
 _RUN_COLUMNS = ("topic", "Q0", "document", "rank", "score", "tag")
 _PLACES = ("topic", "document", "place")  # a run of MS MARCO
 _VALUES = ("grade", "score", "place")
-_ROLES = dict.fromkeys(("query-id", "query_id", "qid", "topic", "topic_id", "query"), "topic")
-_ROLES |= dict.fromkeys(("score", "relevance", "label", "grade", "rel", "sim"), "value")
-_ROLES |= dict.fromkeys(("corpus-id", "corpus_id", "doc_id", "docid", "docno", "pid", "document", "doc"), "document")
-_ROLES |= dict.fromkeys(("tag", "run_id", "run", "model", "system"), "tag")
-"""What columns with a header hold, as BEIR and others call them."""
-_NUMBER = re.compile(r"[-+]?\d*\.?\d+(e[-+]?\d+)?")
+_NAMES = {
+    "topic": "topic topicid query queryid qid",
+    "document": "document documentid doc docid docno corpusid passage passageid pid",
+    "value": "score relevance label grade rel sim similarity",
+    "tag": "tag run runid model system",
+}
+_ROLES = {name: role for role, names in _NAMES.items() for name in names.split()}
+"""What columns with a header hold, as BEIR and others call them, without case and what is between words."""
+_NUMBER = re.compile(r"[-+]?\d*\.?\d+(e[-+]?\d+)?", re.IGNORECASE)
 
 
 def import_trec(
@@ -158,7 +161,7 @@ def _read(path: Path, names: tuple[str, ...]) -> Columns:
         start = next(files.lines_of(stream, path), b"").removeprefix(_BYTE_ORDER_MARK)
     if start.lstrip().startswith(b"{"):
         return _of_json(path, start, "score" if names is _RUN_COLUMNS else "grade")
-    if start.startswith(_PARQUET) or (b"," in start and _roles_of(start, b",")):
+    if start.startswith(_PARQUET) or _is_header(start):
         return _of_table(path, is_parquet=start.startswith(_PARQUET), of_runs=names is _RUN_COLUMNS)
     names, has_header = _named_columns(start, names)
     codes, tags, parts, first = Codes(), Codes(), [], 1
@@ -176,8 +179,8 @@ def _read(path: Path, names: tuple[str, ...]) -> Columns:
 
 def _named_columns(start: bytes, usual: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
     """Return what the columns of a file hold by its first line, and whether that is a header."""
-    cells = [cell.strip().decode("utf-8", "replace").lower() for cell in start.split(b"\t" if b"\t" in start else None)]
-    roles = [_ROLES.get(cell, "") for cell in cells]
+    cells = [cell.strip().decode("utf-8", "replace") for cell in start.split(b"\t" if b"\t" in start else None)]
+    roles = [_role_of(cell) for cell in cells]
     value = "score" if usual is _RUN_COLUMNS else "grade"
     if sorted(roles) == ["document", "topic", "value"]:
         return tuple(value if role == "value" else role for role in roles), True
@@ -188,10 +191,14 @@ def _named_columns(start: bytes, usual: tuple[str, ...]) -> tuple[tuple[str, ...
     return usual, False
 
 
-def _roles_of(start: bytes, separator: bytes) -> bool:
-    """Return whether a first line is a header with columns of topics, documents and values."""
-    cells = [cell.strip(b' "\r\n').decode("utf-8", "replace").lower() for cell in start.split(separator)]
-    return {"topic", "document", "value"} <= {_ROLES.get(cell) for cell in cells}
+def _is_header(start: bytes) -> bool:
+    """Return whether a first line, cut at commas, names columns of topics, documents and values."""
+    cells = start.decode("utf-8", "replace").split(",")
+    return {"topic", "document", "value"} <= set(map(_role_of, cells))
+
+
+def _role_of(name: str) -> str:
+    return _ROLES.get(re.sub(r"[\W_]+", "", name).lower(), "")
 
 
 def _of_table(path: Path, *, is_parquet: bool, of_runs: bool) -> Columns:
@@ -209,7 +216,7 @@ def _of_table(path: Path, *, is_parquet: bool, of_runs: bool) -> Columns:
                 table = csv.read_csv(stream, convert_options=as_text)
     except (ArrowException, UnicodeDecodeError) as error:
         raise FileFormatError("the table cannot be read", path, error) from error
-    found = {_ROLES[name.lower()]: name for name in reversed(table.column_names) if name.lower() in _ROLES}
+    found = {role: name for name in reversed(table.column_names) if (role := _role_of(name))}
     if not {"topic", "document", "value"} <= {*found}:
         allowed = "columns of topics (query_id), documents (doc_id), and scores (score) or grades (relevance)"
         raise FileFormatError("columns are missing", path, few(map(repr, table.column_names)), allowed)
@@ -229,7 +236,7 @@ def _of_json(path: Path, start: bytes, value: str) -> Columns:
     try:
         with files.reading_text(path) as text:
             whole = _object(start)
-            is_one = not {"query-id", "corpus-id"} <= {*whole}
+            is_one = not {"topic", "document"} <= {*map(_role_of, whole)}
             if is_one:
                 if whole:
                     next(text)
@@ -240,7 +247,7 @@ def _of_json(path: Path, start: bytes, value: str) -> Columns:
                 lines = list(range(1, len(topics) + 1))
             for number, line in enumerate(text, start=1):
                 if line.strip():
-                    record = {_ROLES.get(name, name): one for name, one in json.loads(line).items()}
+                    record = {_role_of(name): one for name, one in json.loads(line).items()}
                     topics.append(str(record["topic"]).encode())
                     documents.append(str(record["document"]).encode())
                     numbers.append(json.dumps(record["value"]).encode())
