@@ -1467,6 +1467,17 @@ def test_a_result_is_asked_as_its_scores_are(scores: xr.Dataset, place: str, tmp
     assert items.attrs["over"] == "items"
 
 
+def test_one_data_set_of_a_stored_result_finds_its_scores(tmp_path: Path) -> None:
+    tree = xr.DataTree.from_dict({"of/one": pooled(3, 100).fillna(0.0), "two": pooled(3, 150, seed=1).fillna(0.0)})
+    ap.save_scores(tree, tmp_path / "scores.zarr")
+    ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr")
+    for path in ("of/one", "two"):
+        node = ap.open_result(tmp_path / "result.zarr")[path].to_dataset()
+        expected = ap.compare(tree[path].to_dataset())
+        xr.testing.assert_equal(ap.compare(node), expected)
+        assert ap.compare(node).attrs["method"] == "influence"
+
+
 def test_a_result_whose_scores_are_gone_names_the_call() -> None:
     result = ap.evaluate(pooled(2, 100), missing="drop")
     stored = xr.Dataset.from_dict(result.to_dict())

@@ -76,7 +76,12 @@ def opened_result(url: str | Path | Store, chunks: Any = None, reads: Collection
         for coordinate in node.coords.values():
             if coordinate.dtype.kind in "mM":
                 coordinate.encoding = {}  # the next store chooses units of its own: not every format holds nanoseconds
-    return terms.map_nodes(opened, lambda path, node: terms.with_plain_names(node))
+
+    def plain(path: str, node: xr.Dataset) -> xr.Dataset:
+        # A data set that is selected on its own still finds its scores.
+        return terms.with_plain_names(node).assign_attrs({DATA_SET: path} if path else {})
+
+    return terms.map_nodes(opened, plain)
 
 
 def group_dims(result: xr.Dataset) -> list[str]:
@@ -240,6 +245,7 @@ def versions() -> str:
 
 # --- the scores of a result -------------------------------------------------------------------------------------------
 
+DATA_SET = "data_set"  # the attribute of a part of a stored result that names its data set
 SCORES = "scores"  # the attribute of a result of scores in memory
 IN_MEMORY = "in memory when they were evaluated"  # its value
 MOST_KEPT = 2**24  # bytes of scores that a result keeps; larger ones are known as long as somebody else keeps them
@@ -288,7 +294,7 @@ def known_scores(results: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
         if source not in sources:
             scores = _unchanged(*stored) if known is None else known.recall()
             sources[source] = {} if scores is None else dict(terms.nodes_of(scores))
-        node = sources[source].get(path if known is None else known.path)
+        node = sources[source].get(result.attrs.get(DATA_SET, path) if known is None else known.path)
         if node is not None and (alike := _alike(node, result)) is not None:
             found[path] = alike
     return found
