@@ -209,3 +209,41 @@ def test_captions_of_tables_with_letters() -> None:
     tested = f"5 % level, sign flip, {in_words(answer.attrs['adjust'])} adjusted for the 3 pairs"
     assert tested in made.caption
     assert made.caption.startswith(f"Means over {int(answer['n_units'])} ")
+
+
+@pytest.mark.parametrize("gaps", [[], [3, 20, 21, 50]])
+def test_findings_of_audits(gaps: list[int]) -> None:
+    random = np.random.default_rng(5)
+    values = random.normal(size=(6, 14)) * 0.5 + np.linspace(5, 8, 6)[:, None]
+    long = pd.DataFrame(values, list("abcdef")).rename_axis("model").reset_index().melt("model", var_name="task")
+    table = ap.from_values(long.rename(columns={"value": "WER"}).drop(gaps))
+    said = dict(ap.audit(table).verdict)
+    kept = table["estimate"].dropna("query")
+    means = kept.mean("query").to_series().sort_values()  # of errors, the least is best
+    answer = ap.compare(table.sel(query=kept["query"], model=list(means.index)))
+    shown = np.triu(answer["p_adjusted"].values <= 0.05, 1)
+    ranks = ap.rank(table, incomplete="drop")
+    n_groups = int(ranks["last_group"].max())
+    neighbours = f"Of 5 neighbouring pairs, {np.diagonal(shown, 1).sum()} differ beyond chance; of all 15 pairs"
+    assert said["Neighbours"].startswith(f"{neighbours}, {shown.sum()} (5 % level")
+    assert said["Neighbours"].endswith(f"form {n_groups} groups.")
+    n_first = int((ranks["simultaneous_rank_interval"].sel(ci_bound="lower") == 1).sum())
+    assert said["First place"] == f"{means.index[0]} leads with {means.iloc[0]:.2f}, and {n_first} models may be first."
+    missed = ap.power(table, incomplete="drop")["detectable_family"].values[np.triu_indices(6, 1)]
+    number = re.search(r"With (\d+) tasks, .*? below (\S+) would", said["Resolution"])
+    assert int(number[1]) == kept.sizes["query"]
+    assert float(number[2]) == pytest.approx(np.median(missed), rel=0.05)
+    apart = kept - kept.mean("model")
+    mean = apart.mean("query")
+    share = apart.dot(mean, "model") / (mean**2).sum() / kept.sizes["query"]
+    decisive = share.to_series().sort_values(ascending=False, kind="stable")[:5]
+    listed = re.search(r"(\d+) of (\d+) tasks make up (\d+) % .*?: (.*?)\. Leaving", said["Tasks that decide"])
+    assert [int(one) for one in listed.groups()[:3]] == [5, kept.sizes["query"], round(100 * decisive.sum())]
+    assert listed[4] == ", ".join(f"{name} {round(100 * one)} %" for name, one in decisive.items())
+    assert ("Empty cells" in said) == bool(gaps)
+    if gaps:
+        complete = table["estimate"].dropna("model")
+        leader = complete.mean("query").to_series().idxmin()
+        assert said["Empty cells"].startswith("4 of 84 cells are empty")
+        assert "3 tasks with gaps count in no mean: 0, 3, 8." in said["Empty cells"]
+        assert f"ranks {complete.sizes['model']} models on 14 tasks: {leader} leads" in said["Empty cells"]
