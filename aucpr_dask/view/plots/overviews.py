@@ -198,9 +198,7 @@ def _table(study: xr.Dataset | pd.DataFrame) -> tuple[pd.DataFrame, float]:
 def _draw_coverage(ax: Axes, table: pd.DataFrame, methods: Sequence[str], level: float) -> None:
     positives = np.unique(np.round(table["n_items"] * table["prevalence"]).astype(int))
     ax.axhline(level, color="black", linewidth=0.8)
-    ax.axhspan(
-        level - 0.01, level + 0.01, color=style.PALE, linewidth=0, label=f"{terms.percent(level)} within one point"
-    )
+    ax.axhspan(level - 0.01, level + 0.01, color=style.PALE, linewidth=0, label=f"within 1 % of {terms.percent(level)}")
     for line, method in enumerate(methods):
         rows = table[table[terms.METHOD] == method].sort_values("n_items")
         x, y, error = rows["n_items"] * rows["prevalence"], rows["coverage"], TWO_SIDED * rows["coverage_error"]
