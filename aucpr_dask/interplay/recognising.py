@@ -19,9 +19,10 @@ from aucpr_dask.scores.importing.table_files import Batch, open_table
 from aucpr_dask.scores.importing.tables import holds_labels, kind_of
 
 NAMES = {
-    "label": "label labels y y_true ytrue target truth true_label gold outcome relevant relevance class",
+    "label": "label labels y y_true ytrue target truth true_label gold outcome relevant relevance class "
+    "event observed observation obs occurrence",
     "model": "model system run method classifier ranker",
-    "score": "score prediction prob probability y_score y_pred value logit",
+    "score": "score prediction prob probability y_score y_pred value logit forecast fcst predicted",
     "item": "id item item_id name document doc docid doc_id sample sample_id index",
     "query": "query qid query_id topic topic_id question",
     "dataset": "dataset data_set dataset_id task benchmark collection corpus",
