@@ -25,8 +25,8 @@ from strategies import chunkings
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, InvalidInputError
+from aucpr_dask.inference import designs
 from aucpr_dask.inference.covarying import influences
-from aucpr_dask.inference.designs import CONDITIONS
 from aucpr_dask.kernels.resampling import units_of
 
 mpl.use("Agg")
@@ -234,7 +234,7 @@ def test_the_design_says_what_is_fixed() -> None:
     compared = ap.compare(DATA, method="bootstrap", n_resamples=50).attrs
     assert (
         compared["design"] == "resampled: the items with their labels, 50 times; fixed: the 2 models, the 4 classes; "
-        f"{CONDITIONS['items', 'bootstrap']}"
+        f"{designs.METHODS['items', 'bootstrap'].condition}"
     )
     assert compared["over"] == "class"
 

@@ -25,8 +25,8 @@ from aucpr_dask.errors import (
     RepeatedItemsWarning,
     StoreError,
 )
-from aucpr_dask.inference.designs import CONDITIONS, WITH_MACHINE
-from aucpr_dask.inference.designs import METHODS as COMPARED_BY
+from aucpr_dask.inference import designs
+from aucpr_dask.inference.paired_samples import FILLED
 from aucpr_dask.inference.questions import on_common_items
 from aucpr_dask.inference.units import Redraws
 from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions
@@ -1310,11 +1310,12 @@ def test_positives_of_all_queries_count() -> None:
 
 
 def test_methods_say_on_what_condition(result: xr.Dataset) -> None:
-    known = [*COMPARED_BY.items(), *WITH_MACHINE.items()]
-    assert set(CONDITIONS) == {(sample, method) for sample, names in known for method in names}
+    known = [*designs.NAMES.items(), *designs.WITH_MACHINE.items()]
+    assert set(designs.METHODS) == {(sample, method) for sample, names in known for method in names}
+    assert {one.needs for one in designs.TABLE} == {*FILLED, "machine labels"}
     for method in METHODS:
         design = ap.compare(result, method=method).attrs["design"]
-        assert design.endswith(f"; {CONDITIONS['units', method]}")
+        assert design.endswith(f"; {designs.METHODS['units', method].condition}")
 
 
 def test_a_bootstrap_over_few_units_warns() -> None:

@@ -72,7 +72,7 @@ def test_the_choices_that_editors_show_are_those_of_the_records() -> None:
     assert get_args(choices.Convention) == tuple(CONVENTIONS)
     assert get_args(choices.KindOfCurve) == KINDS
     assert get_args(choices.MethodOfRanks) == RANKING_METHODS
-    assert {*get_args(choices.Method)} == {*chain(*designs.METHODS.values(), *designs.WITH_MACHINE.values())}
+    assert {*get_args(choices.Method)} == {*chain(*designs.NAMES.values(), *designs.WITH_MACHINE.values())}
     assert {*get_args(choices.MethodOfMeans)} == {*chain(*MEANS.values(), *designs.WITH_MACHINE.values())}
     assert get_args(choices.AdjustmentOfPValues) == designs.BY_P_VALUE
     estimating = option_names(EvaluationOptions) | {CONVENTION}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference import families, methods, paired_samples, pairs, questions, ranking, sentences
-from aucpr_dask.inference.designs import METHODS, UNIT_RESAMPLES, UNITS, are_values, estimators_of, unit_names
+from aucpr_dask.inference.designs import NAMES, UNIT_RESAMPLES, UNITS, are_values, estimators_of, unit_names
 from aucpr_dask.inference.powering import POWER, Reach, least_units
 from aucpr_dask.inference.samples import DATASET, Estimates, chosen, labels_of, read_estimates
 from aucpr_dask.inference.units import Floats, Indices, total_of_units
@@ -133,7 +133,7 @@ def _ranked(
     order = np.lexsort((np.array(estimates.names), -estimates.mean))
     estimates = replace(estimates, models=estimates.models[order], values=estimates.values[order])
     n_pairs = max(1, order.size * (order.size - 1) // 2)
-    method = question.method or METHODS[UNITS][0]
+    method = question.method or NAMES[UNITS][0]
     affordable = (MOST_STUDENTISED if method == "bootstrap_t" else MOST_STATISTICS) // n_pairs
     n_resamples = question.n_resamples or max(FEWEST_RESAMPLES, min(UNIT_RESAMPLES, affordable))
     question = replace(question, over=QUERY, estimator=None, method=method, n_resamples=n_resamples)

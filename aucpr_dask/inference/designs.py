@@ -26,32 +26,50 @@ UNIT_RESAMPLES, ITEM_RESAMPLES = 10_000, 1000
 COMPARED, SCORED, COSTS = "items_compared", "items_scored", "items_lacked"
 IN_CLUSTERS = "queries_in_clusters"  # attribute of results whose units are clusters of queries
 HAS_SCORES = "has_scores"  # attribute of results that were just made from scores
+COMMON_ERROR = "symmetric bootstrap with a common error"
 
-METHODS = {
-    UNITS: ("sign_flip", "bootstrap_t", "bootstrap", "t", "wilcoxon", RANDOM_EFFECTS, CORRECTED),
-    ITEMS: ("bootstrap", "influence", "rank_swap"),
-    BOTH: ("bootstrap",),
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the table of methods of comparison."""
+
+    sample: str
+    name: str
+    needs: str  # what of the sample it is made from
+    condition: str | None  # when it keeps its level
+    interval: str = ""  # in words
+    is_joint: bool = False  # replicates of all models together adjust a family
+
+
+BONFERRONI = " (simultaneous: Bonferroni)"
+FLIPPED, SWAPPED = "Student statistic, quantile of flipped residuals", "reach of the differences under swaps"
+MODERATED = "Student t, moderated variance (simultaneous: largest of Student draws)"
+OVERLAPPING = "corrected for training parts that overlap, approximate"
+LABELLED = "approximate, with a random sample of units labelled by people"
+
+TABLE = (
+    Method(UNITS, "sign_flip", "units", "exact if differences are jointly symmetric", FLIPPED, True),
+    Method(UNITS, "bootstrap_t", "units", "approximate, also if differences are skewed", "symmetric bootstrap-t", True),
+    Method(UNITS, "bootstrap", "units", "approximate, with many units", COMMON_ERROR, True),
+    Method(UNITS, "t", "units", "exact if differences are normal", f"Student t{BONFERRONI}"),
+    Method(UNITS, "wilcoxon", "units", "exact if differences are symmetric"),
+    Method(UNITS, RANDOM_EFFECTS, "variances", None, f"Student t over data sets{BONFERRONI}"),  # see WEIGHED
+    Method(UNITS, CORRECTED, "folds", OVERLAPPING, f"Student t, Nadeau and Bengio's variance{BONFERRONI}"),
+    Method(UNITS, POWERED, "machine labels", LABELLED, f"Student t, prediction-powered{BONFERRONI}"),
+    Method(ITEMS, "bootstrap", "replicates", "approximate, with many positives", COMMON_ERROR, True),
+    Method(ITEMS, "influence", "influences", "approximate; needs at least 10 positives", MODERATED, True),
+    Method(ITEMS, "rank_swap", "ranks", "exact if the two models are exchangeable", f"{SWAPPED}{BONFERRONI}"),
+    Method(BOTH, "bootstrap", "replicates", "conservative", COMMON_ERROR, True),
+)
+METHODS = {(one.sample, one.name): one for one in TABLE}
+NAMES = {
+    sample: tuple(one.name for one in TABLE if one.sample == sample and one.name != POWERED)
+    for sample in (UNITS, ITEMS, BOTH)
 }
 """The methods of each kind of sample, the default first."""
 
-WITH_MACHINE: dict[str, tuple[str, ...]] = {UNITS: (POWERED,)}
+WITH_MACHINE = {UNITS: (POWERED,)}
 """The methods where people labelled a part of the units, and a machine all."""
-
-CONDITIONS: dict[tuple[str, str], str | None] = {
-    (UNITS, "sign_flip"): "exact if differences are jointly symmetric",
-    (UNITS, "bootstrap_t"): "approximate, also if differences are skewed",
-    (UNITS, "bootstrap"): "approximate, with many units",
-    (UNITS, "t"): "exact if differences are normal",
-    (UNITS, "wilcoxon"): "exact if differences are symmetric",
-    (UNITS, RANDOM_EFFECTS): None,  # by what they weigh
-    (UNITS, CORRECTED): "corrected for training parts that overlap, approximate",
-    (UNITS, POWERED): "approximate, with a random sample of units labelled by people",
-    (ITEMS, "bootstrap"): "approximate, with many positives",
-    (ITEMS, "influence"): "approximate; needs at least 10 positives",
-    (ITEMS, "rank_swap"): "exact if the two models are exchangeable",
-    (BOTH, "bootstrap"): "conservative",
-}
-"""When each method keeps its level."""
 
 WEIGHED = {
     "equal": "data sets count alike; exact if differences are normal",
@@ -59,19 +77,6 @@ WEIGHED = {
     "regression": "read off at the mean of log sizes; approximate, if differences are linear in them",
 }
 """How data sets count whose variances are known, and when that keeps its level."""
-
-INTERVAL_KINDS = {
-    "sign_flip": "Student statistic, quantile of flipped residuals",
-    "bootstrap_t": "symmetric bootstrap-t",
-    "bootstrap": "symmetric bootstrap with a common error",
-    "t": "Student t (simultaneous: Bonferroni)",
-    "rank_swap": "reach of the differences under swaps (simultaneous: Bonferroni)",
-    RANDOM_EFFECTS: "Student t over data sets (simultaneous: Bonferroni)",
-    CORRECTED: "Student t, Nadeau and Bengio's variance (simultaneous: Bonferroni)",
-    POWERED: "Student t, prediction-powered (simultaneous: Bonferroni)",
-    "influence": "Student t, moderated variance (simultaneous: largest of Student draws)",
-}
-"""The intervals of each method of comparison."""
 
 
 # --- numbers and units ------------------------------------------------------------------------------------------------
@@ -173,6 +178,11 @@ class Sampling:
     method: str
     adjust: str
 
+    @property
+    def row(self) -> Method:
+        """What the table says of the method."""
+        return METHODS[self.sample, self.method]
+
     def over(self, attrs: Mapping[Any, Any]) -> str:
         """Return what an answer varies over, by the names that are asked for: units, items or clusters."""
         drawn = "clusters" if "clusters" in str(attrs.get("sampled", attrs.get("resampled", ITEMS))) else ITEMS
@@ -186,13 +196,14 @@ def settle(
     sample: str | None,
     method: str | None,
     adjust: str | None = None,
-    methods: dict[str, tuple[str, ...]] = METHODS,
+    methods: Mapping[str, tuple[str, ...]] = NAMES,
 ) -> Sampling:
     """Fill in defaults, and refuse options that contradict each other."""
     sample = choose(options.SAMPLES, sample or (ITEMS if dim is None else UNITS), "over")
     varying = ITEMS if sample == ITEMS else f"{dim}, {ITEMS}" if sample == BOTH else str(dim)
     method = choose(methods[sample], methods[sample][0] if method is None else method, f"method for over={varying!r}")
-    by_p_value = method in ("t", "wilcoxon", "rank_swap", RANDOM_EFFECTS, CORRECTED, POWERED)
+    row = METHODS.get((sample, method))
+    by_p_value = row is not None and not row.is_joint
     adjust = choose(options.ADJUSTMENTS, adjust or ("holm" if by_p_value else options.ADJUSTMENTS[0]), "adjust")
     if by_p_value and adjust not in BY_P_VALUE:
         what = f"adjust={adjust!r} needs joint replicates, which method={method!r} does not have"

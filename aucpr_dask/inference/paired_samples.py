@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -178,7 +179,7 @@ class PairedSample:
             self.node.attrs,
             complete=self.method.sample is not None and self.method.sample.complete,
             n_machine=self.n_machine,
-            condition=designs.CONDITIONS[self.sampling.sample, self.sampling.method],
+            condition=self.sampling.row.condition,
         )
         if self.question.method is None and (self.sampling.sample, self.sampling.method) == (ITEMS, "bootstrap"):
             sentence += designs.why_bootstrap(self.estimator, has_scores=designs.HAS_SCORES in self.node.attrs)
@@ -214,20 +215,8 @@ def paired_sample(
     n_machine = 0
     if machine is not None:
         estimates, method, n_machine = machine_labels.powered_method(node, machine, estimates, question)
-    elif sampling.method == "influence":
-        method = _by_influence(node, estimates, question, goal)
-    elif sampling.method == "rank_swap":
-        n_swaps = question.n_resamples or designs.ITEM_RESAMPLES
-        ranks = estimates.of(node[methods.RANK]).values
-        method = methods.RankSwap(estimates.mean, ranks, node, goal, n_swaps, question.seed)
-    elif sampling.sample != UNITS:
-        estimates, method = _by_items(node, estimates, sampling, question, goal)
-    elif sampling.method == designs.CORRECTED:
-        method = methods.CorrectedStudent(estimates.values, node.attrs[N_FOLDS], goal)
-    elif sampling.method == designs.RANDOM_EFFECTS:
-        method = _by_random_effects(node, estimates, question, goal)
     else:
-        method = _over_units(estimates, sampling.method, question, goal)
+        estimates, method = FILLED[sampling.row.needs](node, estimates, sampling, question, goal)
     sample = PairedSample(node, question, sampling, estimates, method, n_machine)
     if sampling.sample == ITEMS:
         _warn_of_few_positives(sample)
@@ -252,25 +241,46 @@ def refuse_too_few(node: xr.Dataset, estimates: Estimates, dim: str | None, samp
 
 # --- the methods, filled -------------------------------------------------------------------------------------------
 
+Filled = tuple[Estimates, methods.Method]  # the estimates that it compares: without models that it knows too little of
 
-def _over_units(estimates: Estimates, method: str, question: ComparisonOptions, goal: methods.Goal) -> methods.Method:
+
+def _over_units(
+    node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions, goal: methods.Goal
+) -> Filled:
     """Return the method that takes the units as the sample."""
-    values, units, seed = estimates.values, estimates.units, question.seed
+    values, units, seed, method = estimates.values, estimates.units, question.seed, sampling.method
     n_resamples = question.n_resamples or designs.UNIT_RESAMPLES
     if method == "sign_flip":
-        return methods.SignFlips(values, units, goal, n_resamples, seed)
+        return estimates, methods.SignFlips(values, units, goal, n_resamples, seed)
     if method == "t":
-        return methods.Student(values, goal)
+        return estimates, methods.Student(values, goal)
     if method == "wilcoxon":
-        return methods.Wilcoxon(values)
+        return estimates, methods.Wilcoxon(values)
     if method == "bootstrap":
         _warn_of_few_units(estimates)
-    return methods.resample_units(values, units, goal, n_resamples, seed, own_errors=method == "bootstrap_t")
+    has_errors = method == "bootstrap_t"
+    return estimates, methods.resample_units(values, units, goal, n_resamples, seed, own_errors=has_errors)
+
+
+def _over_folds(
+    node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions, goal: methods.Goal
+) -> Filled:
+    """Return the corrected test over the areas of folds."""
+    return estimates, methods.CorrectedStudent(estimates.values, node.attrs[N_FOLDS], goal)
+
+
+def _by_swaps(
+    node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions, goal: methods.Goal
+) -> Filled:
+    """Return the method that swaps the ranks of items."""
+    ranks = estimates.of(node[methods.RANK]).values
+    n_swaps = question.n_resamples or designs.ITEM_RESAMPLES
+    return estimates, methods.RankSwap(estimates.mean, ranks, node, goal, n_swaps, question.seed)
 
 
 def _by_random_effects(
-    node: xr.Dataset, estimates: Estimates, question: ComparisonOptions, goal: methods.Goal
-) -> RandomEffects:
+    node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions, goal: methods.Goal
+) -> Filled:
     """Return the method that knows the variance of each difference within each data set."""
     values = np.asarray(estimates.of(node[DIFFERENCE_VARIANCE]).transpose(..., MODEL, OTHER_MODEL).values)
     if (unknown := np.isnan(values).any(axis=(1, 2))).any():
@@ -283,12 +293,12 @@ def _by_random_effects(
         received, remedy = f"{values.shape[0]} data sets", "leave weights out: data sets then count alike"
         what = "a regression on the size of data sets needs several"
         raise InvalidInputError(what, "option 'weights'", received, f"{LEAST_REGRESSED} or more", remedy)
-    return RandomEffects(estimates.values, values, sizes, goal, question.weights)
+    return estimates, RandomEffects(estimates.values, values, sizes, goal, question.weights)
 
 
 def _by_items(
     node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions, goal: methods.Goal
-) -> tuple[Estimates, methods.Method]:
+) -> Filled:
     """Return the bootstrap of the means over units, from the replicates of the items, and the estimates with them."""
     requirements.require_replicates(node, f"over={question.over!r}, method={sampling.method!r}")
     kept = node.sizes[RESAMPLE]
@@ -324,8 +334,8 @@ def _refuse_undefined_replicates(replicates: Floats, estimates: Estimates) -> No
 
 
 def _by_influence(
-    node: xr.Dataset, estimates: Estimates, question: ComparisonOptions, goal: methods.Goal
-) -> methods.Influence:
+    node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions, goal: methods.Goal
+) -> Filled:
     """Return the method that takes the covariance of the models from the influences of the items."""
     n_resamples = question.n_resamples or designs.UNIT_RESAMPLES
     inner, outer = (_variance_of_means(node[name], estimates) for name in ("difference_variance", "outer_variance"))
@@ -336,7 +346,18 @@ def _by_influence(
         inner, outer = inner + training, outer + training
     degrees = _degrees_of_means(node, estimates)
     sampled = degrees, estimates.names, goal, n_resamples, question.seed
-    return methods.Influence(estimates.mean, inner, outer, *sampled, training=training)
+    return estimates, methods.Influence(estimates.mean, inner, outer, *sampled, training=training)
+
+
+FILLED: dict[str, Callable[..., Filled]] = {
+    "units": _over_units,
+    "folds": _over_folds,
+    "variances": _by_random_effects,
+    "replicates": _by_items,
+    "influences": _by_influence,
+    "ranks": _by_swaps,
+}
+"""How a method is made from what it needs."""
 
 
 def _variance_of_means(matrix: xr.DataArray, estimates: Estimates) -> Floats:
@@ -428,7 +449,7 @@ def annotate(dataset: xr.Dataset, sample: PairedSample, **more: Any) -> xr.Datas
     for name, variable in dataset.data_vars.items():
         variable.attrs |= {"description": DESCRIPTIONS[str(name)], "units": "1"}
         if "interval" in str(name):
-            variable.attrs |= {"ci_kind": designs.INTERVAL_KINDS[sampling.method], "ci_prob": question.level}
+            variable.attrs |= {"ci_kind": sampling.row.interval, "ci_prob": question.level}
     drawn_before = sampling.sample == ITEMS and sampling.method == "bootstrap"  # when the items were evaluated
     seed = node.attrs.get("seed") if drawn_before else question.seed
     facts = {

@@ -186,10 +186,8 @@ def results_for(
     if is_scores:
         data = map_nodes(data, shared_by_models)
         options = {**options, **question.unit}
-    if question.method == "rank_swap":
-        return _with_ranks(data, question, options, is_scores=is_scores)
-    if question.method == "influence":
-        return _with_covariance(data, question, options, is_scores=is_scores)
+    if question.method in EVALUATED:
+        return EVALUATED[question.method](data, question, options, is_scores=is_scores)
     results = _evaluated(data, question, options) if is_scores else data
     if question.dims and {QUERY, samples.DATASET, CLASS}.isdisjoint(question.dims):
         results = map_nodes(results, lambda path, node: samples.mean_over_queries(node, path, question.incomplete))
@@ -380,6 +378,10 @@ def _with_ranks(data: Scores, question: ComparisonOptions, options: Mapping[str,
     scores = validated_scores(data, positive_from=options.get("positive_from"))
     warn_of_copies(dict(nodes_of(scores)), options.get("over"), reads=True)
     return map_nodes(scores, lambda path, node: _swapped_ranks(path, node, question.estimator, options))
+
+
+EVALUATED = {"rank_swap": _with_ranks, "influence": _with_covariance}
+"""The methods that need more of scores than estimates and their replicates."""
 
 
 def _swapped_ranks(path: str, scores: xr.Dataset, estimator: str | None, options: Mapping[str, Any]) -> xr.Dataset:

@@ -232,7 +232,7 @@ def _by_influence(named: dict[str, Any], options: EvaluationOptions) -> Differen
     pair = methods.student_pairs(one, other, difference, inner, degrees, methods.Goal(resampling.level, None), outer)
     attrs = {"sampled": "items" if cluster is None else "clusters", "prevalence_design": resampling.prevalence_design}
     sampling = designs.settle(None, designs.ITEMS, "influence")
-    condition = designs.CONDITIONS[designs.ITEMS, "influence"]
+    condition = sampling.row.condition
     (lower, upper), (a, b) = np.clip(np.asarray(pair.bounds)[0], -1, 1).tolist(), spread.estimate.tolist()
     design = designs.describe(sampling, 2, 1, 0, attrs, condition=condition)
     return Difference(float(difference[0]), (lower, upper), float(pair.p_value[0]), (a, b), resampling.level, design)

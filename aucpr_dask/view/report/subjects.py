@@ -335,13 +335,12 @@ def _record(
 ) -> dict[str, Any]:
     """Return what every comparison needs."""
     n_models, attrs = len(estimates.models), dict(subject.node.attrs)
-    condition = designs.CONDITIONS[design.sample, design.method]
     sizes = n_models, len(estimates.units), n_resamples
     return {
         "sample": design.sample,
         "method": design.method,
-        "kind": designs.INTERVAL_KINDS[design.method],
-        "design": designs.describe(design, *sizes, attrs, complete=complete, condition=condition),
+        "kind": design.row.interval,
+        "design": designs.describe(design, *sizes, attrs, complete=complete, condition=design.row.condition),
         "models": _places(subject, estimates).tolist(),
         "n_resamples": n_resamples,
         "complete": complete,
