@@ -38,8 +38,7 @@ from aucpr_dask.scores.validate import where_of
 RELIABLE_UNITS = 8  # from which on intervals of means hold in most worlds
 SKEWED = 8.0  # times the squared skewness must there be units, where their values vary less than a proportion's
 SCORE = "score"
-CENTRED = "; centred without the bias of average precision"
-RARE = ", which is not known in classes of fewer than 10 positives"
+CENTRED = "; centred without the bias of average precision, known in classes of 10 positives or more"
 FEW = "so few, or so skewed, that intervals may miss"
 FEWEST_UNITS = 3  # of two, Student's interval is 9 times as wide as they are apart, and so mostly outside 0 to 1
 SKEWNESS_UNSEEN = 1.5  # times the skewness that a few clusters show, which is too small
@@ -631,8 +630,6 @@ def _over_classes(data: terms.Scores, question: AggregationOptions, options: dic
         mean = _mean(node, None, replace(question, over=designs.ITEMS, method=question.method or "logit"))
         if "centre" in node:
             mean, facts = mean.assign(flags=node["flags"]), facts | {"design": mean.design + CENTRED}
-            if node["flags"].chunks is None and node["flags"].any():
-                facts["design"] += RARE
         if "lowest" in node:
             mean["interval"] = mean["interval"].fillna(node["lowest"])
         return mean.assign({N_CLASSES: node[N_CLASSES]}).assign_attrs(facts)
