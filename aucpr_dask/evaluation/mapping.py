@@ -48,14 +48,11 @@ def map_rankings(
 
     The function reduces the dimension `over`, if given, too. Items in several chunks are gathered, if they are few.
     """
+    arrays = gathered(arrays, dim)
     if _are_in_chunks(arrays, dim):
-        score = arrays["score"].transpose(..., dim)
-        if not fits_in_one_place(_lazy(score.data)):
-            gathered = (
-                f"one chunk; items are gathered where a chunk of rankings has less than {WORTH_TWO_PASSES >> 20} MiB"
-            )
-            raise needs_whole_rankings(f"{len(score.chunksizes[dim])} chunks of items", dim, gathered)
-        arrays = {name: array.chunk({dim: -1}) if dim in array.dims else array for name, array in arrays.items()}
+        allowed = f"one chunk; items are gathered where a chunk of rankings has less than {WORTH_TWO_PASSES >> 20} MiB"
+        received = f"{len(arrays['score'].chunksizes[dim])} chunks of items"
+        raise needs_whole_rankings(received, dim, allowed)
     found: Labelled = _apply(function, arrays, [Output(sizes)], dim, over, "parallelized", kwargs)
     return found
 
@@ -74,9 +71,21 @@ def map_evaluation(
     kwargs |= {"finish": finish}
     if GROUPS in arrays:  # which are in one chunk each
         return _apply(grouped_blocks.evaluate_groups, arrays, outputs, dim, None, "parallelized", kwargs)
+    arrays = gathered(arrays, dim)
     if _are_in_chunks(arrays, dim):
         return _apply(evaluate_in_chunks, arrays, outputs, dim, None, "allowed", kwargs | {"outputs": outputs})
     return _apply(block_results.evaluate_block, arrays, outputs, dim, None, "parallelized", kwargs)
+
+
+def gathered(arrays: Mapping[str, Labelled], dim: str = ITEM) -> Mapping[str, Labelled]:
+    """Return arrays with all items in one chunk, where a chunk of rankings is so small; others as they are."""
+    if not _are_in_chunks(arrays, dim):
+        return arrays
+    score = arrays["score"]
+    n_rankings = math.prod(max(along, default=0) for name, along in score.chunksizes.items() if name != dim)
+    if not are_gathered(n_rankings, score.sizes[dim], score.dtype.itemsize):
+        return arrays
+    return {name: array.chunk({dim: -1}) if dim in array.dims else array for name, array in arrays.items()}
 
 
 def _are_in_chunks(arrays: Mapping[str, Labelled], dim: str) -> bool:
@@ -146,14 +155,11 @@ def needs_whole_rankings(what: str, dim: str = terms.ITEM, allowed: str = IN_CHU
 def evaluate_in_chunks(
     *arrays: Any, roles: tuple[str, ...], outputs: Sequence[Output], options: EvaluationOptions, **kwargs: Any
 ) -> Any:
-    """Evaluate rankings as :func:`evaluate_block` does, lazily, in any chunks; return Dask arrays."""
+    """Evaluate rankings as :func:`evaluate_block` does, in two passes over chunks of items; return Dask arrays."""
     from dask.graph_manipulation import clone
 
     named = {role: _lazy(array) for role, array in zip(roles, arrays, strict=True)}
     n_lead = max(array.ndim - (role in terms.ITEM_ROLES) for role, array in named.items())
-    if fits_in_one_place(named["score"]):
-        found = _map(block_results.evaluate_block, named, n_lead, roles=tuple(named), options=options, **kwargs)
-        return _unpacked(found, n_lead, outputs)
     refuse_whole_only(roles, options)
     named.pop("tie_order", None)
     items = {role: named.pop(role) for role in ("score", "label")}
@@ -196,12 +202,6 @@ def _lazy(array: Any) -> da.Array:
 def are_gathered(n_rankings: int, n_items: int, itemsize: int) -> bool:
     """Return whether rankings whose items lie in several chunks are gathered: two passes pay only for larger ones."""
     return n_rankings * n_items * itemsize < WORTH_TWO_PASSES
-
-
-def fits_in_one_place(score: da.Array) -> bool:
-    """Return whether the rankings in a chunk are gathered with all their items."""
-    n_rankings = math.prod(max(along) for along in score.chunks[:-1])
-    return are_gathered(n_rankings, score.shape[-1], score.dtype.itemsize)
 
 
 def _indexed(named: dict[str, da.Array], n_lead: int) -> tuple[list[Any], tuple[int, ...]]:
