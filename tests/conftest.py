@@ -4,6 +4,7 @@ import importlib
 import os
 import shutil
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 few = settings(max_examples=max(5, settings().max_examples // 2))  # where one example takes long
 
 
+# Where it is set, each of hundreds of processes would compile the sources again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 memory = Path("/dev/shm")  # tests write thousands of small files, which a disk takes a millisecond each to create
 if memory.is_dir() and shutil.disk_usage(memory).free > 2**32:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
@@ -41,6 +45,33 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Leave a test that needs more than the extra `test` installs out of the quick suite."""
     if item.get_closest_marker("needs"):
         item.add_marker("slow")
+
+
+def values_of(item: pytest.Item) -> set[tuple[str, ...]]:
+    """The values of each parametrisation of a test, by identity: some cannot be compared."""
+    values = set()
+    for mark in item.iter_markers("parametrize"):
+        names = mark.args[0].split(",") if isinstance(mark.args[0], str) else mark.args[0]
+        values.add(tuple(f"{name}={id(item.callspec.params[name.strip()])}" for name in names))  # type: ignore[attr-defined]
+    return values
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a sparse crossing, run as few tests as meet each value of each parameter, and the others at night."""
+    crossings = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("sparse") and not item.get_closest_marker("nightly"):
+            crossings[item.nodeid.partition("[")[0], item.get_closest_marker("slow") is None].append(item)
+    for crossed in crossings.values():
+        unmet, by_day = set[tuple[str, ...]]().union(*map(values_of, crossed)), []
+        while unmet:
+            by_day.append(max(crossed, key=lambda item: len(values_of(item) & unmet)))
+            unmet -= values_of(by_day[-1])
+        for item in crossed:
+            if item not in by_day:
+                item.add_marker("slow")
+                item.add_marker("nightly")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

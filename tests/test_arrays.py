@@ -283,6 +283,7 @@ def test_tables_and_arrays_of_models() -> None:
         ap.evaluate(frame[["a", "b"]], frame["y"].sort_index())
 
 
+@pytest.mark.sparse
 @pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
 @pytest.mark.parametrize("function", [ap.evaluate, ap.compare, ap.rank])
 @pytest.mark.parametrize("name", ["by", "clusters", "weight"])
@@ -349,6 +350,7 @@ def crossed(layout: str | None, dims: tuple[str, ...], *, own_label: bool, missi
     return xr.Dataset({"score": score.transpose(*lead, *dims), "label": label})
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("where", ["memory", "dask", "store"])
 @pytest.mark.parametrize(
     ("layout", "dims", "by", "beside", "missing", "own_label"),

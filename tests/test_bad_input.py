@@ -333,7 +333,14 @@ def anything() -> list[Any]:
     return [*numbers, *texts, *scalars, *shapes, *kinds, *arrays, *lazy, *labelled, *ours]
 
 
-@pytest.mark.parametrize(("n_calls", "seed"), [(500, 0), pytest.param(10_000, 1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("n_calls", "seed"),
+    [
+        (500, 0),
+        pytest.param(3000, 1, marks=pytest.mark.slow),
+        pytest.param(10_000, 1, marks=(pytest.mark.slow, pytest.mark.nightly)),
+    ],
+)
 def test_any_value_of_any_argument_is_refused_or_valid(
     n_calls: int, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ def counts_of(label: np.ndarray, key: int) -> np.ndarray:
 both_kinds = pytest.mark.parametrize("kind", ["precision_recall", "roc"])
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("missing", ["raise", "drop", "last", "unretrieved"])
 @both_kinds
 def test_the_curve_of_a_resample_is_that_of_its_items(scores: xr.Dataset, kind: str, missing: str) -> None:

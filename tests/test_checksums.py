@@ -83,6 +83,7 @@ OPENED: dict[str, Callable[[Path], Any]] = {
 }
 
 
+@pytest.mark.sparse
 @pytest.mark.slow
 @damages
 @pytest.mark.parametrize("name", OPENED)
@@ -138,6 +139,7 @@ def stop(*arguments: Any) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.sparse
 @damages
 @pytest.mark.parametrize("name", OPENED)
 def test_verify_lists_all_damage(copied: Path, name: str, damage: Callable[[Path], None]) -> None:
@@ -219,7 +221,7 @@ def in_this_process() -> Iterator[None]:
 
 @pytest.mark.parametrize(
     "n",
-    [20, pytest.param(80, marks=pytest.mark.slow), pytest.param(500, marks=(pytest.mark.slow, pytest.mark.nightly))],
+    [20, pytest.param(500, marks=(pytest.mark.slow, pytest.mark.nightly))],
 )
 @pytest.mark.usefixtures("in_this_process")
 def test_no_chunk_in_the_place_of_another_is_read(mixed: Path, tmp_path: Path, n: int) -> None:
@@ -259,9 +261,7 @@ def test_exchanged_scores_are_not_evaluated(mixed: Path, tmp_path: Path) -> None
             ap.evaluate(scores).compute()
 
 
-@pytest.mark.parametrize(
-    "n", [2, pytest.param(25, marks=pytest.mark.slow), pytest.param(250, marks=(pytest.mark.slow, pytest.mark.nightly))]
-)
+@pytest.mark.parametrize("n", [2, pytest.param(250, marks=(pytest.mark.slow, pytest.mark.nightly))])
 @pytest.mark.usefixtures("in_this_process")
 def test_chunks_exchanged_before_their_store_is_finished(n: int, tmp_path: Path, monkeypatch: Any) -> None:
     """What the root document lists is what was in memory when it was written, not what lies there at the end."""

@@ -103,6 +103,7 @@ def test_comparison_with_a_baseline(stores: Path) -> None:
     assert "signs flipped: the differences on 9 queries, each with its items, all 512" in output
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("method", ["sign_flip", "bootstrap_t", "bootstrap", "t", "wilcoxon"])
 @pytest.mark.parametrize("margin", [None, 0.05])
 def test_neighbours_fit_the_terminal(stores: Path, method: str, margin: float | None) -> None:

@@ -107,6 +107,7 @@ def _kept(home: Path) -> Path:
     return next(home.iterdir())
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("mode", [0o777, 0o775, 0o722, 0o1777])
 @pytest.mark.parametrize("which", [Path, _kept])
 def test_what_others_may_write_to_is_not_loaded(

@@ -206,6 +206,7 @@ def test_bootstrap_of_queries_is_plain_numpy(result: xr.Dataset) -> None:
         np.testing.assert_allclose(np.diff(found["simultaneous_interval"]), width, rtol=1e-9)
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("adjust", ["holm", "benjamini_hochberg", "none"])
 def test_adjustments_by_p_value_concern_the_family(result: xr.Dataset, method: str, adjust: str) -> None:
@@ -287,6 +288,7 @@ ADJUSTMENTS = ("romano_wolf", "max_t", "holm", "benjamini_hochberg", "none")
 EACH_WAY = [*((method, {}) for method in METHODS), *(("sign_flip", {"adjust": adjust}) for adjust in ADJUSTMENTS)]
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize(("method", "options"), EACH_WAY)
 @pytest.mark.parametrize("chunk", [2, 5])
 def test_lazy_pairs_are_the_eager_ones(result: xr.Dataset, method: str, options: dict[str, Any], chunk: int) -> None:
@@ -1196,6 +1198,7 @@ def tree_with_gaps(n_queries: int = 0, seed: int = 5) -> xr.DataTree:
     return xr.DataTree.from_dict(nodes)
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("n_queries", [0, 10])
 @pytest.mark.parametrize("method", [None, "t", "bootstrap_t"])
 def test_a_model_that_is_left_out_costs_the_others_nothing(method: str | None, n_queries: int) -> None:
@@ -1410,6 +1413,7 @@ def test_padding_is_no_copy() -> None:
         ap.evaluate(padded.isel(item=np.r_[:9_000, 10_000:15_000]))
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("n_models", [1, 2, 5])
 @pytest.mark.parametrize("n_items", [100, 1000, 30_000])
 @pytest.mark.parametrize("share", [0.01, 0.5])
@@ -1448,6 +1452,7 @@ def in_clusters_of_items() -> xr.Dataset:
     return pooled(3, 200).assign(cluster=("item", np.arange(200) // 4))
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("place", ["memory", "store"])
 @pytest.mark.parametrize("scores", [pooled(3, 200), in_clusters_of_items()], ids=["items", "clusters"])
 def test_a_result_is_asked_as_its_scores_are(scores: xr.Dataset, place: str, tmp_path: Path) -> None:

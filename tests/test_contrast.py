@@ -204,7 +204,10 @@ def test_wrong_questions_are_refused(options: dict[str, Any], error: type[Except
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("first", "second", "shift"), [((10, 100), (100, 1000), 1.5), ((5, 200), (60, 2400), 2.0)])
+@pytest.mark.parametrize(
+    ("first", "second", "shift"),
+    [((10, 100), (100, 1000), 1.5), pytest.param((5, 200), (60, 2400), 2.0, marks=pytest.mark.nightly)],
+)
 def test_equal_groups_are_rarely_told_apart(first: tuple[int, int], second: tuple[int, int], shift: float) -> None:
     rng, n_found, n_samples = np.random.default_rng(9), 0, 400
     label = np.concatenate([np.arange(size) < positives for positives, size in (first, second)]).astype(np.int8)

@@ -42,6 +42,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / "scores.zarr"
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize(
     ("options", "areas"),
     [

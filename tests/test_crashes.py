@@ -55,13 +55,25 @@ def check(name: str, how: str, step: int, report: dict[str, Any]) -> None:
     assert ways["remedy"] <= (6 if name in REPLACE else 0)
 
 
-@pytest.mark.parametrize(("name", "how", "step"), [("import table", "killed", 37), ("run", "met", 101)])
+@pytest.mark.parametrize(("name", "how", "step"), [("run", "met", 101)])
 def test_at_some_points(name: str, how: str, step: int, program: subprocess.Popen[str], tmp_path: Path) -> None:
     disturb(program, tmp_path, name, how, step)
 
 
+def by_turns(name: str, how: str) -> Any:
+    """Disturb neighbouring jobs in different ways by day, and each in every way at night."""
+    hows = [way for job, way in EVERY_WAY if job == name]
+    is_its_turn = hows[list(crashes.JOBS).index(name) % len(hows)] == how
+    return pytest.param(name, how, 47, marks=[] if is_its_turn else pytest.mark.nightly)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [47, pytest.param(1, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize(("name", "how"), EVERY_WAY)
+@pytest.mark.parametrize(
+    ("name", "how", "step"),
+    [
+        *(by_turns(*way) for way in EVERY_WAY),
+        *(pytest.param(*way, 1, marks=pytest.mark.nightly) for way in EVERY_WAY),
+    ],
+)
 def test_at_every_such_point(name: str, how: str, step: int, program: subprocess.Popen[str], tmp_path: Path) -> None:
     disturb(program, tmp_path, name, how, step)

@@ -137,7 +137,7 @@ def damaged(content: bytes, rng: np.random.Generator) -> bytes:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "n",
-    [5, pytest.param(15, marks=pytest.mark.slow), pytest.param(9100, marks=(pytest.mark.slow, pytest.mark.nightly))],
+    [5, pytest.param(9100, marks=(pytest.mark.slow, pytest.mark.nightly))],
 )
 @pytest.mark.parametrize("name", FORMATS)
 def test_damaged_files(name: str, n: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,6 +158,7 @@ PACKED: dict[str, Callable[[int], bytes]] = {
 }
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("codec", PACKED)
 @pytest.mark.parametrize("name", ["score", "model"])
 @pytest.mark.parametrize("is_cut", [False, True])
@@ -211,7 +212,7 @@ def replaced(document: Any, at: tuple[Any, ...], value: Any) -> Any:
 @pytest.mark.filterwarnings("ignore:.* of another version")
 @pytest.mark.parametrize(
     "n",
-    [30, pytest.param(600, marks=pytest.mark.slow), pytest.param(6000, marks=[pytest.mark.slow, pytest.mark.nightly])],
+    [30, pytest.param(200, marks=pytest.mark.slow), pytest.param(6000, marks=[pytest.mark.slow, pytest.mark.nightly])],
 )
 def test_any_value_of_any_document_may_be_anything(tmp_path: Path, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused by an error of this package, or changes nothing unless the document has lost its checksum."""

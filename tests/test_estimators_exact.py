@@ -362,7 +362,10 @@ SOFT = ("positive_weight", "negative_weight")
 OF_ITEMS = ("label", "weight", "tie_order", *SOFT)
 
 
-@pytest.mark.parametrize("n_batches", [3, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "n_batches",
+    [3, pytest.param(15, marks=pytest.mark.slow), pytest.param(60, marks=(pytest.mark.slow, pytest.mark.nightly))],
+)
 @pytest.mark.parametrize(
     ("weights", "ties"),
     [
@@ -438,6 +441,7 @@ def test_positives_that_were_never_scored() -> None:
 SCORES_OF_ALL_SIZES = [0.0, -0.0, 1.0, 1.0 + 2**-23, -1.0, 3e38, -3e38, 1e-45, -1e-45, math.inf, -math.inf, math.nan]
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("missing", ["drop", "last", "unretrieved"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize(

@@ -231,6 +231,7 @@ def test_a_long_ranking_against_the_definition(monkeypatch: pytest.MonkeyPatch) 
         )
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("share", [0.01, 0.5])
 @pytest.mark.parametrize("decimals", [2, 12])
 def test_a_million_items_against_an_exact_sum(share: float, decimals: int) -> None:

@@ -125,7 +125,10 @@ def test_clusters_have_none_where_it_is_needed_and_chunks_change_nothing() -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("mean", "prevalence"), [(1.5, 0.001), (2.0, 0.01), (1.0, 0.0001)])
+@pytest.mark.parametrize(
+    ("mean", "prevalence"),
+    [(1.5, 0.001), *(pytest.param(*one, marks=pytest.mark.nightly) for one in [(2.0, 0.01), (1.0, 0.0001)])],
+)
 def test_coverage_at_another_prevalence(mean: float, prevalence: float) -> None:
     from scipy.stats import norm
 

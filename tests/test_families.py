@@ -372,6 +372,7 @@ def test_max_t_quantile_is_the_studentized_range():
 # --- intervals -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("n_resamples", [99, 199, 1000])
 @pytest.mark.parametrize("level", [0.8, 0.9, 0.95])
 def test_intervals_answer_to_p_values(n_resamples, level):
@@ -455,6 +456,7 @@ def test_complete_flips_are_all_choices():
     assert Flips(7, 127).n_replicates == 127
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("block_bytes", [1, 5000, 2**25])
 @pytest.mark.parametrize("by_numpy", [0, 2**24])
 @pytest.mark.parametrize("n_resamples", [8, 130, 1000])
@@ -642,7 +644,9 @@ def test_error_rate_of_all_true_hypotheses(procedure):
     assert claims == pytest.approx(rate, abs=4 * np.sqrt(rate * (1 - rate) / n_simulations))
 
 
-@pytest.mark.parametrize(("n_models", "n_simulations"), [(40, 100), pytest.param(150, 300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("n_models", "n_simulations"), [(40, 100), pytest.param(150, 300, marks=(pytest.mark.slow, pytest.mark.nightly))]
+)
 def test_few_flips_keep_the_error_rate_of_many_models(n_models, n_simulations):
     # Were the spread of each pair estimated from the flips, a third of the large families would show a difference.
     random, names = np.random.default_rng(0), [f"q{unit}" for unit in range(20)]
@@ -673,7 +677,7 @@ def test_error_rate_and_power_with_false_hypotheses():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("procedure", [single_step, romano_wolf])
+@pytest.mark.parametrize("procedure", [pytest.param(single_step, marks=pytest.mark.nightly), romano_wolf])
 def test_error_rate_of_the_bootstrap_over_units(procedure):
     random = np.random.default_rng(1)
     n_units, n_models, n_simulations = 150, 5, 2000

@@ -131,6 +131,7 @@ def test_a_place_that_another_run_takes_first_is_left_to_it(
     np.testing.assert_array_equal(ap.open_result(target)["estimate"], expected["estimate"])
 
 
+@pytest.mark.sparse
 @pytest.mark.slow
 @pytest.mark.parametrize(("stage", "is_finished"), [("begin", False), ("begin", True), ("finish", True)])
 @pytest.mark.parametrize("is_resumed", [False, True])
@@ -339,7 +340,7 @@ FAULTS: dict[str, tuple[Callable[[Trial, Client], Tally], Callable[[dict[str, in
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("times", [2, pytest.param(10, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("name", FAULTS)
 def test_nothing_is_lost(trial: Trial, client: Client, name: str, times: int) -> None:
     inject, is_right = FAULTS[name]
@@ -349,7 +350,7 @@ def test_nothing_is_lost(trial: Trial, client: Client, name: str, times: int) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("times", [3, pytest.param(10, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("times", [2, pytest.param(10, marks=pytest.mark.nightly)])
 def test_full_disks(trial: Trial, client: Client, times: int) -> None:
     try:
         with faults.small_disk(trial.folder / "trial-disk"):
@@ -362,7 +363,7 @@ def test_full_disks(trial: Trial, client: Client, times: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("times", [2, pytest.param(5, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("times", [1, pytest.param(5, marks=pytest.mark.nightly)])
 def test_poisoned_tasks(folder: Path, client: Client, times: int) -> None:
     place = folder / f"poison{times}"
     place.mkdir()

@@ -100,6 +100,7 @@ def test_a_group_is_evaluated_as_if_it_stood_alone(data: xr.Dataset, options: di
     assert_as_alone(data, "site", **options)
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
     "options",

@@ -52,6 +52,7 @@ class TestLayouts:
         assert stored["cluster"].values.tolist() == stored["fold"].values.tolist() == list(range(5))
         assert (summary.models, summary.queries, summary.items, summary.datasets) == (2, 0, 5, 1)
 
+    @pytest.mark.sparse
     @pytest.mark.parametrize("chunk_bytes", [1, 100, 2**24])
     @pytest.mark.parametrize(
         "dims",
@@ -103,6 +104,7 @@ class TestLayouts:
         assert stored["fold"].dims == ("repeat", "item")
         np.testing.assert_array_equal(stored["fold"], fold)
 
+    @pytest.mark.sparse
     @pytest.mark.parametrize("dims", ["model,repeat,query,item", "item,repeat,model,query"])
     @pytest.mark.parametrize("chunk_bytes", [40, 2**24])
     def test_labels_of_each_model(self, tmp_path, random, monkeypatch, dims, chunk_bytes):

@@ -54,6 +54,7 @@ def _imported(folder: Path, run: str, qrels: str) -> xr.Dataset:
     return found.load()
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("by_arrow", [True, False])
 @pytest.mark.parametrize(
     ("run", "qrels"), [*[(run, "qrels.trec") for run in RUN_FORMS], *[("run.txt", qrels) for qrels in QRELS_FORMS]]

@@ -299,6 +299,7 @@ class TestText:
         assert set(scores.children) == {"NA", "1.0"}
         assert scores["NA/item"].values.tolist() == ["007"]
 
+    @pytest.mark.sparse
     @pytest.mark.parametrize(
         ("text", "expected"),
         [

@@ -209,6 +209,7 @@ class TestSmall:
             assert scores["score"].chunks != expected["score"].chunks
             assert scores.load().identical(expected)
 
+    @pytest.mark.sparse
     @pytest.mark.parametrize("end", ["\n", "\r\n"])
     @pytest.mark.parametrize("blank", [" ", "\t", "  "])
     def test_a_reader_of_tables_and_one_of_lines_give_the_same(self, tmp_path, monkeypatch, blank, end):
@@ -243,6 +244,7 @@ class TestSmall:
 
 
 class TestFiles:
+    @pytest.mark.sparse
     @pytest.mark.parametrize("suffix", COMPRESSORS)
     @pytest.mark.parametrize("is_named", [True, False])
     def test_compressed_by_what_it_is(self, small, suffix, is_named):

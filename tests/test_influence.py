@@ -830,6 +830,7 @@ def test_refusals(dataset: xr.Dataset, options: dict[str, Any], message: str) ->
 # Simulation
 
 
+@pytest.mark.sparse
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", [ap.simulate.binormal(), ap.simulate.bibeta(), ap.simulate.offset_uniform()])
 @pytest.mark.parametrize("design", ["exact", "binomial"])
@@ -919,6 +920,7 @@ def area_by_groups(name: str, items: list[Item], prevalence: Any = None, recalls
     return area / n
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("prevalence", [None, Fraction(1, 50)])
 @pytest.mark.parametrize("is_weighted", [False, True])
 @pytest.mark.parametrize(

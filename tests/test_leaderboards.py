@@ -329,6 +329,7 @@ def test_more_is_better_of_others_whatever_words_they_hold(name: str) -> None:
 BESIDE = {"params_b": 7.0, "fold": 0, "num_fewshot": 5, "n_docs": 900, "release year": 2025, "size": 3, "stderr": 0.1}
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("value", ["score", "accuracy", "value", "exact_match", "nDCG@10", "WER", "Rouge-L"])
 @pytest.mark.parametrize("first", [True, False])
 def test_no_column_beside_the_values_is_taken_for_them(value: str, first: bool) -> None:

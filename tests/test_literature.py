@@ -215,6 +215,7 @@ CONSISTENT = [*TRAPEZOIDS, "interpolated_max", "interpolated_convex", "continuou
 SCENARIOS = [ap.simulate.binormal(), ap.simulate.bibeta(), ap.simulate.offset_uniform()]
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("truth", SCENARIOS, ids=repr)
 @pytest.mark.parametrize("prevalence", [0.01, 0.1, 0.5])
 def test_estimates_approach_the_true_area(truth: ap.simulate.Scenario, prevalence: float) -> None:

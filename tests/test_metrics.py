@@ -199,6 +199,7 @@ def test_refusals(call: Callable[[], Any], message: str) -> None:
 # Decisions
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.float16, np.float32, np.int64])
 @pytest.mark.parametrize("average", AVERAGES)
 def test_weights_of_any_type_count_as_float64(dtype: Any, average: str | None) -> None:

@@ -352,6 +352,7 @@ def test_thousands_of_curves_are_few_artists(others: str) -> None:
         assert len(ax.images) == 1
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("by", ["site", ["site", "sex"]])
 @pytest.mark.parametrize("models", [None, "1"])
 def test_differences_by_group(by: str | list[str], models: str | None) -> None:

@@ -214,6 +214,7 @@ NORMALS = [((1.5, 0.5), 0.5), ((2.5, 0.6), 0.5), ((1, 2), 0.1), ((4, 1), 0.01), 
 SIMULATED = [*((ap.simulate.binormal(*shape), share) for shape, share in NORMALS), (ap.simulate.bibeta(), 0.1)]
 
 
+@pytest.mark.sparse
 @pytest.mark.slow
 @pytest.mark.parametrize(("scenario", "prevalence"), SIMULATED)
 @pytest.mark.parametrize("n", [10, 20, 50, 100])
@@ -224,6 +225,7 @@ def test_influence_beta_covers(scenario: Any, prevalence: float, n: int) -> None
     assert ((interval[:, 0] <= area) & (area <= interval[:, 1])).mean() > 0.945 - 3 * np.sqrt(0.05 * 0.95 / 4000)
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("estimator", ["average_precision", "continuous"])
 @pytest.mark.parametrize(("recalls", "n"), [((0, 0.1), 30), ((0, 0.05), 50), ((0.45, 0.5), 40), ((0.2, 0.3), 50)])
 def test_intervals_of_ranges_count_the_positives_up_to_them(

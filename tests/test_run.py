@@ -333,6 +333,7 @@ def test_a_run_uses_only_the_client_it_is_given(
     assert_same_bits(result, ap.evaluate(pooled()))
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize(
     "options",
     [
@@ -385,6 +386,7 @@ def _copy_chunks(place: Path, other: Path) -> None:
     shutil.copytree(other / "score" / "c", place / "score" / "c", dirs_exist_ok=True)
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("is_listed", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("after", [1, pytest.param(-1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def assert_tiles(tasks: list[Task], sizes: dict[str, int]) -> None:
     ("n_models", "n_queries", "n_items"),
     [
         (20_000, 100, 1000),
-        pytest.param(10**5, 10**3, 1000, marks=pytest.mark.slow),
+        pytest.param(10**5, 10**3, 1000, marks=(pytest.mark.slow, pytest.mark.nightly)),
         pytest.param(10**5, 10**3, 100_000, marks=pytest.mark.slow),
     ],
 )
@@ -153,6 +153,7 @@ def test_counts_of_missing_scores_too_many_for_memory_are_still_known(
 # Tasks of many chunks
 
 
+@pytest.mark.sparse
 @pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 3, 7])
 @pytest.mark.parametrize("make", [lambda: pooled(23, 60), lambda: queried(7, 5, 40)])
@@ -173,6 +174,7 @@ def test_tasks_of_many_chunks_give_the_same_numbers(
     assert len(chunks) == len(plan.tasks)
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("of_part", [0.0, 0.02])
 @pytest.mark.parametrize(
     ("of_each", "tried"),

@@ -284,6 +284,7 @@ def test_known_bits() -> None:
     np.testing.assert_array_equal(scores["score"][2], random.standard_normal(10))
 
 
+@pytest.mark.sparse
 @by_repr
 @pytest.mark.parametrize("label_design", ["exact", "binomial"])
 def test_marginals(scenario: Scenario, label_design: str) -> None:

@@ -535,6 +535,7 @@ def with_attributes(name: str, attributes: dict[str, Any]) -> xr.Dataset:
     return scores
 
 
+@pytest.mark.sparse
 @pytest.mark.slow
 @pytest.mark.parametrize("attributes", CHANGING, ids=str)
 @pytest.mark.parametrize("name", ["score", "label", "weight", "model", "item", "when"])
@@ -547,6 +548,7 @@ def test_attributes_that_other_readers_interpret_change_no_number(place, name, a
         assert ap.evaluate(opened)["estimate"].equals(ap.evaluate(scores)["estimate"])
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("attributes", CHANGING, ids=str)
 @pytest.mark.parametrize("name", ["score", "label", "weight"])
 def test_stores_with_attributes_by_which_readers_change_values_are_refused(place, name, attributes):
@@ -558,6 +560,7 @@ def test_stores_with_attributes_by_which_readers_change_values_are_refused(place
         ap.open_scores(place)
 
 
+@pytest.mark.sparse
 @pytest.mark.filterwarnings("ignore:.*(FixedLengthUTF32|Consolidated metadata)")
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("consolidated", [False, True])
@@ -577,6 +580,7 @@ def test_stores_of_others_are_opened_as_they_are(tmp_path: Path, version: int, c
     assert before == {file: file.read_bytes() for file in place.rglob("*") if file.is_file()}
 
 
+@pytest.mark.sparse
 @pytest.mark.filterwarnings("ignore:.*(FixedLengthUTF32|Consolidated metadata)")
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("kind", ["renamed", "raw", "raw and renamed"])

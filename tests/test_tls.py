@@ -102,6 +102,7 @@ def stranger(name: str, folder: Path) -> Security:
     }[name]
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("name", ["nothing", "an authority, no certificate", "a certificate of another authority"])
 @pytest.mark.parametrize("protocol", ["tls", "tcp"])
 def test_a_stranger_is_refused(scheduler: str, tmp_path: Path, house: Path, name: str, protocol: str) -> None:

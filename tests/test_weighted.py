@@ -104,6 +104,7 @@ def use(path: str, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(of_weights, name, value)
 
 
+@pytest.mark.sparse
 @both_types
 @pytest.mark.parametrize("share", [0.005, 0.2, 0.9])
 @pytest.mark.parametrize("kind", KINDS)
@@ -194,6 +195,7 @@ def facts_by_definition(
     }
 
 
+@pytest.mark.sparse
 @both_types
 @pytest.mark.parametrize("kind", KINDS)
 def test_facts_on_every_path(kind: str, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,6 +223,7 @@ def test_distinct_scores_are_counted_up_to_three(size: int) -> None:
         assert facts_of(score, *args, missing=0)["n_distinct"] == min(distinct, 3)
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("n_items", [6, 5000])
 @both_types
 def test_a_soft_label_is_an_item_of_each_class(dtype: type, n_items: int) -> None:

@@ -170,6 +170,7 @@ def test_several_dimensions_need_names_of_dimensions() -> None:
         assert found["estimate"].sizes == {"model": 1}
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("without", ["weight", "n_positive"])
 def test_models_can_be_concatenated(without: str, lazy: bool) -> None:
