@@ -807,6 +807,7 @@ def test_the_page_shows_the_pictures_there_are(page: ModuleType) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly  # by day, the code of the page runs among that of all pages
 def test_the_code_of_the_page_draws_its_pictures(page: ModuleType, tmp_path: Path) -> None:
     drawn = {path.name for path in page.draw(tmp_path)}
     assert drawn == {path.name for path in (DOCS / "pictures").glob("*.png")}

@@ -11,23 +11,19 @@ from aucpr_dask import demo
 README = ROOT / "README.md"
 
 
-def test_the_first_example_prints_what_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_examples_print_what_the_readme_shows_and_every_call_of_its_table_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     demo.build_scores("aucpr-demo/scores.zarr")
-    example = next(block for block in blocks_of(README) if block.language == "python")
-    assert is_as_shown(run(example, {"__name__": "__main__"}), example.output or "")
-    assert len([line for line in example.code.splitlines() if line.strip()]) <= 10
-
-
-def test_every_call_of_the_table_runs_on_the_result_above_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
     before, after = README.read_text().split("| to know | call |")
     calls = re.findall(r"^\| [^|]+ \| `(.+)` \|$", after.split("\n\n")[0], re.MULTILINE)
     assert len(calls) == 6
     names: dict[str, object] = {"__name__": "__main__"}
-    for block in blocks_of(README):
-        if block.language == "python" and block.code in before:
-            run(block, names)
+    examples = [block for block in blocks_of(README) if block.language == "python" and block.code in before]
+    assert len([line for line in examples[0].code.splitlines() if line.strip()]) <= 10
+    for example in examples:
+        assert is_as_shown(run(example, names), example.output or "")
     for call in calls:
         assert "Lund" in repr(eval(call, names)), call
 
