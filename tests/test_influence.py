@@ -449,9 +449,8 @@ def test_unknown_errors_are_nan() -> None:
     weight = np.ones(case.score.shape)
     for parts in ((0.0, 1.0), (0.0, 0.5)):
         targets = kernels.targets_of([0, *HIDDEN], [np.nan] * 4, parts)
-        classes = (case.label[None] + 1).astype(np.int8)  # 1 negative, 2 positive
-        items = case.score, classes, row, weight, weight, row
-        weighted = kernels.evaluate_weighted_rows(*items, options(), targets)
+        items = kernels.Items(case.score, weight * case.label, weight * (1 - case.label), row, np.zeros(3))
+        weighted = kernels.evaluate_weighted_rows(items, options(), targets)
         assert np.isfinite(weighted[:, 0]).all()
         assert np.isnan(weighted[:, 1:4]).all()
     part = kernels.evaluate_all_rows(case.score, case.label[None], row, np.full(3, np.nan), options(), targets)

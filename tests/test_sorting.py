@@ -70,22 +70,14 @@ def test_areas_do_not_depend_on_the_way(
     np.testing.assert_array_equal(areas[1], areas[0])
 
 
-@pytest.mark.parametrize("n_items", [100, N_ITEMS])
-def test_places_ascend(n_items: int, by_digits: bool) -> None:
-    random = np.random.default_rng(5)
-    close = 1 + random.random(n_items) * 2.0**-40  # which differ in the lower halves of their bits only
-    scores = np.concatenate([random.normal(size=n_items), close, random.choice(SPECIAL, n_items)])
-    scores = random.permutation(scores)
-    places = sorting.ascending_places(scores)
-    np.testing.assert_array_equal(scores[places], np.sort(scores))
-    np.testing.assert_array_equal(np.sort(places), np.arange(scores.size))
-
-
+@pytest.mark.parametrize("n_alike", [0, 20, N_ITEMS])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_places_descend_with_nan_last(dtype: str, by_digits: bool) -> None:
+def test_places_descend_with_nan_last_and_ties_as_they_lie(dtype: str, n_alike: int, by_digits: bool) -> None:
     random = np.random.default_rng(6)
-    scores = np.concatenate([random.normal(size=N_ITEMS), random.choice(SPECIAL, N_ITEMS), np.full(9, np.nan)])
+    close = 1 + random.random(n_alike) * 2.0**-40  # which differ as float64 only
+    scores = np.concatenate([random.normal(size=N_ITEMS), close, random.choice(SPECIAL, N_ITEMS), np.full(9, np.nan)])
     scores = random.permutation(scores).astype(dtype)
-    places = sorting.descending_places(scores)
-    np.testing.assert_array_equal(scores[places], -np.sort(-scores))
-    np.testing.assert_array_equal(np.sort(places), np.arange(scores.size))
+    given, places = sorting.in_order(np.stack([scores, scores[::-1]]))
+    np.testing.assert_array_equal(given[0], scores)
+    np.testing.assert_array_equal(places[0], np.argsort(-scores, kind="stable"))
+    np.testing.assert_array_equal(places[1], np.argsort(-scores[::-1], kind="stable"))

@@ -395,9 +395,9 @@ from aucpr_dask.kernels import first_calls; first_calls.MOST = 0
 import numba; assert numba.config.BOUNDSCHECK == 1
 random = np.random.default_rng(0)
 for short in (10**9, 0):
-    rankings.SHORT = weighted.SHORT_WEIGHTED = short
+    rankings.SHORT = weighted.SHORT = short
     for few in (0.0, 1.0):
-        rankings.FEW_POSITIVES = weighted.FEW_WEIGHTED = few
+        rankings.FEW_POSITIVES = few
         for n in (0, 1, 2, 5, 64, 1023, 1024, 1025, 3000):
             for kind in (np.float32, np.float64):
                 for levels in (1, 3, 10**6):

@@ -1,4 +1,4 @@
-"""Long rankings of weighted items, through sorted keys and gaps, against exact sums."""
+"""Long rankings of weighted items, put in order or counted in gaps, against exact sums."""
 
 import itertools
 import math
@@ -12,7 +12,7 @@ import xarray as xr
 import aucpr_dask as ap
 from aucpr_dask import kernels
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
-from aucpr_dask.kernels import rankings
+from aucpr_dask.kernels import gaps, options, rankings
 from aucpr_dask.kernels import weighted as of_weights
 from aucpr_dask.schema.terms import FLAG_BITS
 
@@ -23,8 +23,8 @@ PADDING, UNJUDGED = -2, -1
 KINDS = ["plain", "negative", "tied", "infinite", "signed zeros", "subnormal", "huge", "outlier", "constant"]
 PATHS: dict[str, dict[str, Any]] = {
     "chosen": {},
-    "keys": {"FEW_WEIGHTED": 0.0},
-    "gaps": {"FEW_WEIGHTED": 1.0},
+    "order": {"FEW_POSITIVES": 0.0},
+    "gaps": {"FEW_POSITIVES": 1.0},
 }
 
 
@@ -101,7 +101,8 @@ def exact_areas(
 
 def use(path: str, patch: pytest.MonkeyPatch) -> None:
     for name, value in PATHS[path].items():
-        patch.setattr(of_weights, name, value)
+        patch.setattr(rankings, name, value)
+    patch.setattr(of_weights, "SHORT", 0)
 
 
 @pytest.mark.sparse
@@ -138,11 +139,12 @@ def answers_of(module: Any, kernel: str, patch: pytest.MonkeyPatch) -> list[int]
 
 @both_types
 def test_few_positives_go_through_gaps_unless_they_crowd(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = answers_of(of_weights, "groups_in_gaps", monkeypatch)
+    answers = answers_of(gaps, "tally_weights", monkeypatch)
+    monkeypatch.setattr(of_weights, "SHORT", 0)
     for kind, share, expected in [("plain", 0.02, [True]), ("outlier", 0.02, [False]), ("plain", 0.6, [])]:
         score, label, weight = ranking(kind, share, dtype)
         ap.estimate(score, label, weight=weight)
-        assert [n_groups >= 0 for n_groups in answers] == expected, (kind, share)
+        assert answers == expected, (kind, share)
         answers.clear()
 
 
@@ -167,9 +169,9 @@ def facts_of(
 ) -> dict[str, float]:
     options = kernels.Options(missing=missing)
     targets = kernels.targets_of(names, [np.nan] * len(names), (0.0, 1.0))
-    first, classes = np.zeros(1, np.int64), (label >= UNJUDGED).astype(np.int8) + (label == 1)
-    items = score[None], classes[None], first, weight[None], weight[None], first
-    out = kernels.evaluate_weighted_rows(*items, options, targets)
+    positive, negative = weight * (label == 1), weight * ((label >= UNJUDGED) & (label < 1))
+    items = kernels.Items(score[None], positive[None], negative[None], np.zeros(1, np.int64), np.zeros(1))
+    out = kernels.evaluate_weighted_rows(items, options, targets)
     return dict(zip(kernels.COLUMNS, out[0, len(names) :].tolist(), strict=True))
 
 
@@ -343,7 +345,7 @@ def test_nothing_to_rank() -> None:
 
 
 def test_more_items_than_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "MOST_WEIGHTED", 5)
+    monkeypatch.setattr(options, "MOST_PLACES", 5)
     assert ap.estimate([3.0, 2, 1], [1, 0, 0], weight=[1, 1, 1]) == 1
-    with pytest.raises(InvalidInputError, match="too many items with weights in one ranking"):
+    with pytest.raises(InvalidInputError, match="too many items to put in order"):
         ap.estimate(np.arange(6.0), [0, 1, 0, 0, 1, 0], weight=np.ones(6))

@@ -58,7 +58,7 @@ def _split_rows(
 
 def collect_positives(score: Array, label: Array, *, options: EvaluationOptions) -> Positives:
     """First pass: return the scores of the positives of a chunk of items, and counts."""
-    from aucpr_dask.kernels.tallies import distinct_scores, three_scores
+    from aucpr_dask.kernels.tallies import counted_scores, three_scores
 
     label = whole_labels(label, score)
     check_labels(label, options.positive_from, "label")
@@ -66,7 +66,7 @@ def collect_positives(score: Array, label: Array, *, options: EvaluationOptions)
     counted, classes, distinct = [], [], []
     for positive, negative, of_row in _split_rows(score, label, rows, options):
         distinct.append(three_scores(positive, negative))
-        counted.append(distinct_scores(positive))
+        counted.append(counted_scores(positive))
         classes.append(of_row)
     scores, times = tuple(value for value, _ in counted), tuple(times for _, times in counted)
     return Positives(rows.lead, scores, times, np.reshape(classes, (-1, 4)), np.reshape(distinct, (-1, 3)))

@@ -188,24 +188,13 @@ def _evaluate_weighted(
     """Evaluate items with weights, and return the unit of each ranking's weights; a soft label is in both classes."""
     from aucpr_dask import kernels
 
-    n_items = named["score"].shape[-1]
-    if n_items > kernels.MOST_WEIGHTED:
-        allowed = f"up to {kernels.MOST_WEIGHTED}"
-        raise InvalidInputError("too many items with weights in one ranking", None, f"{n_items} items", allowed)
-    score = rows.full(named["score"])
     # Other estimators jump where a point of the curve has the same recall as the one before it.
     share = 0.0 if NEED_NONE.issuperset(options.estimators) else LEAST_SHARE
-    if "label" in named and _are_safe(named["weight"], share):
-        is_item, is_positive = memberships(named["label"], options)
-        classes = is_item.astype(np.int8) + is_positive  # 0 left out, 1 negative, 2 positive
-        positive, weight_row = rows.distinct(named["weight"].astype(np.float64, copy=False))
-        negative, unit = positive, np.ones(len(positive))
-    else:
-        classes = np.full(n_items, 3, np.int8)
-        positive, negative, weight_row, unit = class_weights(rows, named, options)
+    positive, negative, weight_row, unit = class_weights(rows, named, options)
+    if "label" not in named or not _are_safe(named["weight"], share):
         _refuse_lost({"positives": positive, "negatives": negative}, share)
-    classes, class_row = rows.distinct(classes)
-    out = kernels.evaluate_weighted_rows(score, classes, class_row, positive, negative, weight_row, reading, targets)
+    items = kernels.Items(rows.full(named["score"]), positive, negative, weight_row, np.zeros(weight_row.size))
+    out = kernels.evaluate_weighted_rows(items, reading, targets)
     return out, unit[weight_row]
 
 
@@ -279,7 +268,13 @@ def class_weights(
 
     Also return, for each ranking, its row; and for each row, the unit that its weights are multiples of.
     """
-    for name in ("weight", "positive_weight", "negative_weight"):
+    from aucpr_dask.kernels import options as of_kernels
+
+    if (n_items := named["score"].shape[-1]) > of_kernels.MOST_PLACES:
+        allowed = f"up to {of_kernels.MOST_PLACES}"
+        raise InvalidInputError("too many items to put in order in one ranking", None, f"{n_items} items", allowed)
+    are_safe = not is_weighted(named) or ("weight" in named and _are_safe(named["weight"], 0.0))
+    for name in () if are_safe else ("weight", "positive_weight", "negative_weight"):
         if name in named:
             checks.check_weights(named[name], name)
     if "label" in named:
@@ -293,7 +288,7 @@ def class_weights(
     positive, weight_row = rows.distinct(positive)
     negative, _ = rows.distinct(negative)
     unit = np.ones(len(positive))
-    if is_weighted(named):
+    if not are_safe:
         positive, negative, unit = _in_safe_units(positive, negative)
     return positive, negative, weight_row, unit
 

@@ -14,10 +14,9 @@ from aucpr_dask.kernels.options import CODES, COLUMNS, Clusters, Items, Options,
 if TYPE_CHECKING:
     from aucpr_dask.kernels.rankings import evaluate_all_rows
     from aucpr_dask.kernels.resampling import accelerations, planned_bytes, replicate_rows
-    from aucpr_dask.kernels.weighted import MOST_WEIGHTED, evaluate_weighted_rows
+    from aucpr_dask.kernels.weighted import evaluate_weighted_rows
 
 _COMPILED = {
-    "MOST_WEIGHTED": "weighted",
     "accelerations": "resampling",
     "evaluate_all_rows": "rankings",
     "evaluate_weighted_rows": "weighted",
@@ -28,7 +27,6 @@ _COMPILED = {
 __all__ = [
     "CODES",
     "COLUMNS",
-    "MOST_WEIGHTED",
     "Clusters",
     "Items",
     "Options",

@@ -167,6 +167,12 @@ def ranking_of(counts, n_given):
     return g.Ranking(classes, n_unseen, counts[4], counts[5], np.int64(counts[6]))
 
 
+@kernel(F8(row_of(F8), row_of(F8), F8[:, ::1]))
+def fill_tallied_groups(times, tally, space):
+    """Do the work of `groups_of_tally` in a space of (3, groups)."""
+    return g.groups_of_tally(times, tally, g.TieGroups(space[0], space[1], space[2]))
+
+
 FINISH = types.void(F8[:, :, ::1], row_of(I8), rows_of(F8), row_of(F8), OPTIONS_TYPE, row_of(I8), F8[:, ::1])
 
 

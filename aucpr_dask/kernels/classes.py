@@ -62,25 +62,25 @@ def split(score, label, options, positive, negative, counts):
 
 
 @helper
-def and_score(x, n, one, two):
-    """Return how many distinct scores there are with another one, and the first two of them."""
-    if n == 0:
-        return 1, x, two
-    if x == one or (n == 2 and x == two):
-        return n, one, two
-    return n + 1, one, x if n == 1 else two
-
-
-@helper
-def count_distinct(first, second):
-    """Count the distinct scores of two arrays, up to 3."""
-    n, one, two = 0, 0.0, 0.0
+def distinct_of(first, second, found):
+    """Write up to 3 distinct scores of two arrays; return how many there are."""
+    n = 0
     for scores in (first, second):
         for i in range(scores.size):
-            n, one, two = and_score(np.float64(scores[i]), n, one, two)
+            x = np.float64(scores[i])
+            if (n > 0 and x == found[0]) or (n > 1 and x == found[1]):
+                continue
+            found[n] = x
+            n += 1
             if n == 3:
                 return n
     return n
+
+
+@kernel(*(types.int64(row_of(x), row_of(x), F8[::1]) for x in FLOATS))
+def find_distinct(first, second, found):
+    """Do the work of `distinct_of`."""
+    return distinct_of(first, second, found)
 
 
 _SPACE = F8[:, :, ::1]
@@ -96,11 +96,12 @@ def split_rows(score, label, label_row, options, positive, negative, counts):
 @kernel(*(types.void(rows_of(x), rows_of(x), _SPACE, I8[::1], F8[:, ::1]) for x in FLOATS))
 def groups_in_order(positive, negative, space, n_groups, counts):
     """Fill the tie groups of rankings from the scores of both classes in ascending order, and count distinct scores."""
+    found = np.empty(3)
     for row in range(n_groups.size):
         positives, negatives = positive[row, : np.int64(counts[row, 0])], negative[row, : np.int64(counts[row, 1])]
         groups = TieGroups(space[0, row], space[1, row], space[2, row])
         n_groups[row] = tie_groups.groups_by_merging(positives, negatives, groups)
-        counts[row, 6] = count_distinct(negatives, positives)
+        counts[row, 6] = distinct_of(negatives, positives, found)
 
 
 @kernel(*(types.boolean(row_of(x), row_of(I1), OPTIONS_TYPE, F8, x[::1], F8[::1]) for x in FLOATS))
@@ -114,26 +115,3 @@ def copy_positives(score, label, options, few, positive, counts):
         positive[end] = score[i]  # each is written, and that of a positive stays: without branches
         end += np.uint64(label[i] >= positive_from)
     return n_items == score.size and n_missing == 0
-
-
-@kernel(*(types.boolean(row_of(x), row_of(x), F8[:, ::1], I8[::1], F8[::1]) for x in FLOATS))
-def groups_in_gaps(positive, other, space, n_groups, counts):
-    """Fill the tie groups of one ranking from sorted positives and the negatives, and return True.
-
-    Return False where sorting all is faster: positives that crowd in few buckets or share few scores, so that most
-    items would have to be compared. If there are more items than counted negatives, they include the positives.
-    """
-    table = tie_groups.new_table(positive.size, positive)
-    n_values = tie_groups.distinct(positive, table.value)
-    if positive.size > tie_groups.TIED * n_values:
-        return False
-    if n_values > 0:
-        buckets = tie_groups.fill_buckets(table, n_values)
-        if buckets.crowding > tie_groups.CROWDED * n_values:
-            return False
-        groups = TieGroups(space[0], space[1], space[2])
-        has_both = other.size > counts[1]
-        tie_groups.groups_by_gaps(positive, other, has_both, table, n_values, buckets, groups)
-    n_groups[0] = n_values
-    counts[6] = count_distinct(other, positive)
-    return True

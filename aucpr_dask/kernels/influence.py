@@ -30,24 +30,11 @@ from aucpr_dask.kernels.facts import Gradient, centre_of, design_of, left_out_ar
 from aucpr_dask.kernels.interpolation import clipped_step
 from aucpr_dask.kernels.options import Array, Clusters, Items, Options
 from aucpr_dask.kernels.plain import Case
-from aucpr_dask.kernels.sorting import Floats, InOrder
-from aucpr_dask.kernels.tie_groups import TieGroups, scale_to, two_sum
+from aucpr_dask.kernels.sorting import InOrder
+from aucpr_dask.kernels.tie_groups import placed_groups, scale_to, two_sum
 
-IN_ORDER = rows_of(F8), rows_of(I8)  # negated scores, and places from the highest score
+IN_ORDER = rows_of(F8), rows_of(I8)  # scores, and their places from the highest
 OF_ROWS = *IN_ORDER, rows_of(F8), rows_of(F8), row_of(I8)  # with class weights, and the number of each row's
-
-
-def weighted_haldane(
-    score: Floats, positive_weight: Array, negative_weight: Array, options: Options, recall_range: Array
-) -> Array:
-    """Return Haldane's area of rankings whose items have weights, between two recalls; NaN without positives.
-
-    Row i of each array belongs to ranking i.
-    """
-    descending, out = -score.astype(np.float64), np.empty(len(score))
-    order = np.argsort(descending, kind="stable")  # NaN last; ties are added up in one order whatever else is there
-    weighted_haldane_rows(descending, order, positive_weight, negative_weight, options, *recall_range[:2], out)
-    return out
 
 
 def leave_out_clusters(
@@ -85,18 +72,6 @@ class Sample(NamedTuple):
     n_negative: float
 
 
-class WeightedGroups(NamedTuple):
-    """Per tie group that holds a positive, from the highest score."""
-
-    start: np.ndarray  # the place of its first item
-    end: np.ndarray  # the place after its last item
-    positives: np.ndarray  # weight of the positives at or above it
-    negatives: np.ndarray  # `scale` times that of the negatives
-    gained: np.ndarray  # weight of the positives in it
-    above: np.ndarray  # weight of the negatives above it
-    passed: np.ndarray  # weight of those in it
-
-
 class Slopes(NamedTuple):
     """Per tie group, sums over its positives of the derivatives of their precision."""
 
@@ -105,10 +80,10 @@ class Slopes(NamedTuple):
 
 
 @helper
-def sample_of(descending, order, positive_weight, negative_weight, options, n_unseen):
+def sample_of(score, order, positive_weight, negative_weight, options, n_unseen):
     """Count and weigh the items of one ranking, with missing scores as the options say."""
     n_placed = order.size
-    while n_placed > 0 and np.isnan(descending[order[n_placed - 1]]):
+    while n_placed > 0 and np.isnan(score[order[n_placed - 1]]):
         n_placed -= 1
     n_counted = order.size if options.missing in (o.MISSING_LAST, o.MISSING_UNRETRIEVED) else n_placed
     if options.missing == o.MISSING_LAST:
@@ -116,43 +91,12 @@ def sample_of(descending, order, positive_weight, negative_weight, options, n_un
     positives, negatives = n_unseen, 0.0
     n_positive, n_negative = n_unseen, 0.0
     for i in range(order.size):
-        if n_counted == order.size or descending[i] == descending[i]:
+        if n_counted == order.size or score[i] == score[i]:
             positives += positive_weight[i]
             negatives += negative_weight[i]
             n_positive += positive_weight[i] > 0.0
             n_negative += negative_weight[i] > 0.0
     return Sample(n_placed, n_counted, positives, negatives, n_positive, n_negative)
-
-
-@helper
-def groups_of_places(descending, order, positive_weight, negative_weight, n_placed, scale):
-    """Return the tie groups of a ranking that hold a positive, and their number; NaN ties with NaN."""
-    places, sums = np.empty((2, n_placed), np.int64), np.empty((5, n_placed))
-    groups = WeightedGroups(places[0], places[1], sums[0], sums[1], sums[2], sums[3], sums[4])
-    n_groups = start = 0
-    positives = negatives = above = gained = passed = x = 0.0
-    for place in range(n_placed + 1):
-        is_over = place == n_placed
-        i = 0 if is_over else order[place]
-        if is_over or (place > 0 and not (descending[i] <= x or np.isnan(x))):  # the tie group before is complete
-            if gained > 0.0:
-                positives += gained
-                groups.start[n_groups], groups.end[n_groups] = start, place
-                groups.positives[n_groups] = positives
-                groups.negatives[n_groups] = scale * negatives
-                groups.gained[n_groups] = gained
-                groups.above[n_groups] = above
-                groups.passed[n_groups] = passed
-                n_groups += 1
-            if is_over:
-                break
-            start, above = place, negatives
-            gained = passed = 0.0
-        x = descending[i]
-        gained += positive_weight[i]
-        negatives += negative_weight[i]
-        passed += negative_weight[i]
-    return groups, n_groups
 
 
 @helper
@@ -163,11 +107,12 @@ def slopes_of_groups(groups, n_groups, scale, slopes):
     """
     area = exchange = 0.0
     for k in range(n_groups):
-        size = groups.positives[k] + groups.negatives[k]
+        above = scale * groups.at[k]
+        size = groups.positives[k] + above
         precision = groups.positives[k] / size
         area += groups.gained[k] * precision
-        exchange += groups.gained[k] * precision * (groups.negatives[k] / size)
-        slopes.rise[k] = groups.gained[k] * (groups.negatives[k] / size) / size
+        exchange += groups.gained[k] * precision * (above / size)
+        slopes.rise[k] = groups.gained[k] * (above / size) / size
         slopes.fall[k] = groups.gained[k] * scale * precision / size
     return area, exchange
 
@@ -198,7 +143,8 @@ def slopes_of_places(groups, n_groups, order, positive_weight, negative_weight, 
     area = plain = gain = exchange = loss = 0.0
     for k in range(n_groups):
         slopes.rise[k] = slopes.fall[k] = 0.0
-        plain += groups.gained[k] * (groups.positives[k] / (groups.positives[k] + groups.negatives[k]))
+        above = scale * groups.at[k]
+        plain += groups.gained[k] * (groups.positives[k] / (groups.positives[k] + above))
         for place in range(groups.start[k], groups.end[k]):
             i = order[place]
             weight = positive_weight[i]
@@ -212,17 +158,17 @@ def slopes_of_places(groups, n_groups, order, positive_weight, negative_weight, 
                 slopes.rise[k] += weight * (false / size) / size
                 slopes.fall[k] += weight * scale * (true / size) / size
                 gain += weight * (groups.positives[k] / size) * (false / size)
-                exchange += weight * (true / size) * (groups.negatives[k] / size)
+                exchange += weight * (true / size) * (above / size)
     return area, plain, gain, exchange, loss
 
 
 @helper
-def weighted_haldane_row(descending, order, positive_weight, negative_weight, options, lowest, highest):
+def weighted_haldane_row(score, order, positive_weight, negative_weight, options, lowest, highest):
     """Return Haldane's area between two recalls; the height of a tie group's step is the mean over its positives."""
-    sample = sample_of(descending, order, positive_weight, negative_weight, options, 0.0)
+    sample = sample_of(score, order, positive_weight, negative_weight, options, 0.0)
     total = sample.positives
     scale = scale_to(options.prevalence, total, sample.negatives)
-    groups, n_groups = groups_of_places(descending, order, positive_weight, negative_weight, sample.n_placed, scale)
+    groups, n_groups = placed_groups(score, order, positive_weight, negative_weight, sample.n_placed)
     low, high = lowest * total, np.inf if highest == 1.0 else highest * total
     area = error = before = 0.0
     for k in range(n_groups):
@@ -240,25 +186,50 @@ def weighted_haldane_row(descending, order, positive_weight, negative_weight, op
     return min((area + error) / total, 1.0) if total > 0.0 else np.nan
 
 
-@kernel(types.void(*IN_ORDER, rows_of(F8), rows_of(F8), OPTIONS_TYPE, F8, F8, F8[::1]))
-def weighted_haldane_rows(descending, order, positive_weight, negative_weight, options, lowest, highest, out):
-    """Write Haldane's area of every ranking."""
+@kernel(types.void(*OF_ROWS, OPTIONS_TYPE, row_of(F8), F8[::1]))
+def weighted_haldane_rows(score, order, positive, negative, weight_row, options, recall_range, out):
+    """Write Haldane's area of every ranking whose items have weights, between two recalls; NaN without positives."""
     for row in range(len(order)):
-        given = descending[row], order[row], positive_weight[row], negative_weight[row], options
-        out[row] = weighted_haldane_row(*given, lowest, highest)
+        given = score[row], order[row], positive[weight_row[row]], negative[weight_row[row]], options
+        out[row] = weighted_haldane_row(*given, recall_range[0], recall_range[1])
 
 
 @helper
-def influence_row(descending, order, positive_weight, negative_weight, options, case, leaves_out, values, facts):
+def fill_values(order, groups, n_groups, sample, weights, of_groups, missed, behind, values):
+    """Write the influence of every item, from what a unit of weight has.
+
+    `of_groups` has that of a positive in each tie group, of a negative in it, and of one between it and the group
+    above; `missed` is that of a positive that is not ranked, `behind` that of a negative below all tie groups.
+    """
+    positive_weight, negative_weight = weights
+    values[:] = 0.0
+    for place in range(sample.n_placed, sample.n_counted):
+        i = order[place]
+        values[i] = positive_weight[i] * missed + negative_weight[i] * behind
+    start = 0
+    for k in range(n_groups + 1):
+        negative, end = (of_groups[2, k], groups.start[k]) if k < n_groups else (behind, sample.n_placed)
+        for place in range(start, end):  # negatives between tie groups
+            values[order[place]] = negative_weight[order[place]] * negative
+        if k < n_groups:
+            start = groups.end[k]
+            for place in range(end, start):
+                i = order[place]
+                values[i] = positive_weight[i] * of_groups[0, k] + negative_weight[i] * of_groups[1, k]
+
+
+@helper
+def influence_row(score, order, positive_weight, negative_weight, options, case, leaves_out, values, facts):
     """Write the influences of items to `values`, and the other fields of `Influence` to `facts`; NaN come last."""
     is_fixed, is_corrected = case.is_fixed, case.is_corrected
-    sample = sample_of(descending, order, positive_weight, negative_weight, options, case.n_unseen)
+    weights = positive_weight, negative_weight
+    sample = sample_of(score, order, *weights, options, case.n_unseen)
     total, negatives = sample.positives, sample.negatives
     scale = scale_to(options.prevalence, total, negatives)
-    groups, n_groups = groups_of_places(descending, order, positive_weight, negative_weight, sample.n_placed, scale)
+    groups, n_groups = placed_groups(score, order, *weights, sample.n_placed)
     slopes = Slopes(np.empty(n_groups), np.empty(n_groups))
     if leaves_out:
-        weights, one = (positive_weight, negative_weight), scale * case.negative_unit
+        one = scale * case.negative_unit
         area, plain, gain, exchange, loss = slopes_of_places(groups, n_groups, order, *weights, scale, one, slopes)
         area /= total
         facts[2] = plain / total if total > case.positive_unit else np.nan
@@ -267,46 +238,34 @@ def influence_row(descending, order, positive_weight, negative_weight, options, 
         area, exchange = slopes_of_groups(groups, n_groups, scale, slopes)
         area /= total
         gain = exchange
-        sums = TieGroups(groups.positives, groups.negatives, groups.negatives)
-        facts[2] = left_out_area(sums, n_groups, total, 1.0, case.positive_unit)
-        facts[3] = unseen_loss(sums, n_groups, total, 1.0, scale * case.negative_unit, 0.0)
+        facts[2] = left_out_area(groups, n_groups, total, scale, case.positive_unit)
+        facts[3] = unseen_loss(groups, n_groups, total, scale, case.negative_unit, 0.0)
     facts[1] = area
     if not total > 0.0 or (is_corrected and min(sample.n_positive, sample.n_negative) < 2.0):
         facts[0] = np.nan
         values[:] = np.nan
         return
 
-    positive_mean, moved = gain / total / total, exchange / total / total
     negative_mean = -exchange / total / negatives if negatives > 0.0 else 0.0
-    missed = stretch(-area / total, positive_mean, moved, sample.n_positive, is_fixed, is_corrected)
-    behind = stretch(0.0, negative_mean, negative_mean, sample.n_negative, is_fixed, is_corrected)
-    facts[0] = missed
-    values[:] = 0.0
-    for place in range(sample.n_placed, sample.n_counted):
-        i = order[place]
-        values[i] = positive_weight[i] * missed + negative_weight[i] * behind
+    of_positives = gain / total / total, exchange / total / total, sample.n_positive, is_fixed, is_corrected
+    of_negatives = negative_mean, negative_mean, sample.n_negative, is_fixed, is_corrected
+    facts[0], behind = stretch(-area / total, *of_positives), stretch(0.0, *of_negatives)
+    of_groups = np.empty((3, n_groups))
     rise = fall = 0.0
-    negative = behind
-    end = sample.n_placed
-    for k in range(n_groups - 1, -2, -1):
-        for place in range(groups.end[k] if k >= 0 else 0, end):  # negatives between tie groups
-            i = order[place]
-            values[i] = negative_weight[i] * negative
-        if k < 0:
-            break
-        precision = groups.positives[k] / (groups.positives[k] + groups.negatives[k])
+    for k in range(n_groups - 1, -1, -1):
         rise += slopes.rise[k]
         fall += slopes.fall[k]
-        negative = stretch(-fall / total, negative_mean, negative_mean, sample.n_negative, is_fixed, is_corrected)
+        slopes.rise[k] = rise
+        precision = groups.positives[k] / (groups.positives[k] + scale * groups.at[k])
+        of_groups[0, k] = stretch((precision - area + rise) / total, *of_positives)
+        of_groups[1:, k] = stretch(-fall / total, *of_negatives)
+    fill_values(order, groups, n_groups, sample, weights, of_groups, facts[0], behind, values)
+    for k in range(n_groups if leaves_out else 0):
         for place in range(groups.start[k], groups.end[k]):
             i = order[place]
-            if leaves_out:
-                others = others_of(groups, k, positive_weight[i], negative_weight[i], scale)
-                precision = precision_of(*others)
-            derivative = (precision - area + rise) / total
-            positive = stretch(derivative, positive_mean, moved, sample.n_positive, is_fixed, is_corrected)
-            values[i] = positive_weight[i] * positive + negative_weight[i] * negative
-        end = groups.start[k]
+            precision = precision_of(*others_of(groups, k, positive_weight[i], negative_weight[i], scale))
+            own = stretch((precision - area + slopes.rise[k]) / total, *of_positives)
+            values[i] = positive_weight[i] * own + negative_weight[i] * of_groups[1, k]
 
 
 @helper
@@ -319,30 +278,28 @@ _GIVEN = *OF_ROWS, OPTIONS_TYPE, rows_of(F8), types.UniTuple(types.boolean, 2)
 
 
 @kernel(types.void(*_GIVEN, types.boolean, F8[:, ::1], F8[:, ::1]))
-def fill_influences(
-    descending, order, positive, negative, weight_row, options, cases, design, leaves_out, values, facts
-):
+def fill_influences(score, order, positive, negative, weight_row, options, cases, design, leaves_out, values, facts):
     """Do the work of `influence_row` for every ranking."""
     for row in range(len(order)):
         weights, case = (positive[weight_row[row]], negative[weight_row[row]]), case_of(cases, row, design)
-        influence_row(descending[row], order[row], *weights, options, case, leaves_out, values[row], facts[row])
+        influence_row(score[row], order[row], *weights, options, case, leaves_out, values[row], facts[row])
 
 
 @helper
 def area_influence_row(
-    descending, order, positive_weight, negative_weight, options, case, code, lowest, highest, values, facts
+    score, order, positive_weight, negative_weight, options, case, code, lowest, highest, values, facts
 ):
     """As :func:`influence_row`, of an area that is a sum over tie groups."""
     is_fixed, is_corrected = case.is_fixed, case.is_corrected
-    sample = sample_of(descending, order, positive_weight, negative_weight, options, case.n_unseen)
+    weights = positive_weight, negative_weight
+    sample = sample_of(score, order, *weights, options, case.n_unseen)
     total, negatives = sample.positives, sample.negatives
     facts[:] = np.nan
     values[:] = np.nan
     if not total > 0.0 or not negatives > 0.0 or (is_corrected and min(sample.n_positive, sample.n_negative) < 2.0):
         return
     scale = scale_to(options.prevalence, total, negatives)
-    placed, n_groups = groups_of_places(descending, order, positive_weight, negative_weight, sample.n_placed, scale)
-    groups = TieGroups(placed.positives, placed.above, placed.above + placed.passed)
+    groups, n_groups = placed_groups(score, order, *weights, sample.n_placed)
     gradient = Gradient(np.empty(n_groups), np.empty(n_groups), np.empty(n_groups))
     low, high = lowest * total, np.inf if highest == 1.0 else highest * total
     design = design_of(code, groups, n_groups, scale, total, negatives, low, high, gradient)
@@ -353,49 +310,34 @@ def area_influence_row(
 
     of_positives = design.positive_mean, design.positive_moved, sample.n_positive, is_fixed, is_corrected
     of_negatives = design.negative_mean, design.negative_moved, sample.n_negative, is_fixed, is_corrected
-    missed, behind = stretch(0.0, *of_positives) / total, stretch(0.0, *of_negatives) / total
-    facts[0] = missed
-    values[:] = 0.0
-    for place in range(sample.n_placed, sample.n_counted):
-        i = order[place]
-        values[i] = positive_weight[i] * missed + negative_weight[i] * behind
+    facts[0], behind = stretch(0.0, *of_positives) / total, stretch(0.0, *of_negatives) / total
+    of_groups = np.empty((3, n_groups))
     up = down = 0.0
-    negative, end = behind, sample.n_placed
-    for k in range(n_groups - 1, -2, -1):
-        for place in range(placed.end[k] if k >= 0 else 0, end):  # negatives between tie groups
-            i = order[place]
-            values[i] = negative_weight[i] * negative
-        if k < 0:
-            break
+    for k in range(n_groups - 1, -1, -1):
         up += gradient.positives[k]
         down += scale * gradient.at[k]
-        positive, negative = stretch(up, *of_positives) / total, stretch(down, *of_negatives) / total
-        for place in range(placed.start[k], placed.end[k]):
-            i = order[place]
-            values[i] = positive_weight[i] * positive + negative_weight[i] * negative
+        of_groups[0, k], of_groups[1, k] = stretch(up, *of_positives) / total, stretch(down, *of_negatives) / total
         down += scale * gradient.above[k]
-        negative = stretch(down, *of_negatives) / total
-        end = placed.start[k]
+        of_groups[2, k] = stretch(down, *of_negatives) / total
+    fill_values(order, groups, n_groups, sample, weights, of_groups, facts[0], behind, values)
 
 
 @kernel(types.void(*_GIVEN, types.Tuple((I8, F8, F8)), F8[:, ::1], F8[:, ::1]))
-def fill_area_influences(
-    descending, order, positive, negative, weight_row, options, cases, design, area, values, facts
-):
+def fill_area_influences(score, order, positive, negative, weight_row, options, cases, design, area, values, facts):
     """Do the work of `area_influence_row` for every ranking."""
     for row in range(len(order)):
         weights, case = (positive[weight_row[row]], negative[weight_row[row]]), case_of(cases, row, design)
-        area_influence_row(descending[row], order[row], *weights, options, case, *area, values[row], facts[row])
+        area_influence_row(score[row], order[row], *weights, options, case, *area, values[row], facts[row])
 
 
 @helper
-def areas_without_clusters(descending, order, positive_weight, negative_weight, cluster, options, is_roc, areas):
+def areas_without_clusters(score, order, positive_weight, negative_weight, cluster, options, is_roc, areas):
     """Write the area without each cluster, and at last that of all items; NaN of a cluster without items.
 
     Without the only cluster that holds a class there is no area: it counts as that of all items.
     """
     n_clusters = areas.size - 1
-    sample = sample_of(descending, order, positive_weight, negative_weight, options, 0.0)
+    sample = sample_of(score, order, positive_weight, negative_weight, options, 0.0)
     positives, negatives = np.zeros(n_clusters), np.zeros(n_clusters)  # of each cluster
     for place in range(sample.n_counted):
         i = order[place]
@@ -405,7 +347,7 @@ def areas_without_clusters(descending, order, positive_weight, negative_weight, 
     for c in range(n_clusters):
         scale[c] = scale_to(options.prevalence, sample.positives - positives[c], sample.negatives - negatives[c])
     whole = scale_to(options.prevalence, sample.positives, sample.negatives)
-    groups, n_groups = groups_of_places(descending, order, positive_weight, negative_weight, sample.n_placed, whole)
+    groups, n_groups = placed_groups(score, order, positive_weight, negative_weight, sample.n_placed)
     true, false = np.zeros(n_clusters), np.zeros(n_clusters)
     gained, passed = np.zeros(n_clusters), np.zeros(n_clusters)  # in the tie group
     areas[:] = 0.0
@@ -418,7 +360,7 @@ def areas_without_clusters(descending, order, positive_weight, negative_weight, 
             if place >= groups.start[k]:
                 gained[cluster[i]] += positive_weight[i]
                 passed[cluster[i]] += negative_weight[i]
-        all_true, all_false = groups.positives[k], groups.above[k] + groups.passed[k]
+        all_true, all_false = groups.positives[k], groups.at[k]
         all_gained, all_passed = groups.gained[k], groups.passed[k]
         if is_roc:
             for c in range(n_clusters):
@@ -448,9 +390,9 @@ def areas_without_clusters(descending, order, positive_weight, negative_weight, 
 
 @kernel(types.void(*OF_ROWS, rows_of(I8), row_of(I8), OPTIONS_TYPE, types.boolean, F8[:, ::1]))
 def fill_areas_without_clusters(
-    descending, order, positive, negative, weight_row, cluster, cluster_row, options, is_roc, areas
+    score, order, positive, negative, weight_row, cluster, cluster_row, options, is_roc, areas
 ):
     """Do the work of `areas_without_clusters` for every ranking."""
     for row in range(len(order)):
-        given = descending[row], order[row], positive[weight_row[row]], negative[weight_row[row]]
+        given = score[row], order[row], positive[weight_row[row]], negative[weight_row[row]]
         areas_without_clusters(*given, cluster[cluster_row[row]], options, is_roc, areas[row])

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
+MOST_PLACES = 2**32  # items of one ranking that are put in order
 REACH = 9.0  # standard deviations beyond which a normal tail is below rounding
 
 

@@ -1,5 +1,7 @@
 """One ranking, with every operating point: for estimators and ranges that need more than its tie groups."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +10,7 @@ from numba import types
 from aucpr_dask.kernels import interpolation as more
 from aucpr_dask.kernels import options as o
 from aucpr_dask.kernels.areas import finish, ranking_of, totals
-from aucpr_dask.kernels.classes import count_distinct
+from aucpr_dask.kernels.classes import distinct_of
 from aucpr_dask.kernels.compiling import F8, OPTIONS_TYPE, TARGETS_TYPE, helper, kernel
 from aucpr_dask.kernels.facts import fact_of
 from aucpr_dask.kernels.interpolation import Moments, Points
@@ -202,5 +204,5 @@ def all_points_row(positive, negative, space, counts, n_given, options, targets,
         p_mean, p_deviation = mean_and_deviation(positive, np.broadcast_to(1.0, positive.shape))
         n_mean, n_deviation = mean_and_deviation(negative, np.broadcast_to(1.0, negative.shape))
         moments = Moments(p_mean, p_deviation, n_mean, n_deviation)
-    counts[6] = count_distinct(negative, positive)
+    counts[6] = distinct_of(negative, positive, np.empty(3))
     finish_all(room_of(space), ranking_of(counts, n_given), curve, n_points, moments, options, targets, out)

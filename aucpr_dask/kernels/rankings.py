@@ -11,14 +11,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.kernels import classes, points, sorting
-from aucpr_dask.kernels.areas import COUNTS, finish_rows
+from aucpr_dask.kernels import classes, gaps, points, sorting
+from aucpr_dask.kernels.areas import COUNTS, fill_tallied_groups, finish_rows
 from aucpr_dask.kernels.options import N_COLUMNS, Array, Indices, Options, Targets
 from aucpr_dask.kernels.plain import SHORT
 from aucpr_dask.kernels.sorting import Floats
 
 CACHE_ITEMS = 1 << 16  # scores in one call, so that they stay in a core's cache
 FEW_POSITIVES = 1 / 16  # share of positives up to which a long ranking of float32 sorts only them; float64: twice
+TIED = 8  # mean number of positives with one score, from which sorting all is faster
 TABLE_POSITIVES = 1 << 18  # positives from which the table of gaps is too large for the caches
 
 _Groups = tuple[Array, Indices, Array]  # a space of (3, rows, groups), how many groups each row has, and its counts
@@ -43,10 +44,15 @@ def evaluate_rows(
     return out
 
 
+def few_positives(score: Floats, extra_bytes: int = 0) -> float:
+    """Return the number of positives up to which only they are sorted: wider items take longer to sort."""
+    return min(TABLE_POSITIVES, FEW_POSITIVES * score.size * (score.itemsize + extra_bytes) / 4)
+
+
 def _groups_in_gaps(score: Floats, label: NDArray[np.int8], options: Options) -> _Groups | None:
     """Return the tie groups of one ranking from its positives in order; None if these are many, or lie too close."""
-    few = min(TABLE_POSITIVES, FEW_POSITIVES * score.nbytes / 4)  # wider scores take longer to sort
-    counts, positive = np.empty((1, COUNTS)), np.empty((1, score.size + 1), score.dtype)
+    few, counts = few_positives(score), np.empty((1, COUNTS))
+    positive = np.empty((1, score.size + 1), score.dtype)
     are_ranked = classes.copy_positives(score, label, options, few, positive[0], counts[0])
     if counts[0, 0] > few:
         return None
@@ -58,9 +64,17 @@ def _groups_in_gaps(score: Floats, label: NDArray[np.int8], options: Options) ->
         other = negative[0, : int(counts[0, 1])]
     positives = positive[0, : int(counts[0, 0])]
     sorting.sort_scores(positives)
-    space, n_groups = np.empty((3, 1, positives.size + 1)), np.empty(1, np.int64)
-    is_done = classes.groups_in_gaps(positives, other, space[:, 0], n_groups, counts[0])
-    return (space, n_groups, counts) if is_done else None
+    counts[0, 6] = classes.find_distinct(other, positives, np.empty(3))
+    value, times = gaps.distinct_scores(positives)
+    space, n_groups = np.empty((3, 1, times.size + 1)), np.array([times.size])
+    if times.size > 0:
+        tally = np.empty(2 * value.size, np.uint32)
+        if positives.size > TIED * times.size or not gaps.tally_scores(value, other, True, tally):
+            return None
+        if are_ranked:  # all have been counted: it costs less to subtract the positives than to separate them
+            tally[1:-1:2] -= times.astype(np.uint32)
+        fill_tallied_groups(times.astype(np.float64), tally.astype(np.float64), space[:, 0])
+    return space, n_groups, counts
 
 
 def _groups_in_order(score: Floats, label: NDArray[np.int8], label_row: Indices, options: Options) -> _Groups:

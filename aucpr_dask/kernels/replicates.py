@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from aucpr_dask.kernels import tie_groups as gaps
+from aucpr_dask.kernels import gaps
 from aucpr_dask.kernels.compiling import F8, I4, I8, OPTIONS_TYPE, TARGETS_TYPE, U1, helper, kernel, row_of, rows_of
 from aucpr_dask.kernels.draws import LANES
 from aucpr_dask.kernels.interpolation import Moments, Points
@@ -85,28 +85,27 @@ def lay_out(score, unit, positive, negative, detail, layout, sizes):
     sizes[0], sizes[1] = n_steps, n_entries
 
 
-@kernel(I8(row_of(F8), row_of(F8), row_of(I4), row_of(U1), types.boolean, I4[::1], I4[::1], I4[::1]))
-def lay_out_precision(ascending, score, unit, classes, may_refuse, entries, n_negatives, n_positives):
-    """Lay a ranking out for average precision, in steps that end with the positives of one score; return their number.
+@kernel(types.boolean(row_of(F8), row_of(F8), row_of(I4), row_of(U1), types.boolean, I4[::1], I4[::1], I4[::1]))
+def lay_out_precision(value, score, unit, classes, may_refuse, entries, n_negatives, n_positives):
+    """Lay a ranking out for average precision, in steps that end with the positives of one score, and return True.
 
-    `ascending` are the scores of the positives; bit 0 of `classes` marks negatives, bit 1 positives. Only the positives
-    must be sorted: each item belongs to the step of the highest positive that is not above it. Items below all of them
-    do not change precision and have no entry. With `may_refuse`, return -1 if the positives crowd in few buckets.
+    `value` has the distinct scores of the positives; bit 0 of `classes` marks negatives, bit 1 positives. Each item
+    belongs to the step of the highest positive that is not above it. Items below all of them do not change precision
+    and have no entry. With `may_refuse`, return False if the positives crowd in few buckets.
     """
-    table = gaps.new_table(ascending.size, score)
-    n_steps = gaps.distinct(ascending, table.value)
+    n_steps = value.size - 1
     n_negatives[:] = 0
     n_positives[:] = 0
     if n_steps == 0:
-        return 0
-    buckets = gaps.fill_buckets(table, n_steps)
-    if may_refuse and buckets.crowding > gaps.CROWDED * n_steps:
-        return -1
+        return True
+    table = gaps.table_of(value)
+    if may_refuse and table.is_crowded:
+        return False
     step_of = np.empty(score.size, np.int32)
-    place = table.segment.place
+    place = table.place
     for start in range(0, score.size, gaps.SEGMENT):
         scores = score[start : start + gaps.SEGMENT]
-        gaps.find_places(scores, table, buckets)
+        gaps.find_places(scores, table)
         for i in range(scores.size):
             step = n_steps - min((np.int64(place[i]) + 1) // 2, n_steps)
             step_of[start + i] = step
@@ -127,7 +126,7 @@ def lay_out_precision(ascending, score, unit, classes, may_refuse, entries, n_ne
             if classes[i] & 2:
                 entries[following[step, 1]] = unit[i]
                 following[step, 1] += 1
-    return n_steps
+    return True
 
 
 @intrinsic

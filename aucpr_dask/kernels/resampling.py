@@ -13,9 +13,9 @@ from aucpr_dask.kernels import options as o
 from aucpr_dask.kernels import replicates as kernel
 from aucpr_dask.kernels.compiling import on_all_cores
 from aucpr_dask.kernels.draws import LANES, NEGATIVES, POSITIVES, UNITS, draw_counts
+from aucpr_dask.kernels.gaps import BUCKETS_PER_SCORE, TABLE_BUCKETS, distinct_scores
 from aucpr_dask.kernels.options import Array, Indices, Items, Options, Targets
 from aucpr_dask.kernels.sorting import Floats
-from aucpr_dask.kernels.tie_groups import BUCKETS_PER_POSITIVE, TABLE_BUCKETS
 
 LAYOUT_BYTES = 1 << 27  # layouts of rankings that share one draw of multiplicities
 POINT_BYTES = 1 << 26  # operating points of the replicates of one ranking at a time
@@ -80,7 +80,7 @@ def planned_bytes(n_rows: int, n_items: int, n_estimators: int, n_resamples: int
     counts = n_items * LANES
     missing = min(n_items, MISSING_AT_ONCE) * LANES * 16
     layouts = (min(n_rows, _rankings_at_once(n_items)) * 48 + 64) * n_items  # with scores, and one being laid out
-    layouts += 4 * min(BUCKETS_PER_POSITIVE * n_items, TABLE_BUCKETS)
+    layouts += 4 * min(BUCKETS_PER_SCORE * n_items, TABLE_BUCKETS)
     points = 16 * n_items * _lanes_at_once(n_items) + 6 * 8 * n_items
     return counts + missing + layouts + points + 8 * n_rows * n_estimators * n_resamples
 
@@ -258,9 +258,9 @@ class _PlainRankings:
             for may_refuse in (True, False):
                 ascending = items[is_positive]
                 ascending = np.sort(ascending[~np.isnan(ascending)])
-                arguments = ascending, items, units.of_item, classes, may_refuse
-                self._n_steps[row] = kernel.lay_out_precision(*arguments, *layout)
-                if self._n_steps[row] >= 0:
+                value, times = distinct_scores(ascending)
+                self._n_steps[row] = times.size
+                if kernel.lay_out_precision(value, items, units.of_item, classes, may_refuse, *layout):
                     break
                 ranks = np.unique(items, return_inverse=True)[1]  # which do not crowd
                 items = np.where(np.isnan(items), np.nan, ranks)

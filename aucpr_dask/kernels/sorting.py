@@ -14,14 +14,16 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from aucpr_dask.kernels.compiling import U4, U8, helper, kernel
+from aucpr_dask.kernels.compiling import F8, U4, U8, helper, kernel, rows_of
+from aucpr_dask.kernels.options import MOST_PLACES
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
 InOrder = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 WORTH_COUNTING = 4096  # keys
 DIGIT = 12  # bits, at most
-SIGN, ALL_BITS = np.uint32(2**31), np.uint32(2**32 - 1)
+SIGN, ALL_BITS, INFINITE = np.uint32(2**31), np.uint32(2**32 - 1), np.uint32(0x7F800000)  # patterns of float32
+PLACE = np.uint64(MOST_PLACES - 1)  # the bits of a key that hold the place
 
 
 def sort_scores(scores: NDArray[Any]) -> None:
@@ -68,32 +70,23 @@ def sorted_rows(keys: NDArray[Any], first_bit: int = 0) -> NDArray[Any]:
     return np.stack([sorted_keys(row, first_bit) for row in keys])
 
 
-def ascending_places(scores: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the places of scores from the lowest to the highest, with those of NaN anywhere."""
-    if scores.size < WORTH_COUNTING or not numpy_sorts_slowly():
-        return np.argsort(scores)
-    low, width = np.uint64(2**32 - 1), np.uint64(32)
-    keys = _to_keys(scores.copy())
-    place = np.arange(scores.size, dtype=np.uint64)
-    for half in (keys & low, keys >> width):  # the second sort keeps the order of the first
-        place = sorted_keys(half[place.view(np.int64)] << width | place, 32) & low
-    return place.view(np.int64)
-
-
 def in_order(scores: Floats) -> InOrder:
-    """Return negated scores, and their `descending_places`."""
-    return -scores.astype(np.float64), descending_places(scores)
+    """Return scores of rankings as float64, and their places from the highest to the lowest, NaN last.
 
-
-def descending_places(scores: Floats) -> NDArray[np.int64]:
-    """Return the places of scores in each row, from the highest to the lowest, NaN last; ties are in any order."""
-    if scores.dtype != np.float32:
-        return np.argsort(-scores)
-    low, width = np.uint64(2**32 - 1), np.uint64(32)
-    keys = ~_to_keys(scores + np.float32(0))  # which makes -0 a 0
-    keys[np.isnan(scores)] = low
-    packed = keys.astype(np.uint64) << width | np.arange(scores.shape[-1], dtype=np.uint64)
-    return (sorted_rows(packed.reshape(-1, scores.shape[-1]), 32) & low).view(np.int64).reshape(scores.shape)
+    Ties are in the order of places. What is sorted are whole numbers, several times as fast as places are: from the
+    highest bit, 32 bits in which scores as float32 descend, and the place.
+    """
+    with np.errstate(over="ignore"):  # scores beyond float32 become infinite, tie, and are told apart like all that do
+        bits = np.ascontiguousarray(scores, np.float32).view(np.uint32)
+    keys = np.empty(scores.shape, np.uint64)
+    descending_keys(bits, keys)
+    keys = sorted_rows(keys, 32)
+    if scores.dtype == np.float64:
+        is_refined = np.empty(len(keys), np.bool_)
+        refine_keys(scores, keys, is_refined)
+        for row in np.flatnonzero(~is_refined).tolist():
+            keys[row] = np.argsort(-scores[row], kind="stable")
+    return scores.astype(np.float64, copy=False), (keys & PLACE).view(np.int64)
 
 
 def _to_keys(scores: NDArray[Any]) -> NDArray[Any]:
@@ -152,9 +145,42 @@ def sort_three_digits(keys, other, first_bit, width, place):
     move(keys, other, third, mask, place[2])
 
 
+@kernel(types.void(rows_of(U4), U8[:, ::1]))
+def descending_keys(bits, keys):
+    """Fill the keys of scores from their bits as float32. Without branches, so that it compiles to vector instructions.
+
+    As whole numbers, the patterns of negative scores ascend as these descend; so do others, once inverted.
+    """
+    for row in range(len(keys)):
+        for i in range(keys.shape[1]):
+            pattern = bits[row, i]
+            pattern = pattern if pattern != SIGN else np.uint32(0)  # -0 ties with 0
+            inverted = pattern if pattern >= SIGN else pattern ^ (ALL_BITS ^ SIGN)
+            is_nan = (pattern & (ALL_BITS ^ SIGN)) > INFINITE
+            keys[row, i] = (np.uint64(ALL_BITS if is_nan else inverted) << np.uint64(32)) | np.uint64(i)
+
+
 @helper
-def ascending_bits(bits, score):
-    """Return a whole number that ascends as the scores do, from the bits of a float32."""
-    pattern = bits if score != 0 else bits ^ bits  # -0 ties with 0
-    # As whole numbers, the patterns of positive scores ascend; those of negative ones descend, above them.
-    return pattern ^ (ALL_BITS if pattern >= SIGN else SIGN)
+def refine(score, keys):
+    """Put in order the sorted keys of scores that tie as float32; return False if that takes long."""
+    n_moves = 0
+    for i in range(1, keys.size):
+        key = keys[i]
+        if (keys[i - 1] ^ key) > PLACE:
+            continue
+        x, k = score[key & PLACE], i
+        while k > 0 and (keys[k - 1] ^ key) <= PLACE and score[keys[k - 1] & PLACE] < x:
+            keys[k] = keys[k - 1]
+            k -= 1
+        keys[k] = key
+        n_moves += i - k
+        if n_moves > keys.size:
+            return False
+    return True
+
+
+@kernel(types.void(rows_of(F8), U8[:, ::1], types.boolean[::1]))
+def refine_keys(score, keys, is_refined):
+    """Do the work of `refine` for every ranking."""
+    for row in range(len(keys)):
+        is_refined[row] = refine(score[row], keys[row])
