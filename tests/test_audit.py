@@ -1,7 +1,9 @@
 """Audits of leaderboards: numbers against brute force and other functions, gaps, tables, pages."""
 
+import itertools
 import json
 import time
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
@@ -300,15 +302,21 @@ def test_columns_that_rank_or_average_are_no_tasks() -> None:
         ap.audit(frame, exclude="Task99")
 
 
-@pytest.mark.parametrize("name", ["Average", "avg_score", "overall_score", "Mean (all)", "AverageRank", " total"])
-def test_means_are_no_tasks_in_any_form_of_table(name: str) -> None:
+FORMS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "wide": lambda table: table,
+    "rows": lambda table: table.set_index("Model").T.rename_axis("task"),
+    "tidy": lambda table: table.melt("Model", var_name="task", value_name="score"),
+}
+MEANS = ["Average", "avg_score", "overall_score", "Mean (all)", "AverageRank", " total"]
+
+
+@pytest.mark.parametrize(("name", "form"), list(zip(MEANS, itertools.cycle(FORMS), strict=False)))
+def test_means_are_no_tasks_in_any_form_of_table(name: str, form: str) -> None:
     table = wide(4, 8)
     whole = table.assign(**{name: table.drop(columns="Model").mean(axis=1)})
-    rows = whole.set_index("Model").T.rename_axis("task")
-    for form in (whole, rows, whole.melt("Model", var_name="task", value_name="score")):
-        found = ap.audit(form)
-        assert found.findings.sizes["query"] == 8
-        assert name in dict(found.verdict)["Columns"]
+    found = ap.audit(FORMS[form](whole))
+    assert found.findings.sizes["query"] == 8
+    assert name in dict(found.verdict)["Columns"]
     assert ap.audit(whole, exclude="t0").findings.sizes["query"] == 7
     assert ap.audit(table.rename(columns={"t0": "averted", "t1": "meaning"})).findings.sizes["query"] == 8
 

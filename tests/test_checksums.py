@@ -221,7 +221,7 @@ def in_this_process() -> Iterator[None]:
 
 @pytest.mark.parametrize(
     "n",
-    [20, pytest.param(500, marks=(pytest.mark.slow, pytest.mark.nightly))],
+    [8, pytest.param(500, marks=(pytest.mark.slow, pytest.mark.nightly))],
 )
 @pytest.mark.usefixtures("in_this_process")
 def test_no_chunk_in_the_place_of_another_is_read(mixed: Path, tmp_path: Path, n: int) -> None:

@@ -65,12 +65,12 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-TABLES = [f"table{i}" for i in range(6)]
+TABLES = [f"table{i}" for i in range(4)]
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Scores and a result of one data set with queries and six without."""
+    """Scores and a result of one data set with queries and four without."""
     place = tmp_path_factory.mktemp("tree")
     tables = {name: pooled(3, 30, seed) for seed, name in enumerate(TABLES)}
     ap.save_scores(xr.DataTree.from_dict({"topics": queried(3, 9, 40)} | tables), place / "scores.zarr")
@@ -237,7 +237,7 @@ def test_data_sets_as_units(tree: Path) -> None:
     assert "random effects" in ok("compare", tree / "result.zarr", *words, "--over", "dataset").stdout
     with away(tree / "scores.zarr"):
         output = ok("compare", tree / "result.zarr", *words, "--over", "dataset").stdout
-    assert "6 data sets, each with its items, all 64 choices of signs" in " ".join(output.split())
+    assert "4 data sets, each with its items, all 16 choices of signs" in " ".join(output.split())
 
 
 @pytest.mark.parametrize(

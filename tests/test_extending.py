@@ -44,8 +44,8 @@ def rankings(events: list[Any]) -> int:
 @pytest.mark.parametrize(
     ("before", "n_new"),
     [
-        ({"model": slice(7)}, 4 * 5),
-        ({"model": slice(0, 11, 2)}, 5 * 5),
+        pytest.param({"model": slice(7)}, 4 * 5, marks=pytest.mark.slow),
+        pytest.param({"model": slice(0, 11, 2)}, 5 * 5, marks=pytest.mark.slow),
         ({"model": [3, 1], "query": [4, 0, 2, 1, 3]}, 9 * 5),
     ],
 )
@@ -138,8 +138,11 @@ ALL_ANEW = {
 }
 
 
+QUICK = ("queries", "resamples", "leads")
+
+
 @pytest.mark.parametrize(
-    "name", ["queries", "resamples", "leads", *(pytest.param(n, marks=pytest.mark.slow) for n in ALL_ANEW)]
+    "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in ALL_ANEW if name not in QUICK)]
 )
 def test_with_anything_else_everything_is_evaluated_anew(client: Client, tmp_path: Path, name: str) -> None:
     before, after, options = ALL_ANEW[name]

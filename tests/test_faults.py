@@ -59,6 +59,7 @@ def several(trial: Trial, times: int) -> Trial:
 # Quickly
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_only_the_tasks_it_had_begun(tmp_path: Path, client: Client) -> None:
     tally = faults.kill_workers(Trial(tmp_path, seed=1, times=1), client, "SIGKILL")
     assert_nothing_lost(tally, 1)

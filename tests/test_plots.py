@@ -280,7 +280,7 @@ def test_a_query_of_real_runs(shipped: xr.DataTree) -> None:
         shipped.aucpr.plot.roc(query="CD0", **options)
 
 
-@pytest.mark.parametrize(("n_models", "n_curves"), [(1, 1), (5, 5), (10, 10), (11, 3)])
+@pytest.mark.parametrize(("n_models", "n_curves"), [(1, 1), (10, 10), (11, 3)])
 def test_up_to_ten_curves_are_drawn_unasked(n_models: int, n_curves: int) -> None:
     for plot in ("precision_recall", "roc"):
         ax = getattr(named([f"m{i}" for i in range(n_models)]).aucpr.plot, plot)()
@@ -334,7 +334,7 @@ def test_all_pairs_have_a_picture() -> None:
         comparison.aucpr.plot.differences()
 
 
-@pytest.mark.parametrize("others", ["quantiles", "density"])
+@pytest.mark.parametrize("others", ["quantiles", pytest.param("density", marks=pytest.mark.slow)])
 def test_thousands_of_curves_are_few_artists(others: str) -> None:
     scores = ap.simulate.binormal(1.0).sample(200, 0.2, n_simulations=N_MANY).compute()
     ax = scores.aucpr.plot.precision_recall(others=others)

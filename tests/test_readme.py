@@ -11,6 +11,7 @@ from aucpr_dask import demo
 README = ROOT / "README.md"
 
 
+@pytest.mark.slow
 def test_the_first_examples_print_what_the_readme_shows_and_every_call_of_its_table_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -361,7 +361,9 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.usefixtures("in_this_process")
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize(
+    "damage", [name if name in ("flipped", "gone") else pytest.param(name, marks=pytest.mark.slow) for name in DAMAGES]
+)
 def test_what_is_damaged_during_a_run_is_mended_by_the_same_call(damage: str, source: Path, tmp_path: Path) -> None:
     target, undisturbed, events = tmp_path / "r.zarr", tmp_path / "undisturbed.zarr", list[Any]()
 

@@ -421,7 +421,7 @@ def test_scores_that_are_replaced_during_a_run_are_never_mixed(
         assert_same_bits(result, ap.evaluate(pooled(16, 60, seed=1)))
 
 
-@pytest.mark.parametrize("from_the_start", [False, True])
+@pytest.mark.parametrize("from_the_start", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_run_ends_if_its_workers_stay_paused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, from_the_start: bool
 ) -> None:

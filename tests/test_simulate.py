@@ -102,7 +102,11 @@ BETAS = [(bibeta(), 1e-4), (bibeta(0.3, 0.4, 0.2, 0.9), 0.05), (bibeta(0.1, 2.0,
 UNIFORMS = [(offset_uniform(-0.4), 1e-4), (offset_uniform(0.7), 1e-3)]
 
 
-@pytest.mark.parametrize(("scenario", "prevalence"), [*NORMALS, *BETAS, *UNIFORMS], ids=repr)
+@pytest.mark.parametrize(
+    ("scenario", "prevalence"),
+    [*NORMALS, BETAS[0], *UNIFORMS, *(pytest.param(*one, marks=pytest.mark.slow) for one in BETAS[1:])],
+    ids=repr,
+)
 def test_areas_against_30_digits(scenario: Scenario, prevalence: float) -> None:
     """Integrate over the threshold, where the package integrates over recall."""
     from mpmath import mp

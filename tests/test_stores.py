@@ -650,7 +650,7 @@ def test_dims_name_only_axes_without_names(tmp_path: Path) -> None:
     ],
 )
 def test_data_sets_that_are_alike_are_stored_as_each_alone(tmp_path: Path, change: Any) -> None:
-    nodes = {f"d{k}": change(pooled().isel(item=slice(None, 20 - k % 3))) for k in range(5)}
+    nodes = {f"d{k}": change(pooled().isel(item=slice(None, 20 - k % 3))) for k in range(4)}
     for name, node in nodes.items():
         nodes[name] = node.assign(score=node["score"] + np.float32(int(name[1:])))
         ap.save_scores(xr.DataTree.from_dict({name: nodes[name]}), tmp_path / name)
