@@ -393,7 +393,7 @@ def test_groups_have_a_table_and_a_picture_of_where_models_lose(tmp_path: Path, 
         assert "Models cannot be compared here" in section
         return
     contrasts = 0 if given == "replicates" else 2  # of the groups, for two models
-    assert section.count("<circle") == section.count('<th scope="row">') == 4 + contrasts
+    assert section.count("<circle") == section.count('<th scope="row"') == 4 + contrasts
     assert "4 comparisons in 2 groups by site at 5 %, adjusted by Holm for all 4" in section
     if given != "replicates":
         compared = ap.compare(scores, baseline, by="site")
