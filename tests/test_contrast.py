@@ -171,6 +171,25 @@ def test_data_sets_of_a_tree_and_the_long_form_are_the_same_groups(tmp_path: Pat
             np.testing.assert_array_equal(found[name], by_tree[name])
 
 
+@pytest.mark.parametrize("options", [{}, {"missing": "last", "prevalence_design": "fixed"}, {"estimator": "haldane"}])
+def test_a_result_is_contrasted_by_its_scores(options: dict[str, Any], tmp_path: Path) -> None:
+    scores = sample(9, 300)
+    expected = ap.contrast(scores, "site", **options)
+    ap.save_scores(scores, tmp_path / "s.zarr")
+    ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", by="site", **options)
+    for result in (
+        ap.evaluate(scores, by="site", **options),
+        ap.evaluate(scores, **options),
+        ap.open_result(tmp_path / "r.zarr"),
+    ):
+        found = ap.contrast(result, "site")
+        xr.testing.assert_equal(found, expected)
+        assert found.attrs["design"] == expected.attrs["design"]
+    years = scores.assign_coords(year=("item", np.arange(300) % 2))
+    with pytest.raises(InvalidInputError, match=r"other groups, too[\s\S]*'site', 'year'"):
+        ap.contrast(ap.evaluate(years, by=["site", "year"]), "site")
+
+
 def test_it_is_said_where_prevalence_differs_and_which_groups_have_no_answer() -> None:
     scores = sample(7)
     scores["label"][np.flatnonzero(scores["site"] == "Graz")[::2]] = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -29,6 +29,7 @@ from aucpr_dask.inference import (
     samples,
     sentences,
 )
+from aucpr_dask.inference.questions import evaluated_with
 from aucpr_dask.inference.units import Floats
 from aucpr_dask.schema import checks, choices, terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
@@ -96,8 +97,9 @@ def contrast(
     Parameters
     ----------
     data : xarray.Dataset, xarray.DataTree or mapping
-        Score data sets; or a result or values over (model, query), whose groups are those of the queries. Or a mapping
-        of names to arrays of scores, with their labels behind it.
+        Score data sets, or a result of them, in memory or unchanged in their store; or a result or values over (model,
+        query), whose groups are those of the queries. Or a mapping of names to arrays of scores, with their labels
+        behind it.
     by : str, array, mapping or sequence
         The groups, named as for :func:`aucpr_dask.evaluate`: by coordinates along the items (of results, along the
         queries). ``"dataset"`` names the data sets of a tree. Labels of other dimensions of scores are not contrasted:
@@ -163,6 +165,9 @@ def contrast(
         reading={"prevalence_design": prevalence_design} | reading,
     )
     is_scores = requirements.are_scores(data, {name: one for name, one in reading.items() if one is not None})
+    if not is_scores:
+        data, question = _with_their_scores(data, by, question)
+        is_scores = requirements.are_scores(data, {})
     if isinstance(data, xr.DataTree) and isinstance(by, str) and by == samples.DATASET:
         return _answer(_data_sets(data, is_scores=is_scores), "", question, is_scores=is_scores)
     if is_scores:
@@ -186,6 +191,27 @@ class _Question:
     adjust: str
     level: float
     reading: Mapping[str, Any]
+
+
+def _with_their_scores(data: terms.Scores, by: Any, question: _Question) -> tuple[terms.Scores, _Question]:
+    """Return the scores of results of items, where they are known, and how these were read."""
+    nodes = dict(terms.nodes_of(data)) if isinstance(data, xr.Dataset | xr.DataTree) else {}
+    if not nodes or any("estimate" not in node or QUERY in node["estimate"].dims for node in nodes.values()):
+        return data, question
+    found, first = results.known_scores(nodes), next(iter(nodes.values()))
+    if len(found) < len(nodes) or any(map(designs.are_values, nodes.values())):
+        return data, question
+    groups, named = results.group_dims(first), [by] if isinstance(by, str) else by
+    if groups and isinstance(named, list | tuple) and set(groups) - {samples.DATASET, *map(str, named)}:
+        what, remedy = "this result has other groups, too", "name all of them, or pass the scores"
+        raise bad_argument(what, "by", by, few(map(repr, groups)), remedy)
+    given = {name: one for name, one in question.reading.items() if one not in (None, "random")}
+    return terms.gathered(data, found), replace(
+        question,
+        reading=evaluated_with(first.attrs) | given,
+        estimator=question.estimator or next(iter(designs.estimators_of(first)), None),
+        over=question.over or first.attrs.get("sampled"),
+    )
 
 
 # --- the groups ----------------------------------------------------------------------------------------------------
