@@ -13,6 +13,7 @@ from test_repeats import repeated
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.inference.contrasting import contrast_rows
 
 SITES = np.array(["Bern", "Graz", "Lund"], object)
 
@@ -258,3 +259,15 @@ def test_labels_of_other_dimensions_have_contrasts_of_their_own_in_one_family(re
             np.testing.assert_array_equal(here[name], alone[name])
     if reference is None:
         assert found["difference"].sel(lead=6, other_lead=24).isnull().all()
+
+
+def test_a_row_of_the_picture_for_each_contrast() -> None:
+    scores = sample(10, 300)
+    for answer, labels in (
+        (ap.contrast(scores, "site"), {"Bern than in Lund, new", "Bern than in Graz, old"}),
+        (ap.contrast(scores, "site", reference="Bern", baseline="old"), {"Graz, new", "Lund, new"}),
+    ):
+        axes = answer.aucpr.plot()
+        shown = [label.get_text() for label in axes.get_yticklabels()]
+        assert len(shown) == len(contrast_rows(answer)) == answer.attrs["family_size"]
+        assert labels <= set(shown)

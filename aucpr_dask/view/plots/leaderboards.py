@@ -15,6 +15,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from aucpr_dask.errors import InvalidInputError, bad_argument
 from aucpr_dask.evaluation.results import group_dims
 from aucpr_dask.inference.aggregating import aggregate
+from aucpr_dask.inference.contrasting import contrast_rows
 from aucpr_dask.inference.designs import direction, measured, unit_names
 from aucpr_dask.inference.grouped import dims_of_family
 from aucpr_dask.schema import checks, terms
@@ -274,7 +275,7 @@ def differences(
     Parameters
     ----------
     comparison : xarray.Dataset or xarray.DataTree
-        What :func:`aucpr_dask.compare` returns, or :func:`aucpr_dask.contrast` with a reference.
+        What :func:`aucpr_dask.compare` or :func:`aucpr_dask.contrast` returns.
     baseline : label, optional
         The model to compare with; optional if there is only one baseline. If all pairs are compared, any model.
     """
@@ -377,24 +378,37 @@ def _groups_as_rows(
     """Return the baseline, the title, and the differences of all models in all groups, a row for each."""
     parts = []
     for path, node in terms.nodes_of(comparison):
+        if "contrasted" in node.attrs:
+            chosen = node if models is None else node.isel({terms.MODEL: subjects.positions_of(node, models)})
+            name, names = str(node.attrs.get("reference", "the other group")), subjects.names_of(chosen)
+            parts.append(_contrasts_as_rows(chosen, path))
+            continue
         dims = group_dims(node)
-        is_contrast = "contrasted" in node.attrs
-        name, node = (_reference(node), node) if is_contrast else _against(node, baseline)
+        name, node = _against(node, baseline)
         kept = [i for i, label in enumerate(subjects.names_of(node)) if label != name]
         node = node.isel({terms.MODEL: kept if models is None else subjects.positions_of(node, models)})
         names = subjects.names_of(node)
-        flat = subjects.with_rows_of_groups(node, dims, path)
-        parts.append(flat.isel({terms.MODEL: np.flatnonzero(flat["p_value"].notnull())}) if is_contrast else flat)
+        parts.append(subjects.with_rows_of_groups(node, dims, path))
     title = names[0] if len(names) == 1 else ""
     return name, title, xr.concat(parts, terms.MODEL, data_vars="minimal", coords="minimal", compat="override")
 
 
-def _reference(contrasts: xr.Dataset) -> str:
-    """Return the group that all others are contrasted with."""
-    if "reference" in contrasts.attrs:
-        return str(contrasts.attrs["reference"])
-    what, remedy = "contrasts are drawn from one reference", "name one: contrast(..., reference=...)"
-    raise InvalidInputError(what, received="all pairs of groups", remedy=remedy)
+def _contrasts_as_rows(node: xr.Dataset, path: str) -> xr.Dataset:
+    """Return the contrasts of all models in the place of models, named by their groups."""
+    table = contrast_rows(node)
+    groups = table["group"] if "reference" in node.attrs else table["group"] + " than in " + table["other"]
+    several = node.sizes[terms.MODEL] > 1
+    labels = [
+        ", ".join(filter(None, [path, group, model if several else ""]))
+        for group, model in zip(groups, table["model"], strict=True)
+    ]
+    found: dict[str, Any] = {
+        name: (terms.MODEL, table[name].to_numpy()) for name in ("difference", "p_value", "p_adjusted")
+    }
+    bounds = {name: np.reshape(table[name].tolist(), (-1, 2)) for name in ("interval", "simultaneous_interval")}
+    found |= {name: ((terms.MODEL, terms.BOUND), ends) for name, ends in bounds.items()}
+    coords = {terms.MODEL: labels, terms.BOUND: node[terms.BOUND], "level": node.attrs["level"]}
+    return xr.Dataset(found, coords, {name: value for name, value in node.attrs.items() if name != "by"})
 
 
 def _others(node: xr.Dataset) -> tuple[str, xr.Dataset]:
