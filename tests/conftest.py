@@ -106,9 +106,9 @@ def real_data() -> Path:
 @pytest.fixture(scope="session", autouse=True)
 def kernels_from_the_first_call() -> None:
     """Let tests see kernels also where nothing is compiled yet, and the first calls would take NumPy."""
-    from aucpr_dask.kernels import first_calls
+    from aucpr_dask.kernels import dispatch
 
-    first_calls.MOST = 0
+    dispatch.MOST_BY_NUMPY = 0
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from strategies import Case, cases
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
-from aucpr_dask.kernels.bins import LEAST_MEMORY, FixedBins, bound_area, keys_of
+from aucpr_dask.kernels.binned_scores import LEAST_MEMORY, FixedBins, bound_area, keys_of
 from aucpr_dask.metrics.accumulating import BINS, AreaBounds
 
 SMALL = LEAST_MEMORY  # room for 20,480 bins

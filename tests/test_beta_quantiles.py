@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from aucpr_dask.kernels import beta_logit, first_calls
+from aucpr_dask.kernels import beta_logit, dispatch
 from aucpr_dask.kernels.beta import beta_quantiles
 
 SHARES = (0.0005, 0.005, 0.025, 0.05, 0.2, 0.8, 0.95, 0.975, 0.995)
@@ -50,8 +50,8 @@ def test_they_are_powers_where_a_shape_is_one(share: float) -> None:
 def test_python_has_the_bits_of_the_kernel(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = shapes(500, 3, 2 * beta_logit.LARGEST_SIZE)
     compiled = beta_quantiles(a, b, share)
-    monkeypatch.setattr(first_calls, "MOST", 1 << 62)
-    monkeypatch.setattr(first_calls, "needs_no_compiling", lambda name: False)
+    monkeypatch.setattr(dispatch, "MOST_BY_NUMPY", 1 << 62)
+    monkeypatch.setattr(dispatch, "needs_no_compiling", lambda name: False)
     monkeypatch.setattr("aucpr_dask.kernels.quantiles.fill_beta_logits", None)
     np.testing.assert_array_equal(beta_quantiles(a, b, share), compiled)
 

@@ -281,7 +281,7 @@ def test_counts_add_up_in_a_type_that_holds_them() -> None:
     parts = [(np.array([200, 0], np.uint8),), (np.array([100, 3], np.uint8),), (np.array([2**32 - 1, 0], np.uint32),)]
     (total,) = chunked_blocks.add_tallies(parts)
     assert total.tolist() == [2**32 + 299, 3]
-    from aucpr_dask.kernels.tallies import merge_scores
+    from aucpr_dask.kernels.chunked_items import merge_scores
 
     scores = np.array([1.0, np.inf], np.float32)
     _, times = merge_scores(scores, np.array([2**32 - 1], np.uint32), scores, np.array([5], np.uint32))

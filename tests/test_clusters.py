@@ -468,7 +468,7 @@ def test_a_worker_loads_what_was_compiled_and_compiles_nothing(tmp_path: Path, m
 
     with ap.connect(1) as client:
         assert compiled(client) == [[]]
-        client.run(exec, "from aucpr_dask.kernels import first_calls; first_calls.MOST = 0")
+        client.run(exec, "from aucpr_dask.kernels import dispatch; dispatch.MOST_BY_NUMPY = 0")
         client.submit(ap.estimate, [0.9, 0.8, 0.7], [1, 0, 1], pure=False).result()
         assert compiled(client) == [needed]
     assert sorted(path.name.split("-")[0] for path in tmp_path.iterdir()) == needed

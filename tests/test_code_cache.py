@@ -325,7 +325,7 @@ def test_no_two_compiled_functions_have_one_name() -> None:
 
 
 def test_numba_is_not_imported_to_find_an_empty_cache_and_dask_not_at_all(home: Path) -> None:
-    use = "import sys; from aucpr_dask.kernels import first_calls; first_calls.WITHOUT_NUMBA = 0; "
+    use = "import sys; from aucpr_dask.kernels import dispatch; dispatch.MOST_WITHOUT_NUMBA = 0; "
     use += "from aucpr_dask.metrics import average_precision_score as ap; print(ap([1, 0, 1], [3, 2, 1])); "
     use += "assert not {'numba', 'dask', 'scipy.special'} & {*sys.modules}"
     done = subprocess.run([sys.executable, "-c", use], capture_output=True, text=True)
@@ -337,7 +337,7 @@ def test_kernels_that_different_processes_compiled_do_not_replace_each_other(hom
     compile_one = "import sys; from aucpr_dask.kernels import areas; getattr(areas, sys.argv[1]).prepare()"
     for name in "finish_common_rows", "finish_any_rows":
         subprocess.run([sys.executable, "-c", compile_one, name], check=True)
-    use = "from aucpr_dask.kernels import first_calls; first_calls.MOST = 0; import aucpr_dask as ap; "
+    use = "from aucpr_dask.kernels import dispatch; dispatch.MOST_BY_NUMPY = 0; import aucpr_dask as ap; "
     use += "print([ap.estimate([3, 2, 1], [1, 0, 1], f'{name}') for name in {names}])"
     for names in ["average_precision", "upper_trapezoid"], ["upper_trapezoid", "average_precision"]:
         done = subprocess.run(
@@ -350,9 +350,9 @@ def test_an_edit_changes_the_code_of_what_imports_it_only(monkeypatch: pytest.Mo
     def names(module: str) -> set[str]:
         return {path.stem for path in code_cache.sources(module)}
 
-    of_areas = "areas compiling facts interpolation numba_private options tie_groups"
+    of_areas = "areas compiling interpolation interval_facts numba_private options tie_groups"
     assert names("areas") == set(of_areas.split())
-    assert "interpolation" in names("points") & names("weighted") & names("replicates")
+    assert "interpolation" in names("operating_points") & names("weighted") & names("replicates")
     assert "interpolation" not in names("draws") | names("sorting")
     modules = {kernel.name.rpartition(".")[0] for kernel in compiling.kernels()}
     before = {module: code_cache.digest(module) for module in modules}

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from test_estimators_exact import Reference, assert_matches, items_of
 
 import aucpr_dask as ap
-from aucpr_dask.kernels import Options, evaluate_all_rows, evaluate_rows, first_calls, rankings
+from aucpr_dask.kernels import Options, dispatch, evaluate_all_rows, evaluate_rows, rankings
 from aucpr_dask.kernels import areas as areas_of_groups
 from aucpr_dask.kernels import options as of_kernels
-from aucpr_dask.kernels.first_calls import influence_rows, sums_of_products
+from aucpr_dask.kernels.dispatch import influence_rows, sums_of_products
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
 PADDING, UNJUDGED = -2, -1
@@ -105,8 +105,7 @@ def test_every_path_is_bit_identical(kind: str, share: float, dtype: type, monke
         if "in order" in path:
             assert spy.calls == (refused if path == "in order" else refused[1:]) * 3
         elif path == "gaps" and kind in ("plain", "tied", "missing", "crowded", "constant"):
-            is_refused = kind in ("crowded", "constant") or (kind == "tied" and share > 0.1)
-            assert spy.calls == (refused if is_refused else [("_groups_in_gaps", True)]) * 3
+            assert spy.calls == (refused if kind == "crowded" else [("_groups_in_gaps", True)]) * 3
     for path, result in results.items():
         for ours, first in zip(result, results["in order"], strict=True):
             np.testing.assert_array_equal(ours, first, err_msg=path)
@@ -152,8 +151,8 @@ def test_the_first_calls_by_numpy_have_the_bits_of_the_kernels(data: st.DataObje
             np.flatnonzero(of_kernels.IS_COMMON),
         )
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(first_calls, "MOST", 1 << 62)
-            patch.setattr(first_calls, "needs_no_compiling", lambda name: False)
+            patch.setattr(dispatch, "MOST_BY_NUMPY", 1 << 62)
+            patch.setattr(dispatch, "needs_no_compiling", lambda name: False)
             patch.setattr(rankings, "finish_rows", None)
             ours = evaluate_rows(*arguments)
             none = evaluate_rows(score[np.newaxis][:0], label[np.newaxis], label_row[:0], total[:0], *arguments[4:])
@@ -175,8 +174,8 @@ def test_the_first_influences_by_numpy_have_the_bits_of_the_kernels(data: st.Dat
         found = []
         for most in (0, 1 << 62):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(first_calls, "MOST", most)
-                patch.setattr(first_calls, "needs_no_compiling", lambda name: False)
+                patch.setattr(dispatch, "MOST_BY_NUMPY", most)
+                patch.setattr(dispatch, "needs_no_compiling", lambda name: False)
                 influence = influence_rows(
                     of_kernels.Items(score.astype(np.float32), *weights, row, unseen), options, **design
                 )
@@ -186,27 +185,27 @@ def test_the_first_influences_by_numpy_have_the_bits_of_the_kernels(data: st.Dat
 
 
 def test_calls_beyond_the_first_are_for_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_calls, "_n_done", 0)
-    monkeypatch.setattr(first_calls, "MOST", 3 * (first_calls.OF_A_CALL + 5))
-    monkeypatch.setattr(first_calls, "needs_no_compiling", lambda name: False)
+    monkeypatch.setattr(dispatch, "_n_done", 0)
+    monkeypatch.setattr(dispatch, "MOST_BY_NUMPY", 3 * (dispatch.ITEMS_PER_RANKING + 5))
+    monkeypatch.setattr(dispatch, "needs_no_compiling", lambda name: False)
     score, label, row = np.arange(5.0)[np.newaxis], np.ones((1, 5), np.int8), np.zeros(1, np.int64)
     code = np.array([of_kernels.AVERAGE_PRECISION])
     monkeypatch.setattr(rankings, "evaluate_rows", lambda *given: None)
-    found = [first_calls.evaluate_rows(score, label, row, np.array([np.nan]), Options(), code) for _ in range(4)]
+    found = [dispatch.evaluate_rows(score, label, row, np.array([np.nan]), Options(), code) for _ in range(4)]
     assert [one is None for one in found] == [False, False, False, True]
 
 
 @pytest.mark.parametrize(("kept", "by_numpy"), [((), True), (("areas",), True), (("areas", "float32"), False)])
 @pytest.mark.parametrize("n_items", [5, 9000])
 def test_kernels_of_one_type_of_scores_are_not_those_of_another(monkeypatch, n_items, kept, by_numpy) -> None:
-    monkeypatch.setattr(first_calls, "_n_done", 0)
-    monkeypatch.setattr(first_calls, "MOST", 1 << 62)
-    monkeypatch.setattr(first_calls, "needs_no_compiling", lambda name: any(part in name for part in kept))
+    monkeypatch.setattr(dispatch, "_n_done", 0)
+    monkeypatch.setattr(dispatch, "MOST_BY_NUMPY", 1 << 62)
+    monkeypatch.setattr(dispatch, "needs_no_compiling", lambda name: any(part in name for part in kept))
     monkeypatch.setattr(rankings, "evaluate_rows", lambda *given: None)
     score, label, row = np.arange(n_items)[np.newaxis], np.ones((1, n_items), np.int8), np.zeros(1, np.int64)
     given = label, row, np.array([np.nan]), Options(), np.array([of_kernels.AVERAGE_PRECISION])
-    assert (first_calls.evaluate_rows(score.astype(np.float32), *given) is not None) == by_numpy
-    assert first_calls.evaluate_rows(score.astype(np.float64), *given) is not None
+    assert (dispatch.evaluate_rows(score.astype(np.float32), *given) is not None) == by_numpy
+    assert dispatch.evaluate_rows(score.astype(np.float64), *given) is not None
 
 
 def test_every_number_is_computed_and_any_other_is_an_error() -> None:

@@ -21,7 +21,8 @@ from aucpr_dask import kernels
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
 from aucpr_dask.inference.covarying import covariance
 from aucpr_dask.kernels import CODES
-from aucpr_dask.kernels.first_calls import influence_rows, sums_of_products
+from aucpr_dask.kernels.by_numpy import PANEL, Influence, Units
+from aucpr_dask.kernels.dispatch import influence_rows, sums_of_products
 from aucpr_dask.kernels.options import (
     ACCELERATION,
     CUBES_FIXED,
@@ -33,7 +34,6 @@ from aucpr_dask.kernels.options import (
     NUMBERS,
     UNSEEN_LOSS,
 )
-from aucpr_dask.kernels.plain import PANEL, Influence, Units
 from aucpr_dask.kernels.products import TILE
 
 ERRORS = [ERROR_FIXED, ERROR_RANDOM]

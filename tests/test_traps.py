@@ -127,7 +127,7 @@ def test_kernels_know_only_numbers() -> None:
         assert outside(names) <= {"numpy", "numba", "scipy", "llvmlite", "platformdirs"}, path
         ours = {name for name in names if name.startswith("aucpr_dask")}
         # Clusters check the cache, too, and must not import numba for it.
-        if path.name in ("compiling.py", "first_calls.py"):
+        if path.name in ("compiling.py", "dispatch.py"):
             ours.remove("aucpr_dask.storage.code_cache")
         assert all(name.startswith("aucpr_dask.kernels") for name in ours), path
 
@@ -307,12 +307,12 @@ def test_python_without_assertions_is_refused_at_once(level: str) -> None:
 
 CALL = """
 import numpy as np, aucpr_dask as ap
-from aucpr_dask.kernels import first_calls; first_calls.MOST = 0
+from aucpr_dask.kernels import dispatch; dispatch.MOST_BY_NUMPY = 0
 print(ap.estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0]))
 """
 CALL_ALL = """
 import threading, numpy as np, aucpr_dask as ap
-from aucpr_dask.kernels import first_calls; first_calls.MOST = 0
+from aucpr_dask.kernels import dispatch; dispatch.MOST_BY_NUMPY = 0
 long = np.arange(140_000.0)
 few = [0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0]
 calls = [
@@ -391,7 +391,7 @@ def test_without_a_place_for_the_cache_it_still_works(tmp_path: Path, blocked: s
 BOUNDS = """
 import numpy as np, aucpr_dask as ap
 from aucpr_dask.kernels import rankings, weighted
-from aucpr_dask.kernels import first_calls; first_calls.MOST = 0
+from aucpr_dask.kernels import dispatch; dispatch.MOST_BY_NUMPY = 0
 import numba; assert numba.config.BOUNDSCHECK == 1
 random = np.random.default_rng(0)
 for short in (10**9, 0):

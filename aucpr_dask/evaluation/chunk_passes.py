@@ -48,7 +48,7 @@ def _split_rows(
     score: Array, label: Array, rows: Rows, options: EvaluationOptions
 ) -> Iterator[tuple[Array, Array, Array]]:
     """Yield the scores of positives, those of negatives, and the counts of items of one ranking after another."""
-    from aucpr_dask.kernels.tallies import split_items
+    from aucpr_dask.kernels.chunked_items import split_items
 
     score, (label, label_row) = rows.full(score), rows.distinct(label.astype(np.int8, copy=False))
     reading = reading_of(options)
@@ -58,7 +58,7 @@ def _split_rows(
 
 def collect_positives(score: Array, label: Array, *, options: EvaluationOptions) -> Positives:
     """First pass: return the scores of the positives of a chunk of items, and counts."""
-    from aucpr_dask.kernels.tallies import counted_scores, three_scores
+    from aucpr_dask.kernels.chunked_items import counted_scores, three_scores
 
     label = whole_labels(label, score)
     check_labels(label, options.positive_from, "label")
@@ -79,7 +79,7 @@ def merge_positives(parts: Any, axis: Any = None, keepdims: Any = None) -> Posit
 
 
 def _merge_two(first: Positives, second: Positives) -> Positives:
-    from aucpr_dask.kernels.tallies import merge_scores
+    from aucpr_dask.kernels.chunked_items import merge_scores
 
     both = zip(first.scores, first.times, second.scores, second.times, strict=True)
     merged = [merge_scores(*pair) for pair in both]
@@ -124,7 +124,7 @@ def tally_negatives(
     score: Array, label: Array, positives: Positives, *, options: EvaluationOptions
 ) -> tuple[Counts, ...]:
     """Second pass: count the negatives of a chunk of items between the positives of all chunks."""
-    from aucpr_dask.kernels.tallies import tally_items
+    from aucpr_dask.kernels.chunked_items import tally_items
 
     rows = Rows({"score": score, "label": label})
     which = rows.broadcast(positives.index)
@@ -149,8 +149,8 @@ def finish_rankings(
     named: dict[str, Any], options: EvaluationOptions, facts: tuple[str, ...], *, is_fixed: bool
 ) -> Evaluated:
     """Return from the counts of both passes what `evaluate_rankings` returns for whole rankings."""
+    from aucpr_dask.kernels.chunked_items import finish_tally
     from aucpr_dask.kernels.options import N_COLUMNS
-    from aucpr_dask.kernels.tallies import finish_tally
 
     positives, rows, which, n_given = _unfolded(named)
     targets, reading = targets_of(options, facts, is_fixed=is_fixed), reading_of(options)

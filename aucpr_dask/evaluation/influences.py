@@ -14,7 +14,7 @@ from aucpr_dask.schema.options import ALL_RECALLS, EvaluationOptions
 
 if TYPE_CHECKING:
     from aucpr_dask.kernels import Clusters, Items, Options
-    from aucpr_dask.kernels.plain import Influence, Units
+    from aucpr_dask.kernels.by_numpy import Influence, Units
     from aucpr_dask.kernels.sorting import InOrder
 
 Floats = NDArray[np.float64]
@@ -171,7 +171,7 @@ class Sample(NamedTuple):
     @classmethod
     def of(cls, items: Items, options: EvaluationOptions) -> Sample:
         """Find what is known without sorting."""
-        from aucpr_dask.kernels.plain import Units
+        from aucpr_dask.kernels.by_numpy import Units
 
         clusters = items.clusters
         total, squares = sums_of_weights(items, items.positive, options)
@@ -203,9 +203,9 @@ def _slabs(
     items: Items, options: EvaluationOptions, estimators: tuple[str, ...]
 ) -> Iterator[tuple[slice, InOrder | None]]:
     """Yield some rankings at a time, and their scores in order, unless NumPy finds the influences."""
-    from aucpr_dask.kernels.first_calls import is_first_influence
+    from aucpr_dask.kernels.dispatch import are_influences_for_numpy
 
-    by_numpy = all(is_first_influence(items, estimator, options.recall_range) for estimator in estimators)
+    by_numpy = all(are_influences_for_numpy(items, estimator, options.recall_range) for estimator in estimators)
     step = max(1, SLAB // max(1, items.score.shape[1]))
     for start in range(0, len(items.score), step):
         slab, in_order = slice(start, start + step), None
@@ -248,7 +248,7 @@ def _influences(
     sample: Sample, options: EvaluationOptions, estimator: str, in_order: InOrder | None, *, is_fixed: bool
 ) -> Influence:
     """Return the influences of items, or of clusters, corrected for their number."""
-    from aucpr_dask.kernels.first_calls import influence_rows
+    from aucpr_dask.kernels.dispatch import influence_rows
 
     items, clusters, reading = sample.items, sample.items.clusters, rankings.reading_of(options)
     design: dict[str, Any] = {"units": sample.units, "prevalence_is_fixed": is_fixed, "is_corrected": clusters is None}

@@ -265,7 +265,7 @@ def spread_of_rankings(
     named: dict[str, Array], options: EvaluationOptions, clusters: NDArray[np.int64] | None, *, is_fixed: bool
 ) -> Spread:
     """Return what :func:`covariance` does, for the rankings of arrays by role: scores (model, item), labels (item)."""
-    from aucpr_dask.kernels.first_calls import sums_of_products
+    from aucpr_dask.kernels.dispatch import sums_of_products
     from aucpr_dask.kernels.intervals import degrees_of
 
     def of_units(clusters: NDArray[np.int64] | None) -> tuple[dict[str, Array], NDArray[np.float64]]:
@@ -304,7 +304,7 @@ def _variance_of_differences(
 
 def products_of_pairs(left: Array, right: Array) -> NDArray[np.float64]:
     """Return the sums of products of every pair of rows: ``(..., a, 1, unit), (..., 1, b, unit) -> (..., a, b)``."""
-    from aucpr_dask.kernels.first_calls import sums_of_products
+    from aucpr_dask.kernels.dispatch import sums_of_products
 
     lead, n_left, n_right, n_units = left.shape[:-3], left.shape[-3], right.shape[-2], left.shape[-1]
     pairs = zip(left.reshape(-1, n_left, n_units), right.reshape(-1, n_right, n_units), strict=True)

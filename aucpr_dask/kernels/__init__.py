@@ -1,6 +1,6 @@
 """Kernels: NumPy arrays in, NumPy arrays out. No labels, xarray or Dask.
 
-Numba is imported by the modules of compiled code only, which short work does without: by NumPy, in `first_calls`.
+Numba is imported by the modules of compiled code only, which short work does without: by NumPy, in `dispatch`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from aucpr_dask.kernels.first_calls import evaluate_rows
+from aucpr_dask.kernels.dispatch import evaluate_rows
 from aucpr_dask.kernels.options import CODES, COLUMNS, Clusters, Items, Options, Targets, code_of_extra, targets_of
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from aucpr_dask.kernels import interpolation as more
 from aucpr_dask.kernels import options as o
 from aucpr_dask.kernels import tie_groups as g
 from aucpr_dask.kernels.compiling import F8, I8, OPTIONS_TYPE, helper, kernel, row_of, rows_of
-from aucpr_dask.kernels.facts import acceleration, fact_of, influence_moments, left_out_area, unseen_loss
+from aucpr_dask.kernels.interval_facts import acceleration, fact_of, influence_moments, left_out_area, unseen_loss
 
 WHOLE = 0.0, np.inf  # range of recalls, in positives; the compiler finds that nothing is clipped
 NEITHER = -1  # of four: the influences on average precision or Haldane's area, the class sizes fixed or random

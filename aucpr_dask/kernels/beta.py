@@ -7,11 +7,11 @@ import scipy
 from numpy.typing import NDArray
 
 from aucpr_dask.kernels.beta_logit import beta_logit
-from aucpr_dask.kernels.first_calls import is_first
+from aucpr_dask.kernels.dispatch import is_for_numpy
 
 Array = NDArray[np.float64]
 
-OF_A_QUANTILE = 1 << 7  # items, as many as one costs in Python
+ITEMS_PER_QUANTILE = 1 << 7  # items, as many as one costs in Python
 
 
 def beta_quantiles(a: Array, b: Array, share: float) -> Array:
@@ -21,7 +21,7 @@ def beta_quantiles(a: Array, b: Array, share: float) -> Array:
     shapes = [np.ascontiguousarray(each, np.float64).ravel() for each in np.broadcast_arrays(first, second)]
     z = float(scipy.special.ndtri(tail))
     logits = np.empty(shapes[0].size)
-    if is_first(OF_A_QUANTILE * logits.size, "quantiles.fill_beta_logits"):
+    if is_for_numpy(ITEMS_PER_QUANTILE * logits.size, "quantiles.fill_beta_logits"):
         logits[:] = [beta_logit(x, y, tail, z) for x, y in np.column_stack(shapes).tolist()]
     else:
         from aucpr_dask.kernels.quantiles import fill_beta_logits

@@ -57,7 +57,6 @@ def rows_of(real: Any) -> Any:
 
 OPTIONS_TYPE = types.NamedTuple((I8, I8, I8, I8, F8), Options)
 TARGETS_TYPE = types.NamedTuple((row_of(I8), row_of(F8), row_of(F8)), Targets)
-OF_ITEMS = row_of(I1), row_of(F8), row_of(F8)  # the classes of weighted items, and their weights in each
 
 
 def helper(function: Function) -> Function:

@@ -25,11 +25,11 @@ import numpy as np
 from numba import types
 
 from aucpr_dask.kernels import options as o
+from aucpr_dask.kernels.by_numpy import Case
 from aucpr_dask.kernels.compiling import F8, I8, OPTIONS_TYPE, helper, kernel, row_of, rows_of
-from aucpr_dask.kernels.facts import Gradient, centre_of, design_of, left_out_area, stretch, unseen_loss
 from aucpr_dask.kernels.interpolation import clipped_step
+from aucpr_dask.kernels.interval_facts import Gradient, centre_of, design_of, left_out_area, stretch, unseen_loss
 from aucpr_dask.kernels.options import Array, Clusters, Items, Options
-from aucpr_dask.kernels.plain import Case
 from aucpr_dask.kernels.sorting import InOrder
 from aucpr_dask.kernels.tie_groups import placed_groups, scale_to, two_sum
 

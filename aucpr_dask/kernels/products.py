@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
+from aucpr_dask.kernels.by_numpy import PANEL
 from aucpr_dask.kernels.compiling import F8, helper, kernel
-from aucpr_dask.kernels.plain import PANEL
 
 TILE, STEP = 64, 4  # adjacent rows, columns per step
 

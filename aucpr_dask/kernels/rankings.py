@@ -11,16 +11,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.kernels import classes, gaps, points, sorting
+from aucpr_dask.kernels import classes, gaps, sorting
 from aucpr_dask.kernels.areas import COUNTS, fill_tallied_groups, finish_rows
+from aucpr_dask.kernels.by_numpy import SHORT
+from aucpr_dask.kernels.operating_points import all_points_row
 from aucpr_dask.kernels.options import N_COLUMNS, Array, Indices, Options, Targets
-from aucpr_dask.kernels.plain import SHORT
 from aucpr_dask.kernels.sorting import Floats
 
 CACHE_ITEMS = 1 << 16  # scores in one call, so that they stay in a core's cache
 FEW_POSITIVES = 1 / 16  # share of positives up to which a long ranking of float32 sorts only them; float64: twice
-TIED = 8  # mean number of positives with one score, from which sorting all is faster
-TABLE_POSITIVES = 1 << 18  # positives from which the table of gaps is too large for the caches
+TABLE_POSITIVES = 1 << 18  # positives from which the table of gaps misses the caches, and sorting takes a third
 
 _Groups = tuple[Array, Indices, Array]  # a space of (3, rows, groups), how many groups each row has, and its counts
 
@@ -69,7 +69,7 @@ def _groups_in_gaps(score: Floats, label: NDArray[np.int8], options: Options) ->
     space, n_groups = np.empty((3, 1, times.size + 1)), np.array([times.size])
     if times.size > 0:
         tally = np.empty(2 * value.size, np.uint32)
-        if positives.size > TIED * times.size or not gaps.tally_scores(value, other, True, tally):
+        if not gaps.tally_scores(value, other, True, tally):
             return None
         if are_ranked:  # all have been counted: it costs less to subtract the positives than to separate them
             tally[1:-1:2] -= times.astype(np.uint32)
@@ -110,5 +110,5 @@ def evaluate_all_rows(
         positive, negative = _sorted_classes(score[part], label, label_row[part], options, counts)
         n_positive, n_negative = counts[0, :2].astype(np.int64).tolist()
         scores = positive[0, :n_positive].astype(np.float64), negative[0, :n_negative].astype(np.float64)
-        points.all_points_row(*scores, space, counts[0], n_given[row], options, targets, out[row])
+        all_points_row(*scores, space, counts[0], n_given[row], options, targets, out[row])
     return out

@@ -19,7 +19,7 @@ from aucpr_dask.kernels.compiling import F8, I4, I8, OPTIONS_TYPE, TARGETS_TYPE,
 from aucpr_dask.kernels.draws import LANES
 from aucpr_dask.kernels.interpolation import Moments, Points
 from aucpr_dask.kernels.numba_private import cgutils
-from aucpr_dask.kernels.points import finish_all, new_room
+from aucpr_dask.kernels.operating_points import finish_all, new_room
 from aucpr_dask.kernels.tie_groups import Classes, Ranking, two_sum
 
 IN_A_BYTE = 8  # rows of counts whose sums fit into bytes: that one of them exceeds 31 has a probability of 1 / 32!
@@ -85,22 +85,20 @@ def lay_out(score, unit, positive, negative, detail, layout, sizes):
     sizes[0], sizes[1] = n_steps, n_entries
 
 
-@kernel(types.boolean(row_of(F8), row_of(F8), row_of(I4), row_of(U1), types.boolean, I4[::1], I4[::1], I4[::1]))
-def lay_out_precision(value, score, unit, classes, may_refuse, entries, n_negatives, n_positives):
-    """Lay a ranking out for average precision, in steps that end with the positives of one score, and return True.
+@kernel(types.void(row_of(F8), row_of(F8), row_of(I4), row_of(U1), I4[::1], I4[::1], I4[::1]))
+def lay_out_precision(value, score, unit, classes, entries, n_negatives, n_positives):
+    """Lay a ranking out for average precision, in steps that end with the positives of one score.
 
     `value` has the distinct scores of the positives; bit 0 of `classes` marks negatives, bit 1 positives. Each item
     belongs to the step of the highest positive that is not above it. Items below all of them do not change precision
-    and have no entry. With `may_refuse`, return False if the positives crowd in few buckets.
+    and have no entry.
     """
     n_steps = value.size - 1
     n_negatives[:] = 0
     n_positives[:] = 0
     if n_steps == 0:
-        return True
+        return
     table = gaps.table_of(value)
-    if may_refuse and table.is_crowded:
-        return False
     step_of = np.empty(score.size, np.int32)
     place = table.place
     for start in range(0, score.size, gaps.SEGMENT):
@@ -126,7 +124,6 @@ def lay_out_precision(value, score, unit, classes, may_refuse, entries, n_negati
             if classes[i] & 2:
                 entries[following[step, 1]] = unit[i]
                 following[step, 1] += 1
-    return True
 
 
 @intrinsic

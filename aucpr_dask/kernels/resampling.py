@@ -254,16 +254,10 @@ class _PlainRankings:
         is_positive = positive > 0
         for row, items in enumerate(score):
             items = items.astype(np.float64)
+            value, times = distinct_scores(np.sort(items[is_positive & ~np.isnan(items)]))
             layout = self._unit[row], self._n_negatives[row], self._n_positives[row]
-            for may_refuse in (True, False):
-                ascending = items[is_positive]
-                ascending = np.sort(ascending[~np.isnan(ascending)])
-                value, times = distinct_scores(ascending)
-                self._n_steps[row] = times.size
-                if kernel.lay_out_precision(value, items, units.of_item, classes, may_refuse, *layout):
-                    break
-                ranks = np.unique(items, return_inverse=True)[1]  # which do not crowd
-                items = np.where(np.isnan(items), np.nan, ranks)
+            kernel.lay_out_precision(value, items, units.of_item, classes, *layout)
+            self._n_steps[row] = times.size
 
     def evaluate(self, count: NDArray[np.uint8], units: Units) -> Array:
         """Return average precision in every lane, shape (rankings, lanes)."""

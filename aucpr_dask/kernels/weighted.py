@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from aucpr_dask.kernels import gaps, points, sorting
+from aucpr_dask.kernels import gaps, sorting
 from aucpr_dask.kernels import options as o
 from aucpr_dask.kernels.areas import COUNTS, fill_tallied_groups, finish_rows, ranking_of
+from aucpr_dask.kernels.by_numpy import SHORT
 from aucpr_dask.kernels.compiling import F8, FLOATS, I8, OPTIONS_TYPE, TARGETS_TYPE, helper, kernel, row_of, rows_of
 from aucpr_dask.kernels.influence import OF_ROWS, weighted_haldane_rows
 from aucpr_dask.kernels.interpolation import Moments, Points
+from aucpr_dask.kernels.operating_points import finish_all, mean_and_deviation, room_of
 from aucpr_dask.kernels.options import Array, Indices, Items, Options, Targets
-from aucpr_dask.kernels.plain import SHORT
 from aucpr_dask.kernels.rankings import CACHE_ITEMS, few_positives
 from aucpr_dask.kernels.tie_groups import TieGroups, groups_of_places, two_sum
 
@@ -58,12 +59,12 @@ def evaluate_weighted_rows(items: Items, options: Options, targets: Targets) -> 
 def _groups_in_gaps(items: Items, counts: Array) -> tuple[Array, Indices] | None:
     """Return the tie groups of one ranking from its positives in order; None if these are many, or lie too close."""
     score, (positive_weight, negative_weight) = items.score[0], items.weights(0)
-    is_positive = (positive_weight > 0.0) & ~np.isnan(score)
-    if not 0 < np.count_nonzero(is_positive) <= few_positives(score, EXTRA_BYTES):
+    places = np.flatnonzero(positive_weight)
+    places = places[~np.isnan(score[places])]
+    if not 0 < places.size <= few_positives(score, EXTRA_BYTES):
         return None
-    positive, gain = score[is_positive], positive_weight[is_positive]
-    order = np.argsort(positive, kind="stable")
-    value, times = gaps.distinct_scores(positive[order], gain[order])
+    places = places[np.argsort(score[places], kind="stable")]
+    value, times = gaps.distinct_scores(score[places], positive_weight[places])
     tally = np.empty(2 * value.size)
     if not gaps.tally_weights(value, score, negative_weight, tally):
         return None
@@ -140,7 +141,7 @@ def moments_of_class(score, order, weight, n_ranked):
     for place in range(n_ranked):
         i = order[n_ranked - 1 - place]
         scores[place], weights[place] = score[i], weight[i]
-    return points.mean_and_deviation(scores, weights)
+    return mean_and_deviation(scores, weights)
 
 
 @kernel(types.void(*OF_ROWS, F8[:, ::1], F8[:, ::1], OPTIONS_TYPE, TARGETS_TYPE, F8[:, ::1]))
@@ -158,4 +159,4 @@ def all_points_rows(score, order, positive, negative, weight_row, space, counts,
             n_mean, n_deviation = moments_of_class(*of_row, weights[1], n_ranked)
             moments = Moments(p_mean, p_deviation, n_mean, n_deviation)
         ranking = ranking_of(counts[row], np.nan)
-        points.finish_all(points.room_of(space), ranking, curve, n_points, moments, options, targets, out[row])
+        finish_all(room_of(space), ranking, curve, n_points, moments, options, targets, out[row])

@@ -101,7 +101,7 @@ class Accumulator(Sentences):
     """
 
     def __init__(self, bins: str = "adaptive", *, memory: int = 1 << 26) -> None:
-        from aucpr_dask.kernels.bins import LEAST_MEMORY, MOST_MEMORY, AdaptiveBins, FixedBins
+        from aucpr_dask.kernels.binned_scores import LEAST_MEMORY, MOST_MEMORY, AdaptiveBins, FixedBins
 
         if not isinstance(memory, int | np.integer) or not LEAST_MEMORY <= memory <= MOST_MEMORY:
             what = "memory must be a number of bytes from 1 MiB to 64 GiB"
@@ -156,7 +156,7 @@ class Accumulator(Sentences):
 
     def compute(self) -> AreaBounds:
         """Return the bounds of average precision of all items so far."""
-        from aucpr_dask.kernels.bins import bound_area
+        from aucpr_dask.kernels.binned_scores import bound_area
 
         with self._turn:
             positives, negatives, is_tied = self._bins.tallies()
@@ -166,7 +166,7 @@ class Accumulator(Sentences):
     @property
     def counts(self) -> NDArray[np.int64]:
         """The counts in fixed bins, which may be changed in place; the sum of arrays is the array of all items."""
-        from aucpr_dask.kernels.bins import FixedBins
+        from aucpr_dask.kernels.binned_scores import FixedBins
 
         if not isinstance(self._bins, FixedBins):
             what = "counts in adaptive bins do not add up as arrays"

@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from aucpr_dask.kernels import by_numpy
 from aucpr_dask.kernels import options as o
-from aucpr_dask.kernels import plain
-from aucpr_dask.kernels.plain import SHORT, Array, Case, Floats, Influence, Units
+from aucpr_dask.kernels.by_numpy import SHORT, Array, Case, Floats, Influence, Units
 
 if TYPE_CHECKING:
     from aucpr_dask.kernels.sorting import InOrder
 
 FINISHING = "areas.finish_common_rows"  # the kernel that every ranking here would need
-WITHOUT_NUMBA = 1 << 22  # items, with which NumPy spends about as long as numba takes to be imported
-MOST = 1 << 23  # items, with which NumPy spends about as long as kernels take to compile
-OF_A_CALL = 1 << 11  # items, as many as a short ranking costs
+MOST_WITHOUT_NUMBA = 1 << 22  # items, with which NumPy spends about as long as numba takes to be imported
+MOST_BY_NUMPY = 1 << 23  # items, with which NumPy spends about as long as kernels take to compile
+ITEMS_PER_RANKING = 1 << 11  # items, as many as a short ranking costs
 
 _PACKAGE = __name__.rpartition(".")[0]
 _n_done = 0  # items by NumPy in this process
 
 
-def is_first(work: int, *kernels: str) -> bool:
+def is_for_numpy(work: int, *kernels: str) -> bool:
     """Return whether NumPy should do what kernels would be compiled for, or numba imported, and count it."""
     global _n_done
-    needs_numba = _n_done + work > WITHOUT_NUMBA or "numba" in sys.modules
-    if _n_done + work > MOST or (needs_numba and all(map(needs_no_compiling, kernels))):
+    needs_numba = _n_done + work > MOST_WITHOUT_NUMBA or "numba" in sys.modules
+    if _n_done + work > MOST_BY_NUMPY or (needs_numba and all(map(needs_no_compiling, kernels))):
         return False
     _n_done += work
     return True
@@ -58,11 +58,11 @@ def evaluate_rows(
     """Evaluate rankings as `rankings.evaluate_rows` does: by NumPy until kernels are there, or worth compiling."""
     is_known = not options.expect_ties and bool(o.IS_COMMON[codes].all())
     of_type = f"classes.{'copy_positives' if score.shape[1] > SHORT else 'split_rows'}_{score.dtype}_int8"
-    if not is_known or not is_first(score.size + OF_A_CALL * len(score), FINISHING, of_type):
+    if not is_known or not is_for_numpy(score.size + ITEMS_PER_RANKING * len(score), FINISHING, of_type):
         from aucpr_dask.kernels import rankings
 
         return rankings.evaluate_rows(score, label, label_row, n_given, options, codes)
-    return plain.evaluate_rows(score, label, label_row, n_given, options, codes)
+    return by_numpy.evaluate_rows(score, label, label_row, n_given, options, codes)
 
 
 def influence_rows(
@@ -88,13 +88,13 @@ def influence_rows(
     units = Units(np.ones(n_rows), np.ones(n_rows)) if units is None else units
     design = prevalence_is_fixed or not np.isnan(options.prevalence), is_corrected
     leaves_out, target = estimator == "haldane", (o.CODES[estimator], *map(float, recall_range))
-    if in_order is None and is_first_influence(items, estimator, recall_range):
+    if in_order is None and are_influences_for_numpy(items, estimator, recall_range):
         for row, score in enumerate(items.score):
             descending = -score.astype(np.float64)
             case = Case(items.unseen[row], units.positive[row], units.negative[row], *design)
             given = descending, np.argsort(descending), *items.weights(row), options, case
             with np.errstate(all="ignore"):
-                plain.influence(*given, values[row], facts[row])
+                by_numpy.influence(*given, values[row], facts[row])
         return Influence(values, *facts.T)
     from aucpr_dask.kernels import sorting
     from aucpr_dask.kernels.influence import fill_area_influences, fill_influences
@@ -113,17 +113,19 @@ def _is_known(estimator: str, recall_range: tuple[float, float]) -> bool:
     return estimator in ("average_precision", "haldane") and tuple(recall_range) == (0.0, 1.0)
 
 
-def is_first_influence(items: o.Items, estimator: str, recall_range: tuple[float, float]) -> bool:
+def are_influences_for_numpy(items: o.Items, estimator: str, recall_range: tuple[float, float]) -> bool:
     """Return whether NumPy should find these influences, and count the work; Haldane's leave out each positive."""
     is_plain = _is_known(estimator, recall_range) and estimator != "haldane"
     is_plain = is_plain and all(np.isin(one, (0.0, 1.0)).all() for one in items[1:3])
-    return is_plain and is_first(items.score.size + OF_A_CALL * len(items.score), "influence.fill_influences")
+    return is_plain and is_for_numpy(
+        items.score.size + ITEMS_PER_RANKING * len(items.score), "influence.fill_influences"
+    )
 
 
 def sums_of_products(left: Array, right: Array) -> Array:
     """Return ``left @ right.T``; unlike a library's, a sum is bit-for-bit independent of the other rows."""
-    if is_first(left.size * len(right) // 8, "products.add_products"):
-        return plain.products(left, right)
+    if is_for_numpy(left.size * len(right) // 8, "products.add_products"):
+        return by_numpy.products(left, right)
     from aucpr_dask.kernels.products import add_products
 
     out = np.zeros((len(left), len(right)))

@@ -12,8 +12,8 @@ from aucpr_dask.kernels import options as o
 from aucpr_dask.kernels.areas import finish, ranking_of, totals
 from aucpr_dask.kernels.classes import distinct_of
 from aucpr_dask.kernels.compiling import F8, OPTIONS_TYPE, TARGETS_TYPE, helper, kernel
-from aucpr_dask.kernels.facts import fact_of
 from aucpr_dask.kernels.interpolation import Moments, Points
+from aucpr_dask.kernels.interval_facts import fact_of
 from aucpr_dask.kernels.tie_groups import TieGroups, new_groups, scale_to, two_sum
 
 

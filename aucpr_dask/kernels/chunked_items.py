@@ -20,8 +20,8 @@ from aucpr_dask.kernels.classes import find_distinct, split_rows
 from aucpr_dask.kernels.compiling import F8, I8, OPTIONS_TYPE, TARGETS_TYPE, kernel, row_of
 from aucpr_dask.kernels.gaps import distinct_scores, tally_scores
 from aucpr_dask.kernels.interpolation import Moments, Points
+from aucpr_dask.kernels.operating_points import Curve, finish_curve
 from aucpr_dask.kernels.options import Array, Options, Targets
-from aucpr_dask.kernels.points import Curve, finish_curve
 from aucpr_dask.kernels.sorting import Floats
 
 Counts = NDArray[Any]  # whole numbers from 0, of any unsigned type

@@ -12,8 +12,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from aucpr_dask.kernels.by_numpy import compensated_sum
 from aucpr_dask.kernels.options import Array, Indices
-from aucpr_dask.kernels.plain import compensated_sum
 
 Tallies = tuple[Indices, Indices, NDArray[np.bool_]]
 Rows = NDArray[np.uint64]  # (bins, 4)
