@@ -829,7 +829,6 @@ def test_refusals(dataset: xr.Dataset, options: dict[str, Any], message: str) ->
 # Simulation
 
 
-@pytest.mark.sparse
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", [ap.simulate.binormal(), ap.simulate.bibeta(), ap.simulate.offset_uniform()])
 @pytest.mark.parametrize("design", ["exact", "binomial"])

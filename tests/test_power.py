@@ -36,7 +36,6 @@ def test_the_detectable_difference_is_that_of_noncentral_t(n: int, seed: int, wa
     assert stats.nct.sf(quantile, n - 1, found / error) == pytest.approx(wanted, abs=1e-4)
 
 
-@pytest.mark.sparse
 @pytest.mark.parametrize("difference", [0.3, 0.1, 0.03, 0.005])
 @pytest.mark.parametrize("method", ["t", "sign_flip", "bootstrap_t"])
 @pytest.mark.needs("statsmodels")
