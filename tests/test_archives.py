@@ -29,7 +29,7 @@ def forecasts() -> xr.Dataset:
     return xr.Dataset(data).assign_coords(lead=[6, 24])
 
 
-@pytest.fixture(params=[2, 3])
+@pytest.fixture(params=[pytest.param(2, marks=pytest.mark.slow), 3])
 def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A store as xarray writes it, in either version of the format, and in chunks."""
     stored = forecasts().chunk(model=2, time=20).drop_encoding()
