@@ -593,7 +593,7 @@ def test_no_secret_is_written_anywhere(client: Client, folder: str, tmp_path: Pa
 
 
 @server
-@pytest.mark.parametrize("n_patterns", [3, pytest.param(20, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("n_patterns", [6, pytest.param(20, marks=pytest.mark.nightly)])
 def test_patterns_of_faults(
     client: Client, folder: str, storage: Proxy, n_patterns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
