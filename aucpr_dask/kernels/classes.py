@@ -1,4 +1,4 @@
-"""The classes of rankings without weights: split, and brought into tie groups, from few sorted positives or in order.
+"""The classes of rankings without weights: split, counted, and in order brought into tie groups.
 
 Scores and labels come in rows of items, and leave as `COUNTS` and tie groups in a space of (3, rows, groups).
 """

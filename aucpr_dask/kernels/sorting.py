@@ -86,7 +86,8 @@ def in_order(scores: Floats) -> InOrder:
         refine_keys(scores, keys, is_refined)
         for row in np.flatnonzero(~is_refined).tolist():
             keys[row] = np.argsort(-scores[row], kind="stable")
-    return scores.astype(np.float64, copy=False), (keys & PLACE).view(np.int64)
+    keys &= PLACE
+    return scores.astype(np.float64, copy=False), keys.view(np.int64)
 
 
 def _to_keys(scores: NDArray[Any]) -> NDArray[Any]:

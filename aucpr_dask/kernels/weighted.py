@@ -86,33 +86,28 @@ def _groups_in_order(in_order: tuple[Any, ...], counts: Array) -> tuple[Array, I
 def count_items(score, positive, negative, weight_row, counts):
     """Fill the `COUNTS` of every ranking, but for the weights of what has a score."""
     for row in range(len(score)):
-        counts[row] = counts_of(score[row], positive[weight_row[row]], negative[weight_row[row]])
-
-
-@helper
-def counts_of(score, positive_weight, negative_weight):
-    """Return the `COUNTS` of one ranking, but for the weights of what has a score."""
-    n_ranked = n_missing = n_distinct = 0
-    one = two = 0.0
-    positives = positives_error = negatives = negatives_error = 0.0  # of those that are missing
-    for i in range(score.size):
-        is_item, has_score = (positive_weight[i] > 0.0) | (negative_weight[i] > 0.0), score[i] == score[i]
-        n_ranked += is_item & has_score
-        n_missing += is_item & (not has_score)
-    for i in range(score.size if n_missing > 0 else 0):
-        if np.isnan(score[i]):
-            positives, positives_error = two_sum(positives, positives_error, positive_weight[i])
-            negatives, negatives_error = two_sum(negatives, negatives_error, negative_weight[i])
-    for i in range(score.size):
-        x = score[i]
-        if x == x and (positive_weight[i] > 0.0 or negative_weight[i] > 0.0):
-            if n_distinct == 0 or (x != one and (n_distinct == 1 or x != two)):
-                one, two = (x, two) if n_distinct == 0 else (one, x)
-                n_distinct += 1
-            if n_distinct == 3:
-                break
-    missing = positives + positives_error, negatives + negatives_error
-    return np.nan, np.nan, missing[0], missing[1], np.float64(n_missing), np.float64(n_ranked), np.float64(n_distinct)
+        scores, positive_weight, negative_weight = score[row], positive[weight_row[row]], negative[weight_row[row]]
+        n_ranked = n_missing = n_distinct = 0
+        for i in range(scores.size):
+            is_item, has_score = (positive_weight[i] > 0.0) | (negative_weight[i] > 0.0), scores[i] == scores[i]
+            n_ranked += is_item & has_score
+            n_missing += is_item & (not has_score)
+        positives = positives_error = negatives = negatives_error = 0.0  # of those that are missing
+        for i in range(scores.size if n_missing > 0 else 0):
+            if np.isnan(scores[i]):
+                positives, positives_error = two_sum(positives, positives_error, positive_weight[i])
+                negatives, negatives_error = two_sum(negatives, negatives_error, negative_weight[i])
+        one = two = 0.0
+        for i in range(scores.size):
+            x = np.float64(scores[i])
+            if x == x and (positive_weight[i] > 0.0 or negative_weight[i] > 0.0):
+                if n_distinct == 0 or (x != one and (n_distinct == 1 or x != two)):
+                    one, two = (x, two) if n_distinct == 0 else (one, x)
+                    n_distinct += 1
+                if n_distinct == 3:
+                    break
+        counts[row, 2], counts[row, 3] = positives + positives_error, negatives + negatives_error
+        counts[row, 4], counts[row, 5], counts[row, 6] = n_missing, n_ranked, n_distinct
 
 
 @kernel(types.void(*OF_ROWS, F8[:, :, ::1], I8[::1], F8[:, ::1]))
