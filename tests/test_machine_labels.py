@@ -1,6 +1,7 @@
 """Means and comparisons with labels by people on some queries and by a machine on all."""
 
 import json
+import warnings
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -385,3 +386,20 @@ def test_the_commands(scores: tuple[xr.Dataset, xr.Dataset], tmp_path: Path) -> 
     cell = versus.sel(model=pair["model"], other_model=pair["other"])
     assert (pair["width_ratio"], pair["tuning"]) == (cell["width_ratio"].item(), cell["tuning"].item())
     assert "with machine labels, intervals are" in " ".join(printed("compare", "--baseline", "m0").split())
+
+
+@pytest.mark.parametrize(("n", "rate", "accuracy"), [(8, 0.8, 0.9), (20, 0.95, 0.95), (40, 0.8, 0.9)])
+def test_rates_are_covered_where_a_machine_seems_to_make_no_errors(n: int, rate: float, accuracy: float) -> None:
+    random, n_samples = np.random.default_rng(11), 1000
+    by_people = random.random((n_samples, 300)) < rate
+    by_machine = np.where(random.random(by_people.shape) < accuracy, by_people, ~by_people)
+    people, machine = by_people[:, :n].astype(float).tolist(), by_machine.astype(float).tolist()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FewUnitsWarning)
+        mean = ap.aggregate(
+            result(people, range(n), range(n_samples)), auxiliary=result(machine, range(300), range(n_samples))
+        )
+    lower, upper = mean["interval"].values.reshape(-1, 2).T
+    assert np.mean((lower <= rate) & (rate <= upper)) > 0.93  # .94 or more, by 1,000 samples
+    assert (upper - lower).min() > 0.02
+    assert mean["width_ratio"].mean().item() < 1  # and yet the machine helps

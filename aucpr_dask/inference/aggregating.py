@@ -126,7 +126,8 @@ def aggregate(
         With y a model's estimates by people's labels and f the machine's, the mean is *prediction-powered*, ``mean(y) -
         tuning (mean(f) here - mean(f) on the other queries)``: about people's labels, however the machine errs, if
         people labelled a random part of the queries. The tuning is the best one; the interval is Student's t with n - 2
-        degrees of freedom, of n queries that people labelled.
+        degrees of freedom, of n queries that people labelled, and of values that are 0 or 1 a score interval whose
+        variance reckons with errors of the machine that so few queries need not show.
     **options
         Options of :func:`aucpr_dask.evaluate`, if `data` are scores.
 
@@ -281,7 +282,7 @@ def _mean(
     if sampling.method == SCORE and not np.any(on_unit_scale):
         sampling = _without_unit_scale(sampling, method)
     if machine is not None and dim is not None:
-        mean = _powered(result, machine, dim, question)
+        mean = _powered(result, machine, dim, question, on_unit_scale)
     elif sampling.method == "bootstrap":
         mean = _by_resamples(result, dim, sampling, question)
     elif sampling.method in (SCORE, "t"):
@@ -404,13 +405,26 @@ def _by_spread(result: xr.Dataset, dim: str, level: float, on_unit_scale: Any) -
     return _Mean(mean, error, bounds, counts | {"flags": flags})
 
 
-def _powered(result: xr.Dataset, machine: xr.Dataset, dim: str, question: AggregationOptions) -> _Mean:
-    """Return the mean with Student's t and the help of machine labels."""
+def _powered(
+    result: xr.Dataset, machine: xr.Dataset, dim: str, question: AggregationOptions, on_unit_scale: Any
+) -> _Mean:
+    """Return the mean with the help of machine labels: with Student's t, or the score interval of zeros and ones."""
     found = machine_labels.summarize_with_machine(result, machine, dim, question.level, question.incomplete)
-    counts = {COUNTS[dim]: found["n_people"], COUNTS_BY_MACHINE[dim]: found["n_machine"]}
-    counts |= {name: found[name] for name in ("tuning", "width_ratio")}
-    reach = found["reach"].where(found["n_people"] >= FEWEST_UNITS)
-    return _Mean(found["mean"], found["error"], _bounds(found["mean"], reach), counts)
+    n = found["n_people"].where(found["n_people"] >= FEWEST_UNITS)
+
+    def bounds_of(alone: str) -> xr.DataArray:
+        mean, error, quantile = (found[f"{name}{alone}"] for name in ("mean", "error", "quantile"))
+        bounds = _bounds(mean, quantile * error * n / n)
+        score = _score(mean.clip(0, 1), error, n, quantile)
+        is_rate = on_unit_scale & (found["of_outcomes"] > 0)
+        chosen: xr.DataArray = xr.where(is_rate, score, bounds).transpose(*bounds.dims)
+        return chosen
+
+    bounds, alone = bounds_of(""), bounds_of("_alone")
+    widths = [ends.isel({terms.BOUND: 1}) - ends.isel({terms.BOUND: 0}) for ends in (bounds, alone)]
+    counts = {COUNTS[dim]: found["n_people"], COUNTS_BY_MACHINE[dim]: found["n_machine"], "tuning": found["tuning"]}
+    counts["width_ratio"] = (widths[0] / widths[1].where(widths[1] > 0)).fillna(1.0)
+    return _Mean(found["mean"], found["error"], bounds, counts)
 
 
 def _by_errors(result: xr.Dataset, dim: str | None, method: str, level: float) -> _Mean:

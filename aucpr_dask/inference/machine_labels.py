@@ -14,6 +14,11 @@ residuals and d the difference of the two means of f, its variance is::
 
 where the second term in brackets is due to the error of the slope. Intervals use Student's t with the n - 2 degrees of
 freedom of the residuals.
+
+A few units on which a machine's yes and no agree with people's do not show how often it errs. So to the residuals of
+values that are 0 or 1, four are added that vary as much as the values do, and the intervals of their means are score
+intervals with this variance. Of 8 to 100 of 300 units, rates of .5 to .95 and machines that are right on .75 to .99 of
+the units, 91 to 100 % of these intervals hold, in 1,000 simulations of each; without both, 20 to 96 % did.
 """
 
 from __future__ import annotations
@@ -41,6 +46,7 @@ HERE = "argument 'auxiliary'"
 # How labels are read may differ, by `positive_from` and `unjudged`: people may give grades, a machine yes or no.
 READ_ALIKE = ("missing", "ties", "nothing_ranked", "no_positives", "prevalence", "recall_range")
 FEWEST = 3  # units that a regression with residuals needs
+ADDED = 4  # residuals of values that are 0 or 1
 ENOUGH = 50  # units that people labelled, from which .94 were covered where the machine errs on hard ones; 20: .92
 
 
@@ -55,7 +61,8 @@ class PoweredMeans:
     error: Floats
     degrees: Floats  # of freedom of the error
     tuning: Floats
-    error_alone: Floats  # of the mean over the units that people labelled
+    mean_alone: Floats  # over the units that people labelled
+    error_alone: Floats
 
 
 def powered_means(people: Floats, machine: Floats, labelled: NDArray[np.bool_]) -> PoweredMeans:
@@ -79,11 +86,20 @@ def powered_means(people: Floats, machine: Floats, labelled: NDArray[np.bool_]) 
     residual = total_of_units((deviation - slope[:, None] * predictor) ** 2)
     with np.errstate(invalid="ignore", divide="ignore"):  # a single unit
         noise = residual / degrees
+        powered = mean - slope * shift
+        of_outcomes = np.maximum(np.abs(people).mean(axis=1), np.abs(powered)) - powered**2
+        moderated = (residual + ADDED * np.maximum(of_outcomes, 0)) / (degrees + ADDED)
+        noise = np.where(helps & _are_outcomes(people) & _are_outcomes(machine), moderated, noise)
         spread = total_of_units((machine - mean_everywhere[:, None]) ** 2) / (n_machine - 1)
         error = np.sqrt(noise / n_people + noise * lever + np.where(helps, slope**2 * spread / n_machine, 0.0))
         error_alone = np.sqrt(squares_alone / (n_people - 1) / n_people)
     tuning = slope * (n_machine - n_people) / n_machine
-    return PoweredMeans(mean - slope * shift, error, degrees, tuning, error_alone)
+    return PoweredMeans(powered, error, degrees, tuning, mean, error_alone)
+
+
+def _are_outcomes(values: Floats) -> NDArray[np.bool_]:
+    """Return which rows are 0 and 1, or differences of such values."""
+    return np.asarray(np.isin(np.abs(values), (0.0, 1.0)).all(axis=1))
 
 
 class PredictionPowered(Student):
@@ -182,7 +198,10 @@ def powered_method(
 def summarize_with_machine(
     result: xr.Dataset, machine: xr.Dataset, dim: str, level: float, incomplete: str | None
 ) -> xr.Dataset:
-    """Return means over units, their errors and how far intervals reach, of each model on the units that it has."""
+    """Return means over units, their errors and the quantiles of Student's t, of each model on the units that it has.
+
+    Those of people's labels alone are called so.
+    """
     ours = result["estimate"].compute()
     theirs = _matched(ours, machine["estimate"], dim).compute()
     ours, theirs = (one.drop_vars(OF_INTERVALS, errors="ignore") for one in (ours, theirs))
@@ -212,15 +231,17 @@ def _summaries(by_people: Floats, by_machine: Floats, level: float) -> dict[str,
     """Return the summaries of rows over units; rows that know the same units are treated together."""
     known = np.stack([~np.isnan(by_people), ~np.isnan(by_machine)])
     n_people, n_machine = known.sum(axis=-1)
-    found = np.full((5, len(by_people)), np.nan)
+    names = ("mean", "error", "quantile", "tuning", "mean_alone", "error_alone", "quantile_alone", "of_outcomes")
+    found = np.full((len(names), len(by_people)), np.nan)
     for pattern in np.unique(known[:, n_people > 0], axis=1).swapaxes(0, 1):
         here, everywhere = pattern
         alike = np.flatnonzero((known == pattern[:, None]).all(axis=(0, 2)))
         powered = powered_means(by_people[alike][:, here], by_machine[alike][:, everywhere], here[everywhere])
-        reach = _reach_of_t(level, powered.degrees) * powered.error
-        alone = _reach_of_t(level, here.sum() - 1.0) * powered.error_alone
-        found[:, alike] = powered.mean, powered.error, reach, powered.tuning, _width_ratio(reach, alone)
-    names = ("mean", "error", "reach", "tuning", "width_ratio")
+        quantile, alone = _reach_of_t(level, powered.degrees), _reach_of_t(level, here.sum() - 1.0)
+        found[:3, alike] = powered.mean, powered.error, quantile
+        found[3, alike], found[6, alike] = powered.tuning, alone
+        found[4:6, alike] = powered.mean_alone, powered.error_alone
+        found[7, alike] = _are_outcomes(by_people[alike][:, here])
     return dict(zip(names, found, strict=True)) | {"n_people": n_people, "n_machine": n_machine}
 
 
