@@ -1,4 +1,4 @@
-"""Level, power and coverage beside evalstats and truescore, on the same samples: the figures of the page are these."""
+"""The level, power and coverage that the page on other tools reports, next to those of evalstats and truescore."""
 
 from __future__ import annotations
 

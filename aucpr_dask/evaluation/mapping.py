@@ -48,7 +48,7 @@ def map_rankings(
 
     The function reduces the dimension `over`, if given, too. Items in several chunks are gathered, if they are few.
     """
-    arrays = gathered(arrays, dim)
+    arrays = _with_small_rankings_whole(arrays, dim)
     if _are_in_chunks(arrays, dim):
         allowed = f"one chunk; items are gathered where a chunk of rankings has less than {WORTH_TWO_PASSES >> 20} MiB"
         received = f"{len(arrays['score'].chunksizes[dim])} chunks of items"
@@ -71,13 +71,13 @@ def map_evaluation(
     kwargs |= {"finish": finish}
     if GROUPS in arrays:  # which are in one chunk each
         return _apply(grouped_blocks.evaluate_groups, arrays, outputs, dim, None, "parallelized", kwargs)
-    arrays = gathered(arrays, dim)
+    arrays = _with_small_rankings_whole(arrays, dim)
     if _are_in_chunks(arrays, dim):
         return _apply(evaluate_in_chunks, arrays, outputs, dim, None, "allowed", kwargs | {"outputs": outputs})
     return _apply(block_results.evaluate_block, arrays, outputs, dim, None, "parallelized", kwargs)
 
 
-def gathered(arrays: Mapping[str, Labelled], dim: str = ITEM) -> Mapping[str, Labelled]:
+def _with_small_rankings_whole(arrays: Mapping[str, Labelled], dim: str) -> Mapping[str, Labelled]:
     """Return arrays with all items in one chunk, where a chunk of rankings is so small; others as they are."""
     if not _are_in_chunks(arrays, dim):
         return arrays

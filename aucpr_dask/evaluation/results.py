@@ -281,13 +281,13 @@ def that_know(result: terms.Scores, scores: terms.Scores) -> terms.Scores:
     return terms.map_nodes(result, lambda path, node: node.assign_attrs({KnownScores(find, path): IN_MEMORY}))
 
 
-def known_scores(results: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
-    """Return the scores that results were evaluated from, of the same models, queries and groups, where they are known.
+def known_scores(results: terms.Scores) -> terms.Scores | None:
+    """Return the scores that results were evaluated from, of the same models, queries and groups.
 
-    Each store is opened once.
+    None unless those of all data sets are known. Each store is opened once.
     """
     found, sources = dict[str, xr.Dataset](), dict[Any, dict[str, xr.Dataset]]()
-    for path, result in results.items():
+    for path, result in terms.nodes_of(results):
         known = next((name for name in result.attrs if isinstance(name, KnownScores)), None)
         stored = tuple(result.attrs.get(name) for name in ("source", "source_digest", "source_layout"))
         source = stored if known is None else id(known.recall)
@@ -295,9 +295,10 @@ def known_scores(results: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
             scores = _unchanged(*stored) if known is None else known.recall()
             sources[source] = {} if scores is None else dict(terms.nodes_of(scores))
         node = sources[source].get(result.attrs.get(DATA_SET, path) if known is None else known.path)
-        if node is not None and (alike := _alike(node, result)) is not None:
-            found[path] = alike
-    return found
+        if node is None or (alike := _alike(node, result)) is None:
+            return None
+        found[path] = alike
+    return terms.gathered(results, found)
 
 
 def _unchanged(store: str | None, digest: str | None, layout: str | None) -> terms.Scores | None:

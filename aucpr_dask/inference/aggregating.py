@@ -410,11 +410,12 @@ def _powered(
 ) -> _Mean:
     """Return the mean with the help of machine labels: with Student's t, or the score interval of zeros and ones."""
     found = machine_labels.summarize_with_machine(result, machine, dim, question.level, question.incomplete)
-    n = found["n_people"].where(found["n_people"] >= FEWEST_UNITS)
+    n = found["n_people"]
 
     def bounds_of(alone: str) -> xr.DataArray:
         mean, error, quantile = (found[f"{name}{alone}"] for name in ("mean", "error", "quantile"))
-        bounds = _bounds(mean, quantile * error * n / n)
+        quantile = quantile.where(n >= FEWEST_UNITS)
+        bounds = _bounds(mean, quantile * error)
         score = _score(mean.clip(0, 1), error, n, quantile)
         is_rate = on_unit_scale & (found["of_outcomes"] > 0)
         chosen: xr.DataArray = xr.where(is_rate, score, bounds).transpose(*bounds.dims)
@@ -422,7 +423,7 @@ def _powered(
 
     bounds, alone = bounds_of(""), bounds_of("_alone")
     widths = [ends.isel({terms.BOUND: 1}) - ends.isel({terms.BOUND: 0}) for ends in (bounds, alone)]
-    counts = {COUNTS[dim]: found["n_people"], COUNTS_BY_MACHINE[dim]: found["n_machine"], "tuning": found["tuning"]}
+    counts = {COUNTS[dim]: n, COUNTS_BY_MACHINE[dim]: found["n_machine"], "tuning": found["tuning"]}
     counts["width_ratio"] = (widths[0] / widths[1].where(widths[1] > 0)).fillna(1.0)
     return _Mean(found["mean"], found["error"], bounds, counts)
 
@@ -594,15 +595,14 @@ def _with_their_scores(results: terms.Scores, average: str) -> tuple[terms.Score
     nodes = dict(terms.nodes_of(results))
     if average in ("macro", "weighted") and all(samples.REPLICATE in node for node in nodes.values()):
         return None
-    scores = known_scores(nodes)
-    if len(scores) < len(nodes):
+    if (scores := known_scores(results)) is None:
         return None
     first = next(iter(nodes.values()))
     names = designs.estimators_of(first)
     own = {"estimator": names if terms.ESTIMATOR in first.dims else names[0], "over": first.attrs.get("sampled")}
     groups = group_dims(first)
     by = {"by": tuple((name, None) for name in groups)} if groups else {}
-    return terms.gathered(results, scores), questions.evaluated_with(first.attrs) | own | by
+    return scores, questions.evaluated_with(first.attrs) | own | by
 
 
 def _over_classes(data: terms.Scores, question: AggregationOptions, options: dict[str, Any]) -> terms.Scores:

@@ -198,15 +198,15 @@ def _with_their_scores(data: terms.Scores, by: Any, question: _Question) -> tupl
     nodes = dict(terms.nodes_of(data)) if isinstance(data, xr.Dataset | xr.DataTree) else {}
     if not nodes or any("estimate" not in node or QUERY in node["estimate"].dims for node in nodes.values()):
         return data, question
-    found, first = results.known_scores(nodes), next(iter(nodes.values()))
-    if len(found) < len(nodes) or any(map(designs.are_values, nodes.values())):
+    if any(map(designs.are_values, nodes.values())) or (scores := results.known_scores(data)) is None:
         return data, question
+    first = next(iter(nodes.values()))
     groups, named = results.group_dims(first), [by] if isinstance(by, str) else by
     if groups and isinstance(named, list | tuple) and set(groups) - {samples.DATASET, *map(str, named)}:
         what, remedy = "this result has other groups, too", "name all of them, or pass the scores"
         raise bad_argument(what, "by", by, few(map(repr, groups)), remedy)
     given = {name: one for name, one in question.reading.items() if one not in (None, "random")}
-    return terms.gathered(data, found), replace(
+    return scores, replace(
         question,
         reading=evaluated_with(first.attrs) | given,
         estimator=question.estimator or next(iter(designs.estimators_of(first)), None),

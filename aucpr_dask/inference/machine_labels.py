@@ -63,6 +63,7 @@ class PoweredMeans:
     tuning: Floats
     mean_alone: Floats  # over the units that people labelled
     error_alone: Floats
+    of_outcomes: NDArray[np.bool_]  # whether people's values are 0 and 1, or differences of such values
 
 
 def powered_means(people: Floats, machine: Floats, labelled: NDArray[np.bool_]) -> PoweredMeans:
@@ -87,14 +88,15 @@ def powered_means(people: Floats, machine: Floats, labelled: NDArray[np.bool_]) 
     with np.errstate(invalid="ignore", divide="ignore"):  # a single unit
         noise = residual / degrees
         powered = mean - slope * shift
-        of_outcomes = np.maximum(np.abs(people).mean(axis=1), np.abs(powered)) - powered**2
-        moderated = (residual + ADDED * np.maximum(of_outcomes, 0)) / (degrees + ADDED)
-        noise = np.where(helps & _are_outcomes(people) & _are_outcomes(machine), moderated, noise)
+        of_outcomes = _are_outcomes(people)
+        variance = np.maximum(np.abs(people).mean(axis=1), np.abs(powered)) - powered**2  # of outcomes
+        moderated = (residual + ADDED * np.maximum(variance, 0)) / (degrees + ADDED)
+        noise = np.where(helps & of_outcomes & _are_outcomes(machine), moderated, noise)
         spread = total_of_units((machine - mean_everywhere[:, None]) ** 2) / (n_machine - 1)
         error = np.sqrt(noise / n_people + noise * lever + np.where(helps, slope**2 * spread / n_machine, 0.0))
         error_alone = np.sqrt(squares_alone / (n_people - 1) / n_people)
     tuning = slope * (n_machine - n_people) / n_machine
-    return PoweredMeans(powered, error, degrees, tuning, mean, error_alone)
+    return PoweredMeans(powered, error, degrees, tuning, mean, error_alone, of_outcomes)
 
 
 def _are_outcomes(values: Floats) -> NDArray[np.bool_]:
@@ -237,11 +239,9 @@ def _summaries(by_people: Floats, by_machine: Floats, level: float) -> dict[str,
         here, everywhere = pattern
         alike = np.flatnonzero((known == pattern[:, None]).all(axis=(0, 2)))
         powered = powered_means(by_people[alike][:, here], by_machine[alike][:, everywhere], here[everywhere])
-        quantile, alone = _reach_of_t(level, powered.degrees), _reach_of_t(level, here.sum() - 1.0)
-        found[:3, alike] = powered.mean, powered.error, quantile
-        found[3, alike], found[6, alike] = powered.tuning, alone
-        found[4:6, alike] = powered.mean_alone, powered.error_alone
-        found[7, alike] = _are_outcomes(by_people[alike][:, here])
+        alone = powered.mean_alone, powered.error_alone, np.full(alike.size, _reach_of_t(level, here.sum() - 1.0))
+        quantile = _reach_of_t(level, powered.degrees)
+        found[:, alike] = powered.mean, powered.error, quantile, powered.tuning, *alone, powered.of_outcomes
     return dict(zip(names, found, strict=True)) | {"n_people": n_people, "n_machine": n_machine}
 
 

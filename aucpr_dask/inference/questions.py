@@ -31,7 +31,6 @@ from aucpr_dask.schema.terms import (
     REPEAT,
     RESAMPLE,
     Scores,
-    gathered,
     map_nodes,
     nodes_of,
 )
@@ -118,8 +117,7 @@ def prepared(
         return data, question, dict(options), by
     if not any(_lacks_items(node, question) for node in nodes.values()):
         return data, question, {}, by
-    found = known_scores(nodes)
-    if len(found) < len(nodes):
+    if (scores := known_scores(data)) is None:
         for path, node in nodes.items():
             _refuse_other_draws(path, node, question)
         return data, question, {}, by
@@ -128,7 +126,7 @@ def prepared(
     estimator = question.estimator or next(iter(designs.estimators_of(first)), None)
     question = replace(question, over=asked, estimator=estimator)
     groups = [name for name in group_dims(first) if name not in question.dims]
-    return prepared(gathered(data, found), question, evaluated_with(first.attrs), groups or None)
+    return prepared(scores, question, evaluated_with(first.attrs), groups or None)
 
 
 def _has_clusters_of_queries(node: xr.Dataset) -> bool:

@@ -112,8 +112,7 @@ def report(
     if scores is not None:
         result = that_know(result, scores)
     elif not any(samples.REPLICATE in node for node in nodes.values()):  # by which models are compared
-        known = known_scores(nodes)
-        scores = terms.gathered(result, known) if len(known) == len(nodes) else None
+        scores = known_scores(result)
     groups = by_groups.groups_shown(result, scores, options, by)
     result = with_kept_as_groups(result)
     scores = None if scores is None else by_groups.scores_of_groups(scores, result, by)
