@@ -155,6 +155,15 @@ def client_of_processes(two_processes: LocalCluster) -> Iterator[Client]:
         yield client
 
 
+@pytest.fixture
+def few_calls_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a run that is stopped leave something to do, however late this process hears of the tasks that finished."""
+    from aucpr_dask.runs import submitting
+
+    monkeypatch.setattr(submitting, "LEAST_IN_FLIGHT", 1)
+    monkeypatch.setattr(submitting, "CALLS_PER_THREAD", 1)
+
+
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     """A browser that keeps what pages write to its console."""

@@ -22,6 +22,8 @@ from aucpr_dask.storage.verifying import damage_of
 
 WHOLE = queried(11, 5, 40)
 
+pytestmark = pytest.mark.usefixtures("few_calls_in_flight")
+
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -376,6 +376,7 @@ def test_files_from_elsewhere_are_imported(folder: str, storage: Proxy, tmp_path
 
 
 @server
+@pytest.mark.usefixtures("few_calls_in_flight")
 def test_the_life_of_a_result(client: Client, folder: str, storage: Proxy) -> None:
     """Begun, stopped, gone on with, finished, extended, replaced; and how much is asked of the server."""
     source, target = f"{folder}/scores.zarr", f"{folder}/result.zarr"

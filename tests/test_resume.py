@@ -42,6 +42,8 @@ from aucpr_dask.storage import code_versions
 OPTIONS: dict[str, Any] = {"estimator": ["average_precision", "continuous"], "interval": ["logit", "bootstrap"]}
 OPTIONS |= {"n_resamples": 100, "keep_replicates": True}
 
+pytestmark = pytest.mark.usefixtures("few_calls_in_flight")
+
 
 @pytest.fixture(scope="module")
 def client(client_of_processes: Client) -> Client:
