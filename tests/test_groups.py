@@ -458,6 +458,22 @@ def test_groups_keep_their_own_facts() -> None:
     assert "nowhere" not in found.attrs["summary"]
 
 
+def test_groups_share_a_table_that_says_what_differs_between_them() -> None:
+    data = worse_in_c()
+    data["score"][0, np.flatnonzero(data["site"] == "b")[::3]] = np.nan
+    found = ap.compare(data, "old", by="site", missing="drop")
+    shown = repr(found.aucpr)
+    assert shown.count("sample: the items") == shown.count("comparisons in 3 of 4 groups") == 1
+    assert "\nb: on the 247 of 371 items that all scored: 'old' lacks 124" in shown
+    for label in "abc":
+        part = found.sel(site=label, model="new")
+        cells = [float(found["estimate"].sel(site=label, model=name)) for name in ("new", "old")]
+        row = f"{label} new {cells[0]:.4f} {cells[1]:.4f} {float(part['difference']):+.4f} ["
+        assert row in " ".join(shown.split())
+        assert row.split()[2] in found.aucpr._repr_html_()
+    assert "decision" in repr(ap.compare(data, "old", by="site", missing="drop", equivalence=0.1).aucpr)
+
+
 def test_ranks_and_gates_by_group() -> None:
     data = worse_in_c()
     ranks = ap.rank(data, by="site")

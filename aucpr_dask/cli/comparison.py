@@ -273,7 +273,7 @@ def _ask(
     **options: Any,
 ) -> terms.Scores:
     """Show the answers about the models of a store, write them to `target` if given, and say what was left out."""
-    from aucpr_dask.view.comparisons import answer_of, of_all_groups, summarize
+    from aucpr_dask.view.comparisons import answers_of, of_all_groups, summarize
 
     data, asked = cli.open_source(output, store, dataset, columns, options.get("by")), cli.given(options)
     answer, left_out = _ask_each(
@@ -284,8 +284,8 @@ def _ask(
         answer = ap.open_comparison(target)
     documents = summarize(answer)
     output.show(*(part for said in of_all_groups(answer) for part in (said, "")))
-    for place, one in enumerate(documents):
-        output.show(*([""] if place else []), answer_of(one, top=top))
+    for place, one in enumerate(answers_of(documents, top=top)):
+        output.show(*([""] if place else []), one)
     reasons: dict[str, list[str]] = {}
     for path, message in left_out.items():
         what, *parts = message.split("\n  ")

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from aucpr_dask.errors import printable
+from aucpr_dask.errors import few, printable
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference.covarying import BASELINE, OTHER_MODEL
 from aucpr_dask.inference.designs import better, direction, measured, noun, unit_names
 from aucpr_dask.inference.sentences import SUMMARY, summary_of
 from aucpr_dask.schema.terms import MEASURE, MODEL, UNIT, Scores, in_words, nodes_of, p_value_in_words, percent
 from aucpr_dask.view.rankings import Document, labels_as_text
-from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, first, number, shorten, signed, titled
+from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, first, more, number, shorten, signed, titled
 
 MOST_PAIRS = 20_000  # in a document; a store holds all
 TOP = 10
@@ -157,7 +157,7 @@ class Answer(NamedTuple):
 
     title: tuple[str, str]  # the data set; the estimator and the method
     sheets: list[Sheet]
-    notes: list[str]  # what was found first
+    notes: list[str]  # what was found first, empty where it is said of all groups
 
     def __rich__(self) -> Group:
         """Return the tables and notes for a terminal."""
@@ -165,31 +165,59 @@ class Answer(NamedTuple):
         for sheet in self.sheets:
             sheets += [Text(""), sheet] if sheet.title[0] else [sheet]
         found, *notes = self.notes
-        said = [Text(""), Text(found, style="bold"), *(Text(note, style="dim") for note in notes)]
+        said = [Text(""), *([Text(found, style="bold")] if found else []), *(Text(note, style="dim") for note in notes)]
         return Group(titled(*self.title), *sheets, *said)
 
     def as_html(self) -> str:
         """Return the same for a notebook, with bars."""
         tables = [sheet.as_html("  ".join(self.title)) for sheet in self.sheets]
-        return "".join([*tables, *(f"<p>{escape(printable(note))}</p>" for note in self.notes)])
+        return "".join([*tables, *(f"<p>{escape(printable(note))}</p>" for note in filter(None, self.notes))])
+
+
+def answers_of(documents: Sequence[Document], *, top: int | None = TOP) -> list[Answer]:
+    """Return what people see of documents: groups of items with the same baselines share a table, and its notes."""
+    shared: dict[tuple[Any, ...], list[Document]] = {}
+    for place, document in enumerate(documents):
+        has_baselines = document.get("baselines") is not None
+        of_groups = has_baselines and "by" in document["facts"]
+        key = (_about(document["facts"]), *document["baselines"]) if of_groups else (place,)
+        shared.setdefault(key, []).append(document)
+    return [_of_groups(group, top) if len(group) > 1 else answer_of(group[0], top=top) for group in shared.values()]
+
+
+def _of_groups(documents: list[Document], top: int | None) -> Answer:
+    """Return the differences from each baseline in several groups; what they show together is said of all of them."""
+    facts = documents[0]["facts"]
+    sheets = [_against(documents, baseline, top) for baseline in documents[0]["baselines"]]
+    where: dict[str, list[str]] = {}
+    for document in documents:
+        gaps = document["facts"].get("gaps")
+        for note in [*_notes(document)[1:], *([str(gaps)] if gaps else [])]:
+            where.setdefault(note, []).append(document["data_set"])
+    notes = [note if len(names) == len(documents) else f"{few(names)}: {note}" for note, names in where.items()]
+    return Answer(("all groups", f"{_about(facts)}, by {facts['by']}"), sheets, ["", *notes])
 
 
 def answer_of(document: Document, *, top: int | None = TOP) -> Answer:
     """Return what people see of a document: of models with ranks, or with their differences from others."""
     facts = document["facts"]
-    about = [measured(facts)] if {"estimator", MEASURE} & set(facts) else []
-    about += [in_words(str(facts["method"]))] if "method" in facts else []
-    about += [better(facts)] if UNIT in facts else []
-    title = (shorten(document["data_set"], WIDEST_NAME) or "all models", ", ".join(about))
+    title = (shorten(document["data_set"], WIDEST_NAME) or "all models", _about(facts))
     if "pairs" in document:
-        baselines = document["baselines"]
-        sheets = [_neighbours(document, top)] if baselines is None else [_against(document, n, top) for n in baselines]
-        return Answer(title, sheets, _notes(document))
+        against = [_against([document], baseline, top) for baseline in document["baselines"] or ()]
+        return Answer(title, against or [_neighbours(document, top)], _notes(document))
     if "mean_rank" in document["models"]:
         return Answer(title, [_mean_ranks(document["models"], top)], _notes_of_mean_ranks(facts))
     if "detectable" in document["models"]:
         return Answer(title, [_detectable(document["models"], top)], _notes(document))
     return Answer(title, [_ranks(document, top)], [*_notes(document), _where_best_is_from(document)])
+
+
+def _about(facts: Document) -> str:
+    """Return the measure, the method, and for values which way is better."""
+    about = [measured(facts)] if {"estimator", MEASURE} & set(facts) else []
+    about += [in_words(str(facts["method"]))] if "method" in facts else []
+    about += [better(facts)] if UNIT in facts else []
+    return ", ".join(about)
 
 
 # Comparisons
@@ -208,17 +236,26 @@ def _neighbours(comparison: Document, top: int | None) -> Sheet:
     return Sheet(columns, *_bars(pairs), below)
 
 
-def _against(comparison: Document, baseline: str, top: int | None) -> Sheet:
-    """Return the models with their difference from a baseline."""
-    areas = dict(comparison["models"])
-    pairs = comparison["pairs"][comparison["pairs"]["other"] == baseline]
-    shown, below = first(pairs, top)
+def _against(comparisons: Sequence[Document], baseline: str, top: int | None) -> Sheet:
+    """Return the models with their difference from a baseline, which has a column where there are several groups."""
+    parts, below, facts = [], 0, comparisons[0]["facts"]
+    for one in comparisons:
+        areas, pairs = dict(one["models"]), one["pairs"]
+        of_baseline = pairs[pairs["other"] == baseline]
+        more_columns = {"group": one["data_set"], "area": of_baseline["model"].map(areas), "rival": areas[baseline]}
+        parts.append(of_baseline.assign(**more_columns)[:top])
+        below += len(of_baseline) - len(parts[-1])
+    shown, has_groups = pd.concat(parts, ignore_index=True), len(comparisons) > 1
+    rivals = list(map(number, shown["rival"]))
     columns = [
+        *([Column("group", list(shown["group"]), name=True)] if has_groups else []),
         Column("model", list(shown["model"]), name=True),
-        Column(noun(comparison["facts"]), [number(areas[name]) for name in shown["model"]], right=True),
-        *_columns(shown, "difference" if direction(comparison["facts"]) > 0 else "better by", len(shown)),
+        Column(noun(facts), list(map(number, shown["area"])), right=True),
+        *([Column("baseline", rivals, right=True)] if has_groups else []),
+        *_columns(shown, "difference" if direction(facts) > 0 else "better by", len(shown), has_room=not has_groups),
     ]
-    return Sheet(columns, *_bars(shown), below, title=(f"baseline {baseline}", number(areas[baseline])))
+    title = (f"baseline {baseline}", "" if has_groups else number(dict(comparisons[0]["models"])[baseline]))
+    return Sheet(columns, *_bars(shown), more(below, "model"), title=title)
 
 
 def _detectable(models: pd.DataFrame, top: int | None) -> Sheet:
@@ -250,7 +287,7 @@ def _has(pairs: pd.DataFrame, name: str) -> bool:
     return len(pairs) > 0 and pairs[name].iloc[0] is not None
 
 
-def _columns(pairs: pd.DataFrame, header: str, n_rows: int) -> list[Column]:
+def _columns(pairs: pd.DataFrame, header: str, n_rows: int, *, has_room: bool = True) -> list[Column]:
     """Return the columns of pairs, with empty cells in the rows without a pair."""
 
     def column(header: str, name: str, show: Callable[[Any], str], *, right: bool = True) -> Column:
@@ -260,7 +297,7 @@ def _columns(pairs: pd.DataFrame, header: str, n_rows: int) -> list[Column]:
     if _has(pairs, "simultaneous_interval"):
         columns.append(column("simultaneous", "simultaneous_interval", lambda ends: bounds(ends, "+"), right=False))
     is_predicted = _has(pairs, "prediction_interval")  # a wide column: the p-value of each alone makes room
-    columns += [] if is_predicted else [column("p", "p_value", _p_value)]
+    columns += [column("p", "p_value", _p_value)] if has_room and not is_predicted else []
     columns.append(column("adjusted", "p_adjusted", _p_value))
     if _has(pairs, "probability"):
         shares = column("better/same/worse", "probability", lambda of: "/".join(f"{100 * one:.0f}" for one in of[0]))

@@ -27,7 +27,7 @@ from aucpr_dask.schema.terms import (
     map_nodes,
     nodes_of,
 )
-from aucpr_dask.view.comparisons import Answer, answer_of, of_all_groups, summarize
+from aucpr_dask.view.comparisons import Answer, answers_of, of_all_groups, summarize
 from aucpr_dask.view.contrasts import contrasts_view
 from aucpr_dask.view.rankings import (
     MOST_DATA_SETS,
@@ -60,7 +60,9 @@ def as_text(data: Scores) -> str:
     parts: list[Any] = [Text(_headline(data))]
     if rankings := _rankings(data):
         parts += [Text(""), rankings_view(rankings)]
-    parts += [*map(Text, _remarks(data)), *_answers(data)]
+    parts += map(Text, _remarks(data))
+    for answer in _answers(data):
+        parts += [Text(""), answer] if len(parts) > 1 else [answer]
     parts += [Text(""), sheet] if (sheet := _sheet(data)) else []
     return plain_text(Group(*parts))
 
@@ -120,7 +122,7 @@ def _answers(data: Scores) -> list[Answer]:
     try:
         if _kind(data) == "contrasts":
             return [contrasts_view(path, node) for path, node in nodes_of(data)]
-        return [answer_of(one) for one in summarize(data)] if _kind(data) in ANSWERS else []
+        return answers_of(summarize(data)) if _kind(data) in ANSWERS else []
     except Exception:  # as above
         return []
 
