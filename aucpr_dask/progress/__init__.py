@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -144,19 +144,12 @@ def reporting(console: Console, *, after: float = 0.0, as_json: bool = False) ->
     cell. Otherwise a line is printed every few seconds, `as_json` for programs. Work that ends within `after` seconds
     shows nothing.
     """
-    display: _Bars | _Cell | _Lines | _Records
-    if as_json:
-        display = _Records(console, after)
-    elif console.is_jupyter:
-        display = _Cell(after)
-    else:
-        display = _Bars(console, after) if _can_move(console) else _Lines(console, after)
+    way = _Records if as_json else _Cell if console.is_jupyter else _Bars if _can_move(console) else _Lines
+    display = way(console, after)
     try:
         yield display
-    except BaseException:
-        display.close(finished=False)
-        raise
-    display.close(finished=True)
+    finally:
+        display.close()
 
 
 @contextmanager
@@ -234,45 +227,112 @@ def _can_move(console: Console) -> bool:
     return console.is_terminal and not console.is_dumb_terminal
 
 
-class _Notes:
-    """Lines that stay on a console, and wait until progress is shown."""
+class _Work(NamedTuple):
+    """How far one kind of work is."""
 
-    def __init__(self, console: Console) -> None:
+    what: str
+    done: int
+    total: int
+    detail: str
+
+    def __str__(self) -> str:
+        state = f"{self.done:,} of {self.total:,} ({self.done / self.total:.0%})" if self.total else ""
+        return f"{self.what}: {', '.join(filter(None, (state, self.detail)))}"
+
+
+class _Display:
+    """Shows work now and then, `patience` seconds after its start at first, and lines that stay.
+
+    Nothing is shown of work that ends sooner. Lines wait for the first work to be shown, if nobody asked to watch.
+    """
+
+    def __init__(self, console: Console, patience: float, seconds_between: float = 0.0, *, is_asked: bool) -> None:
         self._console = console
+        self._started = time.monotonic()
+        self._next, self._seconds_between = self._started + patience, seconds_between
+        self._work: dict[str, _Work] = {}
         self._notes: list[str] = []
-        self._is_silent = True
+        self._takes_notes, self._has_shown, self._is_stale = is_asked, False, False
+
+    def __call__(self, what: str, done: int, total: int, detail: str = "") -> None:
+        self._work.pop(what, None)
+        self._work[what] = _Work(what, done, total, detail)
+        self._is_stale = True
+        now = time.monotonic()
+        if now >= self._next:
+            self._show_now()
+            self._next = now + self._seconds_between
 
     def note(self, text: str) -> None:
         self._notes.append(text)
-        if not self._is_silent:
-            self._say_notes()
+        if self._takes_notes:
+            self._show_notes()
 
-    def _say_notes(self) -> None:
-        self._is_silent = False
+    def close(self) -> None:
+        """Show the last state, if any was shown before."""
+        if self._has_shown and self._is_stale:
+            self._show_now()
+
+    def _show_now(self) -> None:
+        self._takes_notes, self._has_shown, self._is_stale = True, True, False
+        self._show_notes()
+        self._show(list(self._work.values())[-1])
+
+    def _show_notes(self) -> None:
         for text in self._notes:
-            print_whole_words(self._console, text)
+            self._say(text)
         self._notes.clear()
 
+    def _show(self, latest: _Work) -> None:
+        raise NotImplementedError
 
-class _Bars(_Notes):
-    """Moving bars, made when the first report arrives."""
+    def _say(self, text: str) -> None:
+        print_whole_words(self._console, text)
+
+
+class _Lines(_Display):
+    """A line every few seconds."""
 
     def __init__(self, console: Console, after: float) -> None:
-        super().__init__(console)
-        self._visible_from = time.monotonic() + after
+        super().__init__(console, max(after, SECONDS_BETWEEN_LINES), SECONDS_BETWEEN_LINES, is_asked=not after)
+
+    def _show(self, latest: _Work) -> None:
+        self._say(f"{latest}, {time.monotonic() - self._started:.0f} s")
+
+
+class _Records(_Display):
+    """A JSON object on a line of its own for every note, and for steps, but no more than one each second."""
+
+    def __init__(self, console: Console, after: float) -> None:
+        super().__init__(console, after, SECONDS_BETWEEN_RECORDS, is_asked=True)
+
+    def _show(self, latest: _Work) -> None:
+        what, done, total, detail = latest
+        seconds = round(time.monotonic() - self._started, 1)
+        self._print({"progress": what, "done": done, "total": total or None, "detail": detail, "seconds": seconds})
+
+    def _say(self, text: str) -> None:
+        self._print({"note": text})
+
+    def _print(self, record: dict[str, Any]) -> None:
+        print(json.dumps(record), file=self._console.file, flush=True)
+
+
+class _Bars(_Display):
+    """Moving bars, made when the first work is shown."""
+
+    def __init__(self, console: Console, after: float) -> None:
+        super().__init__(console, after, is_asked=False)
         self._progress: Any = None
         self._tasks: dict[str, Any] = {}
 
-    def __call__(self, what: str, done: int, total: int, detail: str = "") -> None:
+    def _show(self, latest: _Work) -> None:
         if self._progress is None:
-            if time.monotonic() < self._visible_from:
-                return
             self._progress = self._start()
-        self._say_notes()
-        state = {"completed": done, "total": total or None, "detail": detail}
-        if what not in self._tasks:
-            self._tasks[what] = self._progress.add_task(what, **state)
-        self._progress.update(self._tasks[what], **state)
+        state = {"completed": latest.done, "total": latest.total or None, "detail": latest.detail}
+        if latest.what not in self._tasks:
+            self._tasks[latest.what] = self._progress.add_task(latest.what, **state)
+        self._progress.update(self._tasks[latest.what], **state)
 
     def _start(self) -> Any:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -291,112 +351,33 @@ class _Bars(_Notes):
         progress.start()
         return progress
 
-    def close(self, *, finished: bool) -> None:
+    def close(self) -> None:
         if self._progress is not None:
             self._progress.stop()
 
 
-class _Cell:
+class _Cell(_Display):
     """Bars below the cell of a notebook: one output that is updated."""
 
-    def __init__(self, after: float) -> None:
-        self._next = time.monotonic() + after
-        self._work: dict[str, tuple[int, int, str]] = {}
-        self._notes: list[str] = []
+    def __init__(self, console: Console, after: float) -> None:
+        super().__init__(console, after, SECONDS_BETWEEN_UPDATES, is_asked=False)
+        self._said: list[str] = []
         self._handle: Any = None
 
-    def __call__(self, what: str, done: int, total: int, detail: str = "") -> None:
-        self._work[what] = done, total, detail
-        self._show_now_and_then()
-
-    def note(self, text: str) -> None:
-        self._notes.append(text)
-        self._show_now_and_then()
-
-    def _show_now_and_then(self) -> None:
-        if time.monotonic() >= self._next:
-            self._show()
-            self._next = time.monotonic() + SECONDS_BETWEEN_UPDATES
-
-    def _show(self) -> None:
+    def _show(self, latest: _Work) -> None:
         from IPython.display import display
 
-        work = [_line(what, *state) for what, state in self._work.items()]
-        lines, bars = [*self._notes, *work], [*map(escape, self._notes)]
-        for line, (done, total, _) in zip(work, self._work.values(), strict=True):
-            shown = f'value="{done}" max="{total}"' if total else ""
-            bars.append(f"<progress {shown}></progress> {escape(line)}")
-        content = {"text/plain": "\n".join(lines), "text/html": "<br>".join(bars)}
+        texts, bars = [*self._said], [*map(escape, self._said)]
+        for work in self._work.values():
+            shown = f'value="{work.done}" max="{work.total}"' if work.total else ""
+            texts.append(str(work))
+            bars.append(f"<progress {shown}></progress> {escape(str(work))}")
+        content = {"text/plain": "\n".join(texts), "text/html": "<br>".join(bars)}
         if self._handle is None:
             self._handle = display(content, raw=True, display_id=True)  # type: ignore[no-untyped-call]
         else:
             self._handle.update(content, raw=True)
 
-    def close(self, *, finished: bool) -> None:
-        if self._handle is not None:
-            self._show()
-
-
-def _line(what: str, done: int, total: int, detail: str) -> str:
-    state = f"{done:,} of {total:,} ({done / total:.0%})" if total else ""
-    return f"{what}: {', '.join(filter(None, (state, detail)))}"
-
-
-class _Lines(_Notes):
-    """A line every few seconds, and a last one if there was a first."""
-
-    def __init__(self, console: Console, after: float) -> None:
-        super().__init__(console)
-        self._started = time.monotonic()
-        self._next = self._started + max(after, SECONDS_BETWEEN_LINES)
-        self._said_one = False
-        self._unsaid: str | None = None
-        self._is_silent = after > 0
-
-    def __call__(self, what: str, done: int, total: int, detail: str = "") -> None:
-        self._unsaid = _line(what, done, total, detail)
-        if time.monotonic() >= self._next:
-            self._say()
-
-    def _say(self) -> None:
-        if self._unsaid is not None:
-            self._say_notes()
-            now = time.monotonic()
-            print_whole_words(self._console, f"{self._unsaid}, {now - self._started:.0f} s")
-            self._unsaid = None
-            self._said_one = True
-            self._next = now + SECONDS_BETWEEN_LINES
-
-    def close(self, *, finished: bool) -> None:
-        if finished and self._said_one:
-            self._say()
-
-
-class _Records:
-    """A JSON object on a line of its own for every note, and for every step, but no more than one each second."""
-
-    def __init__(self, console: Console, after: float) -> None:
-        self._file, self._started = console.file, time.monotonic()
-        self._next = self._started + after
-        self._unsaid: dict[str, Any] | None = None
-        self._said_one = False
-
-    def __call__(self, what: str, done: int, total: int, detail: str = "") -> None:
-        now = time.monotonic()
-        seconds = round(now - self._started, 1)
-        self._unsaid = {"progress": what, "done": done, "total": total or None, "detail": detail, "seconds": seconds}
-        if now >= self._next:
-            self._next = now + SECONDS_BETWEEN_RECORDS
-            self._say()
-
-    def note(self, text: str) -> None:
-        print(json.dumps({"note": text}), file=self._file, flush=True)
-
-    def _say(self) -> None:
-        if self._unsaid is not None:
-            print(json.dumps(self._unsaid), file=self._file, flush=True)
-            self._unsaid, self._said_one = None, True
-
-    def close(self, *, finished: bool) -> None:
-        if self._said_one:
-            self._say()
+    def _say(self, text: str) -> None:
+        self._said.append(text)
+        self._is_stale = True
