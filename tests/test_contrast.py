@@ -272,3 +272,5 @@ def test_a_row_of_the_picture_for_each_contrast() -> None:
         shown = [label.get_text() for label in axes.get_yticklabels()]
         assert len(shown) == len(contrast_rows(answer)) == answer.attrs["family_size"]
         assert labels <= set(shown)
+        over = " over old" * ("baseline" in answer.attrs)
+        assert axes.get_xlabel().startswith(f"difference in average precision{over} from ")

@@ -316,7 +316,8 @@ def differences(
             ax.plot(values[chosen], np.flatnonzero(chosen), "o", markersize=3.6, label=label, **look)
     ax.axvline(0.0, color=style.BLACK, linewidth=0.6)
     short = distinct([name, *subjects.names_of(node)], style.LONGEST_WORD)[0]
-    style.plain([ax.set_xlabel(f"difference in {measured(node.attrs)} from {short} (better →)", wrap=True)])
+    whose = f" over {node.attrs['baseline']}" if {"contrasted", "baseline"} <= node.attrs.keys() else ""
+    style.plain([ax.set_xlabel(f"difference in {measured(node.attrs)}{whose} from {short} (better →)", wrap=True)])
     ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10], min_n_ticks=4))
     style.put_legend(ax)
     return ax
