@@ -12,7 +12,7 @@ import stat
 import tempfile
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
@@ -380,46 +380,27 @@ def compression_of(path: Path) -> str | None:
     return found
 
 
-@dataclass(frozen=True)
-class Spooled:
-    """The place of an array in a :class:`Spool`."""
-
-    offset: int
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    held: np.ndarray | None = None  # in memory
-
-
-class Spool:
-    """Arrays on their way to a store: the first few, and objects, in memory, and others in a temporary file."""
+class Spool(ExitStack):
+    """Arrays on their way to a store: the first few, and objects, in memory, and others mapped to temporary files."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by __exit__)
-        self._end = self._held = 0
+        super().__init__()
+        self._held = self._end = 0
+        self._mapped: np.ndarray = np.empty(0, np.uint8)
 
-    def __enter__(self) -> Spool:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._file.close()
-
-    def append(self, array: np.ndarray) -> Spooled:
-        """Keep an array, which must not change, and return its place."""
+    def kept(self, array: np.ndarray) -> np.ndarray:
+        """Return an array that must not change, perhaps as one of which only what is read takes memory."""
         if array.dtype.hasobject or self._held + array.nbytes <= HELD:
             self._held += array.nbytes
-            return Spooled(0, array.shape, array.dtype, array)
-        place = Spooled(self._end, array.shape, array.dtype)
-        self._file.seek(self._end)
-        self._file.write(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
-        self._end += array.nbytes
-        return place
-
-    def read(self, place: Spooled, rows: slice = slice(None)) -> np.ndarray:
-        """Return the given rows (first axis) of an array, reading no others."""
-        if place.held is not None:
-            return place.held[rows]
-        start, stop, _ = rows.indices(place.shape[0])
-        shape = (max(0, stop - start), *place.shape[1:])
-        row_bytes = place.dtype.itemsize * int(np.prod(place.shape[1:], dtype=np.int64))
-        self._file.seek(place.offset + start * row_bytes)
-        return np.frombuffer(self._file.read(shape[0] * row_bytes), place.dtype).reshape(shape)
+            return array
+        start = -(-self._end // 8) * 8
+        self._end = start + array.nbytes
+        if self._end > self._mapped.size:  # a map takes a descriptor of a file, so many arrays share one
+            self._file = self.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+            self._file.truncate(max(HELD, array.nbytes))
+            self._mapped, start, self._end = np.memmap(self._file, mode="r"), 0, array.nbytes
+        self._file.seek(start)
+        self._file.write(np.ascontiguousarray(array).data.cast("B"))  # a full disk is an error here, not in the map
+        self._file.flush()
+        found: np.ndarray = self._mapped[start : self._end].view(array.dtype).reshape(array.shape)
+        return found

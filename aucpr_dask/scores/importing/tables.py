@@ -19,7 +19,7 @@ from aucpr_dask import errors
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import TableOptions
 from aucpr_dask.scores import chunks, importing, validate
-from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress, Spool, Spooled, unknown_column
+from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress, Spool, unknown_column
 from aucpr_dask.scores.importing.table_files import MISSING_CELLS, SUFFIXES, Batch, Table, Words, coded, open_table
 
 ID_WORDS = frozenset({"id", "ids", "idx", "index", "uuid", "fold", "row", "rownum"})
@@ -565,7 +565,7 @@ class _Node:
     def __init__(self, spool: Spool) -> None:
         self.n_rows = 0
         self._spool = spool
-        self._scores: list[Spooled] = []
+        self._scores: list[np.ndarray] = []
         self._cells: list[dict[str, np.ndarray]] = []
         self._queries: dict[str, int] = {}
 
@@ -576,7 +576,7 @@ class _Node:
             for code in pd.unique(cells["query"]):
                 numbers[code] = self._queries.setdefault(queries[code], len(self._queries))
             cells = {**cells, "query": numbers[cells["query"]]}
-        self._scores.append(self._spool.append(scores))
+        self._scores.append(self._spool.kept(scores))
         self._cells.append(cells)
         self.n_rows += len(cells["label"])
 
@@ -638,9 +638,9 @@ class _Node:
                 continue
             rows = slice(place[0], place[0] + len(place))
             if inside.all() and (place == np.arange(rows.start, rows.stop)).all():  # as in most tables
-                block[:, rows] = self._spool.read(part, models)
+                block[:, rows] = part[models]
             else:
-                block[:, place[inside]] = self._spool.read(part, models)[:, inside]
+                block[:, place[inside]] = part[models][:, inside]
         return {"score": block.reshape(shape)}
 
     def _of_units(self, cells: dict[str, np.ndarray], role: str, where: str) -> np.ndarray:

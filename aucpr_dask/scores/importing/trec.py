@@ -22,7 +22,8 @@ from aucpr_dask.schema.checks import HIGHEST_GRADE
 from aucpr_dask.schema.options import RunOptions
 from aucpr_dask.scores import appending, chunks
 from aucpr_dask.scores.importing import files
-from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress, Spool, Spooled, bad_line
+from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress, Spool, bad_line
+from aucpr_dask.scores.importing.table_files import open_table
 
 RUN_SUFFIXES = (".txt", ".run", ".res", ".trec", ".tsv", ".jsonl", ".json", ".csv", ".parquet")
 
@@ -105,7 +106,7 @@ def import_trec(
             for name, file in files.reported(named.items(), on_progress, "reading runs")
         ]
         _refuse_equal_tags(lists, list(named.values()))
-        laid_out = _MAKE[chosen.layout](lists, judgments, spool, np.dtype(chosen.dtype))
+        laid_out = _MAKE[chosen.layout](lists, judgments, np.dtype(chosen.dtype))
         described = laid_out.template.assign_attrs(source=f"TREC runs judged by {judged.name}")
         template: terms.Scores = described if dataset is None else xr.DataTree.from_dict({dataset: described})
         files.write_blocks(place, template, lambda _: laid_out.block, overwrite=overwrite, on_progress=on_progress)
@@ -129,7 +130,7 @@ def scores_of_runs(judged: Columns, runs: Mapping[str, Columns], options: RunOpt
     judgments = _judgments(judged, options.duplicates)
     with Spool() as spool:
         lists = [_run(name, columns, judgments, options.duplicates, spool) for name, columns in runs.items()]
-        template, block, _ = _MAKE[options.layout](lists, judgments, spool, np.dtype(options.dtype))
+        template, block, _ = _MAKE[options.layout](lists, judgments, np.dtype(options.dtype))
         arrays = block(tuple(slice(size) for size in template["score"].shape))
     notes = _notes(lists, judgments)
     for note in notes:
@@ -154,27 +155,39 @@ def lines_of_file(path: FilePath, *, are_runs: bool) -> Iterator[tuple[str, str,
 
 # --- reading ----------------------------------------------------------------------------------------------------
 
+_Part = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # topics, documents, values, and numbers of lines
+_Parse = Callable[[list[bytes], np.ndarray, Path], np.ndarray]  # numbers, of words on these lines
+
 
 def _read(path: Path, names: tuple[str, ...]) -> Columns:
     """Read the columns of judgments or of a run, some MiB at a time."""
     with files.reading(path) as stream:
         start = next(files.lines_of(stream, path), b"").removeprefix(_BYTE_ORDER_MARK)
-    if start.lstrip().startswith(b"{"):
-        return _of_json(path, start, "score" if names is _RUN_COLUMNS else "grade")
-    if start.startswith(_PARQUET) or _is_header(start):
-        return _of_table(path, is_parquet=start.startswith(_PARQUET), of_runs=names is _RUN_COLUMNS)
-    names, has_header = _named_columns(start, names)
-    codes, tags, parts, first = Codes(), Codes(), [], 1
+    codes, tags = Codes(), Codes()
+    parse = _scores_of if names is _RUN_COLUMNS else _grades_of
+    parts: Iterable[_Part]
+    if start.lstrip().startswith(b"{") and not {"topic", "document"} <= {*map(_role_of, _object(start))}:
+        parts = [_of_json(path, parse, codes)]
+    elif start.startswith((_PARQUET, b"{")) or _is_header(start):
+        parts = _of_table(path, parse, codes, tags)
+    else:
+        names, has_header = _named_columns(start, names)
+        parts = _of_lines(path, names, codes, tags, has_header=has_header)
+    held = [part for part in parts if len(part[0])]
+    if not held:
+        raise FileFormatError("the file is empty", path, allowed=f"lines of {' '.join(names)}")
+    topic, document, value, line = map(np.concatenate, zip(*held, strict=True))
+    return Columns(path, codes, topic, document, value, line, tags)
+
+
+def _of_lines(path: Path, names: tuple[str, ...], codes: Codes, tags: Codes, *, has_header: bool) -> Iterator[_Part]:
+    """Yield the lines of columns separated by blanks."""
+    first = 1
     for block in _whole_lines(path):
         if has_header and first == 1:
             block, first = block.partition(b"\n")[2], 2
-        part = _regular(block, first, names, codes, tags) or _irregular(block, path, first, names, codes, tags)
-        parts.append(part)
+        yield _regular(block, first, names, codes, tags) or _irregular(block, path, first, names, codes, tags)
         first += block.count(b"\n")
-    if not any(len(part[0]) for part in parts):
-        raise FileFormatError("the file is empty", path, allowed=f"lines of {' '.join(names)}")
-    topic, document, value, line = map(np.concatenate, zip(*parts, strict=True))
-    return Columns(path, codes, topic, document, value, line, tags)
 
 
 def _named_columns(start: bytes, usual: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
@@ -201,66 +214,34 @@ def _role_of(name: str) -> str:
     return _ROLES.get(re.sub(r"[\W_]+", "", name).lower(), "")
 
 
-def _of_table(path: Path, *, is_parquet: bool, of_runs: bool) -> Columns:
-    """Read a CSV or Parquet table with columns of topics, documents, and scores or grades."""
-    from pyarrow import ArrowException, csv, parquet, string
-
-    try:
-        with files.reading(path) as stream:
-            if is_parquet:
-                table = parquet.read_table(stream)
-            else:
-                names = next(files.lines_of(stream, path)).decode("utf-8-sig").strip().split(",")
-                stream.seek(0)
-                as_text = csv.ConvertOptions(column_types=dict.fromkeys((n.strip('"') for n in names), string()))
-                table = csv.read_csv(stream, convert_options=as_text)
-    except (ArrowException, UnicodeDecodeError) as error:
-        raise FileFormatError("the table cannot be read", path, error) from error
-    found = {role: name for name in reversed(table.column_names) if (role := _role_of(name))}
+def _of_table(path: Path, parse: _Parse, codes: Codes, tags: Codes) -> Iterator[_Part]:
+    """Yield the rows of a table with columns of topics, documents, and scores or grades."""
+    table = open_table(path)
+    found = {role: name for name in reversed(table.columns) if (role := _role_of(name))}
     if not {"topic", "document", "value"} <= {*found}:
         allowed = "columns of topics (query_id), documents (doc_id), and scores (score) or grades (relevance)"
-        raise FileFormatError("columns are missing", path, few(map(repr, table.column_names)), allowed)
-    cells = {role: [str(cell).encode() for cell in table[name].to_pylist()] for role, name in found.items()}
-    if not cells["topic"]:
-        raise FileFormatError("the file is empty", path, allowed="a topic with a document")
-    at, codes, tags = np.arange(1, len(cells["topic"]) + 1) + (not is_parquet), Codes(), Codes()
-    tags.of(cells.get("tag", []))
-    values = (_scores_of if of_runs else _grades_of)(cells["value"], at, path)
-    return Columns(path, codes, codes.of(cells["topic"]), identifiers(cells["document"]), values, at, tags)
+        raise FileFormatError("columns are missing", f"{path}, line 1", few(map(repr, table.columns)), allowed)
+    for batch in table.batches([*found.values()]):
+        cells = {role: [cell.encode() for cell in batch.strings(name).tolist()] for role, name in found.items()}
+        tags.of(cells.get("tag", []))
+        at = np.arange(batch.n_rows) + batch.first + (2 if table.is_text else 1)  # below a header
+        yield codes.of(cells["topic"]), identifiers(cells["document"]), parse(cells["value"], at, path), at
 
 
-def _of_json(path: Path, start: bytes, value: str) -> Columns:
-    """Read JSON of {topic: {document: number}}, or a record in each line."""
-    topics, documents, numbers, lines = list[bytes](), list[bytes](), list[bytes](), list[int]()
-    number = 1
+def _of_json(path: Path, parse: _Parse, codes: Codes) -> _Part:
+    """Return what JSON of {topic: {document: number}} holds."""
+    topics, documents, numbers = list[bytes](), list[bytes](), list[bytes]()
     try:
         with files.reading_text(path) as text:
-            whole = _object(start)
-            is_one = not {"topic", "document"} <= {*map(_role_of, whole)}
-            if is_one:
-                if whole:
-                    next(text)
-                for topic, listed in (whole or json.load(text)).items():
-                    topics += [topic.encode()] * len(listed)
-                    documents += [name.encode() for name in listed]
-                    numbers += [json.dumps(one).encode() for one in listed.values()]
-                lines = list(range(1, len(topics) + 1))
-            for number, line in enumerate(text, start=1):
-                if line.strip():
-                    record = {_role_of(name): one for name, one in json.loads(line).items()}
-                    topics.append(str(record["topic"]).encode())
-                    documents.append(str(record["document"]).encode())
-                    numbers.append(json.dumps(record["value"]).encode())
-                    lines.append(number)
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+            for topic, listed in json.load(text).items():
+                topics += [topic.encode()] * len(listed)
+                documents += [name.encode() for name in listed]
+                numbers += [json.dumps(one).encode() for one in listed.values()]
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         allowed = '{topic: {document: number}}, or in each line {"query-id": ..., "corpus-id": ..., "score": ...}'
-        where = path if is_one else f"{path}, line {number}"
-        raise FileFormatError("this is no run and no judgments in JSON", where, error, allowed) from error
-    at, codes = np.array(lines, np.int64), Codes()
-    values = (_scores_of if value == "score" else _grades_of)(numbers, at, path)
-    if not lines:
-        raise FileFormatError("the file is empty", path, allowed="a topic with a document")
-    return Columns(path, codes, codes.of(topics), identifiers(documents), values, at)
+        raise FileFormatError("this is no run and no judgments in JSON", path, error, allowed) from error
+    at = np.arange(1, len(topics) + 1)
+    return codes.of(topics), identifiers(documents), parse(numbers, at, path), at
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -286,9 +267,6 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
                     raise files.line_too_long(str(path))
         if rest:
             yield rest + b"\n"
-
-
-_Part = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # topics, documents, values, and numbers of lines
 
 
 def _regular(block: bytes, first: int, names: tuple[str, ...], codes: Codes, tags: Codes) -> _Part | None:
@@ -526,15 +504,15 @@ def _decoded(name: bytes, path: Path) -> str:
 
 @dataclass(frozen=True)
 class _Run:
-    """One run in the spool, sorted by topic (as in the qrels), then by document in ascending byte order.
+    """One run, kept by the spool, sorted by topic (as in the qrels), then by document in ascending byte order.
 
     The list of topic ``t`` is the lines from ``bounds[t]`` to ``bounds[t + 1]``.
     """
 
     name: str
     bounds: np.ndarray
-    documents: Spooled
-    scores: Spooled
+    documents: np.ndarray
+    scores: np.ndarray
     n_ignored_topics: int
     n_repeated: int
     is_judged: bool  # some of its documents are
@@ -584,8 +562,8 @@ def _run(name: str, columns: Columns, judgments: _Judgments, duplicates: str, sp
     return _Run(
         name=name,
         bounds=bounds,
-        documents=spool.append(documents),
-        scores=spool.append(score[kept]),
+        documents=spool.kept(documents),
+        scores=spool.kept(score[kept]),
         n_ignored_topics=sum(code not in judgments.codes for code in codes),
         n_repeated=int(repeated.sum()),
         is_judged=any((judgments.labels_of(topic, one) >= 0).any() for topic, one in enumerate(found) if len(one)),
@@ -662,7 +640,7 @@ class _Layout(NamedTuple):
     n_items: int
 
 
-def _per_run(runs: Sequence[_Run], judgments: _Judgments, spool: Spool, dtype: np.dtype) -> _Layout:
+def _per_run(runs: Sequence[_Run], judgments: _Judgments, dtype: np.dtype) -> _Layout:
     """Give every model its own lists, best score first."""
     dtypes = {"score": dtype, "label": np.dtype(np.int8), "tie_order": np.dtype(np.int32)}
     longest = max(int(run.lengths.max()) for run in runs)
@@ -672,7 +650,7 @@ def _per_run(runs: Sequence[_Run], judgments: _Judgments, spool: Spool, dtype: n
         shape = (len(runs[region[0]]), len(topics), longest)
         arrays = {name: np.full(shape, appending.FILL[name], one) for name, one in dtypes.items()}
         for model, run in enumerate(runs[region[0]]):
-            for query, (documents, scores) in enumerate(_lists(run, topics, spool, dtype)):
+            for query, (documents, scores) in enumerate(_lists(run, topics, dtype)):
                 labels = judgments.labels_of(topics[query], documents)
                 ties = np.arange(len(documents), dtype=np.int32)[::-1]
                 best_first = np.lexsort((ties, -scores))
@@ -685,9 +663,9 @@ def _per_run(runs: Sequence[_Run], judgments: _Judgments, spool: Spool, dtype: n
     return _Layout(_template(runs, judgments).assign(described), block, sum(int(run.bounds[-1]) for run in runs))
 
 
-def _pooled(runs: Sequence[_Run], judgments: _Judgments, spool: Spool, dtype: np.dtype) -> _Layout:
+def _pooled(runs: Sequence[_Run], judgments: _Judgments, dtype: np.dtype) -> _Layout:
     """Let models share the items of a query: all judged or retrieved documents, in trec_eval's order of ties."""
-    pools = _pools(runs, judgments, spool)
+    pools = _pools(runs, judgments)
     lengths = [len(pool) for pool in pools]
     shape = (len(pools), max(lengths))
     label, tie_order = np.full(shape, terms.PADDING, np.int8), np.full(shape, appending.FILL["tie_order"], np.int32)
@@ -699,7 +677,7 @@ def _pooled(runs: Sequence[_Run], judgments: _Judgments, spool: Spool, dtype: np
         topics = range(len(pools))[region[1]]
         score = np.full((len(runs[region[0]]), len(topics), max(lengths)), np.nan, dtype)
         for model, run in enumerate(runs[region[0]]):
-            for query, (documents, scores) in enumerate(_lists(run, topics, spool, dtype)):
+            for query, (documents, scores) in enumerate(_lists(run, topics, dtype)):
                 pool = pools[topics[query]]
                 score[model, query, len(pool) - 1 - np.searchsorted(pool, documents)] = scores
         return {"score": score}
@@ -725,23 +703,20 @@ def _template(runs: Sequence[_Run], judgments: _Judgments) -> xr.Dataset:
     return xr.Dataset({"n_positive": ((terms.QUERY, terms.GRADE), n_positive)}, coords | {terms.GRADE: grades})
 
 
-def _pools(runs: Sequence[_Run], judgments: _Judgments, spool: Spool) -> list[np.ndarray]:
+def _pools(runs: Sequence[_Run], judgments: _Judgments) -> list[np.ndarray]:
     pools = list(judgments.documents)
     for run in runs:
-        documents = spool.read(run.documents)
         for topic in np.flatnonzero(run.lengths):
-            found = documents[run.bounds[topic] : run.bounds[topic + 1]]
-            pools[topic] = np.union1d(pools[topic], found)
+            pools[topic] = np.union1d(pools[topic], run.documents[run.bounds[topic] : run.bounds[topic + 1]])
     return pools
 
 
-def _lists(run: _Run, topics: range, spool: Spool, dtype: np.dtype) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _lists(run: _Run, topics: range, dtype: np.dtype) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the documents and scores of each of the topics, by ascending document."""
     bounds = run.bounds[topics.start : topics.stop + 1]
     rows = slice(int(bounds[0]), int(bounds[-1]))
-    documents = spool.read(run.documents, rows)
     # Beyond the range of float32, trec_eval has infinities too.
     with np.errstate(over="ignore"):
-        scores = spool.read(run.scores, rows).astype(dtype)
+        scores = run.scores[rows].astype(dtype)
     inner = bounds[1:-1] - bounds[0]
-    yield from zip(np.split(documents, inner), np.split(scores, inner), strict=True)
+    yield from zip(np.split(run.documents[rows], inner), np.split(scores, inner), strict=True)
