@@ -26,7 +26,6 @@ from click.shell_completion import CompletionItem
 
 import aucpr_dask as ap
 from aucpr_dask import errors
-from aucpr_dask.schema import terms
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import (
@@ -36,7 +35,6 @@ from aucpr_dask.schema.options import (
     EvaluationOptions,
     Options,
     ResamplingOptions,
-    TableOptions,
 )
 from aucpr_dask.storage.urls import concealed
 
@@ -44,7 +42,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from aucpr_dask.progress import Report
-    from aucpr_dask.scores.archives import Layout
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
@@ -151,11 +148,13 @@ def main() -> None:
 
 
 class _Brief(click.Command):
-    """A command whose help describes the options that most calls need, and names the others."""
+    """A command that gets an :class:`Output`; its help describes the options of most calls, and names the others."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        if any(option.name in _RARE for option in self.params):
+    def __init__(self, name: str | None, callback: Callable[..., Any], **settings: Any) -> None:
+        super().__init__(name, callback=_with_output(callback), **settings)
+        help = "Print one JSON document on stdout, and progress as lines of JSON on stderr."
+        self.params.append(click.Option(["--json", "as_json"], is_flag=True, help=help))
+        if any(map(_is_rare, self.params)):
             help = "Show all options and exit."
             show: Any = {"is_flag": True, "is_eager": True, "expose_value": False, "callback": self._show_all}
             self.params.append(click.Option(["--help-all"], help=help, **show))
@@ -169,13 +168,17 @@ class _Brief(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Describe the options; these in the order in which they were made, and rare ones by name."""
         options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
-        rare = [] if "all" in ctx.meta else [option for option in options if option.name in _RARE]
+        rare = [] if "all" in ctx.meta else list(filter(_is_rare, options))
         with formatter.section("Options"):
             formatter.write_dl([r for option in options if option not in rare and (r := option.get_help_record(ctx))])
         if rare:
             with formatter.section("More, which --help-all describes"):
                 look: Any = {"width": formatter.width - 2, "break_on_hyphens": False}
                 formatter.write(textwrap.indent(textwrap.fill(", ".join(o.opts[0] for o in rare), **look), "  ") + "\n")
+
+
+def _is_rare(option: click.Parameter) -> bool:
+    return option.name in _RARE or str(option.name).startswith(OF_TABLE)
 
 
 class Output:
@@ -192,11 +195,6 @@ class Output:
         self.notes: Console = console_for(stderr=True)
         self._out: Console = console_for()
         self._started = time.monotonic()
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the command started."""
-        return time.monotonic() - self._started
 
     def show(self, *parts: Any, fold: bool = True) -> None:
         """Print for people on stdout; with ``--json``, do nothing.
@@ -231,6 +229,16 @@ class Output:
         if self.as_json:
             click.echo(json.dumps(plain(document), allow_nan=False))
 
+    @property
+    def seconds(self) -> float:
+        """Seconds since the command started."""
+        return time.monotonic() - self._started
+
+    def finish(self, document: dict[str, Any], before: str = "", after: str = "") -> None:
+        """Say how long the command took, between two texts; or with ``--json``, print all that it found."""
+        self.show(f"{before}{self.seconds:.1f} s{after}", fold=False)
+        self.data(document | {"seconds": self.seconds})
+
     def progress(self, *, after: float = 0.0) -> AbstractContextManager[Report]:
         """Return a context that shows progress on stderr, with ``--json`` as JSON objects on lines of their own."""
         from aucpr_dask.progress import reporting
@@ -245,16 +253,14 @@ def _continued(command: str, width: int) -> str:
     return " \\\n".join(textwrap.wrap(whole, width - 2, **look)).replace("\0", " ")
 
 
-def output_option(command: Command) -> Command:
-    """Add ``--json`` and hand the command an :class:`Output` as its first argument."""
-    help = "Print one JSON document on stdout, and progress as lines of JSON on stderr."
+def _with_output(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Hand a command an :class:`Output` as its first argument."""
 
-    @click.option("--json", "as_json", is_flag=True, help=help)
     @functools.wraps(command)
     def wrapped(*args: Any, as_json: bool, **kwargs: Any) -> Any:
-        return command(Output(as_json=as_json), *map(_concealed, args), **{k: _concealed(v) for k, v in kwargs.items()})
+        return command(Output(as_json=as_json), *args, **{name: _concealed(value) for name, value in kwargs.items()})
 
-    return wrapped  # type: ignore[return-value]
+    return wrapped
 
 
 def _concealed(value: Any) -> Any:
@@ -262,153 +268,6 @@ def _concealed(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(_concealed, value))
     return concealed(value) if isinstance(value, str) else value
-
-
-def open_any(store: str, dataset: tuple[str, ...] = ()) -> terms.Scores:
-    """Open a store of scores or of results, or only the named data sets of it."""
-    return _opened(store, _kind_of(store), dataset)
-
-
-def _opened(store: str, kind: str | None, dataset: tuple[str, ...]) -> terms.Scores:
-    return terms.select_data_sets(open_scores(store) if kind == terms.SCORES else ap.open_result(store), dataset)
-
-
-def _kind_of(store: str) -> str | None:
-    """Return what a store holds; None if another program wrote it."""
-    from aucpr_dask.storage.stores import read_root_attrs
-
-    return read_root_attrs(store).get("kind")
-
-
-# A table in place of a store
-
-_OFTEN = ("label", "pos_label", "models", "clusters", "query")
-_SELDOM = ("item", "model", "score", "exclude", "negate", "weight", "fold", "repeat")
-COLUMNS = (*_OFTEN, *_SELDOM)
-
-
-def takes_tables(command: Command) -> Command:
-    """Add the options that say what the columns of a table are; the command gets those that are given as `columns`."""
-    lists: dict[str, Any] = several | {"note": SEVERAL}
-
-    @functools.wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        given = {name: kwargs.pop(f"table_{name}") for name in (*COLUMNS, "dim")}
-        columns = {name: value for name, value in given.items() if value not in (None, ())}
-        if (like := kwargs.pop("like")) is not None:
-            from aucpr_dask.scores.archives import words_of
-
-            columns = words_of(like, (*COLUMNS, "dim")) | columns
-        return command(*args, columns=columns, **kwargs)
-
-    for name in reversed(COLUMNS):
-        look = lists if name in ("models", "exclude", "negate") else {"default": None}
-        look |= {"metavar": "VALUE" if name == "pos_label" else "COLUMN", "show_default": False}
-        wrapped = option_of(TableOptions, name, dest=f"table_{name}", **look)(wrapped)
-    help = f"Of a Zarr store of another program: a dimension of the items, which are all ranked together ({SEVERAL})."
-    wrapped = click.option("--dim", "table_dim", metavar="NAME", help=help, **several)(wrapped)
-    help = "A YAML file with these options, such as score: probability; those that are given come first."
-    wrapped = click.option("--like", metavar="FILE", help=help)(wrapped)
-    return wrapped  # type: ignore[return-value]
-
-
-def is_archive(source: str) -> bool:
-    """Whether this is a Zarr store that another program wrote."""
-    return not is_table(source) and _kind_of(source) is None
-
-
-def is_table(source: str) -> bool:
-    """Whether this is a file, which a store is not."""
-    return Path(source).is_file()
-
-
-def as_table(columns: dict[str, Any], dataset: tuple[str, ...] = (), by: Iterable[str] | None = None) -> TableOptions:
-    """Return how to read a table; of it, ``--dataset`` names the column of data sets, and ``--by`` those of groups."""
-    if "dim" in columns:
-        what, remedy = "a table has columns, and no dimensions", "leave out --dim"
-        raise errors.InvalidInputError(what, "option '--dim'", ", ".join(columns["dim"]), "columns", remedy)
-    if len(dataset) > 1:
-        received = errors.few(map(repr, dataset))
-        raise errors.InvalidInputError("a table has one column of data sets", "option '--dataset'", received)
-    named = {"dataset": dataset[0] if dataset else None, "by": tuple(by or ())}
-    return TableOptions.among(columns | named)
-
-
-def open_source(
-    output: Output,
-    source: str,
-    dataset: tuple[str, ...],
-    columns: dict[str, Any],
-    by: Iterable[str] | None = None,
-) -> terms.Scores:
-    """Open a store; or show in the first line what the columns of a table, or an archive's variables, are taken for.
-
-    A table without labels may hold values of any measure.
-    """
-    if not is_table(source):
-        kind = _kind_of(source)
-        if kind is not None:
-            refuse_columns(source, columns)
-            return _opened(source, kind, dataset)
-        scores = ap.open_scores(source, like=shown_layout(output, columns))
-        scores = terms.map_nodes(scores, lambda _, node: node.chunk({terms.ITEM: -1}))
-        return terms.select_data_sets(scores, dataset)
-    if not dataset and not by and {*columns} <= {*OF_VALUES}:
-        from aucpr_dask.interplay.recognising import recognise
-        from aucpr_dask.interplay.values import from_values, taken_in_words
-
-        if recognise(source).holds in ("values", *(["other"] if columns else [])):
-            values = from_values(source, **{OF_VALUES[name]: value for name, value in columns.items()})
-            output.show(f"{source}: {taken_in_words(values)}", fold=False)
-            return values
-    from aucpr_dask.scores.importing.tables import scores_of_files
-
-    scores, said = scores_of_files([source], as_table(columns, dataset, by))
-    output.show(said, fold=False)
-    return scores
-
-
-OF_VALUES = {"model": "model", "query": "query", "score": "value", "exclude": "exclude"}
-"""Options of tables that values have, too, as they call them."""
-
-
-def shown_layout(output: Output, columns: dict[str, Any]) -> Layout:
-    """Return what an archive calls what is ours, by the options of a command, and show it."""
-    from aucpr_dask.scores.archives import Layout
-
-    layout = Layout.of(columns, "the options")
-    output.show(str(layout), fold=False)
-    return layout
-
-
-def refuse_columns(source: str, columns: dict[str, Any]) -> None:
-    """Raise if options of a table are given for a store."""
-    if columns:
-        what, received = "these options say what the columns of a table are, and this is none", ", ".join(columns)
-        allowed, remedy = "a table (CSV, TSV, JSON lines, Parquet, Feather), or a store alone", "leave them out"
-        raise errors.InvalidInputError(what, source, received, allowed, remedy)
-
-
-def arguments_of(source: str, columns: dict[str, Any], dataset: tuple[str, ...] = (), by: Any = None) -> list[str]:
-    """Return the words that name a source again in the command to try next."""
-    named = columns | ({"dataset": dataset} if dataset else {}) | ({"by": tuple(by)} if by else {})
-    words = [source]
-    for name, value in named.items():
-        values = value if isinstance(value, tuple) else (value,)
-        words += [word for one in values for word in (f"--{name.replace('_', '-')}", str(one))]
-    return words
-
-
-def open_scores(store: str) -> terms.Scores:
-    """Open a store of scores, without Dask if they are few, which spares its import."""
-    scores = ap.open_scores(store, chunks=None)
-    n_bytes = sum(node.nbytes for _, node in terms.nodes_of(scores))
-    return scores if n_bytes <= MOST_WITHOUT_DASK else ap.open_scores(store)
-
-
-def is_result(store: str) -> bool:
-    """Whether a store holds results, not scores."""
-    return _kind_of(store) != terms.SCORES
 
 
 # Options: made from the fields of option records, or shared by several commands
@@ -427,18 +286,11 @@ class Choice(click.Choice[str]):
             raise click.BadParameter(f"{error.message}{hint}", ctx, param) from None
 
 
-# Options that few calls need
-_RARE = {CONVENTION, *READINGS, "prevalence_design", "n_resamples", "seed", "n_folds", "incomplete"}
-_RARE |= {
-    "auxiliary",
-    "equivalence",
-    "record",
-    "other_code",
-    "weights",
-    "like",
-    *(f"table_{name}" for name in (*COLUMNS, "dim")),
-}
-_RARE |= {"recall_range", "prevalence", "keep_replicates"}
+# Options that few calls need; those of tables, too
+_RARE = {CONVENTION, *READINGS, "prevalence_design", "n_resamples", "seed", "n_folds", "incomplete", "auxiliary"}
+_RARE |= {"equivalence", "record", "other_code", "weights", "like", "recall_range", "prevalence", "keep_replicates"}
+OF_TABLE = "table_"
+"""What the names of options start with that say what the columns of a table are."""
 _FLAGS = {"named_by": "--name"}  # where they differ from the field
 
 
@@ -495,12 +347,6 @@ dataset_option = click.option(
     multiple=True,
     metavar="NAME",
     help="Only this data set, or those like '20*' (repeat); of a table: the column of data sets.",
-)
-auxiliary_option = click.option(
-    "--auxiliary",
-    metavar="STORE",
-    help="Store of the same models, evaluated with machine labels on these queries and on others that people did not "
-    "label.",
 )
 columns_of_values = with_options(
     click.option("--model", metavar="COLUMN", help="The column of models [default: model, run, system, ...]."),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import aucpr_dask as ap
 from aucpr_dask.cli import common as cli
+from aucpr_dask.cli import sources
 from aucpr_dask.errors import InvalidInputError, few
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import (
@@ -29,11 +31,22 @@ if TYPE_CHECKING:
     from aucpr_dask.inference.gating import Gates
 
 
+_auxiliary_option = click.option(
+    "--auxiliary",
+    metavar="STORE",
+    help="Store of the same models, evaluated with machine labels on these queries and on others that people did not "
+    "label.",
+)
+
+
+def _opened(auxiliary: str | None, store: sources.Source) -> terms.Scores | None:
+    return None if auxiliary is None else sources.open_any(auxiliary, store.dataset)
+
+
 @cli.command(
     "aucpr-dask aggregate aucpr-demo/result.zarr --dataset clef-tar",
     short_help="Average estimates over queries, data sets or classes.",
 )
-@click.argument("store")
 @click.option("--estimator", metavar="NAME", shell_complete=cli.complete_estimator, help="Rank by this estimator.")
 @cli.options_of(AggregationOptions, "over", "how", "average")
 @cli.method_option(
@@ -42,21 +55,12 @@ if TYPE_CHECKING:
     "[default: the first].",
 )
 @cli.options_of(AggregationOptions, "level", "n_resamples", "seed", "incomplete")
-@cli.auxiliary_option
-@cli.dataset_option
+@_auxiliary_option
+@sources.takes_source("store")
 @cli.with_options(*cli.reading_options(), cli.design_option())
 @cli.top_option
-@cli.output_option
-@cli.takes_tables
 def aggregate(
-    output: cli.Output,
-    store: str,
-    estimator: str | None,
-    dataset: tuple[str, ...],
-    top: int | None,
-    auxiliary: str | None,
-    columns: dict[str, Any],
-    **options: Any,
+    output: cli.Output, store: sources.Source, estimator: str | None, top: int | None, **options: Any
 ) -> None:
     """Average the estimates of each model of the result store STORE, with an interval.
 
@@ -67,21 +71,21 @@ def aggregate(
     from aucpr_dask.view.comparisons import widths
     from aucpr_dask.view.rankings import best, rank_means, rank_models, rankings_view
 
-    options["auxiliary"] = None if auxiliary is None else cli.open_any(auxiliary, dataset)
-    means = ap.aggregate(cli.open_source(output, store, dataset, columns), **cli.given(options)).compute()
+    options["auxiliary"] = _opened(options["auxiliary"], store)
+    means = ap.aggregate(store.open(), **cli.given(options)).compute()
     is_micro = "micro" in (options["how"], options["average"])
     rankings = (rank_models if is_micro else rank_means)(means, estimator)
     designs = dict.fromkeys(str(node.attrs["design"]) for _, node in terms.nodes_of(means))
     saved = widths(ratio for ranking in rankings for ratio in ranking["models"]["width_ratio"])
     output.show(rankings_view(rankings, top=top), *saved, *designs)
-    output.data({"store": store, "designs": list(designs), "rankings": [best(ranking, top) for ranking in rankings]})
+    output.data(
+        {"store": store.place, "designs": list(designs), "rankings": [best(ranking, top) for ranking in rankings]}
+    )
 
 
 _asking_options = cli.with_options(
-    click.argument("store"),
     cli.options_of(ComparisonOptions, "estimator", "over", "level", "n_resamples", "seed", "incomplete"),
-    cli.dataset_option,
-    cli.takes_tables,
+    sources.takes_source("store"),
     *cli.reading_options(),
     cli.design_option(),
     click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Models to show."),
@@ -90,7 +94,6 @@ _question_options = cli.with_options(
     _asking_options,
     click.option("--output", "target", metavar="STORE", help="Also write the answer to this store."),
     cli.overwrite_option,
-    cli.output_option,
 )
 _baseline_option = click.option(
     "--baseline",
@@ -116,38 +119,34 @@ _baseline_option = click.option(
 @cli.by_option
 @cli.option_of(ComparisonOptions, "equivalence", metavar="MARGIN")
 @cli.option_of(ComparisonOptions, "weights")
-@cli.auxiliary_option
+@_auxiliary_option
 @_question_options
-def compare(output: cli.Output, store: str, auxiliary: str | None, dataset: tuple[str, ...], **options: Any) -> None:
+def compare(output: cli.Output, store: sources.Source, **options: Any) -> None:
     """Compare the models of the result store STORE, on the same queries, data sets or resampled items.
 
     Without a baseline all pairs are compared, and each model is shown with its difference from the next. A score
     store is evaluated first. So is a table of predictions (CSV, Parquet, ...), with a column of scores for each model:
     compare predictions.csv --label y --clusters patient --by site.
     """
-    options["auxiliary"] = None if auxiliary is None else cli.open_any(auxiliary, dataset)
-    if options["method"] == "friedman":
-        asked = {name: value for name, value in cli.given(options).items() if name != "method" and value is not None}
-        if "target" in asked:
-            asked["output"] = asked.pop("target")
-        if asked["weights"] == "equal":  # the default
-            del asked["weights"]
-        others = ("baseline", "by", "adjust", "auxiliary", "n_resamples", "weights", "output")
-        if unused := [name for name in others if name in asked]:
-            allowed, remedy = "--over, --estimator, --level, --equivalence, --seed", "leave them out"
-            raise InvalidInputError("mean ranks have no such option", None, few(unused), allowed, remedy)
-        _ask(output, "comparisons", ap.friedman, store, dataset, **({"over": terms.QUERY} | asked))
+    options["auxiliary"] = _opened(options["auxiliary"], store)
+    if options["method"] != "friedman":
+        _ask(output, "comparisons", ap.compare, store, **options)
+        over = {"over": options["over"]} if options["over"] else {}
+        output.suggest("rank", *store.words(**_read_as(options), **over))
         return
-    _ask(output, "comparisons", ap.compare, store, dataset, **options)
-    over = {"over": options["over"]} if options["over"] else {}
-    output.suggest("rank", *_named_again(store, dataset, options, **over))
+    del options["method"]
+    others = ("baseline", "by", "adjust", "auxiliary", "n_resamples", "weights")
+    unused = [name for name in others if options.pop(name) not in (None, "equal")]  # the default of weights
+    if unused := [*unused, *(["output"] if options["target"] is not None else [])]:
+        allowed, remedy = "--over, --estimator, --level, --equivalence, --seed", "leave them out"
+        raise InvalidInputError("mean ranks have no such option", None, few(unused), allowed, remedy)
+    _ask(output, "comparisons", ap.friedman, store, **options | {"over": options["over"] or terms.QUERY})
 
 
 @cli.command(
     "aucpr-dask contrast predictions.csv --label y --by site --reference Bern",
     short_help="Show whether a model is worse in one group of items than in another.",
 )
-@click.argument("store")
 @cli.by_option
 @click.option(
     "--reference", metavar="LABEL", help="The group that all others are contrasted with [default: all pairs]."
@@ -165,19 +164,9 @@ def compare(output: cli.Output, store: str, auxiliary: str | None, dataset: tupl
     show_default=True,
 )
 @cli.option_of(ResamplingOptions, "prevalence_design")
-@cli.dataset_option
-@cli.takes_tables
+@sources.takes_source("store")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Contrasts to show.")
-@cli.output_option
-def contrast(
-    output: cli.Output,
-    store: str,
-    by: tuple[str, ...] | None,
-    dataset: tuple[str, ...],
-    top: int,
-    columns: dict[str, Any],
-    **options: Any,
-) -> None:
+def contrast(output: cli.Output, store: sources.Source, by: tuple[str, ...] | None, top: int, **options: Any) -> None:
     """Contrast the groups of STORE: say whether a model is worse in one group than in another.
 
     STORE holds scores, or values per query, or is a table of predictions. With a baseline, the question is about the
@@ -188,15 +177,12 @@ def contrast(
 
     if by is None:
         raise click.UsageError("Name the groups: --by COORDINATE.")
-    answer = ap.contrast(
-        cli.open_source(output, store, dataset, columns, by), by[0] if len(by) == 1 else list(by), **options
-    )
+    answer = ap.contrast(store.open(), by[0] if len(by) == 1 else list(by), **options)
     documents = []
     for path, node in terms.nodes_of(answer):
         output.show(contrasts_view(path, node, top))
         documents.append({"data_set": path, "facts": node.attrs, "contrasts": contrast_rows(node)})
-    output.show(f"{output.seconds:.1f} s", fold=False)
-    output.data({"store": store, "contrasts": documents, "seconds": output.seconds})
+    output.finish({"store": store.place, "contrasts": documents})
 
 
 @cli.command(
@@ -210,16 +196,17 @@ def contrast(
 )
 @cli.by_option
 @_question_options
-def rank(output: cli.Output, store: str, dataset: tuple[str, ...], **options: Any) -> None:
+def rank(output: cli.Output, store: sources.Source, **options: Any) -> None:
     """Rank the models of the result store STORE and show which ranks each of them may have.
 
     A rank set holds for one model, "all at once" for all models together; models of one group are statistically
     indistinguishable. A score store, or a table of predictions, is evaluated first.
     """
-    _ask(output, "ranks", ap.rank, store, dataset, **options)
-    source, *words = _named_again(store, dataset, options)
+    _ask(output, "ranks", ap.rank, store, **options)
+    read = _read_as(options)
+    place, *words = store.words(**read)
     # A page takes no options of an evaluation.
-    output.suggest(*(["report", source] if not _read_as(options) else ["evaluate", source, "result.zarr"]), *words)
+    output.suggest(*(["evaluate", place, "result.zarr"] if read else ["report", place]), *words)
 
 
 @cli.command(
@@ -235,14 +222,13 @@ def rank(output: cli.Output, store: str, dataset: tuple[str, ...], **options: An
     "an option has influences) or bootstrap.",
 )
 @_asking_options
-@cli.output_option
-def power(output: cli.Output, store: str, dataset: tuple[str, ...], **options: Any) -> None:
+def power(output: cli.Output, store: sources.Source, **options: Any) -> None:
     """Say which differences the queries, data sets or items of STORE can show.
 
     Read it before "not significant" is taken for "equal". Without a baseline, each model is shown with the next. A
     score store, or a table of predictions, is evaluated first.
     """
-    _ask(output, "power", ap.power, store, dataset, **options)
+    _ask(output, "power", ap.power, store, **options)
 
 
 # --- one question to a store ------------------------------------------------------------------------------------------
@@ -254,31 +240,22 @@ def _read_as(options: dict[str, Any]) -> dict[str, Any]:
     return {name: options[name] for name in names if options[name] is not None}
 
 
-def _named_again(store: str, dataset: tuple[str, ...], options: dict[str, Any], **more: Any) -> list[str]:
-    """Return the words that name the same data, read in the same way, in the command to try next."""
-    return cli.arguments_of(store, options["columns"] | _read_as(options) | more, dataset, options["by"])
-
-
 def _ask(
     output: cli.Output,
     key: str,
     question: Callable[..., terms.Scores],
-    store: str,
-    dataset: tuple[str, ...],
+    store: sources.Source,
     *,
     top: int,
-    columns: dict[str, Any],
     target: str | None = None,
     overwrite: bool = False,
     **options: Any,
-) -> terms.Scores:
+) -> None:
     """Show the answers about the models of a store, write them to `target` if given, and say what was left out."""
     from aucpr_dask.view.comparisons import answers_of, of_all_groups, summarize
 
-    data, asked = cli.open_source(output, store, dataset, columns, options.get("by")), cli.given(options)
-    answer, left_out = _ask_each(
-        lambda part: question(part, **asked), data, together="dataset" in str(options["over"]).split(",")
-    )
+    ask = functools.partial(question, **cli.given(options))
+    answer, left_out = _ask_each(ask, store.open(), together="dataset" in str(options["over"]).split(","))
     if target is not None:
         ap.save_comparison(answer, target, overwrite=overwrite)
         answer = ap.open_comparison(target)
@@ -294,9 +271,7 @@ def _ask(
     for reason, paths in reasons.items():
         output.show(f"\nleft out: {', '.join(paths)}: {reason}")
     written = f"; written to {target}" if target else ""
-    output.show(f"{output.seconds:.1f} s{written}", fold=False)
-    output.data({"store": store, "output": target, key: documents, "left_out": left_out, "seconds": output.seconds})
-    return answer
+    output.finish({"store": store.place, "output": target, key: documents, "left_out": left_out}, after=written)
 
 
 def _ask_each(
@@ -326,7 +301,6 @@ def _ask_each(
     "aucpr-dask gate new.csv main.csv --item id --margin 0.01",
     short_help="Exit with 0 only if a candidate is not worse than a baseline.",
 )
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option("--candidate", "candidates", multiple=True, metavar="NAME", help="Judge this model (repeat).")
 @click.option("--baseline", metavar="NAME", help="The model that it would replace.")
 @click.option(
@@ -341,17 +315,14 @@ def _ask_each(
 )
 @cli.options_of(ComparisonOptions, "weights", "n_resamples", "seed", "incomplete")
 @cli.by_option
-@cli.dataset_option
-@cli.takes_tables
+@sources.takes_source("sources", nargs=-1, required=True, metavar="SOURCE...")
 @cli.with_options(*cli.reading_options(), cli.design_option())
 @click.option("--markdown", is_flag=True, help="Print a table in Markdown, for the summary of a job.")
-@cli.output_option
 def gate(
     output: cli.Output,
-    sources: tuple[str, ...],
+    source: sources.Source,
     candidates: tuple[str, ...],
     baseline: str | None,
-    dataset: tuple[str, ...],
     markdown: bool,
     **options: Any,
 ) -> None:
@@ -365,12 +336,12 @@ def gate(
     """
     from aucpr_dask.inference.gating import WORSE, Gates
 
-    data, candidates, baseline = _models(sources, candidates, baseline, dataset, options.pop("columns"), options["by"])
+    data, candidates, baseline = _models(source, candidates, baseline)
     gates = ap.gate(data, candidates, baseline, **cli.given(options))
     if not isinstance(gates, Gates):
         raise TypeError("a list of candidates has a list of gates")
     output.show(*([_markdown(gates)] if markdown else str(gates).splitlines()), fold=False)
-    output.data({"sources": sources, "passed": gates.passed, "verdict": gates.verdict, "gates": list(gates)})
+    output.data({"sources": source.places, "passed": gates.passed, "verdict": gates.verdict, "gates": list(gates)})
     if not gates.passed:
         click.get_current_context().exit(cli.FAILED if gates.verdict == WORSE else cli.CANNOT_TELL)
 
@@ -399,33 +370,23 @@ def _markdown(gates: Gates) -> str:
 
 
 def _models(
-    sources: tuple[str, ...],
-    candidates: tuple[str, ...],
-    baseline: str | None,
-    dataset: tuple[str, ...],
-    columns: dict[str, Any],
-    by: Sequence[str] | None,
+    source: sources.Source, candidates: tuple[str, ...], baseline: str | None
 ) -> tuple[terms.Scores, tuple[str, ...], str]:
     """Return the data, and the names of the candidates and of the baseline."""
-    if len(sources) == 1 and not (candidates and baseline):
+    first, *others = source.places
+    if not others and not (candidates and baseline):
         where, remedy = "options '--candidate' and '--baseline'", "add --candidate NAME and --baseline NAME"
-        raise InvalidInputError("name the models to compare", where, f"{sources[0]} alone", "names of models", remedy)
-    if len(sources) > 1 and not cli.is_table(sources[0]):
-        what, remedy = (
-            "a store stands alone: its models are named by options",
-            "add --candidate NAME and --baseline NAME",
-        )
-        raise InvalidInputError(what, sources[0], " ".join(sources), "one store, or a table for each model", remedy)
-    if len(sources) == 1 and not cli.is_table(sources[0]):
-        cli.refuse_columns(sources[0], columns)
-        return cli.open_any(sources[0], dataset), candidates, str(baseline)
-    from aucpr_dask.scores.importing.tables import scores_of_files
-
-    if len(sources) == 1:
-        chosen = columns if "model" in columns else columns | {"models": [*candidates, str(baseline)]}
-        return scores_of_files(sources, cli.as_table(chosen, dataset, by))[0], candidates, str(baseline)
-    chosen = columns | {"models": columns.get("score", "score")}
-    data, _ = scores_of_files(sources, cli.as_table(chosen, dataset, by))
+        raise InvalidInputError("name the models to compare", where, f"{first} alone", "names of models", remedy)
+    if not source.is_table:
+        if others:
+            what, received = "a store stands alone: its models are named by options", " ".join(source.places)
+            allowed, remedy = "one store, or a table for each model", "add --candidate NAME and --baseline NAME"
+            raise InvalidInputError(what, first, received, allowed, remedy)
+        return source.open(), candidates, str(baseline)
+    if not others:
+        named = {} if "model" in source.columns else {"models": [*candidates, str(baseline)]}
+        return source.of_tables(**named)[0], candidates, str(baseline)
+    data, _ = source.of_tables(models=source.columns.get("score", "score"))
     ((_, node),) = terms.nodes_of(data)
     names = [str(name) for name in node["model"].values]
     baseline = baseline or names[-1]

@@ -15,6 +15,7 @@ import click
 
 import aucpr_dask as ap
 from aucpr_dask.cli import common as cli
+from aucpr_dask.cli import sources
 from aucpr_dask.errors import bad_argument
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
@@ -108,21 +109,13 @@ def _bytes_of(size: str) -> float:
     "aucpr-dask plan aucpr-demo/scores.zarr --memory 4GiB",
     short_help="Show the size and the duration of an evaluation before it starts.",
 )
-@click.argument("source")
-@cli.dataset_option
-@cli.takes_tables
+@sources.takes_source("source")
 @_evaluation_options
 @click.option(
     "--memory", metavar="SIZE", help="Check that a task fits a worker of one thread with this memory, such as 4GiB."
 )
-@cli.output_option
 def plan(
-    output: cli.Output,
-    source: str,
-    memory: str | None,
-    estimator: tuple[str, ...],
-    columns: dict[str, Any],
-    **options: Any,
+    output: cli.Output, source: sources.Source, memory: str | None, estimator: tuple[str, ...], **options: Any
 ) -> None:
     """Plan the evaluation of the score store SOURCE: number of tasks, bytes, requests and estimated time.
 
@@ -132,27 +125,21 @@ def plan(
     from aucpr_dask.runs.planning import HELD_BY_A_WORKER, describe, plan_run
     from aucpr_dask.view.tables import attributes_view
 
-    like = None
-    if cli.is_archive(source):
-        like = cli.shown_layout(output, columns)
-    else:
-        cli.refuse_columns(source, columns)
-    planned = plan_run(source, estimator=_expand(estimator, source, like), like=like, **options)
+    like, place = source.layout(), source.place
+    planned = plan_run(place, estimator=_expand(estimator, place, like), like=like, dataset=source.dataset, **options)
     if memory is not None:
         planned.check_memory(_bytes_of(memory), HELD_BY_A_WORKER)
     facts = describe(planned)
     output.show(attributes_view(facts))
-    output.data({"source": source} | facts)
+    output.data({"source": place} | facts)
 
 
 @cli.command(
     "aucpr-dask evaluate aucpr-demo/scores.zarr result.zarr --level 0.9",
     short_help="Evaluate a score store and write a result store.",
 )
-@click.argument("source")
+@sources.takes_source("source")
 @click.argument("result", required=False)
-@cli.dataset_option
-@cli.takes_tables
 @_evaluation_options
 @cli.workers_option
 @click.option(
@@ -164,15 +151,12 @@ def plan(
 @cli.top_option
 @cli.overwrite_option
 @click.option("--other-code", is_flag=True, help="Resume or extend what another version computed (verify lists both).")
-@cli.output_option
 def evaluate(
     output: cli.Output,
-    source: str,
+    source: sources.Source,
     result: str | None,
-    dataset: tuple[str, ...],
     top: int | None,
     estimator: tuple[str, ...],
-    columns: dict[str, Any],
     **options: Any,
 ) -> None:
     """Evaluate every ranking of the score store SOURCE and write the store RESULT.
@@ -181,39 +165,33 @@ def evaluate(
     Parquet, ...): evaluate predictions.csv --label y --by site. Then RESULT may be left out. A Zarr store of another
     program is read in place: evaluate archive.zarr result.zarr --score probability --label event --dim time,lat,lon.
     """
-    is_table = cli.is_table(source)
+    is_table = source.is_table
     if result is None and not is_table:
         raise click.UsageError("Name the store to write: RESULT.")
-    in_place = cli.is_archive(source)
-    arguments = cli.arguments_of(source, columns, dataset, options["by"])
     with tempfile.TemporaryDirectory(prefix="aucpr-dask-") as folder:
-        place, chosen, like = source, dataset, None
+        place, chosen, like = source.place, source.dataset, None
         if is_table:
-            place, chosen = f"{folder}/{Path(source).name}.zarr", ()
-            table = cli.open_source(output, source, dataset, columns, options["by"])
+            place, chosen = f"{folder}/{Path(place).name}.zarr", ()
+            table = source.open()
             if any("estimate" in node for _, node in terms.nodes_of(table)):
                 raise click.UsageError("These are values already: aggregate, compare, rank and report take them.")
             ap.save_scores(table, place)
-        elif in_place:
-            like = cli.shown_layout(output, columns)
         else:
-            cli.refuse_columns(source, columns)
+            like = source.layout()
         target = result or f"{folder}/result.zarr"
         with output.progress() as report:
             names = _expand(estimator, place, like)
             evaluated = ap.run(
                 place, target, progress=report, estimator=names, dataset=chosen or None, like=like, **options
             )
-        seconds = output.seconds
         rankings = _show_rankings(output, evaluated, None, top)
         _show_warnings(output, evaluated, result)
         opening = f"; open it: {_opening(evaluated, result)}" if result else ""
-        output.show(f"{seconds:.1f} s{opening}", fold=False)
+        output.finish({"source": source.place, "result": result, "rankings": rankings}, after=opening)
         # Models are compared by their queries or resamples; without these, by their scores.
         nodes = [node for _, node in terms.nodes_of(evaluated)]
         has_sample = any("query" in node["estimate"].dims or "replicate" in node for node in nodes)
-        output.suggest("compare", *([result] if has_sample and result else arguments))
-        output.data({"source": source, "result": result, "seconds": seconds, "rankings": rankings})
+        output.suggest("compare", *([result] if has_sample and result else source.words()))
 
 
 @cli.command("aucpr-dask show aucpr-demo/result.zarr --dataset clef-tar")
@@ -224,9 +202,8 @@ def evaluate(
     shell_complete=cli.complete_estimator,
     help="Rank by this estimator [default: the first of the result].",
 )
-@cli.dataset_option
+@sources.dataset_option
 @cli.top_option
-@cli.output_option
 def show(output: cli.Output, result: str, estimator: str | None, dataset: tuple[str, ...], top: int | None) -> None:
     """Show the ranked table of the result store RESULT.
 
@@ -273,7 +250,6 @@ def _opening(result: terms.Scores, url: str) -> str:
     help="Folder to write scores.zarr and result.zarr into.",
 )
 @cli.overwrite_option
-@cli.output_option
 def demo(output: cli.Output, out: Path, overwrite: bool) -> None:
     """Import real scores, evaluate them on a local Dask cluster, and show who ranks best.
 
@@ -319,9 +295,9 @@ def demo(output: cli.Output, out: Path, overwrite: bool) -> None:
             "",
         )
         _show_warnings(output, evaluated, str(result))
-        output.show(f"{output.seconds:.1f} s; open it: {_opening(evaluated, str(result))}", fold=False)
+        found = {"source": source, "result": result, "rankings": rankings}
+        output.finish(found, after=f"; open it: {_opening(evaluated, str(result))}")
         output.suggest("compare", source, "--over", "dataset", "--dataset", "*_*", "--baseline", best)
-    output.data({"source": source, "result": result, "seconds": output.seconds, "rankings": rankings})
 
 
 @contextmanager

@@ -56,7 +56,6 @@ table_options = cli.with_options(
 @dataset_option
 @cli.option_of(RunOptions, "dtype")
 @place_options
-@cli.output_option
 def trec(
     output: cli.Output,
     files: tuple[str, ...],
@@ -95,7 +94,6 @@ def trec(
 @table_options
 @click.option("--separator", metavar="CHAR", help="What separates cells of text [default: tab in .tsv, else guessed].")
 @place_options
-@cli.output_option
 def table(output: cli.Output, files: tuple[str, ...], store: str, **options: Any) -> None:
     """Import tables: rows are items, columns are models.
 
@@ -141,7 +139,6 @@ NUMPY = (".npz", ".npy")
 )
 @click.option("--engine", metavar="NAME", help="How xarray opens the file [default: detected from the file].")
 @place_options
-@cli.output_option
 def arrays(output: cli.Output, files: tuple[str, ...], store: str, **options: Any) -> None:
     """Import arrays: NumPy files (.npz, .npy), or what xarray opens (netCDF, HDF5, Zarr).
 
@@ -188,7 +185,6 @@ def _are_of_numpy(files: tuple[str, ...]) -> bool:
 @click.option("--unit-name", metavar="NOUN", help="What one query is called [default: as its column].")
 @click.option("--separator", metavar="CHAR", help="What separates cells [default: tab in .tsv, else guessed].")
 @cli.overwrite_option
-@cli.output_option
 def values(output: cli.Output, files: tuple[str, ...], store: str, **options: Any) -> None:
     """Import values of any measure per model and query to a result store.
 

@@ -12,6 +12,7 @@ import click
 
 import aucpr_dask as ap
 from aucpr_dask.cli import common as cli
+from aucpr_dask.cli import sources
 from aucpr_dask.errors import ForeignStoreError, StoreError, few
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions, ReportOptions
@@ -25,9 +26,8 @@ SILENT_SECONDS = 2.0
 
 @cli.command("aucpr-dask info aucpr-demo/scores.zarr", short_help="Show a store, and report anything unusual.")
 @click.argument("store")
-@cli.dataset_option
+@sources.dataset_option
 @cli.option_of(EvaluationOptions, "positive_from", metavar="GRADE")
-@cli.output_option
 def info(output: cli.Output, store: str, dataset: tuple[str, ...], positive_from: int | None) -> None:
     """Show the contents of the store STORE (scores, results or comparisons) and report anything unusual.
 
@@ -38,19 +38,18 @@ def info(output: cli.Output, store: str, dataset: tuple[str, ...], positive_from
     ranking is evaluated once to find them. For results: options, warnings, and the best models. For the output of
     compare or rank: sizes, variables, and what was resampled.
     """
-    from aucpr_dask.storage.stores import read_root_attrs
     from aucpr_dask.view import stores
 
     summary: Any
-    if cli.is_table(store):
+    source = sources.Source(output, (store,))
+    if source.is_table:
         from aucpr_dask.interplay.recognising import recognise
 
         if dataset or positive_from is not None:
             raise click.UsageError("--dataset and --positive-from are options of stores, and this is a file.")
         _show_recognised(output, recognise(store))
         return
-    kind = read_root_attrs(store).get("kind")
-
+    kind = source.kind
     if kind == terms.RESULT:
         summary = stores.summarize_result(terms.select_data_sets(ap.open_result(store), dataset), store)
         output.show(stores.result_view(summary))
@@ -61,7 +60,7 @@ def info(output: cli.Output, store: str, dataset: tuple[str, ...], positive_from
         return
     else:
         try:
-            scores = terms.select_data_sets(cli.open_scores(store), dataset)
+            scores = terms.select_data_sets(sources.open_scores(store), dataset)
         except ForeignStoreError:
             from aucpr_dask.interplay.recognising import recognise_archive
 
@@ -83,7 +82,6 @@ def _show_recognised(output: cli.Output, found: Recognised) -> None:
 
 @cli.command("aucpr-dask verify aucpr-demo/scores.zarr", short_help="Look for damage in a store.")
 @click.argument("store")
-@cli.output_option
 def verify(output: cli.Output, store: str) -> None:
     """Read the store STORE (scores, results or comparisons) from end to end and list what is missing or damaged.
 
@@ -94,13 +92,12 @@ def verify(output: cli.Output, store: str) -> None:
     from aucpr_dask.runs.ledger import computed_by
     from aucpr_dask.scores.store import changed_rankings
     from aucpr_dask.storage.code_versions import in_words
-    from aucpr_dask.storage.stores import read_root_attrs
     from aucpr_dask.storage.verifying import damage_of, damage_of_others
 
-    kind = read_root_attrs(store).get("kind")
+    kind = sources.kind_of(store)
     n_absent, n_rankings, changed = 0, 0, list[str]()
     with output.progress(after=SILENT_SECONDS) as report:
-        if kind is None:
+        if kind == sources.ARCHIVE:
             n_chunks, damage, n_absent = damage_of_others(store, partial(report, "arrays"))
             checked = False
         else:
@@ -125,7 +122,7 @@ def verify(output: cli.Output, store: str) -> None:
         output.show(f"{few(one['parts'])}: computed by {in_words(one['code'])}", fold=False)
     if n_absent:
         output.show(f"{n_absent:,} others are absent, and read as the value that their arrays name for that.")
-    if kind is None:
+    if kind == sources.ARCHIVE:
         output.show("Another program wrote it, without checksums of places: a chunk that was exchanged is not noticed.")
     elif not checked:
         old = "It has no checksums: a missing chunk may not be noticed."
@@ -164,24 +161,22 @@ FORMATS = ("parquet", "csv", "json", "trec_eval", "trec_run")
     "[default: from the suffix of PATH].",
 )
 @click.option("--wide", is_flag=True, help="For tables: a column for each model [default: a row for each estimate].")
-@cli.dataset_option
+@sources.dataset_option
 @cli.overwrite_option
-@cli.output_option
 def export(output: cli.Output, store: str, path: str, dataset: tuple[str, ...], wide: bool, **options: Any) -> None:
     """Write the store STORE to PATH: a table (.parquet, .csv or .json), or what --format names.
 
     A table has one row per data set, model, query and estimator, with both bounds of every interval.
     """
-    ap.export(cli.open_any(store, dataset), path, tidy=not wide, **options)
-    output.show(f"{path}: {output.seconds:.1f} s", fold=False)
-    output.data({"store": store, "path": path, "seconds": output.seconds})
+    ap.export(sources.open_any(store, dataset), path, tidy=not wide, **options)
+    output.finish({"store": store, "path": path}, f"{path}: ")
 
 
 @cli.command(
     "aucpr-dask table runs/*.gz --qrels qrels.txt --measures 'AP nDCG@10'",
     short_help="Make the table of a paper, with letters of significance.",
 )
-@click.argument("sources", nargs=-1, required=True, metavar="STORE|RUNS...")
+@click.argument("files", nargs=-1, required=True, metavar="STORE|RUNS...")
 @click.option("--qrels", metavar="FILE", help="The judgments of TREC runs.")
 @click.option("--measures", metavar="NAMES", help="What to compute of runs by ir_measures, such as 'AP nDCG@10 RR'.")
 @click.option(
@@ -192,17 +187,16 @@ def export(output: cli.Output, store: str, path: str, dataset: tuple[str, ...], 
     help="Of runs, without ir_measures (repeat): 'precision_at(10)'.  [default: average_precision]",
 )
 @cli.option_of(EvaluationOptions, "positive_from")
-@cli.dataset_option
+@sources.dataset_option
 @cli.method_option("sign_flip bootstrap_t bootstrap t wilcoxon influence", "As in compare.")
 @cli.options_of(ComparisonOptions, "adjust", "level", "n_resamples", "seed", "incomplete")
 @click.option("--intervals", is_flag=True, help="Show the interval of each mean.")
 @click.option("--output", "path", metavar="FILE", help="Also write the table: FILE.tex, .md or .csv.")
 @click.option("--label", default="tab:results", show_default=True, help="Of a LaTeX table.")
 @cli.overwrite_option
-@cli.output_option
 def table(
     output: cli.Output,
-    sources: tuple[str, ...],
+    files: tuple[str, ...],
     qrels: str | None,
     measures: str | None,
     estimators: tuple[str, ...],
@@ -221,25 +215,26 @@ def table(
 
     from aucpr_dask.interplay.recognising import recognise
 
-    is_of_runs = measures is not None or bool(estimators) or positive_from is not None or len(sources) > 1
-    if qrels is None and (is_of_runs or (cli.is_table(sources[0]) and recognise(sources[0]).holds != "values")):
+    is_of_runs = measures is not None or bool(estimators) or positive_from is not None or len(files) > 1
+    source = sources.Source(output, files, dataset)
+    if qrels is None and (is_of_runs or (source.is_table and recognise(source.place).holds != "values")):
         raise click.UsageError("Runs need their judgments: --qrels FILE.")
     if measures is not None and (estimators or positive_from is not None):
         raise click.UsageError("--measures says all: 'AP(rel=2) P(rel=2)@10', without --estimator and --positive-from.")
     notes: tuple[str, ...] = ()
     with tempfile.TemporaryDirectory(prefix="aucpr-dask-") as folder:
         if qrels is None:
-            data = cli.open_source(output, sources[0], dataset, {})
+            data = source.open()
         else:
             from aucpr_dask.interplay.retrieval import import_measures
             from aucpr_dask.scores.importing.trec import import_trec
 
             scores, values = f"{folder}/scores.zarr", f"{folder}/values.zarr"
-            imported = import_trec(list(sources), qrels, scores)
+            imported = import_trec(list(files), qrels, scores)
             output.show(str(imported), fold=False)
             notes = imported.notes
             if measures is not None:
-                import_measures(list(sources), qrels, scores, values, measures)
+                import_measures(list(files), qrels, scores, values, measures)
                 data = ap.open_result(values)
             else:
                 of_runs = dict[str, Any](convention="trec_eval", positive_from=positive_from, interval=())
@@ -251,12 +246,13 @@ def table(
     if path is not None:
         made.save(path, label=label, overwrite=overwrite)
     written = f"; written to {path}" if path else ""
-    output.show(made.sheet(), "", made.caption, f"{output.seconds:.1f} s{written}")
+    output.show(made.sheet(), "", made.caption)
     rows = [
         {"letter": letter, "model": model, "means": dict(made.means.iloc[i]), "worse": dict(made.worse.iloc[i])}
         for i, (letter, model) in enumerate(made.names.items())
     ]
-    output.data({"source": list(sources), "notes": notes, "caption": made.caption, "models": rows, "output": path})
+    found = {"source": list(files), "notes": notes, "caption": made.caption, "models": rows, "output": path}
+    output.finish(found, after=written)
 
 
 @cli.command(
@@ -267,7 +263,7 @@ def table(
 @click.option("--output", "page", type=click.Path(path_type=Path), metavar="FILE", help="Also write the page FILE.")
 @cli.columns_of_values
 @click.option("--unit-name", metavar="NOUN", help="What one column of the table is.  [default: task, or as stored]")
-@cli.dataset_option
+@sources.dataset_option
 @cli.option_of(ComparisonOptions, "estimator")
 @cli.option_of(ComparisonOptions, "over", type=cli.Choice(["query", "dataset"]))
 @cli.method_option("sign_flip bootstrap_t bootstrap", "By default sign_flip, as compare and rank.")
@@ -281,7 +277,6 @@ def table(
 @click.option("--title", default="Leaderboard audit", show_default=True, help="Heading of the page.")
 @click.option("--top", type=click.IntRange(min=1), default=15, show_default=True, help="Models to show.")
 @cli.overwrite_option
-@cli.output_option
 def audit(
     output: cli.Output, table: str, page: Path | None, dataset: tuple[str, ...], top: int, **options: Any
 ) -> None:
@@ -292,38 +287,27 @@ def audit(
     """
     from aucpr_dask.view.report.auditing import audit_view
 
-    values = table if Path(table).is_file() else cli.open_any(table, dataset)
+    values = table if Path(table).is_file() else sources.open_any(table, dataset)
     made = ap.audit(values, page, **options)
     output.show(audit_view(made, top=top))
-    output.show(f"{output.seconds:.1f} s" + ("" if page is None else f"; written to {page}"), fold=False)
     names = ("estimate", "rank", "simultaneous_rank_interval", "p_adjusted_from_next", "new_unit_rank_interval")
     models = {str(name): made.findings[name].values for name in ("model", *names)}
     found = {"verdict": dict(made.verdict), "facts": made.findings.attrs, "models": models}
-    output.data({"table": table, "page": page and str(page)} | found | {"seconds": output.seconds})
+    written = "" if page is None else f"; written to {page}"
+    output.finish({"table": table, "page": page and str(page)} | found, after=written)
 
 
 @cli.command(
     "aucpr-dask report aucpr-demo/result.zarr report.html --overwrite",
     short_help="Write a result store as one HTML page.",
 )
-@click.argument("result")
+@sources.takes_source("result")
 @click.argument("page", type=click.Path(path_type=Path), required=False)
 @click.option("--scores", metavar="STORE", help="The scores that were evaluated: adds curves and comparisons.")
 @cli.by_option
-@cli.dataset_option
-@cli.takes_tables
 @cli.options_of(ReportOptions, *ReportOptions.__dataclass_fields__)
 @cli.overwrite_option
-@cli.output_option
-def report(
-    output: cli.Output,
-    result: str,
-    page: Path | None,
-    scores: str | None,
-    dataset: tuple[str, ...],
-    columns: dict[str, Any],
-    **options: Any,
-) -> None:
+def report(output: cli.Output, result: sources.Source, page: Path | None, scores: str | None, **options: Any) -> None:
     """Write the result store RESULT as the HTML file PAGE, which opens in any browser without a network.
 
     RESULT may be a table of values, or scores, which are evaluated: a store, a Zarr store of another program, or a
@@ -334,10 +318,9 @@ def report(
     and their provenance, and the tables as CSV. By default PAGE is in this folder and named like the store: result.html
     for result.zarr.
     """
-    page = Path(PurePosixPath(result).stem + ".html") if page is None else page
+    page = Path(PurePosixPath(result.place).stem + ".html") if page is None else page
     of_scores = None if scores is None else ap.open_scores(scores)
-    evaluated = cli.open_source(output, result, dataset, columns, options["by"])
-    written = ap.report(evaluated, page, scores=of_scores, **options)
+    written = ap.report(result.open(), page, scores=of_scores, **options)
     size = written.stat().st_size
-    output.show(f"{written}: {size / 1e6:.1f} MB, {output.seconds:.1f} s; open it in a browser", fold=False)
-    output.data({"result": result, "page": str(written), "bytes": size, "seconds": output.seconds})
+    found = {"result": result.place, "page": str(written), "bytes": size}
+    output.finish(found, f"{written}: {size / 1e6:.1f} MB, ", "; open it in a browser")
