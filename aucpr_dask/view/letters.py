@@ -19,34 +19,11 @@ from aucpr_dask.errors import InvalidInputError, printable
 from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.results import groups_as_data_sets
-from aucpr_dask.inference import aggregating, comparing, questions
-from aucpr_dask.inference.designs import (
-    are_values,
-    direction,
-    estimators_of,
-    measured,
-    reading_of,
-    unit_names,
-    with_estimators,
-)
-from aucpr_dask.inference.samples import labels_of
+from aucpr_dask.inference import aggregating, comparing, designs, questions
 from aucpr_dask.interplay.exporting import named_file, refuse_existing, written_whole
-from aucpr_dask.schema import choices
+from aucpr_dask.schema import choices, terms
 from aucpr_dask.schema.checks import truth
-from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions
-from aucpr_dask.schema.terms import (
-    BOUND,
-    BOUNDS,
-    ESTIMATOR,
-    MEASURE,
-    METHOD,
-    MODEL,
-    QUERY,
-    count,
-    in_words,
-    nodes_of,
-    percent,
-)
+from aucpr_dask.schema.options import CONVENTION, ComparisonOptions, EvaluationOptions, option_names
 from aucpr_dask.view import rankings, reprs
 from aucpr_dask.view.tables import Column, Sheet, bounds, markdown_rows, number
 
@@ -130,7 +107,7 @@ class Letters:
             columns[measure] = self.means[measure].to_numpy()
             if self.bounds is not None:
                 ends = self.bounds[measure].reindex(self.means.index)
-                columns |= {f"{measure} {end}": ends[end].to_numpy() for end in BOUNDS}
+                columns |= {f"{measure} {end}": ends[end].to_numpy() for end in terms.BOUNDS}
             columns[f"{measure} better than"] = self.worse[measure].to_numpy()
         return pd.DataFrame(columns)
 
@@ -211,114 +188,107 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Unpack[choi
     asked: dict[str, Any] = {**options}
     scores = data  # a result knows its scores while somebody keeps them
     if isinstance(data, xr.Dataset) and "score" in data:
-        of_scores = {name: asked.pop(name) for name in EvaluationOptions.__dataclass_fields__ if name in asked}
-        of_both = {name: one for name, one in of_scores.items() if name in ComparisonOptions.__dataclass_fields__}
-        asked |= {name: one for name, one in of_both.items() if name != "estimator"}
-        own: dict[str, Any] = {name: one for name, one in of_scores.items() if name not in asked}
+        of_scores = (option_names(EvaluationOptions) - option_names(ComparisonOptions)) | {"estimator", CONVENTION}
+        own = {name: asked.pop(name) for name in of_scores & {*asked}}
         data = evaluate(scores, **({} if intervals else {"interval": ()}) | own)
-    if not isinstance(data, xr.Dataset) or "estimate" not in data or MODEL not in data["estimate"].dims:
+    if not isinstance(data, xr.Dataset) or "estimate" not in data or terms.MODEL not in data["estimate"].dims:
         what = "this is not a result of several models"
         remedy = "pass one data set that evaluate or from_values returns"
         raise InvalidInputError(what, "argument 'data'", type(data).__name__, "a Dataset with 'estimate'", remedy)
     if unknown := {"baseline", "equivalence", "estimator", "chunk", "auxiliary"} & {*asked}:
         what = "a table compares all models by all measures"
         raise InvalidInputError(what, "options", ", ".join(sorted(unknown)), remedy="leave them out")
-    dim = questions.unit_dim(data)
-    is_plain = {*data["estimate"].dims} <= {MODEL, dim, ESTIMATOR, MEASURE}
-    if is_plain and (data.sizes[MODEL] < 2 or (dim is not None and data.sizes[dim] < 2)):
-        return _without_comparison(data, dim)
-    names: list[Any] = [*estimators_of(data)] or [None]
-    found = {name: comparing.compare(data, estimator=name, **asked) for name in names}
-    columns = {key: one for name, whole in found.items() for key, one in _of_each_group(data, name, whole)}
+    names: list[Any] = [*designs.estimators_of(data)] or [None]
+    columns = _columns(data, names, asked)
     first = next(iter(columns.values()))
     means = pd.DataFrame({key: one["estimate"].to_series() for key, one in columns.items()})
-    order = np.argsort(-direction(data.attrs, names[0]) * means.iloc[:, 0].to_numpy(), kind="stable")
-    means = means.iloc[order]
-    signs, between = list(ascii_lowercase), ""
-    if len(means) > len(signs):
-        signs, between = [str(i + 1) for i in range(len(means))], ","
-    letter_of = dict(zip(means.index, signs, strict=False))
-    worse = {}
-    for key, one in columns.items():
-        is_worse = (one["difference"] > 0) & (one["p_adjusted"] <= 1 - one.attrs["level"])
-        table = (
-            is_worse.transpose(MODEL, ...).to_pandas().reindex(index=means.index, columns=means.index, fill_value=False)
-        )
-        worse[key] = {
-            model: between.join(letter_of[other] for other in means.index if table.loc[model, other])
-            for model in means.index
-        }
+    means.index = means.index.map(str)
+    means = means.iloc[np.argsort(-designs.direction(first.attrs) * means.iloc[:, 0].to_numpy(), kind="stable")]
+    has_letters = len(means) <= len(ascii_lowercase)
+    signs = list(ascii_lowercase[: len(means)]) if has_letters else [str(i + 1) for i in range(len(means))]
+    letter_of = dict(zip(means.index, signs, strict=True))
+    between = "" if has_letters else ","
+    worse = {key: [between.join(of) for of in _letters_of_worse(one, letter_of)] for key, one in columns.items()}
     caption, bounds = _caption(data, first, len(means)), None
     if truth(intervals, "intervals"):
-        if len(columns) > len(found):
+        if len(columns) > len(names):
             what, remedy = "a table of groups shows no intervals", "leave out intervals, or select a group"
             raise InvalidInputError(what, "option 'intervals'", repr(intervals), "a result without groups", remedy)
         bounds, method = _bounds(data, names, asked)
-        caption += f" Brackets: {percent(first.attrs['level'])} intervals ({method})."
-    of_letters = pd.Series(means.index, list(letter_of.values()))
-    lower = tuple(key for key, one in columns.items() if direction(one.attrs) < 0)
-    return Letters(means, pd.DataFrame(worse).reindex(means.index), of_letters, caption, bounds, lower)
+        caption += f" Brackets: {terms.percent(asked.get('level', 0.95))} intervals ({method})."
+    lower = tuple(key for key, one in columns.items() if designs.direction(one.attrs) < 0)
+    return Letters(means, pd.DataFrame(worse, means.index), pd.Series(means.index, signs), caption, bounds, lower)
 
 
-def _of_each_group(data: xr.Dataset, name: Any, found: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
-    """Return the column of each group that has an answer by one measure, or of the measure alone."""
-    measure = measured(data.attrs, name)
-    for path, one in nodes_of(groups_as_data_sets(found)):
-        if "by" not in one.attrs or one["estimate"].notnull().any():
-            yield ", ".join(filter(None, [measure, path])), one
+def _columns(data: xr.Dataset, names: Sequence[Any], asked: Mapping[str, Any]) -> dict[str, xr.Dataset]:
+    """Return the comparison of all models by each measure, in each group; of one model or query, the means alone."""
+    dim = questions.unit_dim(data)
+    is_plain = {*data["estimate"].dims} <= {terms.MODEL, dim, terms.ESTIMATOR, terms.MEASURE}
+    columns = {}
+    for name in names:
+        measure = designs.measured(data.attrs, name)
+        if is_plain and (data.sizes[terms.MODEL] < 2 or (dim is not None and data.sizes[dim] < 2)):
+            mean = designs.with_estimators(data)["estimate"].sel({terms.ESTIMATOR: name})
+            mean = mean.mean(dim) if dim is not None else mean
+            columns[measure] = mean.drop_vars(mean.coords.keys() - {terms.MODEL}).to_dataset(name="estimate")
+            columns[measure].attrs = data.attrs | {terms.MEASURE: name}
+            continue
+        found = groups_as_data_sets(comparing.compare(data, estimator=name, **asked))
+        for path, one in terms.nodes_of(found):
+            if "by" not in one.attrs or one["estimate"].notnull().any():
+                columns[", ".join(filter(None, [measure, path]))] = one
+    return columns
 
 
-def _without_comparison(data: xr.Dataset, dim: str | None) -> Letters:
-    """Return the table of one model, or of one query, which compare nothing."""
-    names = estimators_of(data)
-    means = with_estimators(data)["estimate"]
-    means = (means if dim is None else means.mean(dim, skipna=True)).transpose(MODEL, ESTIMATOR)
-    columns = [measured(data.attrs, name) for name in names]
-    frame = pd.DataFrame(means.values, labels_of(data["estimate"], MODEL).map(str), columns)
-    frame = frame.iloc[np.argsort(-direction(data.attrs, names[0]) * frame.iloc[:, 0].to_numpy(), kind="stable")]
-    what = "one model" if len(frame) == 1 else f"one {unit_names(str(dim), data.attrs)[0]}"
-    caption = f"{_averaged(data, dim, data.sizes.get(dim or '', 0))}. Nothing is compared: there is {what}."
-    letters_of = [chr(ord("a") + i) if len(frame) <= len(ascii_lowercase) else str(i + 1) for i in range(len(frame))]
-    lower = tuple(measured(data.attrs, name) for name in names if direction(data.attrs, name) < 0)
-    no_letters = pd.DataFrame("", frame.index, columns)
-    return Letters(frame, no_letters, pd.Series(frame.index, letters_of), caption, None, lower)
+def _letters_of_worse(one: xr.Dataset, letter_of: Mapping[str, str]) -> Iterator[list[str]]:
+    """Yield the letters of the models that are significantly worse than each."""
+    if "difference" not in one:
+        yield from ([] for _ in letter_of)
+        return
+    is_worse = (one["difference"] > 0) & (one["p_adjusted"] <= 1 - one.attrs["level"])
+    table = is_worse.transpose(terms.MODEL, ...).to_pandas()
+    table = table.reindex(index=letter_of, columns=letter_of, fill_value=False)
+    for _, row in table.iterrows():
+        yield [letter for letter, is_so in zip(letter_of.values(), row, strict=True) if is_so]
 
 
 def _bounds(data: xr.Dataset, names: Sequence[str], options: Mapping[str, Any]) -> tuple[pd.DataFrame, str]:
     """Return the intervals of all means, and how they are made."""
     kept = {name: options[name] for name in ("level", "incomplete") if options.get(name) is not None}
-    has_units = questions.unit_dim(data) == QUERY
-    given = with_estimators(aggregating.aggregate(data, **kept) if has_units else data)
-    if others := [str(dim) for dim in given["estimate"].dims if dim not in (MODEL, ESTIMATOR, MEASURE)]:
+    has_units = questions.unit_dim(data) == terms.QUERY
+    given = designs.with_estimators(aggregating.aggregate(data, **kept) if has_units else data)
+    if others := [str(dim) for dim in given["estimate"].dims if dim not in (terms.MODEL, terms.ESTIMATOR)]:
         what, remedy = "a table of means over these shows no intervals", "leave out intervals"
         raise InvalidInputError(what, "option 'intervals'", ", ".join(others), "means over queries, or areas", remedy)
     bounds, methods = {}, dict[str, None]()
     for name in names:
-        one = rankings.with_interval_of(given.sel({ESTIMATOR: [name]}), name).isel({METHOD: 0}, missing_dims="ignore")
-        ends = one["interval"].squeeze(ESTIMATOR).transpose(MODEL, BOUND)
-        methods[in_words(str(given.attrs["method"] if has_units else one[METHOD].item()))] = None
-        for place, end in enumerate(BOUNDS):
-            bounds[measured(data.attrs, name), end] = ends.isel({BOUND: place}).to_series()
+        one = rankings.with_interval_of(given.sel({terms.ESTIMATOR: [name]}), name)
+        one = one.isel({terms.METHOD: 0}, missing_dims="ignore")
+        ends = one["interval"].squeeze(terms.ESTIMATOR).transpose(terms.MODEL, terms.BOUND)
+        methods[terms.in_words(str(given.attrs["method"] if has_units else one[terms.METHOD].item()))] = None
+        for place, end in enumerate(terms.BOUNDS):
+            bounds[designs.measured(data.attrs, name), end] = ends.isel({terms.BOUND: place}).to_series()
     return pd.DataFrame(bounds), ", ".join(methods)
 
 
-def _averaged(data: xr.Dataset, dim: str | None, n_units: int) -> str:
-    """Say what was averaged, and how grades and ties counted."""
-    what = "Estimates" if dim is None else f"Means over {count(n_units, *unit_names(dim, data.attrs))}"
-    rules = reading_of(data.attrs)
-    if not are_values(data):
+def _caption(data: xr.Dataset, one: xr.Dataset, n_models: int) -> str:
+    """Say what was averaged, how grades and ties counted, and how models were compared."""
+    facts: Mapping[Any, Any] = one.attrs
+    dim, is_compared = questions.unit_dim(data), "difference" in one
+    what, rules = "Estimates", designs.reading_of(data.attrs)
+    if dim is not None:
+        n_units = int(one["n_units"]) if is_compared else data.sizes[dim]
+        what = f"Means over {terms.count(n_units, *designs.unit_names(dim, data.attrs))}"
+    if not designs.are_values(data):
         if data.attrs.get("ties") == "trec_eval" and data.attrs.get("positive_from") is None:
             rules = ["positive from grade 1", *rules]
         rules += ["ties share a threshold"] if data.attrs.get("ties", "group") == "group" else []
-    return ", ".join([what, *rules])
-
-
-def _caption(data: xr.Dataset, one: xr.Dataset, n_models: int) -> str:
-    facts: Mapping[Any, Any] = one.attrs
-    dim = questions.unit_dim(data)
-    what = _averaged(data, dim, 0 if dim is None else int(one["n_units"]))
-    of = f"the {count(n_models * (n_models - 1) // 2, 'pair')} of each measure"
-    adjusted = "" if facts["adjust"] in (None, "none") else f", {in_words(str(facts['adjust']))} adjusted for {of}"
-    tested = f"{percent(1 - facts['level'])} level, {in_words(str(facts['method']))}{adjusted}"
+    said = ", ".join([what, *rules])
+    if not is_compared:
+        alone = "one model" if n_models == 1 else f"one {designs.unit_names(str(dim), data.attrs)[0]}"
+        return f"{said}. Nothing is compared: there is {alone}."
+    of = f"the {terms.count(n_models * (n_models - 1) // 2, 'pair')} of each measure"
+    adjusted = "" if facts["adjust"] in (None, "none") else f", {terms.in_words(facts['adjust'])} adjusted for {of}"
+    tested = f"{terms.percent(1 - facts['level'])} level, {terms.in_words(facts['method'])}{adjusted}"
     gaps = f" {facts['gaps'][:1].upper()}{facts['gaps'][1:]}." if "gaps" in facts else ""
-    return f"{what}. Letters name the models that are significantly worse ({tested}).{gaps}"
+    return f"{said}. Letters name the models that are significantly worse ({tested}).{gaps}"
