@@ -173,14 +173,14 @@ def contrast(output: cli.Output, store: sources.Source, by: tuple[str, ...] | No
     difference from it. All contrasts of all models are one family.
     """
     from aucpr_dask.inference.contrasting import contrast_rows
-    from aucpr_dask.view.contrasts import contrasts_view
+    from aucpr_dask.view.comparisons import contrasts_of
 
     if by is None:
         raise click.UsageError("Name the groups: --by COORDINATE.")
     answer = ap.contrast(store.open(), by[0] if len(by) == 1 else list(by), **options)
     documents = []
     for path, node in terms.nodes_of(answer):
-        output.show(contrasts_view(path, node, top))
+        output.show(contrasts_of(path, node, top))
         documents.append({"data_set": path, "facts": node.attrs, "contrasts": contrast_rows(node)})
     output.finish({"store": store.place, "contrasts": documents})
 

@@ -15,7 +15,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from aucpr_dask.errors import few, printable
-from aucpr_dask.evaluation.results import groups_as_data_sets
+from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets
+from aucpr_dask.inference.contrasting import contrast_rows
 from aucpr_dask.inference.covarying import BASELINE, OTHER_MODEL
 from aucpr_dask.inference.designs import better, direction, measured, noun, unit_names
 from aucpr_dask.inference.sentences import SUMMARY, summary_of
@@ -284,7 +285,7 @@ def _bars(pairs: pd.DataFrame) -> tuple[list[tuple[float, float, float]], tuple[
 
 
 def _has(pairs: pd.DataFrame, name: str) -> bool:
-    return len(pairs) > 0 and pairs[name].iloc[0] is not None
+    return len(pairs) > 0 and name in pairs and pairs[name].iloc[0] is not None
 
 
 def _columns(pairs: pd.DataFrame, header: str, n_rows: int, *, has_room: bool = True) -> list[Column]:
@@ -343,6 +344,37 @@ def widths(ratios: Iterable[float | None]) -> list[str]:
         return []
     spread = " to ".join(dict.fromkeys(f"{ratio:.2f}" for ratio in (known[0], known[-1])))
     return [f"with machine labels, intervals are {spread} times as wide as from people's labels alone"]
+
+
+# Groups of items
+
+
+def contrasts_of(path: str, answer: xr.Dataset, top: int | None = TOP) -> Answer:
+    """Return what people see of the contrasts of one data set: a row for each model and pair of groups."""
+    shown, below = first(contrast_rows(answer), top, "contrast")
+    names = {"model": "model", "in": "group", "than in": "other"}
+    columns = [
+        *(Column(header, list(shown[name]), name=True) for header, name in names.items()),
+        Column("area", list(map(number, shown["estimate"])), right=True),
+        *_columns(shown, "difference", len(shown), has_room=False),
+    ]
+    title = (path or "all groups", f"{measured(answer.attrs)}, by {answer.attrs['by']}")
+    return Answer(title, [Sheet(columns, *_bars(shown), below)], [answer.attrs[SUMMARY], answer.attrs["design"]])
+
+
+def rows_of_groups(answer: xr.Dataset) -> pd.DataFrame:
+    """Return a row for each contrast, or for each model in each group that is compared with one baseline.
+
+    The column `where` has the name of the group, or of both.
+    """
+    if "contrasted" in answer.attrs:
+        rows = contrast_rows(answer)
+        return rows.assign(where=rows["group"] + " than in " + rows["other"])
+    dims = group_dims(answer)
+    flat = answer.stack(place=(MODEL, *dims), create_index=False)
+    where = [", ".join(map(str, labels)) for labels in zip(*(flat[dim].values for dim in dims), strict=True)]
+    values = {name: list(flat[name].transpose("place", ...).values) for name in _OF_PAIRS if name in flat}
+    return pd.DataFrame({"model": list(map(str, flat[MODEL].values)), "group": where, "where": where} | values)
 
 
 # Ranks

@@ -27,8 +27,7 @@ from aucpr_dask.schema.terms import (
     map_nodes,
     nodes_of,
 )
-from aucpr_dask.view.comparisons import Answer, answers_of, of_all_groups, summarize
-from aucpr_dask.view.contrasts import contrasts_view
+from aucpr_dask.view.comparisons import Answer, answers_of, contrasts_of, of_all_groups, summarize
 from aucpr_dask.view.rankings import (
     MOST_DATA_SETS,
     Document,
@@ -121,7 +120,7 @@ def _answers(data: Scores) -> list[Answer]:
     """Return the tables of a complete comparison, of ranks or of a power; nothing for other data."""
     try:
         if _kind(data) == "contrasts":
-            return [contrasts_view(path, node) for path, node in nodes_of(data)]
+            return [contrasts_of(path, node) for path, node in nodes_of(data)]
         return answers_of(summarize(data)) if _kind(data) in ANSWERS else []
     except Exception:  # as above
         return []

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from matplotlib import colormaps
 from matplotlib.axes import Axes
@@ -15,11 +16,11 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from aucpr_dask.errors import InvalidInputError, bad_argument
 from aucpr_dask.evaluation.results import group_dims
 from aucpr_dask.inference.aggregating import aggregate
-from aucpr_dask.inference.contrasting import contrast_rows
 from aucpr_dask.inference.designs import direction, measured, unit_names
 from aucpr_dask.inference.grouped import dims_of_family
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.estimators import ESTIMATORS
+from aucpr_dask.view.comparisons import rows_of_groups
 from aucpr_dask.view.plots import style, subjects
 from aucpr_dask.view.rankings import level_of, mean_of_classes, method_with_bounds
 from aucpr_dask.view.tables import distinct
@@ -376,39 +377,32 @@ def pairs(
 def _groups_as_rows(
     comparison: terms.Scores, baseline: str | int | None, models: Models | None
 ) -> tuple[str, str, xr.Dataset]:
-    """Return the baseline, the title, and the differences of all models in all groups, a row for each."""
+    """Return the baseline, the title, and the differences of all models in all groups in the place of models."""
     parts = []
     for path, node in terms.nodes_of(comparison):
         if "contrasted" in node.attrs:
-            chosen = node if models is None else node.isel({terms.MODEL: subjects.positions_of(node, models)})
-            name, names = str(node.attrs.get("reference", "the other group")), subjects.names_of(chosen)
-            parts.append(_contrasts_as_rows(chosen, path))
-            continue
-        dims = group_dims(node)
-        name, node = _against(node, baseline)
-        kept = [i for i, label in enumerate(subjects.names_of(node)) if label != name]
-        node = node.isel({terms.MODEL: kept if models is None else subjects.positions_of(node, models)})
-        names = subjects.names_of(node)
-        parts.append(subjects.with_rows_of_groups(node, dims, path))
+            name = str(node.attrs.get("reference", "the other group"))
+        else:
+            name, node = _against(node, baseline)
+            is_kept = [models is not None or label != name for label in subjects.names_of(node)]
+            node = node.isel({terms.MODEL: is_kept})
+        node = node if models is None else node.isel({terms.MODEL: subjects.positions_of(node, models)})
+        rows, names = rows_of_groups(node), subjects.names_of(node)
+        parts.append(_as_models(node, rows, path, len(names) > 1))
     title = names[0] if len(names) == 1 else ""
     return name, title, xr.concat(parts, terms.MODEL, data_vars="minimal", coords="minimal", compat="override")
 
 
-def _contrasts_as_rows(node: xr.Dataset, path: str) -> xr.Dataset:
-    """Return the contrasts of all models in the place of models, named by their groups."""
-    table = contrast_rows(node)
-    groups = table["group"] if "reference" in node.attrs else table["group"] + " than in " + table["other"]
-    several = node.sizes[terms.MODEL] > 1
-    labels = [
-        ", ".join(filter(None, [path, group, model if several else ""]))
-        for group, model in zip(groups, table["model"], strict=True)
-    ]
-    found: dict[str, Any] = {
-        name: (terms.MODEL, table[name].to_numpy()) for name in ("difference", "p_value", "p_adjusted")
-    }
-    bounds = {name: np.reshape(table[name].tolist(), (-1, 2)) for name in ("interval", "simultaneous_interval")}
-    found |= {name: ((terms.MODEL, terms.BOUND), ends) for name, ends in bounds.items()}
-    coords = {terms.MODEL: labels, terms.BOUND: node[terms.BOUND], "level": node.attrs["level"]}
+def _as_models(node: xr.Dataset, rows: pd.DataFrame, path: str, several: bool) -> xr.Dataset:
+    """Return rows of groups in the place of models, named by both if there are several models."""
+    groups = rows["group" if "reference" in node.attrs else "where"]
+    pairs = zip(groups, rows["model"], strict=True)
+    labels = [", ".join(filter(None, [path, group, model if several else ""])) for group, model in pairs]
+    found: dict[str, Any] = {name: (terms.MODEL, rows[name]) for name in ("difference", "p_adjusted") if name in rows}
+    for name in ("interval", "simultaneous_interval"):
+        if name in rows:
+            found[name] = (terms.MODEL, terms.BOUND), np.reshape(rows[name].tolist(), (-1, 2))
+    coords = {terms.MODEL: labels, terms.BOUND: list(terms.BOUNDS), "level": level_of(node)}
     return xr.Dataset(found, coords, {name: value for name, value in node.attrs.items() if name != "by"})
 
 

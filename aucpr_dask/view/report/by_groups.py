@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from aucpr_dask.inference import comparing, contrasting, designs, grouped
 from aucpr_dask.inference.questions import evaluated_with
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import ReportOptions
+from aucpr_dask.view.comparisons import rows_of_groups
 from aucpr_dask.view.rankings import level_of
 from aucpr_dask.view.tables import bounds, distinct, signed
 
@@ -65,55 +67,29 @@ def groups_shown(
         dims = {dim for _, node in terms.nodes_of(scores) for dim in node["score"].dims}
         of_items = named if named is not None else [name for name in by if name not in dims] or None
         asked |= evaluated_with(first.attrs) | {"over": first.attrs.get("sampled", "items")}
-    measure = designs.measured(first.attrs, *names)
-    parts = [_between_models(result if scores is None else scores, of_items, by, options, asked, measure)]
+    measure, baseline = designs.measured(first.attrs, *names), options.baseline
+    ends = f"with {terms.percent(asked['level'])} intervals that hold for all"
+    title = "Where do models differ?"
+    if baseline is None:
+        parts = [_part(title, ["Name a baseline (baseline=, --baseline) to see in which groups others lose."])]
+    else:
+        data, given = (result, None) if scores is None else (scores, of_items)
+        compared = partial(comparing.compare, data, baseline, by=given, incomplete="drop", **asked)
+        about = f"Difference in {measure} from {printable(baseline)}, {ends} groups together; the largest losses first"
+        call = "ap.compare(scores, baseline, by=...)"
+        parts = [_answered(title, "Models cannot be compared here", compared, about, call, baseline)]
     if scores is not None and of_items is not None:
-        parts.append(_between_groups(scores, of_items, options, asked, measure))
+        title = "In which groups are models worse?"
+        contrasted = partial(contrasting.contrast, scores, of_items, baseline=baseline, **asked)
+        what = measure if baseline is None else f"the difference in {measure} from {printable(baseline)}"
+        about = f"Difference between two groups in {what}, {ends} contrasts together; the largest losses first"
+        call = "ap.contrast(scores, by=...)"
+        parts.append(_answered(title, "Groups cannot be contrasted here", contrasted, about, call, baseline))
     return {"by": " and ".join(by), "parts": parts}
 
 
-def _between_models(
-    data: terms.Scores, by: Any, dims: list[str], options: ReportOptions, asked: dict[str, Any], measure: str
-) -> dict[str, Any]:
-    """Return where models differ from the baseline."""
-    title, call = "Where do models differ?", "ap.compare(scores, baseline, by=...)"
-    if options.baseline is None:
-        return _part(title, ["Name a baseline (baseline=, --baseline) to see in which groups others lose."])
-
-    def compared() -> Any:
-        return comparing.compare(data, options.baseline, by=by, incomplete="drop", **asked)
-
-    about = f"Difference in {measure} from {printable(options.baseline)}, with {terms.percent(asked['level'])}"
-    about += " intervals that hold for all groups together; the largest losses first"
-
-    def lines_of(path: str, node: xr.Dataset) -> list[dict[str, Any]]:
-        return _models_in_groups(path, node, dims, options.baseline)
-
-    return _answered(title, "Models cannot be compared here", compared, lines_of, about, call)
-
-
-def _between_groups(
-    scores: terms.Scores, by: Any, options: ReportOptions, asked: dict[str, Any], measure: str
-) -> dict[str, Any]:
-    """Return where a model, or its difference from the baseline, is worse in one group than in another."""
-    title, call = "In which groups are models worse?", "ap.contrast(scores, by=...)"
-
-    def contrasted() -> Any:
-        return contrasting.contrast(scores, by, baseline=options.baseline, **asked)
-
-    what = measure if options.baseline is None else f"the difference in {measure} from {printable(options.baseline)}"
-    about = f"Difference between two groups in {what}, with {terms.percent(asked['level'])} intervals that hold for all"
-    about += " contrasts together; the largest losses first"
-    return _answered(title, "Groups cannot be contrasted here", contrasted, _contrasts, about, call)
-
-
 def _answered(
-    title: str,
-    impossible: str,
-    ask: Callable[[], terms.Scores],
-    lines_of: Callable[[str, xr.Dataset], list[dict[str, Any]]],
-    about: str,
-    call: str,
+    title: str, impossible: str, ask: Callable[[], terms.Scores], about: str, call: str, baseline: str | None
 ) -> dict[str, Any]:
     """Return the answer of each data set in words, and a line for each of its differences, the largest losses first."""
     try:
@@ -123,7 +99,11 @@ def _answered(
     except InvalidInputError as error:
         return _part(title, [f"{impossible}: {str(error).splitlines()[0]}."])
     nodes = dict(terms.nodes_of(answer))
-    lines = [line for path, node in nodes.items() for line in lines_of(path, node)]
+    lines = []
+    for path, node in nodes.items():
+        rows = rows_of_groups(node)
+        known = rows[rows["difference"].notna() & (rows["model"] != baseline)].to_dict("records")
+        lines += [_line(node, ", ".join(filter(None, [path, row["where"]])), row) for row in known]
     lines.sort(key=lambda line: line["order"])
     kept = lines[:MOST_LINES]
     for line, name in zip(kept, distinct([line["label"] for line in kept], NAME_WIDTH), strict=True):
@@ -138,35 +118,10 @@ def _part(title: str, summary: list[str]) -> dict[str, Any]:
     return {"title": title, "summary": summary, "lines": []}
 
 
-def _models_in_groups(path: str, node: xr.Dataset, by: list[str], baseline: str | None) -> list[dict[str, Any]]:
-    """Return a line for each model and group whose difference is known."""
-    flat = node.stack(place=(terms.MODEL, *by), create_index=False)
-    labels = [[str(value) for value in flat[dim].values] for dim in by]
-    lines = []
-    for place, model in enumerate(map(str, flat[terms.MODEL].values)):
-        one = flat.isel(place=place)
-        if model == baseline or not np.isfinite(one["difference"]):
-            continue
-        group = ", ".join(filter(None, [path, *(of[place] for of in labels)]))
-        ends = one["simultaneous_interval"].values
-        lines.append(_line(node, group, model, float(one["difference"]), ends, float(one["p_adjusted"])))
-    return lines
-
-
-def _contrasts(path: str, node: xr.Dataset) -> list[dict[str, Any]]:
-    """Return a line for each contrast of two groups."""
-    lines = []
-    for row in contrasting.contrast_rows(node).to_dict("records"):
-        where = f"{row['group']} than in {row['other']}"
-        group = f"{path}, {where}" if path else where
-        numbers = row["difference"], row["simultaneous_interval"], row["p_adjusted"]
-        lines.append(_line(node, group, str(row["model"]), *numbers))
-    return lines
-
-
-def _line(node: xr.Dataset, group: str, model: str, at: float, ends: Any, p_value: float) -> dict[str, Any]:
+def _line(node: xr.Dataset, group: str, row: dict[Any, Any]) -> dict[str, Any]:
     """Return one difference as the table and the picture show it."""
-    way, (low, high) = designs.direction(node.attrs), map(float, ends)
+    at, model, p_value = float(row["difference"]), row["model"], float(row["p_adjusted"])
+    way, (low, high) = designs.direction(node.attrs), map(float, row["simultaneous_interval"])
     is_shown = p_value <= 1 - level_of(node)
     said = f"{model} in {group}: {signed(at)}, {signed(low)} to {signed(high)}"
     line: dict[str, Any] = {"low": low, "at": at, "high": high, "order": way * at, "title": printable(said)}
