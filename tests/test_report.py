@@ -316,11 +316,11 @@ def test_nothing_defined(tmp_path: Path) -> None:
     assert "Models cannot be compared here" in json.dumps(written(result, tmp_path).data)
 
 
-def test_replicates_of_the_best_are_kept_if_they_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_are_compared_if_models_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = ap.evaluate(pooled(6, 60), keep_replicates=True, n_resamples=100)
     (plan,) = written(result, tmp_path).data["sections"][0]["estimators"][0]["comparisons"]
     assert (plan["models"], plan["n_without"]) == ([0, 1, 2, 3, 4, 5], 0)
-    monkeypatch.setattr(subjects, "MOST_REPLICATE_BYTES", 3 * 8 * 100)
+    monkeypatch.setattr(subjects, "MOST_COMPARED", 3)
     (plan,) = written(result, tmp_path, overwrite=True).data["sections"][0]["estimators"][0]["comparisons"]
     best = np.argsort(-result["estimate"].values)[:3]
     assert (plan["models"], plan["n_without"]) == (sorted(best.tolist()), 3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from aucpr_dask.curves import api as curves
 from aucpr_dask.curves import points
 from aucpr_dask.errors import AlignmentError, FewPositivesWarning, InvalidInputError, few, printable
-from aucpr_dask.inference import aggregating, comparing, designs, families, questions, requirements, samples, units
+from aucpr_dask.inference import aggregating, comparing, designs, questions, requirements, samples
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.samples import DATASET, REPLICATE, Estimates, labels_of, stack_data_sets
 from aucpr_dask.schema import checks, terms
@@ -26,7 +25,6 @@ STEPS = 200  # of the grid of a curve
 CURVE_OPTIONS = ("missing", "unjudged", "prevalence")
 MOST_ADJUSTED = 100  # models whose p-values are adjusted for all pairs
 MOST_COMPARED = 200  # models whose pairs are compared by units or influences, the best
-MOST_REPLICATE_BYTES = 24 * 2**20  # of a page; beyond that, only those of the best models are kept
 
 NO_REPLICATES = (
     "Models cannot be compared here: there are no queries, and the result keeps no replicates of its items. Give the "
@@ -49,8 +47,7 @@ class Subject:
     method: str | None  # the interval of single rankings
     others: dict[str, xr.DataArray]  # other intervals of single rankings, which the page can show in its place
     level: float
-    data: terms.Scores  # what its models are compared by
-    of_result: Callable[..., xr.Dataset]  # compares models by what the result holds
+    data: terms.Scores  # of the result, what its models are compared by
     scores: xr.Dataset | None = None  # of the same models and queries
     found: dict[str, xr.Dataset | None] = field(default_factory=dict)  # what `by_influence` has computed
 
@@ -59,6 +56,15 @@ class Subject:
         if estimator not in self.found:
             self.found[estimator] = None if self.scores is None else _covariances(self, self.scores, estimator)
         return self.found[estimator]
+
+    def of_result(self, models: NDArray[np.intp], **options: Any) -> xr.Dataset:
+        """Compare models by what the result holds."""
+        if self.dim == DATASET:
+            kept = self.node[terms.MODEL].values[models]
+            some = terms.map_nodes(self.data, lambda _, node: node.sel({terms.MODEL: kept}))
+            return _by_scores(some, self.level, **options | {"over": DATASET})
+        known = {} if self.scores is None else {designs.HAS_SCORES: True}
+        return _by_scores(self.node.isel({terms.MODEL: models}).assign_attrs(known), self.level, **options)
 
     def compared(self, models: NDArray[np.intp], *, estimator: str, **options: Any) -> xr.Dataset:
         """Compare models as :func:`aucpr_dask.compare` does: without queries by their scores, if these are given."""
@@ -151,12 +157,8 @@ def _data_set(path: str, node: xr.Dataset, interval: str | None) -> Subject:
     node, method, others = _with_one_interval(node, interval)
     dim = terms.QUERY if terms.QUERY in node["estimate"].dims else None
     level = level_of(node)
-
-    def compared(models: np.ndarray[Any, Any], **options: Any) -> xr.Dataset:
-        return _by_scores(node.isel({terms.MODEL: models}), level, **options)
-
     means: xr.Dataset = aggregating.aggregate(node, level=level)
-    return Subject(path, node, dim, means, method, others, level, node, compared)
+    return Subject(path, node, dim, means, method, others, level, node)
 
 
 def _with_one_interval(
@@ -186,13 +188,7 @@ def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
         means: xr.Dataset = aggregating.aggregate(tree, over=DATASET, level=level, incomplete="drop")  # type: ignore[assignment]
     except InvalidInputError:  # some estimator or model is missing everywhere, so there are no means
         return None
-
-    def compared(models: np.ndarray[Any, Any], **options: Any) -> xr.Dataset:
-        some = xr.DataTree.from_dict({path: node.sel({terms.MODEL: kept[models]}) for path, node in alone.items()})
-        return _by_scores(some, level, **options | {"over": DATASET})
-
-    kept = stacked[terms.MODEL].values
-    return Subject(ALL, stacked.transpose(terms.MODEL, DATASET, ...), DATASET, means, None, {}, level, tree, compared)
+    return Subject(ALL, stacked.transpose(terms.MODEL, DATASET, ...), DATASET, means, None, {}, level, tree)
 
 
 # Comparisons
@@ -221,9 +217,7 @@ def _covariances(subject: Subject, scores: xr.Dataset, estimator: str) -> xr.Dat
     return found.assign_coords(dict.fromkeys((terms.MODEL, OTHER_MODEL), labels))
 
 
-def comparisons(
-    subject: Subject, estimator: str, seed: int, share: float = 1.0
-) -> tuple[list[dict[str, Any]], str | None]:
+def comparisons(subject: Subject, estimator: str, seed: int) -> tuple[list[dict[str, Any]], str | None]:
     """Return the ways to compare pairs of models, the default first; or none, and the reason."""
     if samples.are_in_clusters(subject.node):
         return [], "Queries come in clusters here: aucpr_dask.compare draws these, and this page does not."
@@ -231,136 +225,63 @@ def comparisons(
         estimates = samples.read_estimates(subject.node, subject.dim, estimator, "drop")
         if len(estimates.models) < 2:
             return [], "Models cannot be compared here: fewer than two have an estimate."
-        found = []
-        if len(estimates.units) > 1:
-            found.append(_by_units(subject, estimates, estimator, seed))
-        node = subject.by_influence(estimator)
-        if node is not None:
-            found.append(_by_influence(subject, node, estimates))
-        elif "n_repeats" in subject.node:
+        influences = subject.by_influence(estimator)
+        if influences is None and "n_repeats" in subject.node:
             return [], OF_REPEATS
-        elif REPLICATE in subject.node:
-            found.append(_by_items(subject, estimates, estimator, share))
+        has_items = influences is not None or REPLICATE in subject.node
+        found = [designs.UNITS] * (len(estimates.units) > 1) + [designs.ITEMS] * has_items
+        ways = [_compared(subject, estimates, estimator, seed, sample) for sample in found]
     except InvalidInputError as error:
         return [], f"Models cannot be compared here: {str(error).splitlines()[0]}."
-    if found:
-        return found, None
+    if ways:
+        return ways, None
     if subject.dim is None:
         return [], NO_REPLICATES
     unit, _ = designs.unit_names(subject.dim, subject.node.attrs)
     return [], f"Models cannot be compared here: there is only one {unit}."
 
 
-def _by_units(subject: Subject, estimates: Estimates, estimator: str, seed: int) -> dict[str, Any]:
-    design = designs.settle(subject.dim, designs.UNITS, None)
-    n_models, n_units = len(estimates.models), len(estimates.units)
-    best = np.sort(np.argsort(-estimates.mean, kind="stable")[:MOST_COMPARED])
-    kept = replace(estimates, models=estimates.models[best], values=estimates.values[best])
-    flips = units.Flips(n_units, designs.UNIT_RESAMPLES)
-    values = subject.node["estimate"].sel({terms.ESTIMATOR: estimator}).transpose(terms.MODEL, subject.dim)
-    names = [str(label) for label in labels_of(values, str(subject.dim))]
-    over = design.over(subject.node.attrs)
-    method = None if subject.dim == DATASET else design.method  # by variances within data sets, if they are known
-    options = {"estimator": estimator, "seed": seed, "over": over, "method": method}
-    compared = subject.of_result(_places(subject, kept), **options)
-    design = replace(design, method=compared.attrs["method"])
-    record = _record(subject, kept, design, flips.n_replicates, flips.complete) | _pairs_of(compared, n_models)
-    return record | {
-        "design": compared.attrs["design"],
-        "values": values.values,
-        "estimate": values.values[:, [names.index(name) for name in kept.units]].mean(axis=1)[record["models"]],
-        "lower": record["lower"].T if kept.direction < 0 else record["lower"],  # of what is shown
-        "n_without": n_models - len(kept.models),
-        "possible": 2.0 ** (1 - n_units) <= 1 - subject.level,  # with fewer units no difference can be significant
-        "units": [names.index(name) for name in kept.units],
-        "seed": seed,
-    }
-
-
-def _by_items(subject: Subject, estimates: Estimates, estimator: str, share: float) -> dict[str, Any]:
-    design = designs.settle(subject.dim, designs.ITEMS, None)
-    n_resamples = subject.node.sizes[terms.RESAMPLE]
-    n_models = len(estimates.models)
-    most = max(2, int(share * MOST_REPLICATE_BYTES) // (8 * n_resamples))
-    places = np.sort(np.argsort(-estimates.mean, kind="stable")[:most])
-    kept = replace(estimates, models=estimates.models[places], values=estimates.values[places])
-    replicates = samples.read_replicates(subject.node[[REPLICATE]], kept, estimator)
-    if not np.isfinite(replicates).all():
-        raise InvalidInputError("some resamples have no estimate")
-    record = _record(subject, kept, design, n_resamples)
-    return record | {
-        "design": record["design"] + designs.why_bootstrap(estimator, has_scores=subject.scores is not None),
-        "n_without": n_models - len(places),
-        "estimate": kept.mean,
-        "values": replicates,
-        "possible": True,
-        "adjusted": _adjusted(subject, kept, estimator=estimator, design=design),
-        "seed": subject.node.attrs.get("seed"),
-    }
-
-
-def _by_influence(subject: Subject, node: xr.Dataset, estimates: Estimates) -> dict[str, Any]:
-    design = designs.settle(subject.dim, designs.ITEMS, "influence")
-    compared = _by_scores(node, subject.level, over=node.attrs["sampled"])
-    kept = replace(estimates, models=labels_of(compared["estimate"], terms.MODEL))
-    n_models = len(estimates.models)
-    return (
-        _record(subject, kept, design, 0)
-        | _pairs_of(compared, n_models)
-        | {
-            "design": compared.attrs["design"],
-            "n_without": n_models - len(kept.models),
-            "estimate": compared["estimate"].values,
-            "possible": True,
-            "seed": compared.attrs["seed"],
-        }
-    )
-
-
-def _pairs_of(compared: xr.Dataset, n_models: int) -> dict[str, NDArray[np.float64]]:
-    """Return the errors, p-values and lower bounds of all pairs; adjusted p-values if these are all of not too many."""
-    columns = {"errors": "standard_error", "p_values": "p_value"}
-    if compared.sizes[terms.MODEL] == n_models <= MOST_ADJUSTED:
-        columns["adjusted"] = "p_adjusted"
+def _compared(subject: Subject, estimates: Estimates, estimator: str, seed: int, sample: str) -> dict[str, Any]:
+    """Return what `compare` says of all pairs of the best models, and what their chart shows."""
+    attrs, n_models = subject.node.attrs, len(estimates.models)
+    influences = subject.by_influence(estimator) if sample == designs.ITEMS else None
+    if influences is None:
+        best = np.sort(np.argsort(-estimates.mean, kind="stable")[:MOST_COMPARED])
+        places = labels_of(subject.node["estimate"], terms.MODEL).get_indexer(estimates.models[best])
+        over = designs.settle(subject.dim, sample, None).over(attrs)
+        compared = subject.of_result(places, estimator=estimator, seed=seed, over=over)
+    else:
+        compared = _by_scores(influences, subject.level, over=influences.attrs["sampled"])
+    models = labels_of(compared["estimate"], terms.MODEL)
+    design = designs.settle(subject.dim, sample, compared.attrs["method"])
     lower = compared["interval"].sel({terms.BOUND: terms.BOUNDS[0]}).values
-    return {name: compared[column].values for name, column in columns.items()} | {"lower": lower}
-
-
-def _places(subject: Subject, estimates: Estimates) -> NDArray[np.intp]:
-    return labels_of(subject.node["estimate"], terms.MODEL).get_indexer(estimates.models)
-
-
-def _record(
-    subject: Subject, estimates: Estimates, design: designs.Sampling, n_resamples: int, complete: bool = False
-) -> dict[str, Any]:
-    """Return what every comparison needs."""
-    n_models, attrs = len(estimates.models), dict(subject.node.attrs)
-    sizes = n_models, len(estimates.units), n_resamples
-    return {
-        "sample": design.sample,
+    record = {
+        "sample": sample,
         "method": design.method,
         "kind": design.row.interval,
-        "design": designs.describe(design, *sizes, attrs, complete=complete, condition=design.row.condition),
-        "models": _places(subject, estimates).tolist(),
-        "n_resamples": n_resamples,
-        "complete": complete,
-        "place": families.order_statistic(n_resamples, subject.level, complete) if n_resamples else None,
+        "design": compared.attrs["design"],
+        "models": labels_of(subject.node["estimate"], terms.MODEL).get_indexer(models).tolist(),
+        "estimate": compared["estimate"].values,
+        "errors": compared["standard_error"].values,
+        "p_values": compared["p_value"].values,
+        "lower": lower.T if estimates.direction < 0 else lower,  # of what is shown
+        "adjusted": compared["p_adjusted"].values if len(models) == n_models <= MOST_ADJUSTED else None,
         "level": subject.level,
         "left_out": [printable(name) for name in estimates.left_out],
         "n_pairs": n_models * (n_models - 1) // 2,
-        "n_without": 0,
+        "n_without": max(0, n_models - MOST_COMPARED),
+        "possible": True,
     }
-
-
-def _adjusted(
-    subject: Subject, estimates: Estimates, *, design: designs.Sampling, **options: Any
-) -> NDArray[np.float64] | None:
-    """Return the p-values adjusted for all pairs, if there are not too many."""
-    if len(estimates.models) > MOST_ADJUSTED:
-        return None
-    options |= {"over": design.over(subject.node.attrs), "method": design.method}
-    adjusted: NDArray[np.float64] = subject.compared(_places(subject, estimates), **options)["p_adjusted"].values
-    return adjusted
+    if sample == designs.UNITS:
+        values = subject.node["estimate"].sel({terms.ESTIMATOR: estimator}).transpose(terms.MODEL, subject.dim)
+        names = [str(label) for label in labels_of(values, str(subject.dim))]
+        record |= {"values": values.values, "units": [names.index(name) for name in estimates.units]}
+        # With fewer units no difference can be significant.
+        record["possible"] = 2.0 ** (1 - len(estimates.units)) <= 1 - subject.level
+    elif influences is None:
+        kept = replace(estimates, models=models, values=estimates.values[estimates.models.get_indexer(models)])
+        record["values"] = samples.read_replicates(subject.node[[REPLICATE]], kept, estimator).astype(np.float32)
+    return record
 
 
 # Curves

@@ -133,9 +133,8 @@ def _render(
     names: list[list[str]] = []
     intervals = words.interval_terms(subjects)
     firsts = list(dict.fromkeys(subject.measured[0] for subject in subjects))
-    share = 1 / sum(len(subject.estimators) for subject in subjects)
     sections = [
-        _data(place, subject, names, options, share) | {"curves": curves_of(subject, options.top)}
+        _data(place, subject, names, options) | {"curves": curves_of(subject, options.top)}
         for place, subject in enumerate(subjects)
     ]
     flags = [{"name": flag.name, "bit": flag.bit} for flag in terms.FLAGS]
@@ -143,7 +142,7 @@ def _render(
     return pages.rendered(
         "page.html",
         style=pages.asset("report.css") + pages.vendored("uplot.css"),
-        scripts=[pages.vendored("uplot.js"), pages.asset("statistics.js"), pages.asset("report.js")],
+        scripts=[pages.vendored("uplot.js"), pages.asset("report.js")],
         generator=f"aucpr-dask {__version__}",
         title=printable(options.title),
         lead=_lead(subjects, "data set" if groups is None else "group"),
@@ -169,7 +168,7 @@ def _render(
 # --- data for the script of the page ------------------------------------------------------------------------------
 
 
-def _data(place: int, subject: Subject, names: list[list[str]], options: ReportOptions, share: float) -> dict[str, Any]:
+def _data(place: int, subject: Subject, names: list[list[str]], options: ReportOptions) -> dict[str, Any]:
     """Return the data of a section: arrays, and names of models once for all that share them."""
     models = subject.models
     if models not in names:
@@ -186,11 +185,11 @@ def _data(place: int, subject: Subject, names: list[list[str]], options: ReportO
         "intervals": words.interval_names(subject),
         "method": None if subject.method is None else printable(terms.in_words(subject.method)),
         "flags": subject.table("flags").astype(np.uint16) if "flags" in subject.node else None,
-        "estimators": [_estimator(subject, i, options, share) for i in range(len(subject.estimators))],
+        "estimators": [_estimator(subject, i, options) for i in range(len(subject.estimators))],
     }
 
 
-def _estimator(subject: Subject, i: int, options: ReportOptions, share: float) -> dict[str, Any]:
+def _estimator(subject: Subject, i: int, options: ReportOptions) -> dict[str, Any]:
     name, title = subject.estimators[i], subject.measured[i]
     means = subject.means.isel({terms.ESTIMATOR: i})
     mean = _numbers(means, (terms.MODEL,), np.float64)
@@ -205,7 +204,7 @@ def _estimator(subject: Subject, i: int, options: ReportOptions, share: float) -
         # Single precision is enough for the bounds of single rankings, which are most of a page.
         single = _numbers(node, (terms.MODEL, subject.dim), np.float32)
         single["others"] = _others(subject, i, np.float32)
-    pairs, why = comparisons(subject, name, options.seed, share)
+    pairs, why = comparisons(subject, name, options.seed)
     return {
         "name": printable(name),
         "words": title,

@@ -336,14 +336,11 @@
   }
 
   async function compare(plan, [one, other]) {
-    const estimate = await numbers(plan.estimate);
-    let found;
-    if (plan.p_values) {
-      const [errors, p, lower] = await Promise.all([plan.errors, plan.p_values, plan.lower].map(numbers));
-      const n = plan.models.length, at = one * n + other;
-      found = { difference: estimate[one] - estimate[other], error: errors[at], p: p[at], lower: lower[at],
-        upper: 0 - lower[other * n + one] };
-    }
+    const [estimate, errors, p, lower] = await Promise.all(
+      [plan.estimate, plan.errors, plan.p_values, plan.lower].map(numbers));
+    const n = plan.models.length, at = one * n + other;
+    const found = { difference: estimate[one] - estimate[other], error: errors[at], p: p[at], lower: lower[at],
+      upper: 0 - lower[other * n + one] };
     if (plan.values) {
       const values = await numbers(plan.values), width = plan.values.shape[1];
       if (plan.units) {
@@ -351,7 +348,6 @@
         found.units = Array.from(plan.units, (unit) => values[first + unit] - values[second + unit]);
       } else {
         const rows = [one, other].map((row) => values.slice(row * width, (row + 1) * width));
-        found = statistics.byReplicates([estimate[one], estimate[other]], rows, plan);
         found.replicates = rows[0].map((value, r) => value - rows[1][r]);
       }
     }
