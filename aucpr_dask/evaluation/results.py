@@ -309,8 +309,7 @@ def _unchanged(store: str | None, digest: str | None, layout: str | None) -> ter
 
     try:
         like = None if layout is None else json.loads(layout)
-        reader = reader_of(store, layout_of(store, like))
-        return open_scores(store, like=like) if reader.digest(reader.planned()) == digest else None
+        return open_scores(store, like=like) if reader_of(store, layout_of(store, like)).digest() == digest else None
     except AucprError:
         return None
 

@@ -268,9 +268,9 @@ def plan_run(source: Any, *, dataset: Sequence[str] | None = None, like: Like = 
     source = absolute(source)
     layout = layout_of(source, like)
     reader = reader_of(source, layout)
+    digest = reader.digest()  # before anything else: what takes its place from now on is found
     unread = terms.select_data_sets(reader.planned(), dataset)
     scores = _with_groups(reader.described(unread), unread, asked)
-    digest = reader.digest(unread)
     result = describe_scores(scores, asked)
     sources, results = dict(terms.nodes_of(scores)), dict(terms.nodes_of(result))
     steps = {path: _chunk_lengths(dataset) for path, dataset in sources.items()}

@@ -33,7 +33,7 @@ from aucpr_dask.runs.steps import Step
 from aucpr_dask.runs.tasks import Assignment, evaluate_task, evaluate_tasks, opened_together
 from aucpr_dask.schema import choices
 from aucpr_dask.schema.terms import Scores, Stored, as_scores, map_nodes, nodes_of
-from aucpr_dask.scores.store import Watched, layout_of
+from aucpr_dask.scores.store import Watched
 from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.claims import CLEARING, FINISHED, FREE, LAYING_OUT, RUNNING, State
 from aucpr_dask.storage.code_versions import in_words
@@ -158,8 +158,8 @@ def run(
         from aucpr_dask.workers.connecting import read_patience
 
         seconds = read_patience(patience, "argument 'patience'")
-    watched = Watched(source, layout=layout_of(source, like))
     asked = plan_run(source, dataset=dataset, like=like, **options)
+    watched = Watched(source, asked.parameters["source_digest"], asked.layout)
     ledger = Ledger(target)
     begun = None if overwrite else ledger.state().plan
     plan = asked if begun is None else asked.continuing(begun)
@@ -183,9 +183,8 @@ def run(
                 watcher.note("a run of this call has begun here: continuing it, next to any that is under way")
             topic, token = uuid4().hex, ledger.join()
             counts = record is not None
-            assignment = Assignment(
-                source, target, topic, token, watched.identity, plan.options, plan.layout, counts=counts
-            )
+            identity = asked.parameters["source_digest"]
+            assignment = Assignment(source, target, topic, token, identity, plan.options, plan.layout, counts=counts)
             for is_last in (*[False] * RETRIES, True):
                 with recorded.of_tasks(client, step.plan, ledger, topic):
                     _evaluate(client, step.plan, assignment, ledger, watcher, seconds)

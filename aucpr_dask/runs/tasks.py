@@ -22,9 +22,9 @@ from aucpr_dask.runs.planning import Task
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.scores.store import Watched, reader_of
 from aucpr_dask.storage.backends import open_backend
-from aucpr_dask.storage.checksums import N_BYTES, has_list
+from aucpr_dask.storage.checksums import N_BYTES
 from aucpr_dask.storage.code_versions import facts
-from aucpr_dask.storage.stores import ROOT_DOCUMENT, ChunkWriter, dims_of, read_documents, read_root_document
+from aucpr_dask.storage.stores import ROOT_DOCUMENT, ChunkWriter, dims_of, read_documents
 from aucpr_dask.storage.verifying import endings_of
 
 if TYPE_CHECKING:
@@ -195,15 +195,10 @@ def _documents(target: str, path: str, names: tuple[str, ...], run_id: str) -> d
     return read_documents(open_backend(target), [f"{path}/{name}".strip("/") for name in names])
 
 
-@lru_cache(maxsize=8)
-def _is_listed(source: str, run_id: str) -> bool:
-    return has_list(read_root_document(source))
-
-
 def _reader(assignment: Assignment) -> SourceNodes | Archive:
-    """Return the source: the one that was in this process, if its list of checksums or the run is the same."""
-    is_listed = assignment.layout is None and _is_listed(assignment.source, assignment.run_id)
-    return _opened_once(assignment.source, assignment.layout, assignment.identity if is_listed else assignment.run_id)
+    """Return the source: the one that was in this process, if it is the same, or of an archive, if the run is."""
+    state = assignment.identity if assignment.layout is None else assignment.run_id
+    return _opened_once(assignment.source, assignment.layout, state)
 
 
 @lru_cache(maxsize=2)

@@ -15,6 +15,7 @@ import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,10 @@ class Archive:
 
     def planned(self) -> terms.Stored:
         """Return the data sets as they are stored, with the digests of their rankings; no chunk is read."""
+        return self._planned
+
+    @cached_property
+    def _planned(self) -> terms.Stored:
         versions = backends.versions_in(backends.open_backend(self.url, read_only=True))
         if versions is None:
             return self._gathered(self._nodes)
@@ -196,10 +201,10 @@ class Archive:
     def within_chunk(self, path: str, where: Mapping[str, Any]) -> None:
         """Return nothing: Zarr reads the scores."""
 
-    def digest(self, planned: terms.Stored) -> str:
-        """Return the digest of all that numbers depend on."""
+    def digest(self) -> str:
+        """Return the digest of all that numbers depend on, by the first list of its objects."""
         digest = hashlib.sha256(json.dumps(self.layout.as_parameters(), default=str).encode())
-        for path, node in terms.nodes_of(planned):
+        for path, node in terms.nodes_of(self._planned):
             forms = sorted((str(name), one.dims, one.shape) for name, one in node.variables.items())
             names = {dim: list(map(str, node.indexes[dim])) for dim in node["score"].dims[:-1] if dim in node.indexes}
             digest.update(json.dumps([path, forms, names]).encode())

@@ -75,7 +75,7 @@ def open_scores(store: str | Path | Store, *, chunks: Any = "auto", like: Like =
     else:
         own = {} if isinstance(chunks, str) else chunks
         try:
-            stored = _with_counts(stores.open_store(store, KIND, chunks=own, remedy_if_unchecked=SAVE_AGAIN))
+            stored = _stored(store, chunks=own, remedy_if_unchecked=SAVE_AGAIN)
         except errors.ForeignStoreError:
             stored = _of_another_program(store, Layout.of(None), chunks, is_told=False)
     scores = terms.map_nodes(stored, lambda _, node: _remember_source(terms.with_plain_names(_opened(node)), store))
@@ -146,18 +146,13 @@ def _digests_now(dataset: xr.Dataset, where: Mapping[str, Any]) -> NDArray[np.ui
     return found
 
 
-def check_rankings(dataset: xr.Dataset, where: Mapping[str, Any], url: str) -> None:
-    """Raise unless some rankings of a data set of :func:`open_unread` have the digests that are stored with them."""
-    if _has_digests(dataset) and (_digests_now(dataset, where) != dataset["digest"].isel(where).values).any():
-        what = "scores have been replaced or damaged since they were saved: rankings do not match their digests"
-        remedy = "fetch or write the store again; `aucpr-dask verify` lists them"
-        raise errors.StoreError(what, url, None, "the scores that were saved", remedy)
-
-
 def open_unread(url: str | Path, *, warns: bool = False) -> terms.Stored:
     """Open a score store without reading or checking anything."""
-    small = terms.SCORE_VARIABLES.keys() - {"score"}
-    return _with_counts(stores.open_store(url, KIND, remedy_if_unchecked=SAVE_AGAIN if warns else None, reads=small))
+    return _stored(url, remedy_if_unchecked=SAVE_AGAIN if warns else None)
+
+
+def _stored(url: str | Path, **options: Any) -> terms.Stored:
+    return _with_counts(stores.open_store(url, KIND, reads=terms.SCORE_VARIABLES.keys() - {"score"}, **options))
 
 
 def _with_counts(scores: terms.Stored) -> terms.Stored:
@@ -196,11 +191,28 @@ class SourceNodes:
 
     def described(self, unread: terms.Stored) -> terms.Stored:
         """Return the data sets of :meth:`planned`, validated, with small variables in memory."""
-        return described(unread)
+        # Large variables become Dask arrays without values, in one piece except along the items, so a million chunks
+        # cost no more than one.
+        scores = terms.map_nodes(unread, lambda path, dataset: _described(_opened(dataset)))
+        validate_scores(scores, positive_from=0)
+        return scores
 
-    def digest(self, unread: terms.Stored) -> str:
-        """Return the digest of what :meth:`planned` returns."""
-        return source_digest(self.url, unread)
+    def digest(self) -> str:
+        """Return what tells the store from any that takes its place: a digest of its list of the checksums of chunks.
+
+        Of a store without the list, of its metadata, its names and the digests of its rankings, if stored.
+        """
+        document = stores.read_root_document(urls.concealed(self.url))
+        digest = hashlib.sha256(document)
+        for path, dataset in () if has_list(document) else terms.nodes_of(open_unread(self.url)):
+            for dim in (one for one in dataset["score"].dims if one != terms.ITEM):
+                if dim in dataset.indexes:
+                    digest.update(json.dumps([path, dim, *map(str, dataset.indexes[dim])]).encode())
+            if "digest" in dataset:
+                digest.update(path.encode())
+                for part in _parts(dataset["digest"]):
+                    digest.update(np.ascontiguousarray(part.values).data)
+        return digest.hexdigest()
 
     def unread(self, paths: Collection[str], *, reads: Collection[str] = ()) -> dict[str, xr.Dataset]:
         """Return data sets as they are stored; small variables of these names are in memory."""
@@ -224,8 +236,13 @@ class SourceNodes:
 
     def check(self, path: str, where: Mapping[str, Any]) -> None:
         """Raise unless some rankings are those that were saved, if nothing else would tell."""
-        if not self._is_listed:
-            check_rankings(self.unread([path])[path], where, self.url)
+        if self._is_listed:
+            return
+        dataset = self.unread([path])[path]
+        if _has_digests(dataset) and (_digests_now(dataset, where) != dataset["digest"].isel(where).values).any():
+            what = "scores have been replaced or damaged since they were saved: rankings do not match their digests"
+            remedy = "fetch or write the store again; `aucpr-dask verify` lists them"
+            raise errors.StoreError(what, self.url, None, "the scores that were saved", remedy)
 
     def within_chunk(self, path: str, where: Mapping[str, Any]) -> Any:
         """Return the scores of some rankings, if they are in one chunk; None if not."""
@@ -243,15 +260,6 @@ def reader_of(url: str, layout: Layout | None) -> SourceNodes | Archive:
     from aucpr_dask.scores.archives import Archive
 
     return Archive(url, layout)
-
-
-def described(unread: terms.Stored) -> terms.Stored:
-    """Return the data sets of :func:`open_unread`, validated, with small variables in memory."""
-    # Large variables become Dask arrays without values, in one piece except along the items, so a million chunks cost
-    # no more than one.
-    scores = terms.map_nodes(unread, lambda path, dataset: _described(_opened(dataset)))
-    validate_scores(scores, positive_from=0)
-    return scores
 
 
 def _described(dataset: xr.Dataset) -> xr.Dataset:
@@ -299,50 +307,36 @@ def stored_digests(unread: terms.Stored) -> dict[str, np.ndarray]:
     return {path: dataset["digest"].values for path, dataset in terms.nodes_of(unread) if "digest" in dataset}
 
 
-def source_digest(url: str | Path, unread: terms.Stored) -> str:
-    """Return the digest of a score store: of its metadata, its names and the digests of its rankings, if stored."""
-    digest = hashlib.sha256(stores.read_root_document(urls.concealed(url)))
-    for path, dataset in terms.nodes_of(unread):
-        for dim in (one for one in dataset["score"].dims if one != terms.ITEM):
-            if dim in dataset.indexes:
-                digest.update(json.dumps([path, dim, *map(str, dataset.indexes[dim])]).encode())
-        if "digest" in dataset:
-            digest.update(path.encode())
-            for part in _parts(dataset["digest"]):
-                digest.update(np.ascontiguousarray(part.values).data)
-    return digest.hexdigest()
-
-
 class Watched:
-    """A score store that must stay as it is while it is read.
+    """A score store that must stay as it is while it is read, by the digest that it has for :class:`SourceNodes`.
 
-    Its root document lists the checksums of all chunks, which are compared when a chunk is read: if it is the same,
-    so is everything. Of stores without the list, the digests of the rankings stand for it. What another program wrote
-    has neither; all its objects are listed, once at the end of a run.
+    What its root document lists is compared when a chunk is read: if it is the same, so is everything. What another
+    program wrote has no such list; all its objects are listed, once at the end of a run.
 
     Parameters
     ----------
     url : str
-    identity : str, optional
-        Of the store that is meant; by default, the one that is there.
-    layout : Layout, optional
+    identity : str
+        The digest of the store that is meant.
+    layout : Layout or None
         Of a store of another program.
     """
 
-    def __init__(self, url: str, identity: str | None = None, layout: Layout | None = None) -> None:
-        self._url, self._layout = url, layout
-        self._seen = None if identity else self._version()
-        self.identity = identity or self._identity()
+    def __init__(self, url: str, identity: str, layout: Layout | None) -> None:
+        self._url, self._identity, self._layout = url, identity, layout
+        self._seen: object = None
 
     def check(self, *, at_end: bool = False) -> None:
         """Raise :class:`~aucpr_dask.errors.SourceChangedError` unless the same store is still there."""
         if self._layout is not None and not at_end:
             return
-        version = self._version()
-        if version is not None and version == self._seen:
-            return
+        version = None
+        if self._layout is None:
+            version = backends.version_of(backends.open_backend(self._url, read_only=True), stores.ROOT_DOCUMENT)
+            if version is not None and version == self._seen:
+                return
         try:
-            is_same = self._identity() == self.identity
+            is_same = reader_of(self._url, self._layout).digest() == self._identity
         except errors.UnreachableError:
             raise
         except OSError:  # it is gone, or being written
@@ -352,20 +346,6 @@ class Watched:
             remedy = "let whatever writes them finish, then run the same command again, with overwrite=True "
             raise errors.SourceChangedError(what, self._url, None, None, f"{remedy}(--overwrite)")
         self._seen = version
-
-    def _version(self) -> object:
-        if self._layout is not None:
-            return None
-        return backends.version_of(backends.open_backend(self._url, read_only=True), stores.ROOT_DOCUMENT)
-
-    def _identity(self) -> str:
-        if self._layout is not None:
-            reader = reader_of(self._url, self._layout)
-            return reader.digest(reader.planned())
-        document = stores.read_root_document(self._url)
-        if has_list(document):
-            return hashlib.sha256(document).hexdigest()
-        return source_digest(self._url, open_unread(self._url))
 
 
 def _parts(variable: xr.DataArray) -> Iterator[xr.DataArray]:

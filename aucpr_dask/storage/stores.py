@@ -35,7 +35,7 @@ from zarr.storage import MemoryStore, StorePath
 
 from aucpr_dask import errors
 from aucpr_dask.schema.checks import is_dask
-from aucpr_dask.schema.terms import DEFAULT_DIMS, OTHER_NAMES, Nodes, Stored, as_tree, nodes_of
+from aucpr_dask.schema.terms import DEFAULT_DIMS, OTHER_NAMES, Stored, as_tree, map_nodes, nodes_of
 from aucpr_dask.storage import backends
 from aucpr_dask.storage import documents as metadata_documents
 from aucpr_dask.storage.checksums import CheckedStore, check_document, have_checksums, with_list
@@ -567,40 +567,41 @@ def open_store(
 ) -> Stored:
     """Open a finished store of the given kind as a Dataset (one data set) or as Nodes (many)."""
     # With a remedy, warn of a store without checksums. Small variables of the names that it `reads` are read with those
-    # of all data sets at once, which is quicker.
+    # of all data sets at once, which is quicker. With `chunks`, what is not in memory comes as Dask arrays.
     url = concealed(url)
     backend, metadata = open_checked(url, kind)
-    is_tree = _is_tree(metadata)
-    opened: Any = xr.open_datatree if is_tree else xr.open_dataset
-    is_checked = have_checksums(metadata)
+    opened = open_each(backend, metadata)
     with explaining_damage(url):
-        store: Stored
-        if is_tree and chunks is None:
-            store = StoredTree(backend, metadata).nodes(reads=reads)
-        else:
-            store = opened(backend, engine="zarr", chunks=chunks, consolidated=True, zarr_format=3)
-            store = Nodes(nodes_of(store), store.attrs) if is_tree else store
+        store: Stored = opened.nodes(reads=reads) if isinstance(opened, StoredTree) else opened
         for _, node in nodes_of(store):
             for variable in node.variables.values():  # the backend undoes them, and version 2 of Zarr lacks the second
                 for name in ("compressors", "serializer"):
                     variable.encoding.pop(name, None)
-    if not is_checked and remedy_if_unchecked is not None:
+        if chunks is not None:
+            store = map_nodes(store, lambda _, node: _chunked(node, chunks))
+    if not have_checksums(metadata) and remedy_if_unchecked is not None:
         text = f"{public(url)} has no checksums: damage to it would not be noticed; "
         warnings.warn(text + remedy_if_unchecked, errors.DamageWarning, stacklevel=3)
     return store
 
 
+def _chunked(dataset: xr.Dataset, chunks: Mapping[Any, Any]) -> xr.Dataset:
+    """Return a data set with Dask arrays, in these chunks; along other dimensions, in those of the store."""
+    dataset = dataset.copy(deep=False)
+    for name, variable in dataset.variables.items():
+        if name not in dataset.indexes and not variable._in_memory:
+            named = {dim: length for dim, length in chunks.items() if dim in variable.dims}
+            variable.data = variable.chunk(variable.encoding.get("preferred_chunks", {}) | named).data
+    return dataset
+
+
 def open_each(backend: CheckedStore, metadata: Mapping[str, Any]) -> StoredTree | xr.Dataset:
-    """Open a store of :func:`open_checked` as :func:`open_store` does, the data sets of a tree when they are needed."""
+    """Open a store of :func:`open_checked`, the data sets of a tree when they are needed."""
     with explaining_damage(backend):
-        if _is_tree(metadata):
+        if any(entry.get("node_type") == "group" for entry in metadata.values()):
             return StoredTree(backend, metadata)
         source: Any = backend
         return xr.open_dataset(source, engine="zarr", chunks=None, consolidated=True, zarr_format=3)
-
-
-def _is_tree(metadata: Mapping[str, Any]) -> bool:
-    return any(entry.get("node_type") == "group" for entry in metadata.values())
 
 
 def _check_kind(attrs: Mapping[str, Any], kind: str, url: str) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import zarr
 from zarr.abc.store import Store
 
@@ -19,6 +18,7 @@ from aucpr_dask.storage import backends, checksums, claims, documents, stores, u
 from aucpr_dask.storage.zarr_private import sync
 
 Region = Mapping[str, slice]
+Chunk = tuple[tuple[int, ...], str]  # index and key
 
 _PLACE = re.compile(r"c|(?:c[./])?(\d+(?:[./]\d+)*)")  # of a chunk in an array, in version 3 or 2 of Zarr
 
@@ -29,7 +29,7 @@ def damage_of(
     """Return the number of chunks of a finished store, an error for each broken one, and whether all have checksums."""
     # Every chunk is decoded. Without checksums, as in a copy by another program, a missing one is not noticed.
     url = urls.concealed(url)
-    backend, found = backends.open_backend(url, read_only=True), []
+    backend, found = backends.open_backend(url, read_only=True), list[StoreError]()
     store, metadata = stores.open_checked(url)
     arrays = {path: entry for path, entry in metadata.items() if entry["node_type"] == "array"}
     n_chunks, grows = 0, claims.has_word(backends.get_value(backend, claims.STATE), claims.GROWING)
@@ -41,12 +41,9 @@ def damage_of(
         except (StoreError, FileNotFoundError) as error:
             found.append(_as_error(error, checksums.place_of(backend, f"{path}/zarr.json")))
             continue
-        for index, key in chunks_of(array.metadata, path, {}):
-            n_chunks += 1
-            try:
-                array.get_block_selection(index)
-            except Exception as error:  # a codec may raise anything
-                found.append(_as_error(error, checksums.place_of(backend, key)))
+        read = list(_read(array, chunks_of(array, {}), backend))
+        n_chunks += len(read)
+        found += filter(None, read)
         if on_progress is not None:
             on_progress(done, len(arrays))
     return n_chunks, found, checksums.have_checksums(arrays)
@@ -61,7 +58,7 @@ def damage_of_others(
     lists nothing, nobody knows which are absent.
     """
     url = urls.concealed(url)
-    backend, found = backends.open_backend(url, read_only=True), []
+    backend, found = backends.open_backend(url, read_only=True), list[StoreError]()
     keys = sorted(backends.versions_in(backend) or sync(_listed(backend))) if backend.supports_listing else None
     with documents.explaining_damage(url):
         root: Any = zarr.open(backend, mode="r")
@@ -74,12 +71,9 @@ def damage_of_others(
     for done, array in enumerate(arrays.values(), start=1):
         lengths = array.shards or array.chunks
         n_places += math.prod(-(-size // length) for size, length in zip(array.shape, lengths, strict=True))
-        for index, key in places_in(array) if keys is None else chunks_among(array, keys):
-            n_chunks += 1
-            try:
-                array[tuple(slice(i * n, (i + 1) * n) for i, n in zip(index, lengths, strict=True))]
-            except Exception as error:  # a codec may raise anything
-                found.append(_as_error(error, checksums.place_of(backend, key)))
+        read = list(_read(array, chunks_of(array, {}) if keys is None else chunks_among(array, keys), backend))
+        n_chunks += len(read)
+        found += filter(None, read)
         if on_progress is not None:
             on_progress(done, len(arrays))
     return n_chunks, found, n_places - n_chunks
@@ -89,14 +83,19 @@ async def _listed(backend: Store) -> list[str]:
     return [key async for key in backend.list()]
 
 
-def places_in(array: zarr.Array[Any]) -> Iterator[tuple[tuple[int, ...], str]]:
-    """Yield the index and the key of every chunk (or shard) that an array may have."""
+def _read(array: zarr.Array[Any], chunks: Iterable[Chunk], backend: Store) -> Iterator[StoreError | None]:
+    """Read chunks of an array one by one, and yield the error of each, if there is one."""
     lengths = array.shards or array.chunks
-    for index in np.ndindex(*(-(-size // length) for size, length in zip(array.shape, lengths, strict=True))):
-        yield index, f"{array.path}/{array.metadata.encode_chunk_key(index)}"
+    for index, key in chunks:
+        error = None
+        try:
+            array[tuple(slice(i * n, (i + 1) * n) for i, n in zip(index, lengths, strict=True))]
+        except Exception as raised:  # a codec may raise anything
+            error = _as_error(raised, checksums.place_of(backend, key))
+        yield error
 
 
-def chunks_among(array: zarr.Array[Any], keys: Sequence[str]) -> Iterator[tuple[tuple[int, ...], str]]:
+def chunks_among(array: zarr.Array[Any], keys: Sequence[str]) -> Iterator[Chunk]:
     """Yield the index and the key of every chunk (or shard) of an array that is among sorted keys."""
     prefix, lengths = f"{array.path}/".lstrip("/"), array.shards or array.chunks
     counts = [-(-size // length) for size, length in zip(array.shape, lengths, strict=True)]
@@ -115,7 +114,7 @@ def is_whole(array: zarr.AsyncArray[Any], region: Region) -> bool:
         return True
     store = array.store_path.store
     try:
-        for _, key in chunks_of(array.metadata, array.path, region):
+        for _, key in chunks_of(array, region):
             checksums.checked(backends.get_value(store, key), checksums.place_of(store, key))
     except StoreError:
         return False
@@ -126,7 +125,7 @@ def endings_of(arrays: Iterable[zarr.AsyncArray[Any]], region: Region) -> dict[s
     """Return the checksums of all chunks of a region by their keys: as written here, otherwise as they are stored."""
     found: dict[str, str] = {}
     for array in arrays:
-        store, keys = array.store_path.store, [key for _, key in chunks_of(array.metadata, array.path, region)]
+        store, keys = array.store_path.store, [key for _, key in chunks_of(array, region)]
         written: dict[str, bytes] = getattr(store, "endings", {})
         known = [written.pop(key, None) for key in keys]
         endings = backends.last_bytes(store, keys, checksums.N_BYTES) if None in known else known
@@ -134,15 +133,15 @@ def endings_of(arrays: Iterable[zarr.AsyncArray[Any]], region: Region) -> dict[s
     return found
 
 
-def chunks_of(metadata: Any, path: str, region: Region) -> Iterator[tuple[tuple[int, ...], str]]:
-    """Yield the index and the key of every chunk that a region, by dimension, touches."""
-    dims = metadata.dimension_names or (None,) * len(metadata.shape)
+def chunks_of(array: Any, region: Region) -> Iterator[Chunk]:
+    """Yield the index and the key of every chunk (or shard) of an array that a region, by dimension, touches."""
+    dims = getattr(array.metadata, "dimension_names", None) or (None,) * array.ndim
     ranges = []
-    for dim, size, length in zip(dims, metadata.shape, metadata.chunk_grid.chunk_shape, strict=True):
+    for dim, size, length in zip(dims, array.shape, array.shards or array.chunks, strict=True):
         start, stop, _ = region.get(dim, slice(None)).indices(size)
         ranges.append(range(start // length, -(-stop // length)))
     for index in itertools.product(*ranges):
-        yield index, f"{path}/{metadata.encode_chunk_key(index)}".strip("/")
+        yield index, f"{array.path}/{array.metadata.encode_chunk_key(index)}".strip("/")
 
 
 def _as_error(error: Exception, where: str) -> StoreError:
