@@ -53,7 +53,6 @@ AGAIN = errors.ClusterError, errors.OtherRunError, errors.RunError, errors.Sourc
 INTERRUPTED = {name: 128 + getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)}
 PACKAGE = Path(errors.__file__).parent
 CANNOT_TELL = 3  # of a gate, which fails with 1
-MOST_WITHOUT_DASK = 32 * 2**20  # bytes of scores
 
 
 class _Main(click.Group):
@@ -113,11 +112,9 @@ def _plain_warnings() -> Iterator[None]:
         else:
             before(message, category, filename, *place, **options)
 
-    warnings.showwarning = show
-    try:
+    with warnings.catch_warnings():  # it restores this, too
+        warnings.showwarning = show
         yield
-    finally:
-        warnings.showwarning = before
 
 
 @click.group(
@@ -342,12 +339,6 @@ several: dict[str, Any] = {
     "callback": lambda ctx, param, values: tuple(name for value in values for name in value.split(",")),
 }
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace what is there already.")
-dataset_option = click.option(
-    "--dataset",
-    multiple=True,
-    metavar="NAME",
-    help="Only this data set, or those like '20*' (repeat); of a table: the column of data sets.",
-)
 columns_of_values = with_options(
     click.option("--model", metavar="COLUMN", help="The column of models [default: model, run, system, ...]."),
     click.option(

@@ -80,7 +80,7 @@ def export(
     if not all(needed in node for _, node in nodes_of(data)):
         remedy = "name a score store" if needs_scores else "evaluate the scores first"
         raise lacks(f"the format {kind} needs {noun}", "the first argument", [f"no variable {needed!r}"], remedy)
-    refuse_existing(place, overwrite=overwrite)
+    refuse_existing(place, overwrite=overwrite, is_folder=kind in FOLDERS)
 
     def write(partial: Path) -> None:
         if kind == "trec_run":
@@ -120,15 +120,28 @@ def named_file(path: FilePath) -> Path:
     return place
 
 
-def refuse_existing(place: Path, *, overwrite: bool) -> None:
-    """Raise if a file is there and may not be replaced, or a folder that no export wrote."""
+def refuse_existing(place: Path, *, overwrite: bool, is_folder: bool = False) -> None:
+    """Raise if something is there and may not be replaced, or if a file has no folder."""
+    if not is_folder and not place.parent.is_dir():
+        allowed, remedy = "a file in a folder that exists", "create the folder, or choose another"
+        raise StoreError("there is no such folder", place.parent, place, allowed, remedy)
     if not place.exists() or _is_stream(place):
         return
     if not overwrite:
         raise StoreError("there is something at this place already", place, remedy=REPLACE_IT)
+    if not is_folder and place.is_dir():
+        allowed = "a file, new or to be replaced"
+        raise StoreError("there is a folder at this place", place, "a folder", allowed, "name a file in it")
     if place.is_dir() and any(place.iterdir()) and not (place / _MARK).exists():
         remedy = "remove it yourself if it may go, or name another place"
         raise StoreError("refusing to overwrite a folder that no export wrote", where=place, remedy=remedy)
+
+
+def free_file(path: FilePath, *, overwrite: bool) -> Path:
+    """Return the path of a file, or raise unless it can be written."""
+    place = named_file(path)
+    refuse_existing(place, overwrite=overwrite)
+    return place
 
 
 def _is_stream(place: Path) -> bool:
@@ -141,9 +154,6 @@ def written_whole(write: Callable[[Path], object], place: Path, *, is_folder: bo
 
     A device or a pipe, such as /dev/stdout, is written to and never replaced.
     """
-    if not is_folder and place.is_dir():
-        allowed = "a file, new or to be replaced"
-        raise StoreError("there is a folder at this place", place, "a folder", allowed, "name a file in it")
     is_stream = _is_stream(place)
     folder = Path(tempfile.gettempdir()) if is_stream else place.parent
     partial = folder / f".{place.name}.{os.getpid()}.partial"

@@ -20,7 +20,7 @@ from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference import aggregating, comparing, designs, questions
-from aucpr_dask.interplay.exporting import named_file, refuse_existing, written_whole
+from aucpr_dask.interplay.exporting import free_file, written_whole
 from aucpr_dask.schema import choices, terms
 from aucpr_dask.schema.checks import truth
 from aucpr_dask.schema.options import CONVENTION, ComparisonOptions, EvaluationOptions, option_names
@@ -127,7 +127,7 @@ class Letters:
         -------
         Path
         """
-        place = named_file(path)
+        place = free_file(path, overwrite=overwrite)
         texts: dict[str, Callable[[], str]] = {
             ".tex": lambda: self.to_latex(label),
             ".md": self.to_markdown,
@@ -136,7 +136,6 @@ class Letters:
         if place.suffix not in texts:
             what, remedy = "the format is not clear from the suffix", "name the file table.csv, table.tex or table.md"
             raise InvalidInputError(what, place, repr(place.suffix), ", ".join(texts), remedy)
-        refuse_existing(place, overwrite=overwrite)
         written_whole(lambda file: file.write_text(texts[place.suffix](), encoding="utf-8"), place)
         return place
 

@@ -18,6 +18,7 @@ from rich.text import Text
 from aucpr_dask._version import __version__
 from aucpr_dask.errors import InvalidInputError, printable
 from aucpr_dask.inference import auditing, designs, samples
+from aucpr_dask.interplay.exporting import free_file
 from aucpr_dask.interplay.value_columns import MEAN, RANK, is_no_value
 from aucpr_dask.interplay.value_tables import tables_of
 from aucpr_dask.interplay.values import from_values
@@ -67,7 +68,7 @@ class Audit:
         Path
             The page.
         """
-        target = pages.checked_target(path, overwrite=overwrite)
+        target = free_file(path, overwrite=overwrite)
         return pages.write_page(_render(self.findings, checks.text(title, "title")), target)
 
     def __repr__(self) -> str:
@@ -181,7 +182,7 @@ def audit(
     if over is not None:
         checks.choose((QUERY, samples.DATASET), over, "over")
     if path is not None:
-        pages.checked_target(path, overwrite=overwrite)
+        free_file(path, overwrite=overwrite)
     of_table = {"model": model, "query": query, "value": value, "include": include, "lower_is_better": lower_is_better}
     table = _values_of(data, of_table, unit_name, checks.names_of(exclude, "exclude"))
     made = Audit(auditing.audit_findings(table, question, incomplete))

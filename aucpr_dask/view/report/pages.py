@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import StoreError
-from aucpr_dask.interplay.exporting import named_file, written_whole
+from aucpr_dask.interplay.exporting import written_whole
 from aucpr_dask.schema.checks import require
 from aucpr_dask.view.tables import plain
 
@@ -103,17 +102,4 @@ def packed(document: Any) -> tuple[str, list[str]]:
 def write_page(text: str, target: Path) -> Path:
     """Write a page whole or not at all."""
     written_whole(lambda file: file.write_text(text, encoding="utf-8", newline="\n"), target)
-    return target
-
-
-def checked_target(path: str | Path, *, overwrite: bool) -> Path:
-    """Return the path of a page, or raise unless one can be written there."""
-    target = named_file(path)
-    if target.is_dir() or (target.exists() and not overwrite):
-        received = "a folder" if target.is_dir() else "a file"
-        remedy = "choose another name" if target.is_dir() else "overwrite=True (--overwrite) replaces it"
-        raise StoreError("there is something at this place already", str(target), received, "a new file", remedy)
-    if not target.parent.is_dir():
-        allowed, remedy = "a file in a folder that exists", "create the folder, or choose another"
-        raise StoreError("there is no such folder", str(target.parent), str(target), allowed, remedy)
     return target

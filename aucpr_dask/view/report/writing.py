@@ -17,6 +17,7 @@ from aucpr_dask.evaluation.results import groups_as_data_sets, known_scores, tha
 from aucpr_dask.inference import aggregating, samples
 from aucpr_dask.inference.designs import are_values, better, direction, unit_names
 from aucpr_dask.inference.grouped import with_kept_as_groups
+from aucpr_dask.interplay.exporting import free_file
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS
 from aucpr_dask.schema.options import ReportOptions
@@ -98,7 +99,7 @@ def report(
     True
     """
     refuse_path(result)
-    target = pages.checked_target(path, overwrite=overwrite)
+    target = free_file(path, overwrite=overwrite)
     what = "this is not a result"
     remedy = 'make one: ap.evaluate({"model": scores}, labels), or ap.evaluate(ap.from_dataframe(frame, label=...))'
     if not isinstance(result, xr.Dataset | xr.DataTree):
