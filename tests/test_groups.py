@@ -458,6 +458,114 @@ def test_groups_keep_their_own_facts() -> None:
     assert "nowhere" not in found.attrs["summary"]
 
 
+def of_languages(**others: Any) -> xr.Dataset:
+    """Queries in three languages, of which one lacks a model's scores, and items of two kinds."""
+    random, n = np.random.default_rng(4), 36
+    label = (random.random((n, 30)) < 0.3).astype("int8")
+    score = random.normal(size=(3, n, 30)) + np.reshape([0.5, 1.0, 2.0], (3, 1, 1)) * label
+    return xr.Dataset(
+        {"score": (("model", "query", "item"), score), "label": (("query", "item"), label)},
+        coords={
+            "model": ["old", "new", "best"],
+            "query": [f"q{i}" for i in range(n)],
+            "language": ("query", np.array(["fr", "de", "fr", "it"])[np.arange(n) % 4]),
+            "kind": ("item", np.array(["news", "web"])[np.arange(30) % 2]),
+            **{name: ("query", np.arange(n) // each) for name, each in others.items()},
+        },
+    )
+
+
+ASKED_OF_QUERIES: dict[str, Any] = {
+    "compare": lambda data, **more: ap.compare(data, "old", **more),
+    "all pairs, bootstrap": lambda data, **more: ap.compare(data, method="bootstrap", **more),
+    "items": lambda data, **more: ap.compare(data, "old", over="items", **more),
+    "rank": ap.rank,
+    "power": lambda data, **more: ap.power(data, "old", difference=0.1, **more),
+    "aggregate": ap.aggregate,
+}
+
+
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewUnitsWarning")
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
+@pytest.mark.parametrize("others", [{}, {"cluster": 3}], ids=["queries", "clusters"])
+@pytest.mark.parametrize("name", ASKED_OF_QUERIES)
+def test_groups_of_queries_are_asked_about_as_if_alone(tmp_path: Path, name: str, others: dict[str, int]) -> None:
+    if name == "items" and others:
+        pytest.skip("items in clusters of queries have no influences")
+    data, ask = of_languages(**others), ASKED_OF_QUERIES[name]
+    found = ask(data, by="language")
+    assert found.attrs["by"] == "language"
+    assert "3 groups by language" in found.attrs["design"]
+    at = {label: np.flatnonzero(data["language"] == label) for label in ("de", "fr", "it")}
+    alone = ask(xr.DataTree.from_dict({label: data.isel(query=places) for label, places in at.items()}))
+    for label in at:
+        one = alone[label].to_dataset()
+        for variable in {"estimate", "difference", "interval", "p_value", "rank", "detectable"} & {*one.data_vars}:
+            np.testing.assert_array_equal(found[variable].sel(language=label), one[variable])
+    ap.save_scores(data, tmp_path / "scores.zarr")
+    for same in (
+        ask(ap.open_scores(tmp_path / "scores.zarr"), by=["language"]),
+        ask(ap.evaluate(data), by="language"),
+        ask(ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", workers=1), by="language"),
+    ):
+        for variable in found.data_vars:
+            if found[variable].dtype != object:
+                np.testing.assert_array_equal(same[variable], found[variable])
+        assert same.attrs.get("family_size") == found.attrs.get("family_size")
+
+
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewUnitsWarning")
+def test_groups_of_queries_and_of_items_cross(tmp_path: Path) -> None:
+    data = of_languages()
+    both = ap.compare(data, "old", by=["language", "kind"])
+    assert both["difference"].dims == ("model", "language", "kind")
+    of_kinds = ap.compare(ap.evaluate(data, by="kind"), "old", by="language")
+    for kind in ("news", "web"):
+        part = ap.compare(data.isel(item=data["kind"] == kind), "old", by="language")
+        np.testing.assert_array_equal(both["difference"].sel(kind=kind), part["difference"])
+        np.testing.assert_array_equal(of_kinds["difference"].sel(kind=kind), part["difference"])
+    assert both.attrs["family_size"] == of_kinds.attrs["family_size"] == 2 * 3 * 2
+    gates = ap.gate(data, "best", "old", by="language")
+    assert [one.group for one in gates] == ["de", "fr", "it"]
+    tree = xr.DataTree.from_dict(dict.fromkeys("abc", data))
+    over = ap.compare(tree, "old", by="language", over="dataset")
+    assert over.sizes["language"] == 3
+    contrasts = ap.contrast(data, "language", reference="de")
+    np.testing.assert_array_equal(
+        contrasts["difference"], ap.contrast(ap.evaluate(data), "language", reference="de")["difference"]
+    )
+    page = ap.report(data, tmp_path / "page.html", by="language", baseline="old").read_text(encoding="utf-8")
+    for words in ("Groups by language", "6 comparisons in 3 groups by language", "than in fr"):
+        assert words in page
+    for wrong, words in (("lang", "'language'"), ("kind", "none")):
+        with pytest.raises(InvalidInputError, match="no such groups") as caught:
+            ap.compare(ap.evaluate(data.drop_vars("language" if wrong == "kind" else [])), "old", by=wrong)
+        assert f"allowed: {words}" in str(caught.value)
+    with pytest.raises(InvalidInputError, match="each query is evaluated alone already; compare"):
+        ap.evaluate(data, by="language")
+
+
+def test_missing_scores_in_groups_of_queries_are_counted_there() -> None:
+    data = of_languages()
+    data["score"][1, np.flatnonzero(data["language"] == "it")[:2]] = np.nan
+    found = ap.compare(data, "old", by="language", missing="drop", incomplete="drop")
+    n_units = found["n_units"].to_series().to_dict()
+    assert n_units == {"de": 9, "fr": 18, "it": 7}
+    with pytest.raises(AlignmentError, match="'it'"):
+        ap.compare(data, "old", by="language", missing="drop")
+
+
+def test_text_beside_values_tells_of_groups() -> None:
+    table = pd.DataFrame({"task": [f"t{i}" for i in range(24)], "subject": ["math", "law"] * 12})
+    table["old"], table["new"] = np.linspace(0.2, 0.6, 24), np.linspace(0.3, 0.5, 24)
+    values = ap.from_values(table, measure="accuracy")
+    assert values["subject"].dims == ("query",)
+    assert values.attrs["columns_left_out"] == ["subject (text)"]
+    found = ap.compare(values, "old", by="subject")
+    expected = table.groupby("subject")[["old", "new"]].mean()
+    np.testing.assert_allclose(found["difference"].sel(model="new"), expected["new"] - expected["old"])
+
+
 def test_groups_share_a_table_that_says_what_differs_between_them() -> None:
     data = worse_in_c()
     data["score"][0, np.flatnonzero(data["site"] == "b")[::3]] = np.nan

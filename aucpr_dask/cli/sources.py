@@ -70,7 +70,7 @@ class Source:
             scores = ap.open_scores(self.place, like=layout)
             scores = terms.map_nodes(scores, lambda _, node: node.chunk({terms.ITEM: -1}))
             return terms.select_data_sets(scores, self.dataset)
-        if not self.dataset and not self.by and {*self.columns} <= {*OF_VALUES}:
+        if not self.dataset and {*self.columns} <= {*OF_VALUES}:
             from aucpr_dask.interplay.recognising import recognise
             from aucpr_dask.interplay.values import from_values, taken_in_words
 

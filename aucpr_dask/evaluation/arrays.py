@@ -23,7 +23,7 @@ from aucpr_dask.evaluation.alignment import (
     refuse_swapped,
     with_items,
 )
-from aucpr_dask.evaluation.groups import groups_along, parted, without_labels
+from aucpr_dask.evaluation.groups import along_queries, groups_along, parted, without_labels
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.checks import is_dask
 from aucpr_dask.schema.choices import Arrays, Inputs, Labels
@@ -224,8 +224,9 @@ def _prepared(
                 what, remedy = f"the scores have a variable {role!r}", f"scores.drop_vars({role!r}), or leave it out"
                 raise bad_argument(what, option, extra[option], f"scores without {role!r}", remedy)
             dataset = dataset.assign({role: _along(extra[option], option, dataset, dims, path)})
-    names, coords = (None, {}) if by is None else groups_along(dataset, by, dims, path)
-    return with_items(dataset, dims, keeps=keeps).assign_coords(coords), names
+    of_queries, of_items = along_queries(dataset, by)
+    names, coords = ((), {}) if of_items is None else groups_along(dataset, of_items, dims, path)
+    return with_items(dataset, dims, keeps=keeps).assign_coords(coords), (*of_queries, *names) or None
 
 
 def _along(values: Any, option: str, dataset: xr.Dataset, dims: tuple[str, ...], path: str) -> xr.Variable:

@@ -63,6 +63,12 @@ class Groups:
         return [tuple(of[i] for of, i in zip(words, at, strict=True)) for at in np.ndindex(*self.sizes.values())]
 
     @property
+    def places(self) -> list[NDArray[np.intp]]:
+        """The places of each group's items, in their order."""
+        order = np.argsort(self.code, kind="stable")
+        return np.split(order, np.searchsorted(self.code[order], np.arange(self.n_groups + 1)))[1:-1]
+
+    @property
     def least(self) -> int:
         """The items of the smallest group that has some."""
         counts = np.bincount(self.code[self.code >= 0])
@@ -163,6 +169,26 @@ class Listed:
     def __str__(self) -> str:
         """Name the labels, as the parameters of a result do."""
         return few(map(str, self.labels))
+
+
+def along_queries(dataset: xr.Dataset, by: Any) -> tuple[tuple[str, ...], Any]:
+    """Return the coordinates along the queries among the names of groups, and what is left: groups of items, or None.
+
+    >>> dataset = xr.Dataset(coords={"language": ("query", ["de", "fr"]), "site": ("item", ["a", "b", "c"])})
+    >>> along_queries(dataset, ["language", "site"])
+    (('language',), ['site'])
+    """
+    listed = [by] if isinstance(by, str) else by if isinstance(by, list | tuple) else []
+    along = [isinstance(one, str) and one in dataset.coords and dataset[one].dims == (QUERY,) for one in listed]
+    names = tuple(one for one, is_along in zip(listed, along, strict=True) if is_along and one != QUERY)
+    if not names:
+        return (), by
+    return names, [one for one, is_along in zip(listed, along, strict=True) if not is_along] or None
+
+
+def groups_of_queries(dataset: xr.Dataset, names: Sequence[str], path: str = "") -> Groups:
+    """Return the groups of the queries of a data set by coordinates along them."""
+    return combined({name: factorized(dataset[name], name, None, where_of(path)) for name in names})
 
 
 def with_labels(scores: Scores, by: Any) -> tuple[Scores, By]:
@@ -317,6 +343,8 @@ def _no_coordinate(dataset: xr.Dataset, name: str, path: str, dim: str) -> Inval
     remedy = did_you_mean(name, along, "add it: scores.assign_coords(site=('item', labels))")
     if is_other and name in dataset["score"].dims:
         remedy = f"leave it out: each {name} is evaluated alone already"
+    elif is_other and dataset[name].dims == (QUERY,):
+        remedy = "each query is evaluated alone already; compare, rank, gate, power, aggregate and contrast group them"
     allowed = few(map(repr, along)) or "a coordinate along the items; these scores have none"
     return InvalidInputError(what, f"{where_of(path)}, argument 'by'", received, allowed, remedy)
 

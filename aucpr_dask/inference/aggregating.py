@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import InvalidInputError, clash, naming
 from aucpr_dask.evaluation.api import evaluate, interval
 from aucpr_dask.evaluation.arrays import takes_arrays
+from aucpr_dask.evaluation.groups import along_queries
 from aucpr_dask.evaluation.results import group_dims, known_scores, laid_out, provenance
 from aucpr_dask.inference import (
     averages,
@@ -129,7 +130,8 @@ def aggregate(
         degrees of freedom, of n queries that people labelled, and of values that are 0 or 1 a score interval whose
         variance reckons with errors of the machine that so few queries need not show.
     **options
-        Options of :func:`aucpr_dask.evaluate`, if `data` are scores.
+        Options of :func:`aucpr_dask.evaluate`, if `data` are scores. ``by`` may also name a coordinate along the
+        queries, of scores or of a result, whose groups are averaged alone.
 
     Returns
     -------
@@ -166,6 +168,19 @@ def aggregate(
     if question.over is None and how == "macro" and nodes and all(map(requirements.has_classes, nodes)):
         question = replace(question, over=terms.CLASS)
     _refuse_clashes(question, has_machine=auxiliary is not None)
+    if any(along_queries(node, options.get("by"))[0] for node in nodes):
+        if auxiliary is not None:
+            given = {"auxiliary": type(auxiliary).__name__}
+            raise clash("groups are averaged without these", "leave it out, or select a group", None, **given)
+        alone: Any = {"over": over, "how": how, "average": average, "method": method, "n_resamples": n_resamples}
+        alone |= {"level": level, "seed": seed, "incomplete": incomplete} | options
+        by = alone.pop("by")
+
+        def asked(tree: xr.DataTree, joint: float) -> xr.Dataset:
+            ((_, found),) = terms.nodes_of(aggregate(grouped.with_data_sets(tree, question), **alone))
+            return found
+
+        return grouped.laid_out_by_groups(data, by, asked, level, varying=question.dims)
     of_scores = question.unit if nodes and requirements.are_scores(data, {}) else {}
     reading: dict[str, Any] = {**options, **of_scores}
     if how == "micro":
@@ -378,11 +393,8 @@ def _by_spread(result: xr.Dataset, dim: str, level: float, on_unit_scale: Any) -
     drawn = counts[COUNTS[dim]]
     degrees, longer = drawn - 1.0, 0 * mean
     if samples.are_in_clusters(result):  # the jackknife, and the effective number of clusters: large ones decide
-        estimate = result["estimate"].assign_coords(cluster=result["cluster"].compute())
-        share = estimate.notnull().groupby("cluster").sum(dim) / drawn
-        change = (estimate - mean).fillna(0).groupby("cluster").sum(dim) / drawn / (1 - share).where(share < 1)
-        degrees, drawn = 1 / (share**2).sum("cluster") - 1, (share > 0).sum("cluster")
-        squares, cubes = ((change**power).sum("cluster", skipna=False) for power in (2, 3))
+        of_clusters = samples.summarize_clusters(result["estimate"], mean, dim, result["cluster"])
+        degrees, drawn, squares, cubes = (of_clusters.isel({terms.QUANTITY: place}) for place in range(4))
         error = (squares * (drawn - 1) / drawn) ** 0.5
         n, of_sums = degrees + 1, (cubes / squares**1.5).fillna(0)
         skewness, longer = of_sums * drawn**0.5, SKEWNESS_UNSEEN * of_sums * (n * degrees) ** 0.5 / (n - 2).clip(0.1)

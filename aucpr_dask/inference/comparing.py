@@ -64,9 +64,10 @@ def compare(
         Models to compare all others with (their numbers if models have no labels); by default, all pairs of models
         are compared. One label is a scalar coordinate of the answer, a sequence is a dimension, as in indexing.
     by : str, array, mapping or sequence, optional
-        Compare within groups of items, named as for :func:`aucpr_dask.evaluate`, or those of a result by groups. Each
-        group is compared as if it stood alone; ``p_adjusted`` (Holm's by default) and ``simultaneous_interval``
-        (Bonferroni's over groups) hold for all groups together.
+        Compare within groups of items, named as for :func:`aucpr_dask.evaluate`, or those of a result by groups; or
+        within groups of queries, named by coordinates along them. Each group is compared as if it stood alone;
+        ``p_adjusted`` (Holm's by default) and ``simultaneous_interval`` (Bonferroni's over groups) hold for all groups
+        together.
         Areas of groups of different prevalence are comparable with ``prevalence=``.
     estimator : str, optional
         Compare by this estimator or measure; the first of the result by default.

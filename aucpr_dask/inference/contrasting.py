@@ -16,7 +16,7 @@ from aucpr_dask.errors import AlignmentError, InvalidInputError, bad_argument, f
 from aucpr_dask.evaluation import results
 from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.evaluation.arrays import takes_arrays
-from aucpr_dask.evaluation.groups import factorized
+from aucpr_dask.evaluation.groups import along_queries
 from aucpr_dask.evaluation.request import drawn_unit
 from aucpr_dask.inference import (
     averages,
@@ -101,9 +101,9 @@ def contrast(
         query), whose groups are those of the queries. Or a mapping of names to arrays of scores, with their labels
         behind it.
     by : str, array, mapping or sequence
-        The groups, named as for :func:`aucpr_dask.evaluate`: by coordinates along the items (of results, along the
-        queries). ``"dataset"`` names the data sets of a tree. Labels of other dimensions of scores are not contrasted:
-        each has contrasts of its own.
+        The groups, named as for :func:`aucpr_dask.evaluate`: by coordinates along the items or, where there are
+        queries, along these. ``"dataset"`` names the data sets of a tree. Labels of other dimensions of scores are not
+        contrasted: each has contrasts of its own.
     reference : label, or mapping of names to labels, optional
         The group that all others are contrasted with; by default, all pairs of groups are.
     baseline : label, optional
@@ -235,13 +235,11 @@ def _parts(node: xr.Dataset, by: Any, path: str, kept: Sequence[str]) -> grouped
     if kept:
         what, remedy = "groups of queries are contrasted in one data set", f"select a label: .sel({kept[0]}=...)"
         raise InvalidInputError(what, path or None, f"the dimension {kept[0]!r}", "models and queries", remedy)
-    if not isinstance(by, str) or by not in node.coords or node[by].dims != (QUERY,):
+    if not along_queries(node, by)[0]:
         along = [str(name) for name in node.coords if node[name].dims == (QUERY,) and name != QUERY]
         what, remedy = "groups of queries are named by a coordinate along them", "assign_coords(kind=('query', labels))"
         raise bad_argument(what, "by", by, few(map(repr, along)) or "a coordinate along the queries", remedy)
-    index, code = factorized(node[by].values, by, None, path or None)
-    data = [node.isel({QUERY: np.flatnonzero(code == place)}).drop_vars(by) for place in range(len(index))]
-    return grouped.Parts({by: index}, [(str(label),) for label in index], data)
+    return grouped.parts_of(node, by, path)
 
 
 def _known(part: xr.Dataset, question: _Question, *, is_scores: bool) -> tuple[xr.Dataset, _Group]:
@@ -335,16 +333,11 @@ def _group(
 def _of_units(result: xr.Dataset, question: _Question) -> _Group:
     """Return the means over the queries of a group, with their variances between queries."""
     estimate = samples.chosen(result["estimate"], question.estimator).transpose(MODEL, QUERY)
-    values = estimate.values
     if question.baseline is not None:
         (place,) = comparing.positions(question.baseline, list(map(str, estimate.get_index(MODEL))))
-        values = values - values[place]
-    known = ~np.isnan(values)
-    n = known.sum(axis=1).astype(np.float64)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(known, values, 0.0).sum(axis=1) / n
-        squares = np.where(known, values - mean[:, None], 0.0) ** 2
-        variance = squares.sum(axis=1) / np.where(n > 1, n - 1, np.nan) / n
+        estimate = estimate - estimate.isel({MODEL: place}, drop=True)
+    mean, error, n, _ = samples.summarize(estimate, QUERY).transpose(terms.QUANTITY, MODEL).values
+    variance = error**2
     return _Group(mean, variance, n, np.maximum(n - 1, 1.0), np.ones(n.size), is_area=False)
 
 

@@ -193,9 +193,9 @@ def gate(
         How much worse a candidate may be and still pass, in units of the estimate: 0 or more, and below 1 for measures
         in [0, 1], of which one point of 100 is 0.01. Choose it before you look at the data.
     by : str, array, mapping or sequence, optional
-        Judge every group of items, as :func:`compare` names them: the intervals of all groups and candidates hold
-        together, so each has a higher level than `level` (Bonferroni's), and p-values are Holm's. A group that cannot
-        be judged is one about which nothing can be told.
+        Judge every group of items or queries, as :func:`compare` names them: the intervals of all groups and candidates
+        hold together, so each has a higher level than `level` (Bonferroni's), and p-values are Holm's. A group that
+        cannot be judged is one about which nothing can be told.
     level : float
         Of the intervals, two-sided.
     power : float

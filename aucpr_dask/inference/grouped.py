@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, InvalidInputError, clash, few
-from aucpr_dask.evaluation.groups import groups_of, refuse_no_groups, with_labels
+from aucpr_dask.errors import AlignmentError, InvalidInputError, bad_argument, did_you_mean, few
+from aucpr_dask.evaluation.groups import (
+    along_queries,
+    groups_of,
+    groups_of_queries,
+    refuse_no_groups,
+    with_labels,
+)
 from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets
 from aucpr_dask.inference import covarying, designs, requirements, samples, sentences
 from aucpr_dask.inference.pairs import benjamini_hochberg, holm
@@ -101,35 +107,34 @@ def with_kept_as_groups(result: Scores) -> Scores:
 def parts_of(node: xr.Dataset, by: Any, path: str, varying: Sequence[str] = ()) -> Parts:
     """Return the data of every group of scores, or of a result by groups, and for each label of other dimensions."""
     dims = dims_of_family(node, varying)
-    kept = {dim: node.get_index(dim) for dim in dims}
-    if "estimate" in node or by is None:
+    data: list[xr.Dataset | None] = [node]
+    indexes: dict[str, pd.Index] = {dim: node.get_index(dim) for dim in dims}
+    is_result, (of_queries, rest) = "estimate" in node, along_queries(node, by)
+    if is_result and by is not None:
         refuse_no_groups(by)
-        if by is not None and (not dims or list(np.atleast_1d(np.array(by, object))) != dims):
-            what, remedy = "this result is evaluated already", "pass the scores, or leave out by"
-            raise clash(what, remedy, "the groups of the result, or none", by=by, groups=dims)
-        return _parts(kept, {}, [()], [node])
-    labelled, named = with_labels(node, by)
-    groups = groups_of(labelled.to_dataset() if isinstance(labelled, xr.DataTree) else labelled, named, path)
-    order = np.argsort(groups.code, kind="stable")
-    ends = np.searchsorted(groups.code[order], np.arange(groups.n_groups + 1))
-    items = [order[start:end] for start, end in pairwise(ends)]
-    return _parts(kept, groups.indexes, groups.names, [node.isel({ITEM: one}) if one.size else None for one in items])
+        if rest is not None and (not dims or list(np.atleast_1d(np.array(rest, object))) != dims):
+            along = [str(name) for name in node.coords if node[name].dims == (QUERY,) and name != QUERY]
+            what, known = "this result is evaluated already, and has no such groups", [*dims, *along]
+            remedy = did_you_mean(str(rest), known, "pass the scores, or leave out by")
+            raise bad_argument(what, "by", by, few(map(repr, known)) or "none: it has no groups", remedy)
+    for dim, index in indexes.items():
+        data = [part for one in data for part in _selected(one, dim, range(len(index)))]
+    if of_queries:
+        groups = groups_of_queries(node, of_queries, path)
+        data = [part for one in data for part in _selected(one, QUERY, groups.places)]
+        indexes |= groups.indexes
+    if rest is not None and not is_result:
+        labelled, named = with_labels(node, rest)
+        groups = groups_of(labelled.to_dataset() if isinstance(labelled, xr.DataTree) else labelled, named, path)
+        data = [part for one in data for part in _selected(one, ITEM, groups.places)]
+        indexes |= groups.indexes
+    names = [tuple(map(str, labels)) for labels in product(*indexes.values())]
+    return Parts(indexes, names, data)
 
 
-def _parts(
-    kept: Mapping[str, pd.Index],
-    grouped: Mapping[str, pd.Index],
-    groups: Sequence[tuple[str, ...]],
-    data: Sequence[xr.Dataset | None],
-) -> Parts:
-    """Return every group at every label of the dimensions that are kept."""
-    names, parts = list[tuple[str, ...]](), list[xr.Dataset | None]()
-    for at in np.ndindex(*map(len, kept.values())):
-        of_labels = tuple(str(index[place]) for index, place in zip(kept.values(), at, strict=True))
-        chosen = dict(zip(kept, at, strict=True))
-        names += [(*of_labels, *of_group) for of_group in groups]
-        parts += [None if part is None else part.isel(chosen, drop=True) for part in data]
-    return Parts({**kept, **grouped}, names, parts)
+def _selected(node: xr.Dataset | None, dim: str, places: Iterable[Any]) -> list[xr.Dataset | None]:
+    """Return what lies at each place along a dimension, or at each list of places; None where there is nothing."""
+    return [None if node is None or np.size(one) == 0 else node.isel({dim: one}, drop=True) for one in places]
 
 
 def parts_of_tree(tree: xr.DataTree, by: Any, varying: Sequence[str]) -> Parts:
@@ -214,7 +219,7 @@ def _warn_once(caught: Sequence[warnings.WarningMessage], n_groups: int) -> None
         warnings.warn(f"{first}{more}", kind, stacklevel=5)
 
 
-def with_data_sets(tree: xr.DataTree, question: options.ComparisonOptions) -> Any:
+def with_data_sets(tree: xr.DataTree, question: options.ComparisonOptions | options.AggregationOptions) -> Any:
     """Return a group as a tree of its data sets, if these are to vary."""
     nodes = list(nodes_of(tree))
     if question.dim != samples.DATASET or len(nodes) != 1:

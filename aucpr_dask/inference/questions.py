@@ -14,6 +14,7 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError, clash, naming
 from aucpr_dask.evaluation import alignment
 from aucpr_dask.evaluation.api import evaluate, evaluate_dataset
+from aucpr_dask.evaluation.groups import along_queries
 from aucpr_dask.evaluation.request import drawn_unit
 from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets, known_scores
 from aucpr_dask.inference import averages, covarying, designs, machine_labels, requirements, samples
@@ -113,7 +114,9 @@ def prepared(
     if question.dim == samples.DATASET and isinstance(data, xr.Dataset) and samples.DATASET not in group_dims(data):
         data = groups_as_data_sets(data)
         nodes = dict(nodes_of(data))
-    if not nodes or not all("estimate" in node for node in nodes.values()) or options or by is not None:
+    of_queries = [along_queries(node, by)[0] for node in nodes.values()]
+    is_plain = by is None or all(of_queries)
+    if not nodes or not all("estimate" in node for node in nodes.values()) or options or not is_plain:
         return data, question, dict(options), by
     if not any(_lacks_items(node, question) for node in nodes.values()):
         return data, question, {}, by
@@ -125,7 +128,7 @@ def prepared(
     asked = question.over if question.names else first.attrs.get("sampled", ITEM + "s")
     estimator = question.estimator or next(iter(designs.estimators_of(first)), None)
     question = replace(question, over=asked, estimator=estimator)
-    groups = [name for name in group_dims(first) if name not in question.dims]
+    groups = [*of_queries[0], *(name for name in group_dims(first) if name not in question.dims)]
     return prepared(scores, question, evaluated_with(first.attrs), groups or None)
 
 

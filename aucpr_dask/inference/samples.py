@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import MOST_SHOWN, AlignmentError, InvalidInputError, brief, few
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference.designs import IN_CLUSTERS, direction, estimator_dim, estimators_of, unit_names
-from aucpr_dask.inference.units import Floats, draw_units_and_items, mean_of_units, means_of_replicates
+from aucpr_dask.inference.units import (
+    Floats,
+    draw_units_and_items,
+    mean_of_units,
+    means_of_replicates,
+    total_of_units,
+)
 from aucpr_dask.schema.terms import ESTIMATOR, ITEM, MEASURE, MODEL, QUANTITY, QUERY, REPEAT, RESAMPLE, Scores, nodes_of
 from aucpr_dask.scores.validate import check_unique, where_of
 
@@ -254,6 +260,32 @@ def _summarize(values: NDArray[Any], *, names: tuple[str, ...]) -> Floats:
         error = np.sqrt(squares / np.where(number > 1, number - 1, np.nan) / number)
         skewness = np.where(squares > 0, cubes / squares**1.5 * np.sqrt(number), 0.0)
     return np.stack([mean, error, number, skewness], axis=-1)
+
+
+def summarize_clusters(estimate: xr.DataArray, mean: xr.DataArray, dim: str, cluster: xr.DataArray) -> xr.DataArray:
+    """Return facts of the clusters of units along ``quantity``.
+
+    Degrees of freedom by their sizes, their number, and the sums of squares and of cubes of what leaving out each of
+    them does to the mean.
+    """
+    codes, found = pd.factorize(np.asarray(cluster))
+    options: dict[str, Any] = {"codes": codes, "n_clusters": len(found)}
+    return applied(_summarize_clusters, estimate, mean, over=[dim], sizes={QUANTITY: 4}, **options)
+
+
+def _summarize_clusters(values: NDArray[Any], mean: Floats, *, codes: NDArray[np.intp], n_clusters: int) -> Floats:
+    """Return the facts of clusters, added one by one: ``(unit), () -> (quantity)``."""
+    known = ~np.isnan(values)
+    sizes, sums = np.zeros((2, *values.shape[:-1], n_clusters))
+    for unit, code in enumerate(codes):
+        sizes[..., code] += known[..., unit]
+        sums[..., code] += np.where(known[..., unit], values[..., unit] - mean, 0.0)
+    total = total_of_units(sizes)[..., np.newaxis]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = sizes / total
+        change = sums / total / np.where(share < 1, 1 - share, np.nan)
+        degrees = 1 / total_of_units(share**2) - 1
+    return np.stack([degrees, (sizes > 0).sum(axis=-1), *(total_of_units(change**power) for power in (2, 3))], axis=-1)
 
 
 # --- units that some models lack -----------------------------------------------------------------------------------

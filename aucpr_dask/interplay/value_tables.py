@@ -102,7 +102,12 @@ class Table:
     def is_text(self, column: str) -> bool:
         """Return whether a column has cells, and none is a number, nor looks like one that could be read wrongly."""
         numbers = self.read(column)
-        if self._are_numbers(column) or np.isfinite(numbers).any() or not np.isinf(numbers).any():
+        if (
+            self._are_numbers(column)
+            or pd.api.types.is_complex_dtype(self.frame[column])
+            or np.isfinite(numbers).any()
+            or not np.isinf(numbers).any()
+        ):
             return False
         cells = [str(cell).strip() for cell in self.frame[column][np.isinf(numbers)]]
         return not any(re.match("[~<>≈+-]?[0-9]", cell) and not NO_NUMBER.fullmatch(cell) for cell in cells)

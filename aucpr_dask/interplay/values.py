@@ -162,7 +162,7 @@ class _Part(NamedTuple):
     """The values of one table."""
 
     cells: pd.DataFrame  # a row for each value, with its model, query, measure, repeat and place
-    about: pd.DataFrame  # of a tidy table: a row for each of its rows, with its other columns
+    about: pd.DataFrame  # a row for each of the table's, with its other columns; none of a table of tasks
     word: str  # for a query
     tasks: list[str]  # columns
     left_out: dict[str, str]  # columns, and why
@@ -213,7 +213,7 @@ def _cells(table: Table, named: Mapping[str, str | None], exclude: tuple[str, ..
         left_out, scaled = _no_tasks(table, free, include)
         heads = _tasks([name for name in free if name not in left_out], left_out, include)
     elif heading == terms.MODEL:
-        _refuse_no_models(table, [name for name in free if name not in include])
+        heads, left_out = _models(table, heads, include)
     tasks = [*heads] if heading == terms.QUERY else []
     if terms.MEASURE in without and not any(terms.MEASURE in head for head in heads.values()):
         column = of.get(VALUE, VALUE)  # names the measure, unless it says nothing
@@ -318,20 +318,26 @@ def _tasks(names: Sequence[str], left_out: dict[str, str], include: Sequence[str
     return {name: {terms.QUERY: name} for name in names if name not in left_out}
 
 
-def _refuse_no_models(table: Table, columns: Sequence[str]) -> None:
-    """Raise if one of the columns, which are headed by models, is by its name none."""
-    for name in columns:
-        if (why := is_no_value(name)) is not None and why == ABOUT:
+def _models(
+    table: Table, heads: dict[str, dict[str, str]], include: Sequence[str]
+) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
+    """Return the columns that models head, and those of text, which tell of the queries; raise for other names."""
+    left_out = {name: "text" for name in heads if name not in include and table.is_text(name)}
+    if len(left_out) == len(heads):
+        left_out = {}  # its first cell is refused
+    for name in heads:
+        if name not in include and name not in left_out and (why := is_no_value(name)) is not None and why == ABOUT:
             what = "the columns are headed by models, and this name is none of a model"
             remedy = f"leave it out: exclude={name!r} (--exclude); or take it in: include={name!r} (--include)"
             raise InvalidInputError(what, f"{table.name}, column {name!r}", why, "names of models", remedy)
+    return {name: head for name, head in heads.items() if name not in left_out}, left_out
 
 
 def _with_metadata(result: xr.Dataset, about: pd.DataFrame) -> xr.Dataset:
-    """Return a result with the other columns of a tidy table as coordinates, if they tell of its models or queries."""
+    """Return a result with the other columns of a table as coordinates, if they tell of its models or queries."""
     coords = {}
     for name in about.columns.difference([*ROLES, *OUR_NAMES], sort=False):
-        for dim in (terms.MODEL, terms.QUERY):
+        for dim in (dim for dim in (terms.MODEL, terms.QUERY) if dim in about):
             own = about.groupby(dim, sort=False)[name]
             if own.nunique(dropna=False).max() == 1:
                 cells = own.first().reindex(result[dim].values)

@@ -353,9 +353,10 @@ def contrasts_of(path: str, answer: xr.Dataset, top: int | None = TOP) -> Answer
     """Return what people see of the contrasts of one data set: a row for each model and pair of groups."""
     shown, below = first(contrast_rows(answer), top, "contrast")
     names = {"model": "model", "in": "group", "than in": "other"}
+    areas = Column(noun(answer.attrs), list(map(number, shown["estimate"])), right=True)
     columns = [
         *(Column(header, list(shown[name]), name=True) for header, name in names.items()),
-        Column("area", list(map(number, shown["estimate"])), right=True),
+        *([] if BASELINE in answer.attrs else [areas]),  # of which the difference of a difference is none
         *_columns(shown, "difference", len(shown), has_room=False),
     ]
     title = (path or "all groups", f"{measured(answer.attrs)}, by {answer.attrs['by']}")

@@ -12,6 +12,7 @@ import xarray as xr
 
 from aucpr_dask.errors import FewPositivesWarning, InvalidInputError, printable
 from aucpr_dask.evaluation.api import evaluate
+from aucpr_dask.evaluation.groups import along_queries
 from aucpr_dask.evaluation.results import group_dims
 from aucpr_dask.inference import comparing, contrasting, designs, grouped
 from aucpr_dask.inference.questions import evaluated_with
@@ -24,11 +25,18 @@ from aucpr_dask.view.tables import bounds, distinct, signed
 MOST_LINES, NAME_WIDTH = 40, 28  # of the table and the picture
 
 
+def names_of_queries(data: terms.Scores, by: Any) -> list[str]:
+    """Return the names of groups of queries; none if they are groups of items."""
+    named = [along_queries(node, by) for _, node in terms.nodes_of(data)]
+    return list(named[0][0]) if named and all(names and rest is None for names, rest in named) else []
+
+
 def evaluated_by(data: terms.Scores, scores: terms.Scores | None, by: Any) -> tuple[terms.Scores, terms.Scores | None]:
     """Return the result to report, and its scores: those that are given in its place are evaluated."""
+    of_queries = names_of_queries(data, by)
     if scores is None and all("score" in node for _, node in terms.nodes_of(data)):
-        return evaluate(data, by=by), data
-    if by is None:
+        return evaluate(data, by=None if of_queries else by), data
+    if by is None or of_queries:
         return data, scores
     named = [by] if isinstance(by, str) else by
     if all(list(named) == group_dims(node) for _, node in terms.nodes_of(data)):
@@ -40,14 +48,25 @@ def evaluated_by(data: terms.Scores, scores: terms.Scores | None, by: Any) -> tu
 def scores_of_groups(scores: terms.Scores, result: terms.Scores, by: Any) -> terms.Scores:
     """Return a tree of the scores of each group of a result; the scores as they are without groups."""
     results = dict(terms.nodes_of(result))
+    if names_of_queries(result, by):
+        return tree_of_groups(scores, by)
     if not any(map(group_dims, results.values())):
         return scores
     nodes: dict[str, xr.Dataset] = {}
     for path, node in terms.nodes_of(scores):
         of_items = [name for name in group_dims(results[path]) if name not in node["score"].dims]
-        parts = grouped.parts_of(node, (of_items or None) if by is None else by, path)
+        nodes |= terms.nodes_of(tree_of_groups(node, (of_items or None) if by is None else by, path))
+    return xr.DataTree.from_dict(nodes)
+
+
+def tree_of_groups(data: terms.Scores, by: Any, path: str = "") -> xr.DataTree:
+    """Return a tree of the data of each group."""
+    nodes: dict[str, xr.Dataset] = {}
+    for own, node in terms.nodes_of(data):
+        where = own or path
+        parts = grouped.parts_of(node, by, where)
         for place in range(len(parts.names)):
-            tree = parts.tree(place, path)
+            tree = parts.tree(place, where)
             nodes |= {} if tree is None else terms.nodes_of(tree)
     return xr.DataTree.from_dict(nodes)
 
@@ -57,30 +76,31 @@ def groups_shown(
 ) -> dict[str, Any] | None:
     """Return the words, tables and pictures of the section; None without groups."""
     nodes = [node for _, node in terms.nodes_of(grouped.with_kept_as_groups(result))]
-    if not any(map(group_dims, nodes)):
+    of_queries = names_of_queries(result, named)
+    if not of_queries and not any(map(group_dims, nodes)):
         return None
-    first, by = nodes[0], group_dims(nodes[0])
+    first, by = nodes[0], [*group_dims(nodes[0]), *of_queries]
     names = designs.estimators_of(first)[:1]
     asked: dict[str, Any] = {"level": level_of(first), "estimator": names[0] if names else None}
-    of_items: Any = None
-    if scores is not None:
+    of_items: Any = named if of_queries else None
+    if scores is not None and not of_queries:
         dims = {dim for _, node in terms.nodes_of(scores) for dim in node["score"].dims}
         of_items = named if named is not None else [name for name in by if name not in dims] or None
         asked |= evaluated_with(first.attrs) | {"over": first.attrs.get("sampled", "items")}
     measure, baseline = designs.measured(first.attrs, *names), options.baseline
+    data = result if scores is None or of_queries else scores
     ends = f"with {terms.percent(asked['level'])} intervals that hold for all"
     title = "Where do models differ?"
     if baseline is None:
         parts = [_part(title, ["Name a baseline (baseline=, --baseline) to see in which groups others lose."])]
     else:
-        data, given = (result, None) if scores is None else (scores, of_items)
-        compared = partial(comparing.compare, data, baseline, by=given, incomplete="drop", **asked)
+        compared = partial(comparing.compare, data, baseline, by=of_items, incomplete="drop", **asked)
         about = f"Difference in {measure} from {printable(baseline)}, {ends} groups together; the largest losses first"
         call = "ap.compare(scores, baseline, by=...)"
         parts = [_answered(title, "Models cannot be compared here", compared, about, call, baseline)]
-    if scores is not None and of_items is not None:
+    if of_items is not None:
         title = "In which groups are models worse?"
-        contrasted = partial(contrasting.contrast, scores, of_items, baseline=baseline, **asked)
+        contrasted = partial(contrasting.contrast, data, of_items, baseline=baseline, **asked)
         what = measure if baseline is None else f"the difference in {measure} from {printable(baseline)}"
         about = f"Difference between two groups in {what}, {ends} contrasts together; the largest losses first"
         call = "ap.contrast(scores, by=...)"

@@ -56,7 +56,8 @@ def report(
     path : str or Path
         The page to write.
     by : str, array, mapping or sequence, optional
-        Scores in place of a result are evaluated within these groups of items, see :func:`aucpr_dask.evaluate`. With
+        Scores in place of a result are evaluated within these groups of items, see :func:`aucpr_dask.evaluate`; groups
+        of queries, named by a coordinate along them, are those of a result, too. With
         `baseline`, a picture and a table say in which groups other models are worse, all groups together. Another says
         between which groups models, or their differences from the baseline, differ (:func:`aucpr_dask.contrast`).
     scores : xarray.Dataset or xarray.DataTree, optional
@@ -117,6 +118,7 @@ def report(
     groups = by_groups.groups_shown(result, scores, options, by)
     result = with_kept_as_groups(result)
     scores = None if scores is None else by_groups.scores_of_groups(scores, result, by)
+    result = by_groups.tree_of_groups(result, by) if by_groups.names_of_queries(result, by) else result
     return pages.write_page(_render(groups_as_data_sets(result), scores, options, groups), target)
 
 
