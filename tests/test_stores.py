@@ -394,7 +394,7 @@ def test_a_failure_in_the_middle_leaves_nothing_that_opens(
 
 def test_a_failure_at_any_write_leaves_nothing_that_opens(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail at the n-th document or chunk, for every n, while an older store is being replaced."""
-    put = FolderStore._put
+    put = FolderStore.put
     n_writes = fail_at = 0
 
     def failing(*arguments: Any, **options: Any) -> None:
@@ -404,7 +404,7 @@ def test_a_failure_at_any_write_leaves_nothing_that_opens(place: Path, monkeypat
             raise OSError("disk full")
         put(*arguments, **options)
 
-    monkeypatch.setattr(FolderStore, "_put", failing)
+    monkeypatch.setattr(FolderStore, "put", failing)
     ap.save_scores(queried(seed=3), place)
     total = n_writes
     assert total > 8
@@ -461,7 +461,7 @@ def test_a_path_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
     def refuse(*arguments: Any, **options: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(FolderStore, "_put", refuse)
+    monkeypatch.setattr(FolderStore, "put", refuse)
     with pytest.raises(StoreError, match=r"cannot be written[\s\S]*Permission denied"):
         ap.save_scores(pooled(), tmp_path / "scores.zarr")
 

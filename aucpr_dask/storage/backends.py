@@ -71,7 +71,7 @@ def get_values(store: Any, keys: Sequence[str]) -> Iterator[Buffer | None]:
 def last_bytes(store: Any, keys: Sequence[str], n: int) -> list[bytes | None]:
     """Return the last bytes of many values, in their order; None for values that are not there."""
     if isinstance(store, FolderStore):
-        return [store.last_bytes(key, n) for key in keys]
+        return [_last_bytes(store.root / key, n) for key in keys]
 
     written: dict[str, bytes] = getattr(store, "endings", {})
 
@@ -101,7 +101,7 @@ def versions_in(store: Store) -> dict[str, str] | None:
     A list of a thousand objects is one request.
     """
     if isinstance(store, FolderStore):
-        return store.versions()
+        return dict(_versions_below(str(store.root), ""))
     return sync(store.versions()) if isinstance(store, remote.RemoteStore) else None
 
 
@@ -116,7 +116,8 @@ def set_value(store: Any, key: str, value: Buffer) -> None:
 def set_values(store: Any, values: Mapping[str, Buffer]) -> None:
     """Store many values, which :func:`persist` has to follow."""
     if isinstance(store, FolderStore):
-        store.set_many(values)
+        for key, value in values.items():  # in turn, because threads cost more
+            store.put(key, value, is_synced=False)
     else:
         sync(concurrent_map(list(values.items()), store.set, limit=64))
 
@@ -133,7 +134,11 @@ def clear_but(store: Store, key: str, check: Callable[[], None]) -> None:
     """Remove everything, in a local folder all but the value at a key; `check` may end it."""
     # There, the document that makes a store open goes first. Elsewhere a store is cleared at once, the value with it.
     if isinstance(store, FolderStore):
-        store.clear_but(key, check)
+        kept = store.root / key
+        (store.root / _ROOT).unlink(missing_ok=True)
+        for path in (*store.root.iterdir(), *kept.parent.iterdir()):
+            if path not in (kept, kept.parent):
+                _remove(path, check)
     check()
     if not isinstance(store, FolderStore):
         sync(store.clear())
@@ -141,14 +146,16 @@ def clear_but(store: Store, key: str, check: Callable[[], None]) -> None:
 
 def persist(store: Store, keys: Collection[str]) -> None:
     """Return once these values are on the disk, if they are in a local folder."""
-    if isinstance(store, FolderStore):
-        store.persist(keys)
+    if isinstance(store, FolderStore) and (len(keys) < MANY_SYNCS or not sync_file_system(store.root)):
+        with ThreadPoolExecutor(SYNCS_AT_ONCE) as pool:  # so that the disk can take several at once
+            list(pool.map(_sync, (store.root / key for key in keys)))
 
 
 def sweep(store: Store) -> None:
     """Remove what writes that were killed have left in a local folder."""
-    if isinstance(store, FolderStore):
-        store.sweep()
+    for file in store.root.rglob("*.partial") if isinstance(store, FolderStore) else ():
+        if _is_leftover(file.name):
+            file.unlink(missing_ok=True)
 
 
 # --- local folders ----------------------------------------------------------------------------------------------
@@ -197,38 +204,25 @@ class FolderStore(LocalStore):
         except OSError as error:
             raise _unreadable(self.root / key, error) from error
 
-    def last_bytes(self, key: str, n: int) -> bytes | None:
-        """Return the last bytes of a value; None if there is none."""
-        try:
-            with open(self.root / key, "rb", buffering=0) as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - n))
-                return file.read(n)
-        except FileNotFoundError:
-            return None
-
     async def set(self, key: str, value: Buffer) -> None:
         """Store a value."""
         await asyncio.to_thread(self.set_sync, key, value)
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
         """Store a value, unless there is one."""
-        await asyncio.to_thread(self._put, key, value, keep=True)
+        await asyncio.to_thread(self.put, key, value, keep=True)
 
     def set_sync(self, key: str, value: Buffer) -> None:
         """Store a value without an event loop."""
-        self._put(key, value, is_synced=not key.startswith(_UNSYNCED))
-
-    def set_many(self, values: Mapping[str, Buffer]) -> None:
-        """Store values that :meth:`persist` has to follow; in turn, because threads cost more."""
-        for key, value in values.items():
-            self._put(key, value, is_synced=False)
+        self.put(key, value, is_synced=not key.startswith(_UNSYNCED))
 
     def delete_sync(self, key: str) -> None:
         """Remove a value without an event loop."""
         self._check_writable()
         (self.root / key).unlink(missing_ok=True)
 
-    def _put(self, key: str, value: Buffer, *, keep: bool = False, is_synced: bool = True) -> None:
+    def put(self, key: str, value: Buffer, *, keep: bool = False, is_synced: bool = True) -> None:
+        """Store a value; not if there is one that is to be kept. What is not synced, :func:`persist` has to follow."""
         self._check_writable()
         place = f"{self.root}/{key}"
         partial = f"{place}.{uuid4().hex}.partial"
@@ -251,48 +245,6 @@ class FolderStore(LocalStore):
             if not (keep and isinstance(error, FileExistsError)):
                 raise
 
-    def versions(self) -> dict[str, str]:
-        """Return the size and the time of the last change of every file, by its key."""
-        found, folders = dict[str, str](), [(str(self.root), "")]
-        while folders:
-            folder, prefix = folders.pop()
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if entry.is_dir():
-                        folders.append((entry.path, f"{prefix}{entry.name}/"))
-                    else:
-                        facts = entry.stat()
-                        found[prefix + entry.name] = f"{facts.st_size} {facts.st_mtime_ns}"
-        return found
-
-    def persist(self, keys: Collection[str]) -> None:
-        """Sync values that were not synced one by one."""
-        if len(keys) < MANY_SYNCS or not sync_file_system(self.root):
-            with ThreadPoolExecutor(SYNCS_AT_ONCE) as pool:  # so that the disk can take several at once
-                list(pool.map(self._sync, keys))
-
-    def _sync(self, key: str) -> None:
-        file = os.open(self.root / key, os.O_RDONLY)
-        try:
-            os.fsync(file)
-        finally:
-            os.close(file)
-
-    def clear_but(self, key: str, check: Callable[[], None]) -> None:
-        """Remove everything but the value at a key: first the document that makes a store open; `check` may end it."""
-        kept = self.root / key
-        (self.root / _ROOT).unlink(missing_ok=True)
-        for folder in (self.root, kept.parent):
-            for path in folder.iterdir():
-                if path not in (kept, kept.parent):
-                    _remove(path, check)
-
-    def sweep(self) -> None:
-        """Remove what writes that were killed have left behind."""
-        for file in self.root.rglob("*.partial"):
-            if _is_leftover(file.name):
-                file.unlink(missing_ok=True)
-
     async def is_empty(self, prefix: str) -> bool:
         """Whether there is nothing, or only what a write that was killed has left."""
         files = (file for file in (self.root / prefix).rglob("*") if not file.is_dir())
@@ -300,6 +252,34 @@ class FolderStore(LocalStore):
             return await super().is_empty(prefix) or all(_is_leftover(file.name) for file in files)
         except PermissionError as error:  # of a folder above all others, as "/"
             raise _unreadable(self.root / prefix, error) from error
+
+
+def _last_bytes(place: Path, n: int) -> bytes | None:
+    try:
+        with open(place, "rb", buffering=0) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - n))
+            return file.read(n)
+    except FileNotFoundError:
+        return None
+
+
+def _versions_below(folder: str, prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield the key of every file, with its size and the time of its last change."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _versions_below(entry.path, f"{prefix}{entry.name}/")
+            else:
+                facts = entry.stat()
+                yield prefix + entry.name, f"{facts.st_size} {facts.st_mtime_ns}"
+
+
+def _sync(place: Path) -> None:
+    file = os.open(place, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def _created(place: str) -> FileIO:
