@@ -712,11 +712,12 @@ def test_stores_are_laid_out_as_xarray_and_zarr_write_them():
     )
     node["label"].encoding = {"chunks": (16,), "compressors": ({"name": "crc32c"},)}  # the last one is cut off
     node = node.chunk(model=2).assign(label=node["label"], empty=("none", np.empty(0)))
-    node = node.assign(long=("place", np.zeros(300_000)))  # in several chunks
+    node = node.assign(long=("place", np.zeros(300_000)))  # of which Zarr would make several chunks
     documents, _ = laid_out(node, "kind", "here")
     expected: dict[str, Any] = {}
     encoding: Any = {name: {"compressors": (ZstdCodec(), Crc32cCodec())} for name in node.variables}
     encoding["label"] |= {"compressors": (Crc32cCodec(), Crc32cCodec()), "chunks": (16,)}
+    encoding["long"] |= {"chunks": (300_000,)}
     with warnings.catch_warnings(), zarr.config.set({"array.write_empty_chunks": True}):
         warnings.simplefilter("ignore")  # of text
         node.to_zarr(MemoryStore(expected), compute=False, consolidated=False, zarr_format=3, encoding=encoding)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import InvalidInputError, did_you_mean, few
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.terms import ITEM, MODEL, RANKING_DIMS
-from aucpr_dask.scores.chunks import MOST_LOADED, empty_variable, item_chunk
+from aucpr_dask.scores.chunks import MOST_LOADED, without_values
 from aucpr_dask.scores.importing.arrays import open_zarr
 from aucpr_dask.scores.validate import (
     are_of_class,
@@ -240,13 +240,8 @@ def _is_needed_whole(name: Any, variable: xr.Variable) -> bool:
 
 
 def _described(path: str, dataset: xr.Dataset) -> xr.Dataset:
-    """Return a data set whose large variables have no values, in chunks along the items."""
-    lengths = {ITEM: item_chunk(dataset) or dataset.sizes[ITEM]}
-    large = {name: one for name, one in dataset.data_vars.items() if not one.variable._in_memory}
-    empty = {name: empty_variable(one.sizes, one.dtype, lengths) for name, one in large.items()}
-    for name, variable in empty.items():
-        variable.attrs, variable.encoding = large[name].attrs, large[name].encoding
-    return dataset.assign(empty)
+    """Return a data set whose large variables have no values."""
+    return without_values(dataset, [name for name, one in dataset.data_vars.items() if not one.variable._in_memory])
 
 
 # --- items along one dimension ----------------------------------------------------------------------------------------

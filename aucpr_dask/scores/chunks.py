@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -47,6 +47,15 @@ def item_chunk(dataset: xr.Dataset) -> int | None:
     chunks = dataset["score"].encoding.get("preferred_chunks", {}) if "score" in dataset else {}
     length: int | None = chunks.get(ITEM)
     return length if length and length < dataset.sizes[ITEM] else None
+
+
+def without_values(dataset: xr.Dataset, names: Iterable[Any]) -> xr.Dataset:
+    """Return a data set without the values of these variables, which are in chunks along the items."""
+    lengths = {ITEM: item_chunk(dataset) or dataset.sizes[ITEM]}
+    dataset = dataset.copy(deep=False)
+    for variable in map(dataset.variables.__getitem__, names):  # to assign others, xarray would look for their labels
+        variable.data = empty_variable(variable.sizes, variable.dtype, lengths).data
+    return dataset
 
 
 class _Rows:

@@ -16,7 +16,15 @@ from zarr.abc.store import Store
 
 from aucpr_dask import errors
 from aucpr_dask.schema import checks, terms
-from aucpr_dask.scores.chunks import MOST_LOADED, Region, empty_variable, item_chunk, ranking_digests, with_hashed_text
+from aucpr_dask.scores.chunks import (
+    MOST_LOADED,
+    Region,
+    empty_variable,
+    item_chunk,
+    ranking_digests,
+    with_hashed_text,
+    without_values,
+)
 from aucpr_dask.scores.copies import COPIES, copies_among, warn
 from aucpr_dask.scores.validate import validate_scores, validated_nodes, with_numbers_of_queries
 from aucpr_dask.storage import backends, stores, urls
@@ -263,16 +271,12 @@ def reader_of(url: str, layout: Layout | None) -> SourceNodes | Archive:
 
 
 def _described(dataset: xr.Dataset) -> xr.Dataset:
-    length = item_chunk(dataset) or dataset.sizes[terms.ITEM]
     unloaded = _unloaded(dataset)
     if "n_missing" in unloaded and any(bool((part > 0).any()) for part in _parts(dataset["n_missing"])):
         unloaded.remove("n_missing")
         dataset = dataset.assign(n_missing=dataset["n_missing"].load())
     names = [name for name, array in dataset.data_vars.items() if name in unloaded or array.chunks is not None]
-    dataset = dataset.copy(deep=False)
-    for variable in map(dataset.variables.__getitem__, names):  # to assign others, xarray would look for their labels
-        variable.data = empty_variable(variable.sizes, variable.dtype, {terms.ITEM: length}).data
-    return dataset
+    return without_values(dataset, names)
 
 
 def _load_small(dataset: xr.Dataset) -> xr.Dataset:

@@ -11,7 +11,6 @@ import asyncio
 import errno
 import hashlib
 import json
-import math
 import unicodedata
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -27,11 +26,10 @@ from numpy.typing import NDArray
 from pandas.api.types import infer_dtype
 from zarr.abc.buffer import Buffer
 from zarr.abc.store import Store
-from zarr.api.asynchronous import open_array as open_async_array
 from zarr.buffer import default_buffer_prototype
 from zarr.codecs import BytesCodec, Crc32cCodec, VLenUTF8Codec, ZstdCodec
 from zarr.dtype import parse_dtype
-from zarr.storage import MemoryStore, StorePath
+from zarr.storage import StorePath
 
 from aucpr_dask import errors
 from aucpr_dask.schema.checks import is_dask
@@ -51,7 +49,7 @@ from aucpr_dask.storage.zarr_private import ArrayV3Metadata, concurrent_map, syn
 ROOT_DOCUMENT = "zarr.json"
 FORMAT_VERSION = 2
 SMALL_CHUNK, WAITING_CHUNKS = 2**16, 256  # bytes of chunks that wait to be written together, and how many do
-WHOLE_CHUNK = 2**17  # bytes of an array that Zarr does not cut
+OF_TEXT = 64  # bytes of a text, about
 CHUNK_BYTES = 32 * 2**20  # large enough that reading and ranking a chunk outweighs the fixed cost of a task
 
 
@@ -201,27 +199,15 @@ def open_array(backend: Store, path: str, name: str) -> zarr.Array[Any]:
 
 
 def open_arrays(backend: Store, path: str, names: Iterable[str]) -> dict[str, zarr.AsyncArray[Any]]:
-    """Open several arrays of a data set of a store, finished or not, concurrently, by their own documents."""
-    mode: Any = "r" if backend.read_only else "r+"
-
-    async def opened(place: str) -> zarr.AsyncArray[Any]:
-        try:
-            array = await open_async_array(store=backend, path=place, mode=mode, zarr_format=3)
-            # An empty chunk is written like any other: a missing one is a loss.
-            return zarr.AsyncArray(array.metadata, array.store_path, {"write_empty_chunks": True})
-        except OSError:
-            raise
-        except Exception as error:  # Zarr expects a sound document, and raises anything
-            raise damaged(f"{backend}, array {place!r}", f"{type(error).__name__}: {error}"[:1000]) from error
-
-    async def all_opened() -> list[zarr.AsyncArray[Any]]:
-        return await asyncio.gather(*(opened(f"{path}/{name}".strip("/")) for name in names))
-
-    names = tuple(names)
-    arrays = dict(zip(names, sync(all_opened()), strict=True))
+    """Open several arrays of a data set of a store, finished or not, by their own documents."""
+    places = {name: f"{path}/{name}".strip("/") for name in names}
+    documents = read_documents(backend, places.values())
+    forms = {place: _form(documents[f"{place}/{ROOT_DOCUMENT}"].to_bytes())[0] for place in places.values()}
     with explaining_damage(backend):
-        check_plain_arrays({one.path: metadata_documents.of_array(one.metadata) for one in arrays.values()}, backend)
-    return arrays
+        check_plain_arrays({place: metadata_documents.of_array(form) for place, form in forms.items()}, backend)
+    # An empty chunk is written like any other: a missing one is a loss.
+    how: Any = {"write_empty_chunks": True}
+    return {name: zarr.AsyncArray(forms[place], StorePath(backend, place), how) for name, place in places.items()}
 
 
 def described_array(backend: Store, path: str, document: Mapping[str, Any]) -> zarr.Array[Any]:
@@ -349,7 +335,8 @@ def _documents_of(dataset: xr.Dataset, *, has_folders: bool) -> dict[str, Buffer
     for name, variable in variables.items():
         is_later = is_dask(variable.data)
         known = variable.encoding.get("chunks") or (one[0] for one in (variable.data.chunks if is_later else ()))
-        chunks = tuple(known) or _usual_chunks(variable.shape, variable.dtype)
+        itemsize = OF_TEXT if variable.dtype.hasobject else variable.dtype.itemsize
+        chunks = tuple(known) or chunk_shape(variable.shape, itemsize, whole=0)
         document = _document_of(variable, chunks, has_folders=has_folders)
         found[f"{name}/{ROOT_DOCUMENT}"] = as_buffer(document)
         counts = [-(-size // n) for size, n in zip(variable.shape, chunks, strict=True)]
@@ -368,17 +355,6 @@ def _encoded(variable: xr.Variable, name: Any) -> xr.Variable:
         return variable
     found: xr.Variable = encode_zarr_variable(variable, name=name)
     return found
-
-
-@lru_cache(maxsize=1024)  # of many data sets alike
-def _usual_chunks(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
-    """Return the chunks in which Zarr writes an array."""
-    itemsize = 1 if dtype.hasobject else dtype.itemsize  # as Zarr takes it for text of any length
-    whole = tuple(max(1, size) for size in shape)
-    if math.prod(whole) * itemsize <= WHOLE_CHUNK:
-        return whole
-    array = zarr.create_array(MemoryStore(), shape=shape, dtype=np.dtype(f"S{itemsize}"), zarr_format=2)
-    return array.chunks
 
 
 def _document_of(variable: xr.Variable, chunks: tuple[int, ...], *, has_folders: bool) -> bytes:

@@ -299,6 +299,16 @@ def _lines_at_once(stream: IO[AnyStr], path: Path) -> Iterator[list[AnyStr]]:
         yield [rest]
 
 
+def blocks_of(stream: IO[bytes], path: Path, size: int) -> Iterator[bytes]:
+    """Yield the rest of a file in blocks of whole lines, of this many bytes or more; refuse a line that is too long."""
+    while block := stream.read(size):
+        if not block.endswith(b"\n"):
+            block += (rest := stream.readline(LONGEST_LINE))
+            if len(rest) == LONGEST_LINE and not rest.endswith(b"\n"):
+                raise line_too_long(str(path))
+        yield block
+
+
 def line_too_long(where: str) -> errors.FileFormatError:
     """Return the error for a line that is too long: compressed, it may be a small file."""
     received = f"more than {LONGEST_LINE:,} characters without an end of line"

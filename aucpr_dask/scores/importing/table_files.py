@@ -395,12 +395,12 @@ def _not_utf8(path: Path, first: int, error: UnicodeDecodeError) -> FileFormatEr
     return bad_line("the file is not UTF-8", path, line, f"byte {error.object[error.start]:#04x}", remedy=remedy)
 
 
-def _blocks(stream: IO[bytes], *, quoted: bool = True) -> Iterator[bytes]:
+def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
     """Yield the rest of a file in blocks of whole rows, or of part of a row that is too long."""
     block = b""
     while found := stream.read(max(CELL_BYTES * BATCH_CELLS, len(block))) + stream.readline(files.LONGEST_LINE):
         block += found
-        is_within_quotes = quoted and b'"' in block and np.count_nonzero(_are_quotes(block)) % 2
+        is_within_quotes = b'"' in block and np.count_nonzero(_are_quotes(block)) % 2
         if not is_within_quotes or len(block) > files.LONGEST_LINE:
             yield block
             block = b""
@@ -470,7 +470,7 @@ class JsonLines(Table):
 
         first = 0
         with reading(self.path) as stream:
-            for block in _blocks(stream, quoted=False):
+            for block in files.blocks_of(stream, self.path, CELL_BYTES * BATCH_CELLS):
                 if not block.strip():
                     continue
                 options = arrow_json.ReadOptions(use_threads=False, block_size=len(block) + 1)

@@ -255,18 +255,9 @@ def _object(line: bytes) -> dict[str, Any]:
 
 def _whole_lines(path: Path) -> Iterator[bytes]:
     with files.reading(path) as stream:
-        rest = stream.read(len(_BYTE_ORDER_MARK)).removeprefix(_BYTE_ORDER_MARK)
-        while chunk := stream.read(_BLOCK_BYTES):
-            lines, newline, tail = chunk.rpartition(b"\n")
-            if newline:
-                yield rest + lines + newline
-                rest = tail
-            else:
-                rest += tail
-                if len(rest) > files.LONGEST_LINE:
-                    raise files.line_too_long(str(path))
-        if rest:
-            yield rest + b"\n"
+        for number, block in enumerate(files.blocks_of(stream, path, _BLOCK_BYTES)):
+            lines = block if number else block.removeprefix(_BYTE_ORDER_MARK)
+            yield lines if lines.endswith(b"\n") else lines + b"\n"
 
 
 def _regular(block: bytes, first: int, names: tuple[str, ...], codes: Codes, tags: Codes) -> _Part | None:
