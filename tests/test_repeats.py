@@ -127,6 +127,15 @@ def test_training_counts_in_comparisons_over_data_sets() -> None:
     assert found["tau"] <= ap.compare(once, over="dataset").sel(model="a", other_model="b")["tau"] + 0.02
 
 
+def test_means_over_data_sets_are_those_of_means_over_repeats() -> None:
+    tree = xr.DataTree.from_dict({name: ap.evaluate(repeated(seed=seed)) for seed, name in enumerate("wxyz")})
+    mean = ap.aggregate(tree, over="dataset")
+    alone = [node["estimate"].mean("repeat") for node in tree.children.values()]
+    np.testing.assert_allclose(mean["estimate"], np.mean(alone, axis=0), rtol=1e-14)
+    np.testing.assert_array_equal(mean["estimate"], ap.compare(tree, over="dataset", method="t")["estimate"])
+    assert "b      " in repr(mean.aucpr)  # a table
+
+
 @pytest.mark.parametrize("keep_replicates", [False, True])
 def test_means_of_repeats_keep_every_flag_and_name_their_own_interval(tmp_path: Path, keep_replicates: bool) -> None:
     hard = DATA.copy(deep=True)

@@ -247,7 +247,9 @@ def _with_units(data: terms.Scores, question: AggregationOptions, options: dict[
         data = evaluate(data, **options)
     incomplete = question.incomplete or "raise"
     if question.dim == samples.DATASET:
-        stacked = samples.stack_data_sets(averages.means_over_classes(data, incomplete), incomplete)
+        data = averages.means_over_classes(data, incomplete)
+        data = terms.map_nodes(data, lambda _, node: averages.without_repeats(node))
+        stacked = samples.stack_data_sets(data, incomplete)
         return samples.complete_units(stacked, samples.DATASET, incomplete)
 
     def complete(path: str, node: xr.Dataset) -> xr.Dataset:

@@ -255,6 +255,11 @@ def mean_of_repeats(node: xr.Dataset) -> xr.Dataset:
     return means.assign({OF_REPEAT: node["estimate"].drop_attrs(), **others}).assign_attrs(node.attrs)
 
 
+def without_repeats(node: xr.Dataset) -> xr.Dataset:
+    """Return the means over repeats, if there are any."""
+    return mean_of_repeats(node).drop_vars(OF_REPEAT) if REPEAT in node["estimate"].dims else node
+
+
 def compared_by_replicates(path: str, node: xr.Dataset, estimator: str | None) -> xr.Dataset:
     """Return what a comparison needs of a result with repeats: the variances by the replicates of their means."""
     from aucpr_dask.kernels.intervals import degrees_of

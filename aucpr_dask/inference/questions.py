@@ -29,7 +29,6 @@ from aucpr_dask.schema.terms import (
     MODEL,
     N_FOLDS,
     QUERY,
-    REPEAT,
     RESAMPLE,
     Scores,
     map_nodes,
@@ -201,7 +200,7 @@ def results_for(
     are_units, has_variances = question.dim == samples.DATASET, question.method == designs.RANDOM_EFFECTS
     if are_units and question.sample in (None, designs.UNITS) and not has_variances:
         # The spread of the data sets shows what items and training do.
-        results = map_nodes(results, lambda path, node: _averaged(node))
+        results = map_nodes(results, lambda _, node: averages.without_repeats(node))
     results = map_nodes(results, lambda path, node: averages.compared_by_replicates(path, node, question.estimator))
     results = averages.means_over_classes(results, question.incomplete)
     if not are_units:
@@ -251,11 +250,6 @@ def refuse_weights(question: ComparisonOptions) -> None:
         what = "weights are those of data sets whose variances are known"
         given = {"weights": question.weights, "over": question.over, "method": question.method}
         raise clash(what, "leave out weights, or give over='dataset' alone", "over='dataset'", **given)
-
-
-def _averaged(node: xr.Dataset) -> xr.Dataset:
-    """Return the means over repeats, if there are any."""
-    return averages.mean_of_repeats(node).drop_vars(covarying.OF_REPEAT) if REPEAT in node["estimate"].dims else node
 
 
 def _with_variances(path: str, node: xr.Dataset, question: ComparisonOptions) -> xr.Dataset:
