@@ -38,7 +38,7 @@ OF_REPEATS = (
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What one section shows: estimates and their means, with `compare` of its models and options as `compared`."""
+    """What one section shows: estimates, their means, and comparisons of its models."""
 
     name: str  # of the data set; empty if the result has no names
     node: xr.Dataset  # estimates over (model, [unit,] estimator) and all that belongs to them; replicates may be lazy
@@ -57,25 +57,30 @@ class Subject:
             self.found[estimator] = None if self.scores is None else _covariances(self, self.scores, estimator)
         return self.found[estimator]
 
-    def of_result(self, models: NDArray[np.intp], **options: Any) -> xr.Dataset:
-        """Compare models by what the result holds."""
-        if self.dim == DATASET:
-            kept = self.node[terms.MODEL].values[models]
-            some = terms.map_nodes(self.data, lambda _, node: node.sel({terms.MODEL: kept}))
-            return _by_scores(some, self.level, **options | {"over": DATASET})
-        known = {} if self.scores is None else {designs.HAS_SCORES: True}
-        return _by_scores(self.node.isel({terms.MODEL: models}).assign_attrs(known), self.level, **options)
-
-    def compared(self, models: NDArray[np.intp], *, estimator: str, **options: Any) -> xr.Dataset:
-        """Compare models as :func:`aucpr_dask.compare` does: without queries by their scores, if these are given."""
-        node = self.by_influence(estimator) if self.dim is None else None
-        if node is None:
-            return self.of_result(models, estimator=estimator, **options)
+    def to_compare(self, models: NDArray[np.intp], estimator: str, *, of_items: bool) -> tuple[terms.Scores, Any]:
+        """Return the data of models that answer a question, of items by their influences if known, and its `over`."""
         labels = labels_of(self.node["estimate"], terms.MODEL)[models]
-        rows = labels_of(node["estimate"], terms.MODEL).get_indexer(labels)
-        if (rows < 0).any():
-            raise InvalidInputError("only the best models are compared by their scores")
-        return _by_scores(node.isel({terms.MODEL: rows, OTHER_MODEL: rows}), self.level, estimator=estimator, **options)
+        influences = self.by_influence(estimator) if of_items else None
+        if influences is not None:
+            rows = labels_of(influences["estimate"], terms.MODEL).get_indexer(labels)
+            if (rows < 0).any():
+                raise InvalidInputError("only the best models are compared by their scores")
+            return influences.isel({terms.MODEL: rows, OTHER_MODEL: rows}), influences.attrs["sampled"]
+        if self.dim == DATASET:
+            return terms.map_nodes(self.data, lambda _, node: node.sel({terms.MODEL: labels})), DATASET
+        known = {} if self.scores is None else {designs.HAS_SCORES: True}
+        is_default = self.dim is None or not of_items
+        over = None if is_default else designs.settle(self.dim, designs.ITEMS, None).over(self.node.attrs)
+        return self.node.isel({terms.MODEL: models}).assign_attrs(known), over
+
+    def compared(self, models: NDArray[np.intp], *, estimator: str, of_items: bool, **options: Any) -> xr.Dataset:
+        """Compare models as :func:`aucpr_dask.compare` does."""
+        data, over = self.to_compare(models, estimator, of_items=of_items)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FewPositivesWarning)  # the page says how many there are, and the condition
+            asked: dict[str, Any] = {"estimator": estimator, "over": over, "level": self.level, "incomplete": "drop"}
+            found: xr.Dataset = comparing.compare(data, **asked, **options)
+        return found
 
     @property
     def models(self) -> list[str]:
@@ -194,13 +199,6 @@ def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
 # Comparisons
 
 
-def _by_scores(data: terms.Scores, level: float, **options: Any) -> xr.Dataset:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FewPositivesWarning)  # the page says how many there are, and the condition
-        compared: Any = comparing.compare(data, level=level, incomplete="drop", **options)
-    return compared  # type: ignore[no-any-return]
-
-
 def _covariances(subject: Subject, scores: xr.Dataset, estimator: str) -> xr.Dataset | None:
     """Return the covariances of the best models, evaluated as the result was; None without influences."""
     attrs = subject.node.attrs
@@ -243,15 +241,11 @@ def comparisons(subject: Subject, estimator: str, seed: int) -> tuple[list[dict[
 
 def _compared(subject: Subject, estimates: Estimates, estimator: str, seed: int, sample: str) -> dict[str, Any]:
     """Return what `compare` says of all pairs of the best models, and what their chart shows."""
-    attrs, n_models = subject.node.attrs, len(estimates.models)
-    influences = subject.by_influence(estimator) if sample == designs.ITEMS else None
-    if influences is None:
-        best = np.sort(np.argsort(-estimates.mean, kind="stable")[:MOST_COMPARED])
-        places = labels_of(subject.node["estimate"], terms.MODEL).get_indexer(estimates.models[best])
-        over = designs.settle(subject.dim, sample, None).over(attrs)
-        compared = subject.of_result(places, estimator=estimator, seed=seed, over=over)
-    else:
-        compared = _by_scores(influences, subject.level, over=influences.attrs["sampled"])
+    n_models = len(estimates.models)
+    best = np.sort(np.argsort(-estimates.mean, kind="stable")[:MOST_COMPARED])
+    labels = labels_of(subject.node["estimate"], terms.MODEL)
+    places, of_items = labels.get_indexer(estimates.models[best]), sample == designs.ITEMS
+    compared = subject.compared(places, estimator=estimator, of_items=of_items, seed=seed)
     models = labels_of(compared["estimate"], terms.MODEL)
     design = designs.settle(subject.dim, sample, compared.attrs["method"])
     lower = compared["interval"].sel({terms.BOUND: terms.BOUNDS[0]}).values
@@ -260,7 +254,7 @@ def _compared(subject: Subject, estimates: Estimates, estimator: str, seed: int,
         "method": design.method,
         "kind": design.row.interval,
         "design": compared.attrs["design"],
-        "models": labels_of(subject.node["estimate"], terms.MODEL).get_indexer(models).tolist(),
+        "models": labels.get_indexer(models).tolist(),
         "estimate": compared["estimate"].values,
         "errors": compared["standard_error"].values,
         "p_values": compared["p_value"].values,
@@ -278,7 +272,7 @@ def _compared(subject: Subject, estimates: Estimates, estimator: str, seed: int,
         record |= {"values": values.values, "units": [names.index(name) for name in estimates.units]}
         # With fewer units no difference can be significant.
         record["possible"] = 2.0 ** (1 - len(estimates.units)) <= 1 - subject.level
-    elif influences is None:
+    elif subject.by_influence(estimator) is None:
         kept = replace(estimates, models=models, values=estimates.values[estimates.models.get_indexer(models)])
         record["values"] = samples.read_replicates(subject.node[[REPLICATE]], kept, estimator).astype(np.float32)
     return record

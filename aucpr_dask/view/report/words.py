@@ -140,15 +140,14 @@ def _limits(subject: Subject, options: ReportOptions) -> str:
     """Say which differences the sample would often miss: with the baseline, or else between any two models."""
     if len(subject.models) > MOST_RANKED:
         return ""
-    baseline = _label_of_baseline(subject, options)
-    by_influence = subject.by_influence(subject.estimators[0]) if subject.dim is None else None
+    baseline, estimator = _label_of_baseline(subject, options), subject.estimators[0]
     asked = {"level": subject.level, "baseline": baseline, "seed": options.seed, "incomplete": "drop"}
-    asked |= {"estimator": subject.estimators[0]} | ({"over": DATASET} if subject.dim == DATASET else {})
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FewPositivesWarning)  # the page says how many there are, and the condition
-            data = subject.data if by_influence is None else by_influence
-            _, reach = pair_reaches(data, ComparisonOptions.among(asked))
+            places = np.arange(len(subject.models))
+            data, over = subject.to_compare(places, estimator, of_items=subject.dim is None)
+            _, reach = pair_reaches(data, ComparisonOptions.among(asked | {"estimator": estimator, "over": over}))
     except InvalidInputError:  # too few models or units, or no replicates
         return ""
     return f" {sentence(reach.floor(POWER, together=True))}"
@@ -168,7 +167,8 @@ def _against_baseline(subject: Subject, options: ReportOptions) -> str:
     places = np.arange(len(subject.models))
     baseline = _label_of_baseline(subject, options)
     try:
-        found = subject.compared(places, estimator=subject.estimators[0], baseline=baseline, seed=options.seed)
+        asked: Any = {"estimator": subject.estimators[0], "of_items": subject.dim is None}
+        found = subject.compared(places, **asked, baseline=baseline, seed=options.seed)
     except InvalidInputError:
         return ""
     is_different = found["p_adjusted"].values <= 1 - subject.level
