@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
-from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError
+from aucpr_dask.errors import AlignmentError, AucprError, ColumnWarning, FileFormatError, InvalidInputError
 from aucpr_dask.interplay import value_tables
 from aucpr_dask.interplay.recognising import recognise
 from aucpr_dask.interplay.value_columns import is_no_value
@@ -228,7 +228,8 @@ def test_files_without_one_table_are_refused_by_name(tmp_path: Path, name: str, 
 
 def test_an_unnamed_first_column_holds_the_models_of_a_leaderboard(tmp_path: Path) -> None:
     SCORES.rename_axis(None).to_csv(tmp_path / "t.csv")
-    assert sorted(ap.audit(tmp_path / "t.csv").findings["model"].values) == MODELS
+    with pytest.warns(ColumnWarning, match="its cells are taken for models .* or 'task' if its rows are tasks"):
+        assert sorted(ap.audit(tmp_path / "t.csv").findings["model"].values) == MODELS
     with pytest.raises(InvalidInputError, match=r"say what a row is"):
         ap.from_values(tmp_path / "t.csv")
     assert sorted(ap.from_values(tmp_path / "t.csv", model="")["model"].values) == MODELS

@@ -215,6 +215,7 @@ def rank(output: cli.Output, store: sources.Source, **options: Any) -> None:
 )
 @_baseline_option
 @click.option("--difference", type=float, metavar="D", help="A difference that matters: how many data does it need?")
+@cli.by_option
 @click.option("--power", type=float, default=0.8, show_default=True, help="Probability with which it is to be shown.")
 @cli.method_option(
     "sign_flip bootstrap_t bootstrap t influence",

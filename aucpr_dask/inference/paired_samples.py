@@ -155,9 +155,13 @@ class PairedSample:
 
     @property
     def positives_in_words(self) -> tuple[str, str]:
-        """What :meth:`n_positives` counts, one and several."""
-        by_cluster = self.node.attrs.get("sampled") == "clusters" and self._counted != "n_positive"
-        return ("cluster with positives", "clusters with positives") if by_cluster else ("positive", "positives")
+        """What :meth:`n_positives` counts, one and several; effective clusters are what unequal ones are worth."""
+        if self.node.attrs.get("sampled") != "clusters" or self._counted == "n_positive":
+            return "positive", "positives"
+        what = (
+            "{}effective cluster{} with positives" if self._counted == "n_effective" else "{}cluster{} with positives"
+        )
+        return what.format("", ""), what.format("", "s")
 
     def n_positives(self) -> float | None:
         """Return the positives, those of all units together, with influence the effective ones; None if not counted."""

@@ -198,11 +198,13 @@ def require_replicates(result: xr.Dataset, what: str) -> None:
         remedy = "let the queries vary: over='query'; or import a pooled layout"
         raise InvalidInputError(impossible, None, received, None, remedy)
     remedy = (
-        "pass the scores in place of the result; or evaluate with keep_replicates=True "
+        "pass the scores, or their table, in place of the result; or evaluate with keep_replicates=True "
         "(--keep-replicates); models with their own ranked lists (per-run layout) are compared over queries"
     )
     lack = "this needs resamples of the items, which the result does not keep"
     received, allowed = "a result without the variable 'replicate'", "a result with replicates, or scores"
+    if source := result.attrs.get("source"):
+        received += f", whose scores ({source}) are gone or have changed"
     raise InvalidInputError(lack, what, received, allowed, remedy)
 
 

@@ -160,7 +160,7 @@ def of_contrasts(answer: xr.Dataset, rows: pd.DataFrame, direction: float) -> st
     if "prevalence" in answer and "prevalence" not in facts:
         least, most = float(answer["prevalence"].min()), float(answer["prevalence"].max())
         if most > UNALIKE * least:
-            why = "and with it the level of chance: prevalence= contrasts them at one"
+            why = "and with it the level of chance: pass prevalence= to contrast all groups at the same one"
             words.append(f"prevalence differs ({least:.2g} to {most:.2g}), {why}")
     return "; ".join(words)
 
@@ -180,5 +180,7 @@ def of_ranks(ranks: xr.Dataset) -> str:
     sets = f"{percent(float(ranks.attrs['level']))} rank sets, all at once"
     words = [f"{few(leaders)} {'ranks' if len(leaders) == 1 else 'rank'} first"]
     words.append(f"{may_be_first(ranks):,} of {n:,} models may ({sets})")
-    words.append(f"{count(int(ranks['last_group'].max()), 'group')} of indistinguishable models")
+    n_groups = int(ranks["last_group"].max())
+    are_apart = 1 < n == n_groups
+    words.append("all are told apart" if are_apart else f"{count(n_groups, 'group')} of models not told apart")
     return "; ".join(filter(None, [*words, _fact(ranks, "gaps")]))

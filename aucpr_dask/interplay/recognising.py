@@ -206,7 +206,8 @@ def _of_predictions(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
     ]
     if len(models) > 1:
         names_of_two = ("--candidate", models[-1], "--baseline", models[0])
-        commands.append((f"may {models[-1]} replace {models[0]}", ("gate", *source, *names_of_two)))
+        over = ("--over", "dataset") if "dataset" in roles else ()
+        commands.append((f"may {models[-1]} replace {models[0]}", ("gate", *source, *names_of_two, *over)))
     commands.append(("keep it as a store", ("import", "table", path, "scores.zarr", *options, *by)))
     if not models and not is_tidy:
         commands = []

@@ -221,8 +221,9 @@ def _by_influence(named: dict[str, Any], options: EvaluationOptions) -> Differen
     is_fixed = resampling.prevalence_design == "fixed"
     warn_of_copies(named)
     spread = covarying.spread_of_rankings(ranked(named), options, cluster, is_fixed=is_fixed)
-    counted = "positive" if cluster is None else "cluster with positives"
-    words = counted, counted.replace("cluster", "clusters") if cluster is not None else "positives"
+    words = ("positive", "positives")
+    if cluster is not None:
+        words = ("effective cluster with positives", "effective clusters with positives")
     paired_samples.warn_of_few(spread.n_effective.min(), words, "influence", 2, above=4)
     one, other = np.array([1]), np.array([0])
     errors = (np.sqrt(variance[one, other]) for variance in (spread.difference_variance, spread.outer_variance))

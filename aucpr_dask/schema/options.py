@@ -388,7 +388,7 @@ class ComparisonOptions(SampleOptions):
     )
     adjust: str | None = option(
         None,
-        "How p-values are adjusted for all comparisons; by default romano_wolf, or holm with t and wilcoxon.",
+        "How p-values are adjusted for all comparisons; by default romano_wolf where replicates are joint, or holm.",
         allowed=ADJUSTMENTS,
     )
     equivalence: float | None = option(

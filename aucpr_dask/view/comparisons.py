@@ -51,7 +51,8 @@ def summarize(answers: Scores) -> list[Document]:
 
 def of_all_groups(answers: Scores) -> list[str]:
     """Return what answers about several groups have shown in all of them together."""
-    return [str(node.attrs[SUMMARY]) for _, node in nodes_of(answers) if "by" in node.attrs and SUMMARY in node.attrs]
+    nodes = {path: node for path, node in nodes_of(answers) if "by" in node.attrs and SUMMARY in node.attrs}
+    return [f"{f'{path}: ' if len(nodes) > 1 else ''}{node.attrs[SUMMARY]}" for path, node in nodes.items()]
 
 
 def _summarize_pairs(node: xr.Dataset) -> Document:

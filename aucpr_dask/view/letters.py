@@ -286,7 +286,7 @@ def _caption(data: xr.Dataset, one: xr.Dataset, n_models: int) -> str:
     if not is_compared:
         alone = "one model" if n_models == 1 else f"one {designs.unit_names(str(dim), data.attrs)[0]}"
         return f"{said}. Nothing is compared: there is {alone}."
-    of = f"the {terms.count(n_models * (n_models - 1) // 2, 'pair')} of each measure"
+    of = f"the {terms.count(facts.get('family_size', n_models * (n_models - 1) // 2), 'pair')} of each measure"
     adjusted = "" if facts["adjust"] in (None, "none") else f", {terms.in_words(facts['adjust'])} adjusted for {of}"
     tested = f"{terms.percent(1 - facts['level'])} level, {terms.in_words(facts['method'])}{adjusted}"
     gaps = f" {facts['gaps'][:1].upper()}{facts['gaps'][1:]}." if "gaps" in facts else ""

@@ -204,8 +204,8 @@ def about(ranking: Document) -> str:
     return ", ".join(parts)
 
 
-def ranking_sheet(rankings: Sequence[Document], top: int | None = None) -> Sheet:
-    """Return a table of the best `top` models of each data set, with bars on one scale."""
+def ranking_sheet(rankings: Sequence[Document], top: int | None = None, n_parts: int | None = None) -> Sheet:
+    """Return a table of the best `top` models of each data set, of `n_parts` in all, with bars on one scale."""
     first = rankings[0]
     shown = pd.concat([ranking["models"][:top] for ranking in rankings])
     columns = [
@@ -217,7 +217,9 @@ def ranking_sheet(rankings: Sequence[Document], top: int | None = None) -> Sheet
         sizes = sorted({len(ranking["models"]) for ranking in rankings})
         of = " to ".join(f"{size:,}" for size in dict.fromkeys((sizes[0], sizes[-1])))
         by = first.get("by")
-        parts = terms.count(len(rankings), "group" if by else "data set")
+        n_all = len(rankings) if n_parts is None else n_parts
+        of_all = f"{len(rankings):,} of " if len(rankings) < n_all else ""
+        parts = of_all + terms.count(n_all, "group" if by else "data set")
         chosen = f"best {top} of " if top is not None and top < sizes[-1] else ""
         title = (f"{parts}, {chosen}{of} models", title[1])
         names = [one["data_set"] if i == 0 else "" for one in rankings for i in range(len(one["models"][:top]))]
@@ -252,15 +254,21 @@ def rankings_view(rankings: Sequence[Document], *, top: int | None = None, n_dat
     top = top or (TOP_OF_ONE if len(rankings) == 1 else TOP_OF_MANY)
     parts: list[RenderableType] = []
     for alike in kinds.values():
-        parts += [*([Text("")] if parts else []), ranking_sheet(alike, top)]
+        n_parts = _n_parts(rankings, n_data_sets) if len(kinds) == 1 else None
+        parts += [*([Text("")] if parts else []), ranking_sheet(alike, top, n_parts)]
     return Group(*parts, *_more_parts(rankings, n_data_sets))
 
 
 def _more_parts(rankings: Sequence[Document], n_data_sets: int | None = None) -> Sequence[Text]:
     """Return how many groups or data sets are not shown."""
     has_groups = bool(rankings) and rankings[0].get("by")
-    total = rankings[0]["n_groups"] if has_groups else n_data_sets or len(rankings)
-    return more(total - MOST_DATA_SETS, "group" if has_groups else "data set")
+    return more(_n_parts(rankings, n_data_sets) - MOST_DATA_SETS, "group" if has_groups else "data set")
+
+
+def _n_parts(rankings: Sequence[Document], n_data_sets: int | None) -> int:
+    """Return how many groups or data sets there are, shown or not."""
+    has_groups = bool(rankings) and rankings[0].get("by")
+    return int(rankings[0]["n_groups"]) if has_groups else n_data_sets or len(rankings)
 
 
 def rankings_in_html(rankings: Sequence[Document]) -> str:
