@@ -245,7 +245,7 @@ def fall(number: int) -> int:
 
 @pytest.mark.slow
 def test_calls_next_to_a_poisoned_one_are_not_blamed(client: Client) -> None:
-    found = dict(as_they_finish(client, fall, [(number,) for number in range(8)], keep_going=True))
+    found = dict(as_they_finish(client, fall, [(number,) for number in range(8)]))
     assert type(found.pop(3)).__name__ == "KilledWorker"
     assert found == {number: number for number in range(8) if number != 3}
 

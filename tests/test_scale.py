@@ -238,7 +238,7 @@ def test_the_scheduler_never_knows_more_tasks_than_the_window_holds(client: Clie
     calls = [(number, Task("", (("model", number, number + 1),)), "more") for number in range(5 * window)]
     seen: list[int] = []
     finished: list[int] = []
-    for number, pid in as_they_finish(client, process_of, calls, keep_going=True):
+    for number, pid in as_they_finish(client, process_of, calls):
         assert pid != os.getpid()
         finished.append(number)
         if len(finished) % 10 == 0:

@@ -33,7 +33,7 @@ from aucpr_dask.runs.steps import Step
 from aucpr_dask.runs.tasks import Assignment, evaluate_task, evaluate_tasks, opened_together
 from aucpr_dask.schema import choices
 from aucpr_dask.schema.terms import Scores, Stored, as_scores, map_nodes, nodes_of
-from aucpr_dask.scores.store import Watched
+from aucpr_dask.scores.store import check_same
 from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.claims import CLEARING, FINISHED, FREE, LAYING_OUT, RUNNING, State
 from aucpr_dask.storage.code_versions import in_words
@@ -159,7 +159,7 @@ def run(
 
         seconds = read_patience(patience, "argument 'patience'")
     asked = plan_run(source, dataset=dataset, like=like, **options)
-    watched = Watched(source, asked.parameters["source_digest"], asked.layout)
+    identity = asked.parameters["source_digest"]
     ledger = Ledger(target)
     begun = None if overwrite else ledger.state().plan
     plan = asked if begun is None else asked.continuing(begun)
@@ -183,12 +183,11 @@ def run(
                 watcher.note("a run of this call has begun here: continuing it, next to any that is under way")
             topic, token = uuid4().hex, ledger.join()
             counts = record is not None
-            identity = asked.parameters["source_digest"]
             assignment = Assignment(source, target, topic, token, identity, plan.options, plan.layout, counts=counts)
             for is_last in (*[False] * RETRIES, True):
                 with recorded.of_tasks(client, step.plan, ledger, topic):
                     _evaluate(client, step.plan, assignment, ledger, watcher, seconds)
-                watched.check(at_end=True)
+                check_same(source, asked.layout, identity)
                 try:
                     with _explaining_storage(target, ledger):
                         step.finish(target, ledger)
@@ -449,8 +448,7 @@ def _outcomes(
         return
     from aucpr_dask.runs.submitting import as_they_finish
 
-    outcomes = as_they_finish(client, evaluate_tasks, calls, retries=RETRIES, keep_going=True, patience=patience)
-    for call, outcome in outcomes:
+    for call, outcome in as_they_finish(client, evaluate_tasks, calls, RETRIES, patience=patience):
         numbers = batches[call]
         if isinstance(outcome, BaseException) and len(numbers) > 1:  # some may have ended before it
             done = ledger.done()

@@ -30,18 +30,15 @@ def as_they_finish(
     client: Client,
     function: Callable[..., Any],
     calls: Iterable[tuple[Any, ...]],
-    *,
     retries: int = 0,
-    keep_going: bool = False,
     patience: float | None = None,
 ) -> Iterator[tuple[int, Any]]:
     """Run calls of a function on the workers, and yield the number of each call and its result as it finishes.
 
-    A call that raises is tried again up to `retries` times. Then its error is raised, or yielded in place of a result
-    if `keep_going`. It ends if all workers stay paused for `patience`, in seconds.
+    A call that raises is tried again up to `retries` times; then its error is yielded in place of a result. It ends if
+    all workers stay paused for `patience`, in seconds.
     """
-    patience = SECONDS_PAUSED if patience is None else patience
-    window = _Window(client, function, calls, retries=retries, keep_going=keep_going, patience=patience)
+    window = _Window(client, function, calls, retries, SECONDS_PAUSED if patience is None else patience)
     try:
         yield from window.outcomes()
     finally:
@@ -60,12 +57,10 @@ class _Window:
         client: Client,
         function: Callable[..., Any],
         calls: Iterable[tuple[Any, ...]],
-        *,
         retries: int,
-        keep_going: bool,
         patience: float,
     ) -> None:
-        self._client, self._function, self._retries, self._keep_going = client, function, retries, keep_going
+        self._client, self._function, self._retries = client, function, retries
         self._waiting: Iterator[Call] = enumerate(calls)
         self._in_flight: dict[Future[Any], Call] = {}
         self._suspects: list[Call] = []
@@ -104,8 +99,7 @@ class _Window:
         for suspect in self._suspects:
             with explaining_losses(self._client):
                 self._submit([suspect])
-            _, outcome = self._next(is_alone=True)
-            yield suspect[0], outcome
+            yield suspect[0], self._next()[1]
 
     def cancel(self) -> None:
         """Cancel the calls in flight, after a failure: the client may belong to someone else."""
@@ -130,7 +124,7 @@ class _Window:
         self._in_flight.update(zip(futures, batch, strict=True))
         self._finished.update(futures)
 
-    def _next(self, *, is_alone: bool = False) -> tuple[Call, Any]:
+    def _next(self) -> tuple[Call, Any]:
         """Wait for a call to finish, and return its result, or its error if that is not the end of all."""
         with explaining_losses(self._client):
             future = next(self._finished)
@@ -144,9 +138,7 @@ class _Window:
                 remedy = "finished tasks are kept: give workers more memory, or fewer threads, and run it again"
                 raise ClusterError(what, None, self._paused, None, remedy) from error
             except Exception as error:
-                is_suspect = isinstance(error, KilledWorker) and not is_alone
-                is_own = future.status == "error" and not isinstance(error, NoWorkerError)
-                if is_own and (is_suspect or self._keep_going):
+                if future.status == "error" and not isinstance(error, NoWorkerError):
                     return call, error
                 raise
 

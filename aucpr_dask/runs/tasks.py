@@ -20,8 +20,8 @@ from aucpr_dask.evaluation.groups import Groups, groups_of, read_for
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import Task
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.scores.store import Watched, reader_of
-from aucpr_dask.storage.backends import open_backend
+from aucpr_dask.scores.store import check_same, reader_of
+from aucpr_dask.storage.backends import open_backend, version_of
 from aucpr_dask.storage.checksums import N_BYTES
 from aucpr_dask.storage.code_versions import facts
 from aucpr_dask.storage.stores import ROOT_DOCUMENT, ChunkWriter, dims_of, read_documents
@@ -108,13 +108,10 @@ def evaluate_task(
     if worker is not None and assignment.counts:
         worker.log_event(assignment.run_id, number)
     target, run_id = assignment.target, assignment.run_id
-    ledger, source = (
-        _ledger(target, assignment.token),
-        _watch_of(assignment.source, assignment.identity, assignment.layout, run_id),
-    )
+    ledger = _ledger(target, assignment.token)
     try:
         result = _evaluated(task, assignment, dataset)
-        source.check()  # everything has been read
+        _check_source(assignment)  # everything has been read
         ledger.check()  # at the last moment
         chunks = _write(task, result, _documents(target, task.path, tuple(sorted(result)), run_id), target)
         took = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - processor}
@@ -127,7 +124,7 @@ def evaluate_task(
     except (AucprError, FileNotFoundError) as error:
         try:
             ledger.check()  # a run that finishes removes temporary files
-            source.check()  # what replaces a store removes chunks first
+            _check_source(assignment)  # what replaces a store removes chunks first
         except (OtherRunError, SourceChangedError) as reason:
             return reason
         if not isinstance(error, AucprError):
@@ -178,15 +175,25 @@ def _evaluated(task: Task, assignment: Assignment, dataset: xr.Dataset | None) -
     return whole
 
 
+def _check_source(assignment: Assignment) -> None:
+    """Raise unless the source is the same; the objects of an archive are listed once, when the run ends."""
+    if assignment.layout is None:
+        version = version_of(open_backend(assignment.source, read_only=True), ROOT_DOCUMENT)
+        if version is None:  # nothing tells
+            check_same(assignment.source, None, assignment.identity)
+        else:
+            _check_version(assignment.source, assignment.identity, version)
+
+
+@lru_cache(maxsize=8)
+def _check_version(source: str, identity: str, version: object) -> None:
+    check_same(source, None, identity)
+
+
 # Opened once per process, and again if the store may have been replaced.
 
 
 _ledger = lru_cache(maxsize=8)(Ledger)
-
-
-@lru_cache(maxsize=8)
-def _watch_of(source: str, identity: str, layout: Layout | None, run_id: str) -> Watched:
-    return Watched(source, identity, layout)
 
 
 @lru_cache(maxsize=8)

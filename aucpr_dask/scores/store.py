@@ -27,7 +27,7 @@ from aucpr_dask.scores.chunks import (
 )
 from aucpr_dask.scores.copies import COPIES, copies_among, warn
 from aucpr_dask.scores.validate import validate_scores, validated_nodes, with_numbers_of_queries
-from aucpr_dask.storage import backends, stores, urls
+from aucpr_dask.storage import stores, urls
 from aucpr_dask.storage.checksums import has_list, plain_entry
 from aucpr_dask.storage.trees import within_chunk
 from aucpr_dask.storage.zarr_private import sync
@@ -311,45 +311,19 @@ def stored_digests(unread: terms.Stored) -> dict[str, np.ndarray]:
     return {path: dataset["digest"].values for path, dataset in terms.nodes_of(unread) if "digest" in dataset}
 
 
-class Watched:
-    """A score store that must stay as it is while it is read, by the digest that it has for :class:`SourceNodes`.
-
-    What its root document lists is compared when a chunk is read: if it is the same, so is everything. What another
-    program wrote has no such list; all its objects are listed, once at the end of a run.
-
-    Parameters
-    ----------
-    url : str
-    identity : str
-        The digest of the store that is meant.
-    layout : Layout or None
-        Of a store of another program.
-    """
-
-    def __init__(self, url: str, identity: str, layout: Layout | None) -> None:
-        self._url, self._identity, self._layout = url, identity, layout
-        self._seen: object = None
-
-    def check(self, *, at_end: bool = False) -> None:
-        """Raise :class:`~aucpr_dask.errors.SourceChangedError` unless the same store is still there."""
-        if self._layout is not None and not at_end:
-            return
-        version = None
-        if self._layout is None:
-            version = backends.version_of(backends.open_backend(self._url, read_only=True), stores.ROOT_DOCUMENT)
-            if version is not None and version == self._seen:
-                return
-        try:
-            is_same = reader_of(self._url, self._layout).digest() == self._identity
-        except errors.UnreachableError:
-            raise
-        except OSError:  # it is gone, or being written
-            is_same = False
-        if not is_same:
-            what = "the scores have been replaced while this run read them, so nothing of it counts"
-            remedy = "let whatever writes them finish, then run the same command again, with overwrite=True "
-            raise errors.SourceChangedError(what, self._url, None, None, f"{remedy}(--overwrite)")
-        self._seen = version
+def check_same(url: str, layout: Layout | None, identity: str) -> None:
+    """Raise :class:`~aucpr_dask.errors.SourceChangedError` unless the store that has this digest is still there."""
+    # What a root document lists is compared when a chunk is read: if it is the same, so is everything.
+    try:
+        is_same = reader_of(url, layout).digest() == identity
+    except errors.UnreachableError:
+        raise
+    except OSError:  # it is gone, or being written
+        is_same = False
+    if not is_same:
+        what = "the scores have been replaced while this run read them, so nothing of it counts"
+        remedy = "let whatever writes them finish, then run the same command again, with overwrite=True (--overwrite)"
+        raise errors.SourceChangedError(what, url, None, None, remedy)
 
 
 def _parts(variable: xr.DataArray) -> Iterator[xr.DataArray]:
