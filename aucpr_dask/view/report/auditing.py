@@ -16,7 +16,6 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
-from aucpr_dask._version import __version__
 from aucpr_dask.errors import ColumnWarning, InvalidInputError, few, printable
 from aucpr_dask.inference import auditing, designs, samples
 from aucpr_dask.interplay.exporting import free_file
@@ -278,7 +277,6 @@ def _render(findings: xr.Dataset, title: str) -> str:
     return pages.rendered(
         "audit.html",
         f"{style}@media screen and (prefers-color-scheme: dark) {{ :root {{{dark}}} }}\n{pages.asset('audit.css')}",
-        generator=f"aucpr-dask {__version__}",
         title=printable(title),
         lead=audit_words.headline(findings),
         one=one,

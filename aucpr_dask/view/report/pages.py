@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aucpr_dask._version import __version__
 from aucpr_dask.interplay.exporting import written_whole
 from aucpr_dask.schema.checks import require
 from aucpr_dask.view.tables import plain
@@ -65,9 +66,10 @@ def rendered(template: str, style: str, scripts: Sequence[str] = (), **words: An
         "base-uri 'none'; form-action 'none'"
     )
     jinja2 = require("jinja2", "report", where="a report")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    page = environment.from_string(asset(template))
-    return str(page.render(policy=policy, style=style, scripts=scripts, **words))
+    look = {"autoescape": True, "undefined": jinja2.StrictUndefined}
+    page = jinja2.Environment(loader=jinja2.FunctionLoader(asset), **look).get_template(template)
+    generator = f"aucpr-dask {__version__}"
+    return str(page.render(policy=policy, style=style, scripts=scripts, generator=generator, **words))
 
 
 def _policy_source(text: str) -> str:

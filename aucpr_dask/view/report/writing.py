@@ -146,7 +146,6 @@ def _render(
         "page.html",
         style=pages.asset("report.css") + pages.vendored("uplot.css"),
         scripts=[pages.vendored("uplot.js"), pages.asset("report.js")],
-        generator=f"aucpr-dask {__version__}",
         title=printable(options.title),
         lead=_lead(subjects, "data set" if groups is None else "group"),
         groups=groups,
