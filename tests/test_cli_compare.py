@@ -251,10 +251,12 @@ def test_data_sets_as_units(tree: Path) -> None:
         (["--estimator", "continuous"], "this estimator is not in the result"),
         (["--method", "influence"], "method='influence' needs the scores"),
         (["--missing", "drop"], "these are options of an evaluation"),
+        (["--method", "friedman", "--auxiliary", "result.zarr", "--adjust", "holm"], "received: adjust, auxiliary"),
     ],
 )
-def test_refusals(stores: Path, words: list[str], message: str) -> None:
-    result = call("compare", stores / "result.zarr", *words)
+def test_refusals(stores: Path, words: list[str], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(stores)
+    result = call("compare", "result.zarr", *words)
     assert result.exit_code == 2
     assert message in result.stderr
     assert "Traceback" not in result.output

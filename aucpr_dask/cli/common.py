@@ -283,8 +283,11 @@ class Choice(click.Choice[str]):
             raise click.BadParameter(f"{error.message}{hint}", ctx, param) from None
 
 
+OF_EVALUATION = (CONVENTION, *READINGS, "prevalence_design")
+"""Options that say how labels, missing scores, ties and designs are read; a command gets those that are given."""
+
 # Options that few calls need; those of tables, too
-_RARE = {CONVENTION, *READINGS, "prevalence_design", "n_resamples", "seed", "n_folds", "incomplete", "auxiliary"}
+_RARE = {*OF_EVALUATION, "n_resamples", "seed", "n_folds", "incomplete", "auxiliary"}
 _RARE |= {"equivalence", "record", "other_code", "weights", "like", "recall_range", "prevalence", "keep_replicates"}
 OF_TABLE = "table_"
 """What the names of options start with that say what the columns of a table are."""
@@ -374,28 +377,6 @@ workers_option = click.option(
 )
 
 
-def reading_options() -> list[Option[Any]]:
-    """Make the options that say how labels, missing scores and ties are read, which a convention may set."""
-    help = "Defaults of the options that follow: trec_eval sets --missing, --ties, --positive-from and --no-positives."
-    of_convention = click.option(f"--{CONVENTION}", type=Choice(list(CONVENTIONS)), help=help)
-    defaults = EvaluationOptions()
-    shown = {name: getattr(defaults, name) or False for name in READINGS}
-    options = [option_of(EvaluationOptions, name, default=None, show_default=one) for name, one in shown.items()]
-    return [of_convention, *options]
-
-
-def design_option() -> Option[Any]:
-    """Make the option that says whether another sample has other numbers of positives and negatives."""
-    shown = ResamplingOptions().prevalence_design
-    return option_of(ResamplingOptions, "prevalence_design", default=None, show_default=shown)
-
-
-def given(options: dict[str, Any]) -> dict[str, Any]:
-    """Return options without those of an evaluation that were not given."""
-    of_evaluation = (CONVENTION, *READINGS, "prevalence_design")
-    return {name: value for name, value in options.items() if name not in of_evaluation or value is not None}
-
-
 def command(example: str, *name: str, of: click.Group | None = None, **settings: Any) -> Option[Any]:
     """Make a command, of a group or of none, whose help ends with an example that works."""
     settings |= {"cls": _Brief, "epilog": epilog(example)}
@@ -458,3 +439,20 @@ by_option = option_of(
     metavar="NAME",
     callback=lambda _, __, names: names or None,
 )
+
+
+def _open_option(record: type[Options], name: str) -> Option[Any]:
+    """Make an option of an evaluation, which a convention may set, or else has its default."""
+    return option_of(record, name, default=None, show_default=getattr(record(), name) or False)
+
+
+reading_options = with_options(
+    click.option(
+        f"--{CONVENTION}",
+        type=Choice(list(CONVENTIONS)),
+        help="Defaults of the options that follow: trec_eval sets --missing, --ties, --positive-from and "
+        "--no-positives.",
+    ),
+    *(_open_option(EvaluationOptions, name) for name in READINGS),
+)
+evaluation_options = with_options(reading_options, _open_option(ResamplingOptions, "prevalence_design"))

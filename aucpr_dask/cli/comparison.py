@@ -16,8 +16,6 @@ from aucpr_dask.errors import InvalidInputError, few
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import (
     ADJUSTMENTS,
-    CONVENTION,
-    READINGS,
     UNITS,
     AggregationOptions,
     ComparisonOptions,
@@ -39,10 +37,6 @@ _auxiliary_option = click.option(
 )
 
 
-def _opened(auxiliary: str | None, store: sources.Source) -> terms.Scores | None:
-    return None if auxiliary is None else sources.open_any(auxiliary, store.dataset)
-
-
 @cli.command(
     "aucpr-dask aggregate aucpr-demo/result.zarr --dataset clef-tar",
     short_help="Average estimates over queries, data sets or classes.",
@@ -57,7 +51,7 @@ def _opened(auxiliary: str | None, store: sources.Source) -> terms.Scores | None
 @cli.options_of(AggregationOptions, "level", "n_resamples", "seed", "incomplete")
 @_auxiliary_option
 @sources.takes_source("store")
-@cli.with_options(*cli.reading_options(), cli.design_option())
+@cli.evaluation_options
 @cli.top_option
 def aggregate(
     output: cli.Output, store: sources.Source, estimator: str | None, top: int | None, **options: Any
@@ -71,8 +65,7 @@ def aggregate(
     from aucpr_dask.view.comparisons import widths
     from aucpr_dask.view.rankings import best, rank_means, rank_models, rankings_view
 
-    options["auxiliary"] = _opened(options["auxiliary"], store)
-    means = ap.aggregate(store.open(), **cli.given(options)).compute()
+    means = ap.aggregate(store.open(), **options).compute()
     is_micro = "micro" in (options["how"], options["average"])
     rankings = (rank_models if is_micro else rank_means)(means, estimator)
     designs = dict.fromkeys(str(node.attrs["design"]) for _, node in terms.nodes_of(means))
@@ -86,8 +79,7 @@ def aggregate(
 _asking_options = cli.with_options(
     cli.options_of(ComparisonOptions, "estimator", "over", "level", "n_resamples", "seed", "incomplete"),
     sources.takes_source("store"),
-    *cli.reading_options(),
-    cli.design_option(),
+    cli.evaluation_options,
     click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Models to show."),
 )
 _question_options = cli.with_options(
@@ -128,18 +120,20 @@ def compare(output: cli.Output, store: sources.Source, **options: Any) -> None:
     store is evaluated first. So is a table of predictions (CSV, Parquet, ...), with a column of scores for each model:
     compare predictions.csv --label y --clusters patient --by site.
     """
-    options["auxiliary"] = _opened(options["auxiliary"], store)
     if options["method"] != "friedman":
         _ask(output, "comparisons", ap.compare, store, **options)
         over = {"over": options["over"]} if options["over"] else {}
         output.suggest("rank", *store.words(**_read_as(options), **over))
         return
-    del options["method"]
-    others = ("baseline", "by", "adjust", "auxiliary", "n_resamples", "weights")
-    unused = [name for name in others if options.pop(name) not in (None, "equal")]  # the default of weights
-    if unused := [*unused, *(["output"] if options["target"] is not None else [])]:
+    names = {"baseline", "by", "adjust", "auxiliary", "n_resamples", "weights", "target"}
+    others = {name: options.pop(name) for name in sorted(names)}
+    unused = [name for name, value in others.items() if value is not None and (name != "weights" or value != "equal")]
+    if unused:
         allowed, remedy = "--over, --estimator, --level, --equivalence, --seed", "leave them out"
-        raise InvalidInputError("mean ranks have no such option", None, few(unused), allowed, remedy)
+        raise InvalidInputError(
+            "mean ranks have no such option", None, few(unused).replace("target", "output"), allowed, remedy
+        )
+    del options["method"]
     _ask(output, "comparisons", ap.friedman, store, **options | {"over": options["over"] or terms.QUERY})
 
 
@@ -237,8 +231,7 @@ def power(output: cli.Output, store: sources.Source, **options: Any) -> None:
 
 def _read_as(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options given of how labels, missing scores and ties are read."""
-    names = (CONVENTION, *READINGS, "prevalence_design")
-    return {name: options[name] for name in names if options[name] is not None}
+    return {name: value for name, value in options.items() if name in cli.OF_EVALUATION}
 
 
 def _ask(
@@ -255,7 +248,7 @@ def _ask(
     """Show the answers about the models of a store, write them to `target` if given, and say what was left out."""
     from aucpr_dask.view.comparisons import answers_of, of_all_groups, summarize
 
-    ask = functools.partial(question, **cli.given(options))
+    ask = functools.partial(question, **options)
     answer, left_out = _ask_each(ask, store.open(), together="dataset" in str(options["over"]).split(","))
     if target is not None:
         ap.save_comparison(answer, target, overwrite=overwrite)
@@ -317,7 +310,7 @@ def _ask_each(
 @cli.options_of(ComparisonOptions, "weights", "n_resamples", "seed", "incomplete")
 @cli.by_option
 @sources.takes_source("sources", nargs=-1, required=True, metavar="SOURCE...")
-@cli.with_options(*cli.reading_options(), cli.design_option())
+@cli.evaluation_options
 @click.option("--markdown", is_flag=True, help="Print a table in Markdown, for the summary of a job.")
 def gate(
     output: cli.Output,
@@ -338,7 +331,7 @@ def gate(
     from aucpr_dask.inference.gating import WORSE, Gates
 
     data, candidates, baseline = _models(source, candidates, baseline)
-    gates = ap.gate(data, candidates, baseline, **cli.given(options))
+    gates = ap.gate(data, candidates, baseline, **options)
     if not isinstance(gates, Gates):
         raise TypeError("a list of candidates has a list of gates")
     output.show(*([_markdown(gates)] if markdown else str(gates).splitlines()), fold=False)

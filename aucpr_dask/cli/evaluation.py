@@ -89,7 +89,7 @@ _evaluation_options = cli.with_options(
     cli.by_option,
     cli.option_of(EvaluationOptions, "recall_range", type=(float, float), show_default=False, metavar="LOW HIGH"),
     cli.option_of(EvaluationOptions, "prevalence", metavar="SHARE"),
-    *cli.reading_options(),
+    cli.reading_options,
     cli.options_of(ResamplingOptions, "n_resamples", "seed", "over", "keep_replicates", "prevalence_design", "n_folds"),
 )
 

@@ -242,7 +242,7 @@ def table(
         nodes = list(terms.nodes_of(data))
         if len(nodes) != 1:
             raise click.UsageError(f"A table is of one data set, and there are {len(nodes)}: --dataset NAME.")
-        made = ap.letters(nodes[0][1].load(), **cli.given(options))
+        made = ap.letters(nodes[0][1].load(), **options)
     if path is not None:
         made.save(path, label=label, overwrite=overwrite)
     written = f"; written to {path}" if path else ""

@@ -181,9 +181,12 @@ def takes_source(argument: str, **look: Any) -> cli.Option[Any]:
                 from aucpr_dask.scores.archives import words_of
 
                 columns = words_of(like, (*COLUMNS, "dim")) | columns
-            places = given.pop(argument)
+            given = {name: one for name, one in given.items() if one is not None or name not in cli.OF_EVALUATION}
+            places, dataset = given.pop(argument), given.pop("dataset")
+            if given.get("auxiliary") is not None:  # a store of the same data sets
+                given["auxiliary"] = open_any(given["auxiliary"], dataset)
             places = places if isinstance(places, tuple) else (places,)
-            return command(output, Source(output, places, given.pop("dataset"), columns, given.get("by")), **given)
+            return command(output, Source(output, places, dataset, columns, given.get("by")), **given)
 
         made: cli.Command = cli.with_options(*options)(wrapped)
         return made
