@@ -28,14 +28,7 @@ import aucpr_dask as ap
 from aucpr_dask import errors
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import (
-    CONVENTION,
-    CONVENTIONS,
-    READINGS,
-    EvaluationOptions,
-    Options,
-    ResamplingOptions,
-)
+from aucpr_dask.schema.options import CONVENTION, CONVENTIONS, READINGS, EvaluationOptions, Options, ResamplingOptions
 from aucpr_dask.storage.urls import concealed
 
 if TYPE_CHECKING:

@@ -28,14 +28,7 @@ from aucpr_dask.schema.terms import (
     nodes_of,
 )
 from aucpr_dask.view.comparisons import Answer, answers_of, contrasts_of, of_all_groups, summarize
-from aucpr_dask.view.rankings import (
-    MOST_DATA_SETS,
-    Document,
-    rank_means,
-    rank_models,
-    rankings_in_html,
-    rankings_view,
-)
+from aucpr_dask.view.rankings import MOST_DATA_SETS, Document, rank_means, rank_models, rankings_in_html, rankings_view
 from aucpr_dask.view.stores import flags_in_words
 from aucpr_dask.view.tables import Column, Sheet, more, number
 

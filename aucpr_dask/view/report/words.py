@@ -17,16 +17,7 @@ from aucpr_dask.inference.sentences import may_be_first
 from aucpr_dask.schema.estimators import ESTIMATORS, EstimatorSpec, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS, IntervalSpec
 from aucpr_dask.schema.options import ComparisonOptions, ReportOptions
-from aucpr_dask.schema.terms import (
-    FLAGS,
-    MODEL,
-    QUERY,
-    count,
-    in_words,
-    percent,
-    plural,
-    rounded_percent,
-)
+from aucpr_dask.schema.terms import FLAGS, MODEL, QUERY, count, in_words, percent, plural, rounded_percent
 from aucpr_dask.storage.urls import public
 from aucpr_dask.view.report.subjects import Subject
 
