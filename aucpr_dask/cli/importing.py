@@ -175,10 +175,7 @@ def _are_of_numpy(files: tuple[str, ...]) -> bool:
     return any(are_folders) or any(path.suffix.lower() in NUMPY for path in paths)
 
 
-@cli.command(
-    "aucpr-dask import values ndcg.csv values.zarr --measure nDCG@10",
-    of=import_group,
-)
+@cli.command("aucpr-dask import values ndcg.csv values.zarr --measure nDCG@10", of=import_group)
 @files_and_store
 @cli.columns_of_values
 @click.option("--measure", metavar="COLUMN|NAME", help="The column of measures, or the name of the one measure.")
