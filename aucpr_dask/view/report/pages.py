@@ -9,7 +9,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,33 +19,13 @@ from aucpr_dask.interplay.exporting import written_whole
 from aucpr_dask.schema.checks import require
 from aucpr_dask.view.tables import plain
 
-
-class Library(NamedTuple):
-    """A library of which pages hold a copy, so that nobody fetches anything."""
-
-    name: str
-    version: str
-    licence: str  # SPDX identifier
-    address: str
-    files: dict[str, str]  # in the folder `vendored`, with their SHA-256 in the package that npm publishes
-
-    @property
-    def licence_text(self) -> str:
-        """The text of the licence."""
-        return vendored(next(name for name in self.files if name.endswith("LICENSE")))
-
-
-UPLOT = Library(
-    "uplot",
-    "1.6.32",
-    "MIT",
-    "https://github.com/leeoniya/uPlot",
-    {
-        "uplot.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",  # dist/uPlot.iife.min.js
-        "uplot.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",  # dist/uPlot.min.css
-        "uplot.LICENSE": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
-    },
-)
+# A library of which pages hold a copy, so that nobody fetches anything.
+UPLOT = {"name": "uplot", "version": "1.6.32", "licence": "MIT", "address": "https://github.com/leeoniya/uPlot"}
+UPLOT_FILES = {  # in the folder `vendored`, with their SHA-256 in the package that npm publishes
+    "uplot.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",  # dist/uPlot.iife.min.js
+    "uplot.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",  # dist/uPlot.min.css
+    "uplot.LICENSE": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
+}
 
 
 def vendored(name: str) -> str:

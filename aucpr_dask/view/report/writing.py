@@ -161,7 +161,7 @@ def _render(
         flags=terms.FLAGS if any("flags" in subject.node for subject in subjects) else (),
         has_positives=any("n_positive" in subject.node for subject in subjects),
         provenance=[*words.provenance(result.attrs, subjects), ("report", f"aucpr-dask {__version__}")],
-        library=pages.UPLOT,
+        library=pages.UPLOT | {"licence_text": pages.vendored("uplot.LICENSE")},
         data=data,
         payload=payload,
     )
