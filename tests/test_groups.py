@@ -545,6 +545,27 @@ def test_groups_of_queries_and_of_items_cross(tmp_path: Path) -> None:
         ap.evaluate(data, by="language")
 
 
+@pytest.mark.filterwarnings("ignore:people labelled")
+def test_a_machine_helps_within_groups_of_queries() -> None:
+    random, n = np.random.default_rng(0), 240
+    right = random.normal(size=n) + random.normal(size=(2, n)) > 0
+    coords = {"model": ["a", "b"], "query": [f"t{i}" for i in range(n)], "kind": ("query", np.arange(n) % 2)}
+    machine = xr.Dataset({"estimate": (("model", "query"), (right ^ (random.random((2, n)) < 0.1)) * 1.0)}, coords)
+    machine.attrs["estimator"] = "average_precision"
+    people = machine.assign(estimate=(("model", "query"), right * 1.0)).isel(query=slice(80))
+    compared = ap.compare(people, "a", by="kind", auxiliary=machine)
+    means = ap.aggregate(people, by="kind", auxiliary=machine)
+    for kind in (0, 1):
+        one, other = (data.isel(query=data["kind"] == kind) for data in (people, machine))
+        alone = ap.compare(one, "a", auxiliary=other)
+        for name in ("difference", "interval", "p_value", "width_ratio"):
+            np.testing.assert_array_equal(compared[name].sel(kind=kind), alone[name])
+        mean = ap.aggregate(one, auxiliary=other)
+        np.testing.assert_array_equal(means["interval"].sel(kind=kind), mean["interval"])
+    half = machine.isel(query=machine["kind"] == 0)
+    assert "no answer for '1'" in ap.compare(people, "a", by="kind", auxiliary=half).attrs["summary"]
+
+
 def test_missing_scores_in_groups_of_queries_are_counted_there() -> None:
     data = of_languages()
     data["score"][1, np.flatnonzero(data["language"] == "it")[:2]] = np.nan

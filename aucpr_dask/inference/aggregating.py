@@ -169,15 +169,18 @@ def aggregate(
         question = replace(question, over=terms.CLASS)
     _refuse_clashes(question, has_machine=auxiliary is not None)
     if any(along_queries(node, options.get("by"))[0] for node in nodes):
-        if auxiliary is not None:
-            given = {"auxiliary": type(auxiliary).__name__}
-            raise clash("groups are averaged without these", "leave it out, or select a group", None, **given)
+        if auxiliary is not None and question.dim == samples.DATASET:
+            given = {"auxiliary": type(auxiliary).__name__, "over": over}
+            raise clash("groups of data sets are averaged without a machine", "leave out by, or it", None, **given)
         alone: Any = {"over": over, "how": how, "average": average, "method": method, "n_resamples": n_resamples}
         alone |= {"level": level, "seed": seed, "incomplete": incomplete} | options
         by = alone.pop("by")
+        of_groups = None if auxiliary is None else grouped.tree_of_groups(auxiliary, by)
 
         def asked(tree: xr.DataTree, joint: float) -> xr.Dataset:
-            ((_, found),) = terms.nodes_of(aggregate(grouped.with_data_sets(tree, question), **alone))
+            machine = None if of_groups is None else grouped.part_of_machine(of_groups, tree)
+            data_of_group = grouped.with_data_sets(tree, question)
+            ((_, found),) = terms.nodes_of(aggregate(data_of_group, auxiliary=machine, **alone))
             return found
 
         return grouped.laid_out_by_groups(data, by, asked, level, varying=question.dims)

@@ -189,13 +189,16 @@ def compare(
     question = ComparisonOptions.among(locals())
     data, question, reading, by = prepared(data, question, options, by)
     if grouped.has_groups(data, by, question.dims):
-        if auxiliary is not None or chunk is not None:
+        if chunk is not None or (auxiliary is not None and question.dim == samples.DATASET):
             others = {"auxiliary": auxiliary and type(auxiliary).__name__, "chunk": chunk}
             raise clash("groups are compared without these", "leave them out, or select a group", None, **others)
+        machines = None if auxiliary is None else grouped.tree_of_groups(auxiliary, by)
 
-        def asked(tree: terms.Scores, joint: float) -> terms.Scores:
-            own = with_default_method(tree, replace(question, adjust=None), reading)
-            return answer(tree, own, reading, _comparison, joint=joint)
+        def asked(tree: xr.DataTree, joint: float) -> terms.Scores:
+            own = replace(question, adjust=None)
+            machine = None if machines is None else grouped.part_of_machine(machines, tree)
+            own = own if machine is not None else with_default_method(tree, own, reading)
+            return answer(tree, own, reading, _comparison, joint=joint, auxiliary=machine)
 
         return grouped.answered_by_groups(data, by, asked, question)
     if question.dim == samples.DATASET:

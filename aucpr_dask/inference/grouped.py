@@ -137,6 +137,28 @@ def _selected(node: xr.Dataset | None, dim: str, places: Iterable[Any]) -> list[
     return [None if node is None or np.size(one) == 0 else node.isel({dim: one}, drop=True) for one in places]
 
 
+def tree_of_groups(data: Scores, by: Any, path: str = "") -> xr.DataTree:
+    """Return a tree of the data of each group."""
+    nodes: dict[str, xr.Dataset] = {}
+    for own, node in nodes_of(data):
+        where = own or path
+        parts = parts_of(node, by, where)
+        for place in range(len(parts.names)):
+            tree = parts.tree(place, where)
+            nodes |= {} if tree is None else nodes_of(tree)
+    return xr.DataTree.from_dict(nodes)
+
+
+def part_of_machine(machines: xr.DataTree, tree: xr.DataTree) -> xr.DataTree:
+    """Return what a machine labelled of one group."""
+    ((path, _),) = nodes_of(tree)
+    known = dict(nodes_of(machines))
+    if path not in known:
+        what, where = "the machine labelled nothing of this group", "argument 'auxiliary'"
+        raise InvalidInputError(what, where, few(map(repr, known)), "every group", "label them, or select groups")
+    return xr.DataTree.from_dict({path: known[path]})
+
+
 def parts_of_tree(tree: xr.DataTree, by: Any, varying: Sequence[str]) -> Parts:
     """Return every group of any data set as a tree of the data sets that have it."""
     parts = {path: parts_of(node, by, path, varying) for path, node in nodes_of(tree)}

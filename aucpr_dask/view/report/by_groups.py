@@ -49,25 +49,13 @@ def scores_of_groups(scores: terms.Scores, result: terms.Scores, by: Any) -> ter
     """Return a tree of the scores of each group of a result; the scores as they are without groups."""
     results = dict(terms.nodes_of(result))
     if names_of_queries(result, by):
-        return tree_of_groups(scores, by)
+        return grouped.tree_of_groups(scores, by)
     if not any(map(group_dims, results.values())):
         return scores
     nodes: dict[str, xr.Dataset] = {}
     for path, node in terms.nodes_of(scores):
         of_items = [name for name in group_dims(results[path]) if name not in node["score"].dims]
-        nodes |= terms.nodes_of(tree_of_groups(node, (of_items or None) if by is None else by, path))
-    return xr.DataTree.from_dict(nodes)
-
-
-def tree_of_groups(data: terms.Scores, by: Any, path: str = "") -> xr.DataTree:
-    """Return a tree of the data of each group."""
-    nodes: dict[str, xr.Dataset] = {}
-    for own, node in terms.nodes_of(data):
-        where = own or path
-        parts = grouped.parts_of(node, by, where)
-        for place in range(len(parts.names)):
-            tree = parts.tree(place, where)
-            nodes |= {} if tree is None else terms.nodes_of(tree)
+        nodes |= terms.nodes_of(grouped.tree_of_groups(node, (of_items or None) if by is None else by, path))
     return xr.DataTree.from_dict(nodes)
 
 

@@ -16,7 +16,7 @@ from aucpr_dask.evaluation.arrays import refuse_path
 from aucpr_dask.evaluation.results import groups_as_data_sets, known_scores, that_know
 from aucpr_dask.inference import aggregating, samples
 from aucpr_dask.inference.designs import are_values, better, direction, unit_names
-from aucpr_dask.inference.grouped import with_kept_as_groups
+from aucpr_dask.inference.grouped import tree_of_groups, with_kept_as_groups
 from aucpr_dask.interplay.exporting import free_file
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS
@@ -118,7 +118,7 @@ def report(
     groups = by_groups.groups_shown(result, scores, options, by)
     result = with_kept_as_groups(result)
     scores = None if scores is None else by_groups.scores_of_groups(scores, result, by)
-    result = by_groups.tree_of_groups(result, by) if by_groups.names_of_queries(result, by) else result
+    result = tree_of_groups(result, by) if by_groups.names_of_queries(result, by) else result
     return pages.write_page(_render(groups_as_data_sets(result), scores, options, groups), target)
 
 
