@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from zarr.abc.buffer import Buffer
-from zarr.buffer import default_buffer_prototype
 
 from aucpr_dask.errors import OtherRunError
 from aucpr_dask.schema.options import EvaluationOptions
@@ -32,7 +31,7 @@ from aucpr_dask.storage.checksums import without_list
 from aucpr_dask.storage.claims import FINISHED, FOLDER, GROWING, RUNNING, STATE, Claim, State, as_buffer, state_of
 from aucpr_dask.storage.code_versions import code_among, in_words
 from aucpr_dask.storage.stores import ROOT_DOCUMENT, publish
-from aucpr_dask.storage.zarr_private import concurrent_map, sync
+from aucpr_dask.storage.zarr_private import sync
 
 # What every plan records:
 _OF_PLANS = {"options": dict, "axes": list, "code": dict, "source": str, "source_digest": str}
@@ -156,15 +155,9 @@ class Ledger(Claim):
         return self._records(FAILED, self._tasks(FAILED) - self.done())
 
     def _records(self, folder: str, tasks: set[int]) -> dict[int, dict[str, Any]]:
-        async def read(number: int, key: str) -> tuple[int, Buffer | None]:
-            with suppress(FileNotFoundError):
-                return number, await self._notes.get(key, default_buffer_prototype())
-            return number, None
-
-        keys = [(number, self._key(folder, number)) for number in sorted(tasks)]
-        found = sync(concurrent_map(keys, read, limit=64))  # at once: on object storage each takes milliseconds
+        keys = {number: self._key(folder, number) for number in sorted(tasks)}
         records: dict[int, dict[str, Any]] = {}
-        for number, one in found:
+        for number, one in zip(keys, backends.get_values(self._notes, list(keys.values())), strict=True):
             with suppress(ValueError):  # torn where the power failed: then the task is done again
                 if one is not None:
                     records[number] = json.loads(one.to_bytes())

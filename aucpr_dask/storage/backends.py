@@ -68,6 +68,15 @@ def get_values(store: Any, keys: Sequence[str]) -> Iterator[Buffer | None]:
     return iter(sync(concurrent_map(calls, store.get, limit=64)))
 
 
+def keys_in(store: Any, prefix: str = "") -> list[str]:
+    """Return the keys of all values that begin so, in order."""
+
+    async def listed() -> list[str]:
+        return [key async for key in store.list_prefix(prefix)]
+
+    return sorted(sync(listed()))
+
+
 def last_bytes(store: Any, keys: Sequence[str], n: int) -> list[bytes | None]:
     """Return the last bytes of many values, in their order; None for values that are not there."""
     if isinstance(store, FolderStore):

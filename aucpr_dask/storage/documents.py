@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from zarr.abc.buffer import Buffer
+
 from aucpr_dask.errors import AucprError, FileFormatError, StoreError, brief
 from aucpr_dask.schema.terms import RESULT_VARIABLES, SCORE_VARIABLES, is_text, shortened_name
-from aucpr_dask.storage.zarr_private import ArrayV3Metadata
 
 LARGEST_DOCUMENT = 2**28  # bytes: the consolidated metadata of some 50,000 data sets
 LARGEST_LENGTH = 2**63 - 1
@@ -161,16 +162,13 @@ def of_array(metadata: Any) -> dict[str, Any]:
         return found
 
 
-def check_same_array(own: Any, consolidated: Mapping[str, Any] | None, path: str, where: object) -> None:
+def check_same_array(document: Buffer | None, consolidated: Mapping[str, Any], path: str, where: object) -> None:
     """Raise unless an array's own document describes what the consolidated metadata, which are checked, describe."""
-    try:
-        expected = {} if consolidated is None else of_array(ArrayV3Metadata.from_dict(dict(consolidated)))
-    except (ValueError, TypeError, LookupError) as error:
-        raise damaged(f"{where}, array {brief(path)}", f"{type(error).__name__}: {error}") from error
-    found = of_array(own)
-    if differing := [name for name in _OF_ARRAYS if found.get(name) != expected.get(name)]:
-        received = f"in its own document {', '.join(f'{name} {brief(found.get(name))}' for name in differing)}"
-        allowed = f"as in the consolidated metadata: {', '.join(brief(expected.get(name)) for name in differing)}"
+    with explaining_damage(f"{where}, array {brief(path)}"):
+        own = {} if document is None else _mapping(json.loads(document.to_bytes()), "the document", where)
+    if differing := [name for name in _OF_ARRAYS if own.get(name) != consolidated.get(name)]:
+        received = f"in its own document {', '.join(f'{name} {brief(own.get(name))}' for name in differing)}"
+        allowed = f"as in the consolidated metadata: {', '.join(brief(consolidated.get(name)) for name in differing)}"
         raise damaged(f"{where}, array {brief(path)}", received, allowed)
 
 

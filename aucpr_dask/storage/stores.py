@@ -7,7 +7,6 @@ Everything except the root metadata document is written immediately. Chunks foll
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import hashlib
 import json
@@ -44,7 +43,7 @@ from aucpr_dask.storage.remote import check_writable
 from aucpr_dask.storage.trees import StoredTree, groups_around
 from aucpr_dask.storage.urls import StoreName, concealed, is_remote, public
 from aucpr_dask.storage.xarray_private import FillValueCoder, encode_zarr_variable
-from aucpr_dask.storage.zarr_private import ArrayV3Metadata, concurrent_map, sync
+from aucpr_dask.storage.zarr_private import ArrayV3Metadata, sync
 
 ROOT_DOCUMENT = "zarr.json"
 FORMAT_VERSION = 2
@@ -173,13 +172,8 @@ def whole_chunk(document: bytes, region: tuple[slice, ...], values: NDArray[Any]
 def read_documents(backend: Store, places: Iterable[str]) -> dict[str, Buffer]:
     """Return the documents of arrays of a store that need not be finished, by their keys."""
     keys = [f"{place}/{ROOT_DOCUMENT}" for place in places]
-    if backends.has_values_at_once(backend):
-        return {key: _sound(backend, key, backends.get_value(backend, key)) for key in keys}
-
-    async def read(key: str) -> tuple[str, Buffer]:
-        return key, _sound(backend, key, await backend.get(key, default_buffer_prototype()))
-
-    return dict(sync(concurrent_map([(key,) for key in keys], read, limit=64)))
+    found = zip(keys, backends.get_values(backend, keys), strict=True)
+    return {key: _sound(backend, key, document) for key, document in found}
 
 
 def _sound(backend: Store, key: str, document: Buffer | None) -> Buffer:
@@ -504,19 +498,15 @@ def _is_store(url: str, backend: Store) -> bool:
     """Return whether a place holds nothing but a Zarr store, finished or not."""
     if not is_remote(url) and not Path(url).is_dir():
         return False
-
-    async def look() -> bool:
-        if await backend.exists(ROOT_DOCUMENT):
-            return True
-        # An unfinished store has only metadata documents and chunks, and no finished store below.
-        keys = [key async for key in backend.list_prefix("")]
-        if not all(_is_ours(PurePosixPath(key)) for key in keys):
-            return False
-        below = [key for key in keys if key.count("/") == 1 and key.endswith(f"/{ROOT_DOCUMENT}")]
-        documents = [await backend.get(key, default_buffer_prototype()) for key in below]
-        return not any(document and "kind" in _attributes_of(document.to_bytes()) for document in documents)
-
-    return sync(look())
+    if has(backend, ROOT_DOCUMENT):
+        return True
+    # An unfinished store has only metadata documents and chunks, and no finished store below.
+    keys = backends.keys_in(backend)
+    if not all(_is_ours(PurePosixPath(key)) for key in keys):
+        return False
+    below = [key for key in keys if key.count("/") == 1 and key.endswith(f"/{ROOT_DOCUMENT}")]
+    documents = backends.get_values(backend, below)
+    return not any(document and "kind" in _attributes_of(document.to_bytes()) for document in documents)
 
 
 def _is_ours(file: PurePosixPath) -> bool:
@@ -619,17 +609,17 @@ def _read_root(url: Any) -> tuple[dict[str, Any], bytes]:
     document = read_root_document(url)
     root = metadata_documents.root_of(document, url)
     if isinstance(url, StoreName) and not root.get("consolidated_metadata"):  # Icechunk drops them when it commits
-        root["consolidated_metadata"] = {"metadata": sync(_documents_below(backends.open_backend(url, read_only=True)))}
+        root["consolidated_metadata"] = {"metadata": _documents_below(backends.open_backend(url, read_only=True))}
         root = metadata_documents.root_of(json.dumps(root).encode(), url)
     return root, document
 
 
-async def _documents_below(backend: Store) -> dict[str, Any]:
+def _documents_below(backend: Store) -> dict[str, Any]:
     """Read the metadata documents of all arrays and groups below the root, by path."""
-    suffix, prototype = f"/{ROOT_DOCUMENT}", default_buffer_prototype()
-    keys = sorted([key async for key in backend.list_prefix("") if key.endswith(suffix)])
-    found = await asyncio.gather(*(backend.get(key, prototype) for key in keys))
-    return {key.removesuffix(suffix): json.loads(one.to_bytes()) for key, one in zip(keys, found, strict=True) if one}
+    suffix = f"/{ROOT_DOCUMENT}"
+    keys = [key for key in backends.keys_in(backend) if key.endswith(suffix)]
+    found = zip(keys, backends.get_values(backend, keys), strict=True)
+    return {key.removesuffix(suffix): json.loads(one.to_bytes()) for key, one in found if one}
 
 
 def read_root_document(url: Any) -> bytes:

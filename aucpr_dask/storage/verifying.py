@@ -15,7 +15,6 @@ from zarr.abc.store import Store
 
 from aucpr_dask.errors import StoreError
 from aucpr_dask.storage import backends, checksums, claims, documents, stores, urls
-from aucpr_dask.storage.zarr_private import sync
 
 Region = Mapping[str, slice]
 Chunk = tuple[tuple[int, ...], str]  # index and key
@@ -36,7 +35,7 @@ def damage_of(
     for done, (path, entry) in enumerate(arrays.items(), start=1):
         try:
             if not grows:  # else the documents of its arrays are ahead of what it shows
-                documents.check_same_array(stores.open_arrays(backend, "", [path])[path].metadata, entry, path, url)
+                documents.check_same_array(backends.get_value(backend, f"{path}/zarr.json"), entry, path, url)
             array = stores.described_array(store, path, checksums.plain_entry(entry))
         except (StoreError, FileNotFoundError) as error:
             found.append(_as_error(error, checksums.place_of(backend, f"{path}/zarr.json")))
@@ -59,7 +58,7 @@ def damage_of_others(
     """
     url = urls.concealed(url)
     backend, found = backends.open_backend(url, read_only=True), list[StoreError]()
-    keys = sorted(backends.versions_in(backend) or sync(_listed(backend))) if backend.supports_listing else None
+    keys = sorted(backends.versions_in(backend) or backends.keys_in(backend)) if backend.supports_listing else None
     with documents.explaining_damage(url):
         root: Any = zarr.open(backend, mode="r")
         members = dict(root.members(max_depth=None)) if isinstance(root, zarr.Group) else {"": root}
@@ -77,10 +76,6 @@ def damage_of_others(
         if on_progress is not None:
             on_progress(done, len(arrays))
     return n_chunks, found, n_places - n_chunks
-
-
-async def _listed(backend: Store) -> list[str]:
-    return [key async for key in backend.list()]
 
 
 def _read(array: zarr.Array[Any], chunks: Iterable[Chunk], backend: Store) -> Iterator[StoreError | None]:

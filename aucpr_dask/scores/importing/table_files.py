@@ -219,7 +219,8 @@ def _large(numbers: np.ndarray) -> np.ndarray:
     return is_large
 
 
-def _has_large(numbers: np.ndarray) -> bool:
+def _has_large(cells: Any) -> bool:
+    numbers = cells.to_numpy(zero_copy_only=False)
     # A missing number makes both comparisons false, and then all are looked at.
     is_small = numbers.size and numbers.max() < EXACT_INTEGERS and numbers.min() > -EXACT_INTEGERS
     return not is_small and bool(_large(numbers).any())
@@ -339,7 +340,7 @@ class TextTable(Table):
             return self._by_arrow(block, columns, ()) if numbers else None
         found = {name: table[places[name]].combine_chunks() for name in columns}
         # A large number may be an integer that was rounded, which its text tells.
-        if large := {name for name in columns if name in numbers and _has_large(_numpy(found[name]))}:
+        if large := {name for name in columns if name in numbers and _has_large(found[name])}:
             return self._by_arrow(block, columns, {*numbers} - large)
         return table.num_rows, found
 
@@ -444,11 +445,6 @@ def _likely_separator(path: Path) -> str:
     return max(SEPARATORS, key=first.decode("utf-8", "replace").count)
 
 
-def _numpy(cells: Any) -> np.ndarray:
-    numbers: np.ndarray = cells.to_numpy(zero_copy_only=False)
-    return numbers
-
-
 class JsonLines(Table):
     """A file with a JSON object on each line, perhaps compressed."""
 
@@ -494,7 +490,7 @@ class JsonLines(Table):
             missing = arrow.nulls(table.num_rows)
             cells = {name: table[name].combine_chunks() if name in table.column_names else missing for name in columns}
             for name in numbers:
-                if types.is_floating(cells[name].type) and _has_large(_numpy(cells[name])):
+                if types.is_floating(cells[name].type) and _has_large(cells[name]):
                     self._check_integers(block, first, name)
             yield table.num_rows, cells
 
