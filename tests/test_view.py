@@ -257,13 +257,6 @@ def test_a_terminal_gets_one_bar_for_each_kind_of_work_while_it_lasts() -> None:
     assert written.endswith("\x1b[1A\x1b[2K" * 2)
 
 
-def test_a_terminal_stays_silent_for_quick_work() -> None:
-    console = Console(file=io.StringIO(), width=80, force_terminal=True)
-    with reporting(console, after=60) as report:
-        report("looking", 1, 1)
-    assert console.file.getvalue() == ""  # type: ignore[attr-defined]
-
-
 def test_every_answer_shows_what_it_found_at_a_prompt_and_in_a_notebook() -> None:
     queries, items = queried(3, 12), pooled(3, 400)
     repeats = items.expand_dims(repeat=2).transpose("model", ..., "item")
