@@ -27,6 +27,7 @@ ROLE_WORDS = frozenset({"weight", "weights", "cluster", "group", "groups"})
 LEAST_ROWS = 100  # fewer may be scores of a small example
 MOST_COLUMNS = 20  # listed in a note
 TAKEN = "columns taken as models"
+WHOLE = "columns of whole numbers"
 
 OF_GROUP = "group by "  # before the names of columns of groups, which may be those of roles
 PANDAS_INDEX = "__index_level_"  # of a level without a name
@@ -104,7 +105,7 @@ def scores_of_table(table: Table, options: TableOptions) -> tuple[terms.Scores, 
 
 
 def taken_in_words(name: object, scores: terms.Scores, options: TableOptions, notes: Sequence[str]) -> str:
-    """Return a line that says what the columns of a table were taken for, and what was left out."""
+    """Return a line that says what the columns of a table were taken for, and others with what was left out."""
     nodes = [node for _, node in terms.nodes_of(scores)]
     models = list(dict.fromkeys(str(model) for node in nodes for model in node[terms.MODEL].values))
     n_items = sum(map(importing.files.count_items, nodes))
@@ -115,9 +116,10 @@ def taken_in_words(name: object, scores: terms.Scores, options: TableOptions, no
     roles |= {"weights": options.weight, "groups": ", ".join(options.by) or None}
     parts = [f"label {options.label!r}{positive}", f"models {errors.few(map(repr, models), MOST_COLUMNS)}"]
     parts += [f"{role} by {column!r}" for role, column in roles.items() if column is not None]
-    parts += [note for note in notes if not note.startswith(TAKEN)]
     counts = f"{terms.count(n_items, 'item')}, {n_positive:,} positive"
-    return errors.printable("; ".join([f"{name}: {counts}", *parts]))
+    others = [note for note in notes if not note.startswith(TAKEN)]
+    others = [f"{note}; --models names those that are scores" if WHOLE in note else note for note in others]
+    return "\n  ".join(map(errors.printable, ["; ".join([f"{name}: {counts}", *parts]), *others]))
 
 
 def _read_tables(
@@ -237,7 +239,7 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
         notes.append(f"columns that are not numeric, left out: {errors.few(map(repr, left_out), MOST_COLUMNS)}")
     if ids:
         listed = errors.few(map(repr, ids), MOST_COLUMNS)
-        notes.append(f"columns of whole numbers, or named like ids or weights, left out: {listed}")
+        notes.append(f"{WHOLE}, or named like ids or weights, left out: {listed}")
     return models, notes
 
 
