@@ -204,6 +204,7 @@ NO_FRACTIONS = [*NO_NUMBERS, 10**400, 0, 1, 1.5, -0.1, np.array([0.1, 0.2]), np.
 NO_SHARES = [*NO_FRACTIONS, 5e-324, 1e-310, 1e-101, np.longdouble("1e-4000"), np.complex128(0.5), np.array(0.5)]
 BAD_OF_CHECK: dict[str, list[Any]] = {
     "fraction": NO_FRACTIONS,
+    "confidence_level": NO_FRACTIONS,
     "share_of_positives": NO_SHARES,
     "margin": [*NO_NUMBERS, 10**400, 0],
     "recall_range": [*NO_NUMBERS, (0.5, 0.5), (0.5, 0.2), (-0.1, 1), (0, 1.1), (0, 0.5, 1), ("0", "1"), (math.nan, 1)],

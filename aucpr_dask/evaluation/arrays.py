@@ -404,6 +404,9 @@ def _of_plain(
     named: Mapping[Any, Any], label: Any, extra: Mapping[str, Any], by: Any
 ) -> tuple[xr.Dataset, dict[str, Any], Any]:
     """Return arrays of scores and labels, matched by the index of pandas objects or by position, as a data set."""
+    if isinstance(label, Mapping | pd.DataFrame):
+        what, received = "the labels are one array; scores come first, then labels", type(label).__name__
+        raise InvalidInputError(what, "the first two arguments", received, "scores, labels", "swap the two")
     labels = as_array(label, "the labels")
     of_groups = [] if by is None else parted(by, labels.shape[-1] if labels.ndim else 0)
     given = {"the scores" if name is None else str(name): one for name, one in named.items()}

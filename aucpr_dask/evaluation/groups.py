@@ -340,7 +340,7 @@ def _no_coordinate(dataset: xr.Dataset, name: str, path: str, dim: str) -> Inval
     is_other = name in dataset.variables
     what = f"{name!r} does not lie along the items" if is_other else f"there is no coordinate {name!r} of the items"
     received = f"{name!r} over ({', '.join(map(str, dataset[name].dims))})" if is_other else repr(name)
-    remedy = did_you_mean(name, along, "add it: scores.assign_coords(site=('item', labels))")
+    remedy = did_you_mean(name, along, f"add it: scores.assign_coords({name}=('item', labels))")
     if is_other and name in dataset["score"].dims:
         remedy = f"leave it out: each {name} is evaluated alone already"
     elif is_other and dataset[name].dims == (QUERY,):

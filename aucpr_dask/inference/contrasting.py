@@ -161,7 +161,7 @@ def contrast(
         estimator=None if estimator is None else checks.text(estimator, "estimator"),
         over=None if over is None else checks.choose(UNITS, over, "over"),
         adjust=checks.choose(designs.BY_P_VALUE, adjust, "adjust"),
-        level=checks.fraction(level, "level"),
+        level=checks.confidence_level(level, "level"),
         reading={"prevalence_design": prevalence_design} | reading,
     )
     is_scores = requirements.are_scores(data, {name: one for name, one in reading.items() if one is not None})

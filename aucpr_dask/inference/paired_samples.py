@@ -371,7 +371,8 @@ def _variance_of_means(matrix: xr.DataArray, estimates: Estimates) -> Floats:
         matrix = samples.applied(mean_of_units, matrix, over=[estimates.dim])
     values = np.asarray(matrix.values) / len(estimates.units)
     if np.isnan(values).any():
-        what, where = "the influence of items on some estimates is not defined", "the labels of the rankings"
+        what = "some estimates have no error: a ranking has fewer than two positives, or fewer than two negatives"
+        where = "the labels of the rankings"
         received, allowed = "a ranking with fewer than two positives or two negatives", "two or more of each"
         raise InvalidInputError(what, where, received, allowed, "method='bootstrap', or queries as the sample")
     return values

@@ -43,6 +43,12 @@ def are_scores(data: Scores, options: Mapping[str, Any]) -> bool:
         remedy = 'pass what ap.evaluate returns; of arrays, ap.evaluate({"model": scores}, labels); of a table, '
         remedy += "ap.evaluate(ap.from_dataframe(frame, label=...))"
         raise InvalidInputError("there is no data", "the first argument", type(data).__name__, allowed, remedy)
+    if any({"difference", "rank"} & set(node.data_vars) for _, node in nodes_of(data)):
+        what, remedy = (
+            "these are answers already, a comparison or ranks",
+            "pass the scores or the result behind them",
+        )
+        raise InvalidInputError(what, "the first argument", type(data).__name__, "scores or a result", remedy)
     is_scores = all("score" in node and "estimate" not in node for _, node in nodes_of(data))
     if is_scores and any(MODEL not in node["score"].dims for _, node in nodes_of(data)):
         what, remedy = "these are the scores of one model", 'name several: {"old": scores, "new": others}, labels'
@@ -146,7 +152,8 @@ def without_dimension(estimate: xr.DataArray, name: str) -> InvalidInputError:
     """Return the error for a dimension that is to vary and is not there."""
     others = [str(dim) for dim in estimate.dims if dim not in (MODEL, *KINDS)]
     what, received = f"there are no units to vary: no dimension {name!r}", f"over={name!r}"
-    remedy = did_you_mean(name, others, "name another, or leave over out; for a DataTree, over='dataset'")
+    otherwise = "name another, or leave over out; dependent items are named by clusters=, data sets by over='dataset'"
+    remedy = did_you_mean(name, others, otherwise)
     return InvalidInputError(what, "argument 'over'", received, few(map(repr, [*others, "items"])), remedy)
 
 

@@ -277,5 +277,5 @@ def check_label(y_true: NDArray[Any], pos_label: Any) -> None:
 
 def _unsupported(y_true: NDArray[Any], what: str) -> InvalidInputError:
     allowed = "one label for each sample, or a column of 0 and 1 for each class"
-    remedy = "give class labels; soft labels are for ap.estimate(positive_weight=..., negative_weight=...)"
+    remedy = "labels come first, then scores; soft labels are for ap.estimate(positive_weight=..., negative_weight=...)"
     return misfit(f"y_true has {what}", "y_true", f"shape {y_true.shape}, dtype {y_true.dtype}", allowed, remedy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from collections.abc import Iterable
 from typing import Any, TypeGuard, TypeVar
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, brief, did_you_mean, few
-from aucpr_dask.schema.terms import PADDING
+from aucpr_dask.schema.terms import PADDING, percent
 
 _Spec = TypeVar("_Spec")
 _Choice = TypeVar("_Choice", bound=str)
@@ -94,8 +95,18 @@ def fraction(value: Any, option: str) -> float:
     number = real(value)
     if 0 < number < 1:
         return number
-    remedy = "give one number, such as 0.95; 95 percent is 0.95"
+    example = {"prevalence": 0.01, "power": 0.8}.get(option, 0.95)
+    remedy = f"give one number, such as {example}; {percent(example)[:-2]} percent is {example}"
     raise _refused(f"{option} must lie between 0 and 1", option, value, "one number above 0 and below 1", remedy)
+
+
+def confidence_level(value: Any, option: str) -> float:
+    """Return a level; one that looks like that of a test is taken as it is, with a warning."""
+    level = fraction(value, option)
+    if level < 0.5:
+        what = f"{option}={level:g} is a confidence level, so that tests are at {percent(1 - level)}"
+        warnings.warn(f"{what}; for tests at {percent(level)} give {option}={1 - level:g}", UserWarning, stacklevel=2)
+    return level
 
 
 def share_of_positives(value: Any, option: str) -> float:

@@ -100,7 +100,7 @@ class ResamplingOptions(Options):
         "Intervals around each estimate; by default influence_beta, and influence_log_t or bootstrap of others.",
         check=interval_names,
     )
-    level: float = option(0.95, "Confidence level of the intervals.", check=checks.fraction)
+    level: float = option(0.95, "Confidence level of the intervals.", check=checks.confidence_level)
     n_resamples: int = option(1000, "Resamples of bootstrap intervals.", least=2, most=MOST_RESAMPLES)
     seed: int = option(0, "Seed of resamples and folds.", least=0, most=LARGEST_SEED)
     over: str | None = option(
@@ -327,7 +327,7 @@ class SampleOptions(Options):
         check=varying,
     )
     method: str | None = option(None, "How intervals and p-values are found.", check=checks.text)
-    level: float = option(0.95, "Confidence level of the intervals.", check=checks.fraction)
+    level: float = option(0.95, "Confidence level of the intervals.", check=checks.confidence_level)
     n_resamples: int | None = option(
         None,
         "Resamples; by default 10,000 of units, 1,000 of items, or as many as the result keeps.",

@@ -299,7 +299,7 @@ def _validate_variable(variable: xr.DataArray, spec: terms.VariableSpec, path: s
         if spec.name == "score" and others and terms.ITEM not in others:
             how = f"dataset.rename({{{others[0]!r}: 'item'}})"
             how = how if len(others) == 1 else f"dataset.stack(item={others}, create_index=False)"
-            how = f"name the dimensions of the items: dim={others[0]!r}, or several; or {how}"
+            how = f"name the dimensions of the items: dim={others[-1]!r}, or several; or {how}"
         raise InvalidInputError(f"{spec.name!r} has unsupported dimensions", where, received, _layouts(spec), how)
 
 
