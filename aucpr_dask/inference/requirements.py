@@ -205,7 +205,7 @@ def require_replicates(result: xr.Dataset, what: str) -> None:
         remedy = "let the queries vary: over='query'; or import a pooled layout"
         raise InvalidInputError(impossible, None, received, None, remedy)
     remedy = (
-        "pass the scores, or their table, in place of the result; or evaluate with keep_replicates=True "
+        "pass the scores in place of the result, or their table; or evaluate with keep_replicates=True "
         "(--keep-replicates); models with their own ranked lists (per-run layout) are compared over queries"
     )
     lack = "this needs resamples of the items, which the result does not keep"
