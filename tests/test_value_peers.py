@@ -15,7 +15,7 @@ from scipy.special import expit, ndtri
 import aucpr_dask as ap
 
 PAGE = Path(__file__).parent.parent / "docs" / "coming-from.md"
-SIMULATIONS = 600
+SIMULATIONS, FEWER = 600, 150
 Floats = Any
 Draw = Callable[[np.random.Generator, int, float], Floats]
 
@@ -115,6 +115,67 @@ def test_rates_with_a_machine_beside_truescore(rate: float, n: int, accuracy: fl
     ours, others, width, their_width = (shown(one) for one in np.transpose(rows))
     row = f"| {rate:.2g} | {n} | {accuracy} | {ours}, {others} | {width}, {their_width} |".replace(" 0.", " .")
     assert row in PAGE.read_text()
+
+
+def tasks_in_clusters(random: np.random.Generator, n_clusters: int, size: int, gain: float) -> tuple[Floats, Floats]:
+    """Draw what two models solve of tasks in clusters, and the cluster of each task."""
+    cluster = np.repeat(np.arange(n_clusters), size)
+    ease, of_models = random.normal(size=n_clusters)[cluster], random.normal(size=(2, n_clusters))[:, cluster]
+    strength = ease + 0.7 * of_models + 0.5 * random.normal(size=(2, cluster.size))
+    strength[1] += gain
+    return cluster, (strength > -0.3).astype(float)
+
+
+@pytest.mark.needs("truescore")
+@pytest.mark.nightly
+@pytest.mark.parametrize(("n_clusters", "size"), [(12, 5), (30, 4)])
+def test_clusters_beside_truescore(n_clusters: int, size: int) -> None:
+    import truescore
+
+    found = []
+    for gain in (0.0, 0.8):
+        random, rows = np.random.default_rng(6), []
+        _, many = tasks_in_clusters(random, 100_000, size, gain)
+        truth = (many[1] - many[0]).mean() * (gain > 0)
+        for _ in range(FEWER):
+            cluster, solved = tasks_in_clusters(random, n_clusters, size, gain)
+            ours = ap.compare(values(solved).assign_coords(cluster=("query", cluster)), "a").sel(model="b")
+            theirs = truescore.paired_bootstrap(solved[1], solved[0], clusters=cluster, n_bootstrap=2000)
+            (lower, upper), p = ours["interval"].values, ours["p_value"].item()
+            rows.append([p, lower <= truth <= upper, theirs.p_value, theirs.low <= truth <= theirs.high])
+        p, holds, their_p, theirs_hold = np.transpose(rows)
+        found.append([shown(one) for one in (p <= 0.05, their_p <= 0.05, holds, theirs_hold)])
+    (*level, held, theirs_held), (*power, held_apart, theirs_apart) = found
+    cells = [", ".join(level), ", ".join(power), f"{held}, {theirs_held}; {held_apart}, {theirs_apart}"]
+    assert f"| {n_clusters} clusters of {size} tasks | {' | '.join(cells)} |" in PAGE.read_text()
+
+
+@pytest.mark.needs("truescore")
+@pytest.mark.nightly
+def test_slices_beside_truescore() -> None:
+    import truescore
+
+    found, (n_slices, n_people, n) = [], (4, 60, 300)
+    of_slices = np.repeat(list("pqrs"), n)
+    places = np.concatenate([np.arange(n_people) + n * place for place in range(n_slices)])
+    for loss in (0.0, 0.8):
+        random, rows = np.random.default_rng(8), []
+        for _ in range(FEWER):
+            strength = random.normal(size=n_slices * n) + 0.8 * random.normal(size=(2, n_slices * n))
+            strength[1, of_slices == "s"] -= loss
+            people = (strength > -0.3).astype(float)
+            machine = np.where(random.random(people.shape) < 0.9, people, 1 - people)
+            of_all = values(machine).assign_coords(slice=("query", of_slices))
+            labelled = values(people).assign_coords(slice=("query", of_slices)).isel(query=places)
+            ours = ap.compare(labelled, "a", by="slice", auxiliary=of_all)["p_adjusted"].sel(model="b").values
+            given = machine[1], machine[0], people[1, places], people[0, places], places, of_slices
+            by_name = {one.name: one.adjusted_p_value for one in truescore.compare_slices(*given).comparisons}
+            theirs = np.array([by_name[name] for name in "pqrs"])
+            rows.append([*((one[:3] if loss else one).min() <= 0.05 for one in (ours, theirs)), ours[3], theirs[3]])
+        wrong, wrongly, p, their_p = np.transpose(rows)
+        found.append([*map(shown, (wrong, wrongly))] if loss == 0 else [*map(shown, (p <= 0.05, their_p <= 0.05))])
+    level, power = map(", ".join, found)
+    assert f"| 4 slices of 300 tasks, 60 of them labelled by people | {level} | {power} | |" in PAGE.read_text()
 
 
 def shown(of_samples: Floats) -> str:
