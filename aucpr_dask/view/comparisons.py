@@ -177,41 +177,38 @@ class Answer(NamedTuple):
 
 
 def answers_of(documents: Sequence[Document], *, top: int | None = TOP) -> list[Answer]:
-    """Return what people see of documents: groups of items with the same baselines share a table, and its notes."""
+    """Return what people see of documents; those of groups share a table, if each is a list of models."""
     shared: dict[tuple[Any, ...], list[Document]] = {}
     for place, document in enumerate(documents):
-        has_baselines = document.get("baselines") is not None
-        of_groups = has_baselines and "by" in document["facts"]
-        key = (_about(document["facts"]), *document["baselines"]) if of_groups else (place,)
-        shared.setdefault(key, []).append(document)
-    return [_of_groups(group, top) if len(group) > 1 else answer_of(group[0], top=top) for group in shared.values()]
+        baselines = document.get("baselines", ())
+        of_groups = "by" in document["facts"] and baselines is not None
+        shared.setdefault((_about(document["facts"]), *baselines) if of_groups else (place,), []).append(document)
+    return [_answer_of(group, top) for group in shared.values()]
 
 
-def _of_groups(documents: list[Document], top: int | None) -> Answer:
-    """Return the differences from each baseline in several groups; what they show together is said of all of them."""
-    facts = documents[0]["facts"]
-    sheets = [_against(documents, baseline, top) for baseline in documents[0]["baselines"]]
+def _answer_of(documents: list[Document], top: int | None) -> Answer:
+    """Return what people see of one document, or of those of several groups, of which what is alike is said once."""
+    (first, *others), facts = documents, documents[0]["facts"]
+    if "pairs" in first:
+        against = [_against(documents, baseline, top) for baseline in first["baselines"] or ()]
+        sheets = against or [_neighbours(first, top)]
+    elif "mean_rank" in first["models"]:
+        sheets = [_mean_ranks(first["models"], top)]
+    else:
+        sheets = [(_detectable if "detectable" in first["models"] else _ranks)(documents, top)]
+    if not others:
+        title = (shorten(first["data_set"], WIDEST_NAME) or "all models", _about(facts))
+        return Answer(title, sheets, _notes(first))
     where: dict[str, list[str]] = {}
     for document in documents:
+        found, *more_notes = _notes(document)
         gaps = document["facts"].get("gaps")
-        for note in [*_notes(document)[1:], *([str(gaps)] if gaps else [])]:
+        # What comparisons have found is said of all groups together.
+        said = [*more_notes, *([str(gaps)] if gaps else [])] if "pairs" in document else [found, *more_notes]
+        for note in said:
             where.setdefault(note, []).append(document["data_set"])
     notes = [note if len(names) == len(documents) else f"{few(names)}: {note}" for note, names in where.items()]
     return Answer(("all groups", f"{_about(facts)}, by {facts['by']}"), sheets, ["", *notes])
-
-
-def answer_of(document: Document, *, top: int | None = TOP) -> Answer:
-    """Return what people see of a document: of models with ranks, or with their differences from others."""
-    facts = document["facts"]
-    title = (shorten(document["data_set"], WIDEST_NAME) or "all models", _about(facts))
-    if "pairs" in document:
-        against = [_against([document], baseline, top) for baseline in document["baselines"] or ()]
-        return Answer(title, against or [_neighbours(document, top)], _notes(document))
-    if "mean_rank" in document["models"]:
-        return Answer(title, [_mean_ranks(document["models"], top)], _notes_of_mean_ranks(facts))
-    if "detectable" in document["models"]:
-        return Answer(title, [_detectable(document["models"], top)], _notes(document))
-    return Answer(title, [_ranks(document, top)], [*_notes(document), _where_best_is_from(document)])
 
 
 def _about(facts: Document) -> str:
@@ -260,10 +257,22 @@ def _against(comparisons: Sequence[Document], baseline: str, top: int | None) ->
     return Sheet(columns, *_bars(shown), more(below, "model"), title=title)
 
 
-def _detectable(models: pd.DataFrame, top: int | None) -> Sheet:
+def _first_models(documents: Sequence[Document], top: int | None) -> tuple[pd.DataFrame, list[Text], list[Column]]:
+    """Return the first models of each group, the line that counts the others, and a column of several groups."""
+    models = [one["models"].assign(group=one["data_set"]) for one in documents]
+    shown = pd.concat([one[:top] for one in models], ignore_index=True)
+    groups = [Column("group", list(shown["group"]), name=True)] if len(documents) > 1 else []
+    return shown, more(sum(map(len, models)) - len(shown), "model"), groups
+
+
+def _detectable(documents: Sequence[Document], top: int | None) -> Sheet:
     """Return the differences that can be shown, from the next model or from a baseline."""
-    shown, below = first(models, top)
-    columns = [Column("model", list(shown["model"]), name=True), Column("with", list(shown["other"]), name=True)]
+    shown, below, groups = _first_models(documents, top)
+    columns = [
+        *groups,
+        Column("model", list(shown["model"]), name=True),
+        Column("with", list(shown["other"]), name=True),
+    ]
     looks: dict[str, tuple[str, Callable[[float], str]]] = {
         "detectable": ("detectable", "{:.2g}".format),
         "detectable_family": ("all at once", "{:.2g}".format),
@@ -319,8 +328,12 @@ def _p_value(value: float) -> str:
 def _notes(document: Document) -> list[str]:
     """Return what was found first, what else the columns say, and what was sampled; what was left out is said once."""
     facts = document["facts"]
-    of_pairs = _notes_of_pairs(document["pairs"], facts) if "pairs" in document else []
-    return [str(facts[SUMMARY]), *of_pairs, str(facts["design"]).removesuffix(f"; {facts.get('gaps')}")]
+    if "pairs" not in document and "mean_rank" in document["models"]:
+        return _notes_of_mean_ranks(facts)
+    more_notes = _notes_of_pairs(document["pairs"], facts) if "pairs" in document else []
+    of_ranks = [_where_best_is_from(document)] if "models" in document and "rank" in document["models"] else []
+    design = str(facts["design"]).removesuffix(f"; {facts.get('gaps')}")
+    return [str(facts[SUMMARY]), *more_notes, design, *of_ranks]
 
 
 def _notes_of_pairs(pairs: pd.DataFrame, facts: Document) -> list[str]:
@@ -409,21 +422,22 @@ def _notes_of_mean_ranks(facts: Document) -> list[str]:
     ]
 
 
-def _ranks(ranks: Document, top: int | None) -> Sheet:
+def _ranks(documents: Sequence[Document], top: int | None) -> Sheet:
     """Return the models with the ranks that they may have, best first."""
-    shown, below = first(ranks["models"], top)
+    shown, below, groups = _first_models(documents, top)
     columns = [
+        *groups,
         Column("", [f"{rank:g}" for rank in shown["rank"]], right=True),
         Column("model", list(shown["model"]), name=True),
-        Column(noun(ranks["facts"]), list(map(number, shown["estimate"])), right=True),
+        Column(noun(documents[0]["facts"]), list(map(number, shown["estimate"])), right=True),
         Column("rank set", list(map(_span, shown["rank_interval"]))),
         Column("all at once", list(map(_span, shown["simultaneous_rank_interval"]))),
         Column("best", [percent(share, ".1f") for share in shown["probability_best"]], right=True),
-        Column("groups", list(map(_span, shown["groups"]))),
+        *([] if groups else [Column("groups", list(map(_span, shown["groups"])))]),
     ]
     ends = shown["simultaneous_rank_interval"]
     bars = [(float(e[0]), float(r), float(e[1])) for r, e in zip(shown["rank"], ends, strict=True)]
-    return Sheet(columns, bars, (1.0, float(len(ranks["models"]))), below)
+    return Sheet(columns, bars, (1.0, float(max(len(one["models"]) for one in documents))), below)
 
 
 def _where_best_is_from(ranks: Document) -> str:
