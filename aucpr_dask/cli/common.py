@@ -123,6 +123,8 @@ def main() -> None:
     (evaluate), and the answer is a store of estimates and confidence intervals that opens in xarray. Paths may be
     URLs, such as s3://bucket/scores.zarr.
 
+    A table is enough for a question: info FILE says which commands answer what about it.
+
     \b
     TREC runs, BEIR, CSV, pandas in:    import trec, import table
     error bars, confidence intervals:   evaluate, then show

@@ -136,7 +136,7 @@ def plan(
 
 @cli.command(
     "aucpr-dask evaluate aucpr-demo/scores.zarr result.zarr --level 0.9",
-    short_help="Evaluate a score store and write a result store.",
+    short_help="Evaluate scores, of a store or a table, and write a result store.",
 )
 @sources.takes_source("source")
 @click.argument("result", required=False)

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 SILENT_SECONDS = 2.0
 
 
-@cli.command("aucpr-dask info aucpr-demo/scores.zarr", short_help="Show a store, and report anything unusual.")
+@cli.command(
+    "aucpr-dask info aucpr-demo/scores.zarr", short_help="Show what a store or table holds, and anything unusual."
+)
 @click.argument("store")
 @sources.dataset_option
 @cli.option_of(EvaluationOptions, "positive_from", metavar="GRADE")
@@ -299,7 +301,7 @@ def audit(
 
 @cli.command(
     "aucpr-dask report aucpr-demo/result.zarr report.html --overwrite",
-    short_help="Write a result store as one HTML page.",
+    short_help="Write results, or scores, as one HTML page.",
 )
 @sources.takes_source("result")
 @click.argument("page", type=click.Path(path_type=Path), required=False)

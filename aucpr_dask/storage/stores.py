@@ -652,8 +652,10 @@ def read_root_document(url: Any) -> bytes:
         kind = IMPORTED.get(Path(url).suffix.lower(), "--help")
         remedy = f"import it: aucpr-dask import {kind.replace('FILE', f'{url} scores.zarr')}"
         raise errors.StoreError("this is a file, not a store", url, "a file", "a finished store", remedy)
+    is_file = not is_remote(url) and Path(url).suffix.lower() in IMPORTED
+    what = "there is no store at this place" if not is_file else f"there is no file {str(url)!r}"
     remedy = "check the path; `aucpr-dask import` makes a score store"
-    raise errors.StoreError("there is no store at this place", url, "nothing", "a finished store", remedy)
+    raise errors.StoreError(what, url, "nothing", "a finished store" if not is_file else "a file", remedy)
 
 
 OF_VERSION_2 = (".zgroup", ".zarray", ".zattrs", ".zmetadata")

@@ -344,11 +344,13 @@ def _notes_of_pairs(pairs: pd.DataFrame, facts: Document) -> list[str]:
         if _has(pairs, "probability"):
             notes[-1] = f"better, same, worse: chances (%) that the mean difference is above, {margin}, below"
     elif _has(pairs, "prediction_interval"):
-        notes.append("new data set: where each difference may lie on one more, on its own, not all at once")
+        notes.append(
+            "new data set: where the difference may lie on one more data set; each holds alone, not all at once"
+        )
     machine = widths(pairs["width_ratio"])
     if machine:
         machine.append("each difference weighs the machine labels in its own way, so it is not that of the two means")
-    return [*notes, *machine, *([f"weights and sizes: {facts['sizes']}"] if "sizes" in facts else [])]
+    return [*notes, *machine, *([f"other weights: {facts['sizes']}"] if "sizes" in facts else [])]
 
 
 def widths(ratios: Iterable[float | None]) -> list[str]:
