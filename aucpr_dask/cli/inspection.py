@@ -74,6 +74,8 @@ def info(output: cli.Output, store: str, dataset: tuple[str, ...], positive_from
         with output.progress(after=SILENT_SECONDS) as report, _reporting_tasks(report):
             summary = stores.summarize_scores(scores, store, positive_from=positive_from)
         output.show(stores.scores_view(summary))
+        named = [word for name in dataset for word in ("--dataset", name)]
+        output.suggest("evaluate", store, "result.zarr", *named)
     output.data({"store": store, **summary})
 
 

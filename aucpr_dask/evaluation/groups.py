@@ -30,6 +30,7 @@ from aucpr_dask.schema.terms import (
     ITEM,
     OF_RESULTS,
     QUERY,
+    RANKING_DIMS,
     SCORE_VARIABLES,
     Scores,
     map_nodes,
@@ -343,6 +344,7 @@ def _no_coordinate(dataset: xr.Dataset, name: str, path: str, dim: str) -> Inval
     remedy = did_you_mean(name, along, f"add it: scores.assign_coords({name}=('item', labels))")
     if is_other and name in dataset["score"].dims:
         remedy = f"leave it out: each {name} is evaluated alone already"
+        remedy += "" if name in RANKING_DIMS else f"; or rank them together and part them again: dim=[..., {name!r}]"
     elif is_other and dataset[name].dims == (QUERY,):
         remedy = "each query is evaluated alone already; compare, rank, gate, power, aggregate and contrast group them"
     allowed = few(map(repr, along)) or "a coordinate along the items; these scores have none"

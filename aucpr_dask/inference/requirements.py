@@ -14,6 +14,7 @@ from aucpr_dask.errors import AlignmentError, InvalidInputError, did_you_mean, f
 from aucpr_dask.inference.designs import BOTH, COMPARED, CORRECTED, ITEMS, are_values, estimators_of, unit_names
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.checks import FOLDS, choose, folds_as_units
+from aucpr_dask.schema.choices import Inputs
 from aucpr_dask.schema.options import CONVENTION, EvaluationOptions, Options, SampleOptions
 from aucpr_dask.schema.options import option_names as names_of_options
 from aucpr_dask.schema.terms import CLASS, ESTIMATOR, MEASURE, MODEL, QUERY, UNIT, Scores, nodes_of
@@ -30,8 +31,11 @@ def refuse_unknown_options(options: Iterable[str], record: type[Options], withou
     unknown = [name for name in options if name not in known]
     if unknown:
         close = [near for name in unknown if (near := nearest(name, sorted(known)))]
+        known |= Inputs.__annotations__.keys()
         received, allowed = (", ".join(map(repr, names)) for names in (unknown, close or sorted(known)))
         where, remedy = "the arguments given by name", "choose one of these, or leave it out"
+        if "models" in unknown:
+            remedy = 'a mapping names models: {"old": scores, "new": others}'
         what = "unknown option" + "s" * (len(unknown) > 1)
         raise InvalidInputError(f"{what}: {received}", where, received, allowed, remedy)
 
