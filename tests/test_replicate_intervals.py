@@ -167,6 +167,7 @@ def test_influence_beta_by_hand() -> None:
         np.testing.assert_allclose(bounds_of(known, "influence_beta", level), expected, rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:level=0.01 is a confidence level")
 def test_influence_beta_at_the_ends() -> None:
     random = np.random.default_rng(4)
     score, label = random.normal(size=(50, 40)), random.random(40) < 0.3
