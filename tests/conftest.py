@@ -144,7 +144,9 @@ def two_processes() -> Iterator[LocalCluster]:
     """Two worker processes. To start them takes longer than most tests, so that files share them."""
     from aucpr_dask.workers.connecting import started  # they look for work less often, and cost less in between
 
-    with started("distributed.LocalCluster", {"n_workers": 2}) as cluster:
+    # A killed worker that is slow to come back, while other tests run, must not be given up for good.
+    patient = dask.config.set({"distributed.deploy.lost-worker-timeout": "5 minutes"})
+    with patient, started("distributed.LocalCluster", {"n_workers": 2}) as cluster:
         yield cluster
 
 

@@ -233,6 +233,8 @@ def local_cluster(folder: Path, n_workers: int = 2, **options: Any) -> Iterator[
     settings = {
         "distributed.worker.multiprocessing-method": "forkserver",
         "distributed.scheduler.no-workers-timeout": "30 s",
+        # A killed worker that is slow to come back, while other tests run, must not be given up for good.
+        "distributed.deploy.lost-worker-timeout": "5 minutes",
     }
     quietly = {"local_directory": str(folder), "silence_logs": logging.CRITICAL}
     with (
