@@ -88,13 +88,22 @@ def test_differences_beside_evalstats(world: str) -> None:
             sample = draw(random, n, more)
             ours = ap.compare(values(sample), "a").sel(model="b")
             theirs = evalstats.pairwise_differences(sample, 1, 0, n_bootstrap=2000, rng=np.random.default_rng(0))
-            (lower, upper), p = ours["interval"].values, ours["p_value"].item()
-            rows.append([p, lower <= truth <= upper, theirs.p_value, theirs.ci_low <= truth <= theirs.ci_high])
-        p, holds, their_p, theirs_hold = np.transpose(rows)
-        found.append([shown(one) for one in (p <= 0.05, their_p <= 0.05, holds, theirs_hold)])
-    (*level, held, theirs_held), (*power, held_apart, theirs_apart) = found
-    cells = [", ".join(level), ", ".join(power), f"{held}, {theirs_held}; {held_apart}, {theirs_apart}"]
-    assert f"| {world} | {n} | {' | '.join(cells)} |" in PAGE.read_text()
+            rows.append(found_and_held(ours, (theirs.p_value, theirs.ci_low, theirs.ci_high), truth))
+        found.append(rows)
+    assert f"| {world} | {n} | {cells(*found)} |" in PAGE.read_text()
+
+
+def found_and_held(ours: xr.Dataset, theirs: tuple[float, float, float], truth: float) -> list[bool]:
+    """Return whether each finds a difference, and whether the interval of each holds."""
+    (lower, upper), (p, low, high) = ours["interval"].values, theirs
+    return [ours["p_value"].item() <= 0.05, p <= 0.05, lower <= truth <= upper, low <= truth <= high]
+
+
+def cells(of_equal: list[list[bool]], of_different: list[list[bool]]) -> str:
+    """Return the cells of a row: found where equal, found where different, and intervals that hold."""
+    alike, apart = ([shown(one) for one in np.transpose(rows)] for rows in (of_equal, of_different))
+    found, held = ([", ".join(one[part]) for one in (alike, apart)] for part in (slice(2), slice(2, 4)))
+    return " | ".join([*found, "; ".join(held)])
 
 
 @pytest.mark.needs("truescore")
@@ -141,13 +150,9 @@ def test_clusters_beside_truescore(n_clusters: int, size: int) -> None:
             cluster, solved = tasks_in_clusters(random, n_clusters, size, gain)
             ours = ap.compare(values(solved).assign_coords(cluster=("query", cluster)), "a").sel(model="b")
             theirs = truescore.paired_bootstrap(solved[1], solved[0], clusters=cluster, n_bootstrap=2000)
-            (lower, upper), p = ours["interval"].values, ours["p_value"].item()
-            rows.append([p, lower <= truth <= upper, theirs.p_value, theirs.low <= truth <= theirs.high])
-        p, holds, their_p, theirs_hold = np.transpose(rows)
-        found.append([shown(one) for one in (p <= 0.05, their_p <= 0.05, holds, theirs_hold)])
-    (*level, held, theirs_held), (*power, held_apart, theirs_apart) = found
-    cells = [", ".join(level), ", ".join(power), f"{held}, {theirs_held}; {held_apart}, {theirs_apart}"]
-    assert f"| {n_clusters} clusters of {size} tasks | {' | '.join(cells)} |" in PAGE.read_text()
+            rows.append(found_and_held(ours, (theirs.p_value, theirs.low, theirs.high), truth))
+        found.append(rows)
+    assert f"| {n_clusters} clusters of {size} tasks | {cells(*found)} |" in PAGE.read_text()
 
 
 @pytest.mark.needs("truescore")

@@ -43,7 +43,7 @@ def info(output: cli.Output, store: str, dataset: tuple[str, ...], positive_from
     from aucpr_dask.view import stores
 
     summary: Any
-    source = sources.Source(output, (store,))
+    source = sources.Source(output, (store,), dataset)
     if source.is_table:
         from aucpr_dask.interplay.recognising import recognise
 
@@ -74,8 +74,8 @@ def info(output: cli.Output, store: str, dataset: tuple[str, ...], positive_from
         with output.progress(after=SILENT_SECONDS) as report, _reporting_tasks(report):
             summary = stores.summarize_scores(scores, store, positive_from=positive_from)
         output.show(stores.scores_view(summary))
-        named = [word for name in dataset for word in ("--dataset", name)]
-        output.suggest("evaluate", store, "result.zarr", *named)
+        place, *words = source.words()
+        output.suggest("evaluate", place, "result.zarr", *words)
     output.data({"store": store, **summary})
 
 

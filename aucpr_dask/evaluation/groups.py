@@ -172,6 +172,15 @@ class Listed:
         return few(map(str, self.labels))
 
 
+def named_along_queries(dataset: xr.Dataset) -> list[str]:
+    """Return the names of the coordinates along the queries, which may name groups of them."""
+    return [str(name) for name in dataset.coords if _lies_along_queries(dataset, name)]
+
+
+def _lies_along_queries(dataset: xr.Dataset, name: Any) -> bool:
+    return name != QUERY and name in dataset.coords and dataset[name].dims == (QUERY,)
+
+
 def along_queries(dataset: xr.Dataset, by: Any) -> tuple[tuple[str, ...], Any]:
     """Return the coordinates along the queries among the names of groups, and what is left: groups of items, or None.
 
@@ -180,10 +189,10 @@ def along_queries(dataset: xr.Dataset, by: Any) -> tuple[tuple[str, ...], Any]:
     (('language',), ['site'])
     """
     listed = [by] if isinstance(by, str) else by if isinstance(by, list | tuple) else []
-    along = [isinstance(one, str) and one in dataset.coords and dataset[one].dims == (QUERY,) for one in listed]
-    names = tuple(one for one, is_along in zip(listed, along, strict=True) if is_along and one != QUERY)
-    if not names:
+    along = [isinstance(one, str) and _lies_along_queries(dataset, one) for one in listed]
+    if not any(along):
         return (), by
+    names = tuple(one for one, is_along in zip(listed, along, strict=True) if is_along)
     return names, [one for one, is_along in zip(listed, along, strict=True) if not is_along] or None
 
 

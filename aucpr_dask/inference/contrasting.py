@@ -16,7 +16,7 @@ from aucpr_dask.errors import AlignmentError, InvalidInputError, bad_argument, f
 from aucpr_dask.evaluation import results
 from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.evaluation.arrays import takes_arrays
-from aucpr_dask.evaluation.groups import along_queries
+from aucpr_dask.evaluation.groups import along_queries, named_along_queries
 from aucpr_dask.evaluation.request import drawn_unit
 from aucpr_dask.inference import (
     averages,
@@ -236,7 +236,7 @@ def _parts(node: xr.Dataset, by: Any, path: str, kept: Sequence[str]) -> grouped
         what, remedy = "groups of queries are contrasted in one data set", f"select a label: .sel({kept[0]}=...)"
         raise InvalidInputError(what, path or None, f"the dimension {kept[0]!r}", "models and queries", remedy)
     if not along_queries(node, by)[0]:
-        along = [str(name) for name in node.coords if node[name].dims == (QUERY,) and name != QUERY]
+        along = named_along_queries(node)
         what, remedy = "groups of queries are named by a coordinate along them", "assign_coords(kind=('query', labels))"
         raise bad_argument(what, "by", by, few(map(repr, along)) or "a coordinate along the queries", remedy)
     return grouped.parts_of(node, by, path)

@@ -17,6 +17,7 @@ from aucpr_dask.evaluation.groups import (
     along_queries,
     groups_of,
     groups_of_queries,
+    named_along_queries,
     refuse_no_groups,
     with_labels,
 )
@@ -113,8 +114,7 @@ def parts_of(node: xr.Dataset, by: Any, path: str, varying: Sequence[str] = ()) 
     if is_result and by is not None:
         refuse_no_groups(by)
         if rest is not None and (not dims or list(np.atleast_1d(np.array(rest, object))) != dims):
-            along = [str(name) for name in node.coords if node[name].dims == (QUERY,) and name != QUERY]
-            what, known = "this result is evaluated already, and has no such groups", [*dims, *along]
+            what, known = "this result is evaluated already, and has no such groups", dims + named_along_queries(node)
             remedy = did_you_mean(str(rest), known, "pass the scores, or leave out by")
             raise bad_argument(what, "by", by, few(map(repr, known)) or "none: it has no groups", remedy)
     for dim, index in indexes.items():

@@ -158,10 +158,8 @@ class PairedSample:
         """What :meth:`n_positives` counts, one and several; effective clusters are what unequal ones are worth."""
         if self.node.attrs.get("sampled") != "clusters" or self._counted == "n_positive":
             return "positive", "positives"
-        what = (
-            "{}effective cluster{} with positives" if self._counted == "n_effective" else "{}cluster{} with positives"
-        )
-        return what.format("", ""), what.format("", "s")
+        what = "effective cluster" if self._counted == "n_effective" else "cluster"
+        return f"{what} with positives", f"{what}s with positives"
 
     def n_positives(self) -> float | None:
         """Return the positives, those of all units together, with influence the effective ones; None if not counted."""

@@ -48,10 +48,7 @@ def are_scores(data: Scores, options: Mapping[str, Any]) -> bool:
         remedy += "ap.evaluate(ap.from_dataframe(frame, label=...))"
         raise InvalidInputError("there is no data", "the first argument", type(data).__name__, allowed, remedy)
     if any({"difference", "rank"} & set(node.data_vars) for _, node in nodes_of(data)):
-        what, remedy = (
-            "these are answers already, a comparison or ranks",
-            "pass the scores or the result behind them",
-        )
+        what, remedy = "these are answers already, a comparison or ranks", "pass the scores or the result behind them"
         raise InvalidInputError(what, "the first argument", type(data).__name__, "scores or a result", remedy)
     is_scores = all("score" in node and "estimate" not in node for _, node in nodes_of(data))
     if is_scores and any(MODEL not in node["score"].dims for _, node in nodes_of(data)):
@@ -215,7 +212,7 @@ def require_replicates(result: xr.Dataset, what: str) -> None:
     lack = "this needs resamples of the items, which the result does not keep"
     received, allowed = "a result without the variable 'replicate'", "a result with replicates, or scores"
     if source := result.attrs.get("source"):
-        received += f", whose scores ({source}) are gone or have changed"
+        received += f", evaluated from {source}"
     raise InvalidInputError(lack, what, received, allowed, remedy)
 
 

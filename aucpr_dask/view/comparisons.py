@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -237,37 +237,36 @@ def _neighbours(comparison: Document, top: int | None) -> Sheet:
 
 def _against(comparisons: Sequence[Document], baseline: str, top: int | None) -> Sheet:
     """Return the models with their difference from a baseline, which has a column where there are several groups."""
-    parts, below, facts = [], 0, comparisons[0]["facts"]
+    parts, facts, has_groups = dict[str, pd.DataFrame](), comparisons[0]["facts"], len(comparisons) > 1
     for one in comparisons:
         areas, pairs = dict(one["models"]), one["pairs"]
         of_baseline = pairs[pairs["other"] == baseline]
-        more_columns = {"group": one["data_set"], "area": of_baseline["model"].map(areas), "rival": areas[baseline]}
-        parts.append(of_baseline.assign(**more_columns)[:top])
-        below += len(of_baseline) - len(parts[-1])
-    shown, has_groups = pd.concat(parts, ignore_index=True), len(comparisons) > 1
+        parts[one["data_set"]] = of_baseline.assign(area=of_baseline["model"].map(areas), rival=areas[baseline])
+    shown, below, groups = _first_of_groups(parts, top)
     rivals = list(map(number, shown["rival"]))
     columns = [
-        *([Column("group", list(shown["group"]), name=True)] if has_groups else []),
+        *groups,
         Column("model", list(shown["model"]), name=True),
         Column(noun(facts), list(map(number, shown["area"])), right=True),
         *([Column("baseline", rivals, right=True)] if has_groups else []),
         *_columns(shown, "difference" if direction(facts) > 0 else "better by", len(shown), has_room=not has_groups),
     ]
     title = (f"baseline {baseline}", "" if has_groups else number(dict(comparisons[0]["models"])[baseline]))
-    return Sheet(columns, *_bars(shown), more(below, "model"), title=title)
+    return Sheet(columns, *_bars(shown), below, title=title)
 
 
-def _first_models(documents: Sequence[Document], top: int | None) -> tuple[pd.DataFrame, list[Text], list[Column]]:
+def _first_of_groups(
+    parts: Mapping[str, pd.DataFrame], top: int | None
+) -> tuple[pd.DataFrame, list[Text], list[Column]]:
     """Return the first models of each group, the line that counts the others, and a column of several groups."""
-    models = [one["models"].assign(group=one["data_set"]) for one in documents]
-    shown = pd.concat([one[:top] for one in models], ignore_index=True)
-    groups = [Column("group", list(shown["group"]), name=True)] if len(documents) > 1 else []
-    return shown, more(sum(map(len, models)) - len(shown), "model"), groups
+    shown = pd.concat([part[:top].assign(group=name) for name, part in parts.items()], ignore_index=True)
+    groups = [Column("group", list(shown["group"]), name=True)] if len(parts) > 1 else []
+    return shown, more(sum(map(len, parts.values())) - len(shown), "model"), groups
 
 
 def _detectable(documents: Sequence[Document], top: int | None) -> Sheet:
     """Return the differences that can be shown, from the next model or from a baseline."""
-    shown, below, groups = _first_models(documents, top)
+    shown, below, groups = _first_of_groups({one["data_set"]: one["models"] for one in documents}, top)
     columns = [
         *groups,
         Column("model", list(shown["model"]), name=True),
@@ -426,7 +425,7 @@ def _notes_of_mean_ranks(facts: Document) -> list[str]:
 
 def _ranks(documents: Sequence[Document], top: int | None) -> Sheet:
     """Return the models with the ranks that they may have, best first."""
-    shown, below, groups = _first_models(documents, top)
+    shown, below, groups = _first_of_groups({one["data_set"]: one["models"] for one in documents}, top)
     columns = [
         *groups,
         Column("", [f"{rank:g}" for rank in shown["rank"]], right=True),
