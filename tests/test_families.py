@@ -506,6 +506,24 @@ def test_units_that_are_0_or_1_have_the_mid_p_of_mcnemar(n_units, n_ones):
     np.testing.assert_array_equal(excludes, np.array(expected) <= 0.05)
 
 
+def test_the_mid_p_errs_at_most_as_often_as_the_page_says():
+    most = {0.2: 0.051, 0.1: 0.054, 0.0: 0.077}  # by the share of units that tie, at least
+    levels = {share: [] for share in most}
+    for n in (*range(5, 25), 50, 100):
+        found = np.zeros(n + 1)
+        for apart in range(1, n + 1):
+            losses = np.arange(apart + 1)
+            p_value = families.mid_p(np.full(apart + 1, apart), np.abs(apart - 2 * losses))
+            if apart == n:
+                p_value[[0, -1]] *= 2  # a constant difference: ties count whole
+            found[apart] = stats.binom.pmf(losses, apart, 0.5)[p_value <= 0.05].sum()
+        for share in most:
+            differ = np.linspace(0.01, 1 - share, 100)[:, None]
+            levels[share].append((stats.binom.pmf(np.arange(n + 1), n, differ) @ found).max())
+    for share, level in most.items():
+        assert level - 0.001 < max(levels[share]) < level
+
+
 def test_families_of_units_that_are_0_or_1_count_ties_half():
     values = np.random.default_rng(2).integers(0, 2, (5, 9)).astype(float)
     sample, pairs = sign_flipped(values, of_units=True), all_pairs(5)

@@ -693,7 +693,22 @@ def test_clusters_multiply_the_variance_of_a_difference_by_its_design_effect() -
     assert (ratio > 1).any()
     for name in ("difference_variance", "outer_variance"):
         np.testing.assert_allclose(of_clusters[name], of_items[name] * np.maximum(ratio, 1), rtol=1e-12)
-    assert of_clusters["degrees"].values == pytest.approx(of_clusters["n_effective"].values - 1)
+
+
+@pytest.mark.filterwarnings("ignore:method='influence' over")
+@pytest.mark.parametrize("sizes", [[5] * 12, [1, 2, 3, 6] * 3, [1, 2, 4, 8, 16, 32] * 2])
+def test_unequal_clusters_have_the_degrees_of_freedom_of_fewer(sizes: list[int]) -> None:
+    cluster = np.repeat(np.arange(12), 2 * np.array(sizes))
+    label = np.arange(cluster.size) % 2
+    score = np.random.default_rng(0).normal(size=(2, cluster.size)) + label
+    dataset = xr.Dataset({"score": (("model", "item"), score), "label": ("item", label), "cluster": ("item", cluster)})
+    positives = np.array(sizes)
+    worth, of_squares = (np.sum(one) ** 2 / np.sum(one**2) for one in (positives, positives**2))
+    expected = min(worth - 1, of_squares + 2)
+    assert (expected == 11) == (len(set(sizes)) == 1)
+    np.testing.assert_allclose(covariance(dataset)["degrees"], expected, rtol=1e-12)
+    found = ap.metrics.average_precision_difference(label, *score, clusters=cluster)
+    assert found.interval == pytest.approx(ap.compare(dataset)["interval"].values[1, 0], rel=1e-12)
 
 
 def test_labels_as_soft_labels() -> None:

@@ -432,6 +432,14 @@ def test_intervals_have_a_width_where_nothing_is_wrong(estimator: str, n_trials:
     )
 
 
+@pytest.mark.parametrize("n", [2, 5, 10, 50])  # the area of ten positives is 1 but for rounding
+def test_the_gain_area_of_a_perfect_ranking_has_no_interval(n: int) -> None:
+    found = ap.evaluate(-np.arange(400.0)[None], np.arange(400) < n, "gain_area")
+    assert found["estimate"].item() == pytest.approx(1, abs=1e-12)
+    assert found["interval"].isnull().all()
+    assert found.aucpr.flagged("no_interval")["no_interval"].all()
+
+
 def test_differences_have_no_ends_to_widen() -> None:
     label = np.arange(60) < 12
     worst = ap.evaluate(np.arange(60.0)[None], label, "gain_area", interval="bootstrap", n_resamples=200)

@@ -1,4 +1,4 @@
-"""The level, power and coverage that the page on other tools reports, next to those of evalstats and truescore."""
+"""The level, power and coverage that the page on other tools reports, next to those of packages that compare values."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from scipy.special import expit, ndtri
+from scipy.stats import norm, rankdata, t
 
 import aucpr_dask as ap
 
@@ -22,7 +23,7 @@ Draw = Callable[[np.random.Generator, int, float], Floats]
 
 def values(of_models: Floats) -> xr.Dataset:
     """Return values of models, the rows, on units."""
-    models, units = ["a", "b"][: len(of_models)], list(map(str, range(of_models.shape[1])))
+    models, units = list("abcdef"[: len(of_models)]), list(map(str, range(of_models.shape[1])))
     data = xr.Dataset({"estimate": (("model", "query"), of_models)}, {"model": models, "query": units})
     return data.assign_attrs(estimator="average_precision")
 
@@ -106,24 +107,79 @@ def cells(of_equal: list[list[bool]], of_different: list[list[bool]]) -> str:
     return " | ".join([*found, "; ".join(held)])
 
 
-@pytest.mark.needs("truescore")
-@pytest.mark.nightly
-@pytest.mark.parametrize(("rate", "n", "accuracy"), [(0.8, 20, 0.9), (0.8, 40, 0.9), (0.95, 40, 0.95), (0.5, 40, 0.75)])
-def test_rates_with_a_machine_beside_truescore(rate: float, n: int, accuracy: float) -> None:
-    import truescore
+def models_on_30_units(random: np.random.Generator, gains: Floats) -> Floats:
+    """Draw values between 0 and 1 of several models."""
+    shared = random.normal(size=30)
+    return expit(shared + 0.7 * random.normal(size=(len(gains), 30)) + gains[:, None])
 
+
+@pytest.mark.needs("evalstats")
+@pytest.mark.nightly
+def test_families_beside_evalstats() -> None:
+    import evalstats
+
+    names, first, second = list("abcdef"), *np.tril_indices(6, -1)
+    cells: list[str] = []
+    for gain in (0.0, 0.5):
+        random, rows, differs = np.random.default_rng(5), [], (first == 5) & (gain > 0)
+        for _ in range(FEWER):
+            sample = models_on_30_units(random, np.array([0, 0, 0, 0, 0, gain]))
+            ours = ap.compare(values(sample))["p_adjusted"].values[first, second]
+            of_pairs = evalstats.all_pairwise(sample, names, n_bootstrap=2000, rng=np.random.default_rng(0)).results
+            theirs = {frozenset(pair): one.p_value for pair, one in of_pairs.items()}
+            both = np.array(
+                [ours, [theirs[frozenset((names[i], names[j]))] for i, j in zip(first, second, strict=True)]]
+            )
+            rows.append((both <= 0.05)[:, differs].mean(axis=1) if gain else (both <= 0.05).any(axis=1))
+        cells.append(", ".join(map(shown, np.transpose(rows))))
+    assert f"| 6 models, 30 units | {cells[0]} | {cells[1]} |" in PAGE.read_text()
+
+
+@pytest.mark.needs("evalstats")
+@pytest.mark.nightly
+def test_the_chance_to_be_best_beside_evalstats() -> None:
+    import evalstats
+
+    random, rows = np.random.default_rng(9), []
+    for _ in range(FEWER):
+        gains = 0.3 * random.normal(size=5)
+        sample, is_best = models_on_30_units(random, gains), gains == gains.max()
+        ours = ap.rank(values(sample))["probability_best"].values
+        theirs = evalstats.bootstrap_ranks(sample, list("abcde"), n_bootstrap=2000, rng=np.random.default_rng(0)).p_best
+        rows.append([((one - is_best) ** 2).sum() for one in (ours, np.asarray(theirs))])
+    assert f"Brier score of {', '.join(map(shown, np.transpose(rows)))}" in PAGE.read_text()
+
+
+def rates_with_a_machine(
+    rate: float, n: int, accuracy: float, theirs: Callable[[Floats, Floats], tuple[float, float]]
+) -> str:
+    """Return the cells of a row: intervals that hold, and their widths; `theirs` is given a machine's and people's."""
     random, rows = np.random.default_rng(2), []
     for _ in range(SIMULATIONS):
         by_people = (random.normal(size=500) < ndtri(rate)).astype(float)
         by_machine = np.where(random.random(500) < accuracy, by_people, 1 - by_people)
         people, machine = values(by_people[None, :n]), values(by_machine[None])
-        lower, upper = ap.aggregate(people, auxiliary=machine)["interval"].values[0]
-        theirs = truescore.ppi_estimate(by_machine, by_people[:n], np.arange(n))
-        held = lower <= rate <= upper, theirs.low <= rate <= theirs.high
-        rows.append([*held, upper - lower, theirs.high - theirs.low])
+        bounds = ap.aggregate(people, auxiliary=machine)["interval"].values[0], theirs(by_machine, by_people[:n])
+        rows.append([*(low <= rate <= high for low, high in bounds), *(high - low for low, high in bounds)])
     ours, others, width, their_width = (shown(one) for one in np.transpose(rows))
-    row = f"| {rate:.2g} | {n} | {accuracy} | {ours}, {others} | {width}, {their_width} |".replace(" 0.", " .")
-    assert row in PAGE.read_text()
+    return f"{ours}, {others} | {width}, {their_width}"
+
+
+RATES = [(0.8, 20, 0.9), (0.8, 40, 0.9), (0.95, 40, 0.95), (0.5, 40, 0.75)]
+
+
+@pytest.mark.needs("truescore")
+@pytest.mark.nightly
+@pytest.mark.parametrize(("rate", "n", "accuracy"), RATES)
+def test_rates_with_a_machine_beside_truescore(rate: float, n: int, accuracy: float) -> None:
+    import truescore
+
+    def theirs(by_machine: Floats, by_people: Floats) -> tuple[float, float]:
+        found = truescore.ppi_estimate(by_machine, by_people, np.arange(by_people.size))
+        return found.low, found.high
+
+    row = f"| {rate:.2g} | {n} | {accuracy} | {rates_with_a_machine(rate, n, accuracy, theirs)} |"
+    assert row.replace(" 0.", " .") in PAGE.read_text()
 
 
 def tasks_in_clusters(random: np.random.Generator, n_clusters: int, size: int, gain: float) -> tuple[Floats, Floats]:
@@ -135,24 +191,33 @@ def tasks_in_clusters(random: np.random.Generator, n_clusters: int, size: int, g
     return cluster, (strength > -0.3).astype(float)
 
 
+def over_clusters(sizes: Floats, number: int, theirs: Callable[[Floats, Floats], tuple[float, float, float]]) -> str:
+    """Return the cells of a row; `theirs` is given differences and clusters."""
+    found = []
+    for gain in (0.0, 0.8):
+        random, rows = np.random.default_rng(6), []
+        _, many = tasks_in_clusters(random, 100_000, sizes[0], gain)
+        truth = (many[1] - many[0]).mean() * (gain > 0)
+        for _ in range(number):
+            cluster, solved = tasks_in_clusters(random, len(sizes), sizes, gain)
+            ours = ap.compare(values(solved).assign_coords(cluster=("query", cluster)), "a").sel(model="b")
+            rows.append(found_and_held(ours, theirs(solved, cluster), truth))
+        found.append(rows)
+    return cells(*found)
+
+
 @pytest.mark.needs("truescore")
 @pytest.mark.nightly
 @pytest.mark.parametrize(("n_clusters", "size"), [(12, 5), (30, 4)])
 def test_clusters_beside_truescore(n_clusters: int, size: int) -> None:
     import truescore
 
-    found = []
-    for gain in (0.0, 0.8):
-        random, rows = np.random.default_rng(6), []
-        _, many = tasks_in_clusters(random, 100_000, size, gain)
-        truth = (many[1] - many[0]).mean() * (gain > 0)
-        for _ in range(FEWER):
-            cluster, solved = tasks_in_clusters(random, n_clusters, size, gain)
-            ours = ap.compare(values(solved).assign_coords(cluster=("query", cluster)), "a").sel(model="b")
-            theirs = truescore.paired_bootstrap(solved[1], solved[0], clusters=cluster, n_bootstrap=2000)
-            rows.append(found_and_held(ours, (theirs.p_value, theirs.low, theirs.high), truth))
-        found.append(rows)
-    assert f"| {n_clusters} clusters of {size} tasks | {cells(*found)} |" in PAGE.read_text()
+    def theirs(solved: Floats, cluster: Floats) -> tuple[float, float, float]:
+        found = truescore.paired_bootstrap(solved[1], solved[0], clusters=cluster, n_bootstrap=2000)
+        return found.p_value, found.low, found.high
+
+    row = over_clusters(np.full(n_clusters, size), FEWER, theirs)
+    assert f"| {n_clusters} clusters of {size} tasks | {row} |" in PAGE.read_text()
 
 
 @pytest.mark.needs("truescore")
@@ -181,6 +246,94 @@ def test_slices_beside_truescore() -> None:
         found.append([*map(shown, (wrong, wrongly))] if loss == 0 else [*map(shown, (p <= 0.05, their_p <= 0.05))])
     level, power = map(", ".join, found)
     assert f"| 4 slices of 300 tasks, 60 of them labelled by people | {level} | {power} | |" in PAGE.read_text()
+
+
+# evaluatellm 0.1 is written in R: here are the data of its examples, and the formulas that its pages state
+
+
+def in_words(found: xr.Dataset) -> str:
+    """Return an estimate and its interval as a table has them."""
+    numbers = [found["estimate"].item(), *found["interval"].values.ravel()]
+    estimate, low, high = (f"{one:.3f}".removeprefix("0") for one in numbers)
+    return f"{estimate}, {low} to {high}"
+
+
+def test_the_examples_of_evaluatellm() -> None:
+    page = PAGE.read_text()
+    solved = [6, 9, 9, 7, 7, 7, 10, 7, 9, 7, 7, 9, 6, 4, 10, 2, 7, 9, 9, 6]
+    solved += [8, 2, 10, 10, 10, 3, 6, 4, 10, 8, 9, 8, 9, 6, 5, 4, 2, 7, 7, 7]
+    passages = np.concatenate([np.arange(10) < one for one in solved]).astype(float)
+    found = ap.aggregate(values(passages[None]).assign_coords(cluster=("query", np.repeat(np.arange(40), 10))))
+    assert f"| .705, .630 to .780 | {in_words(found)} |" in page
+    by_people = np.repeat([0.0, 1.0], [102, 148])
+    by_machine = np.repeat([0.0, 1, 0, 1, 0, 1], [76, 26, 27, 121, 4750 - 2988, 2988])
+    found = ap.aggregate(values(by_people[None]), auxiliary=values(by_machine[None]))
+    assert f"| .614, .563 to .665 | {in_words(found)} |" in page
+    old, new = np.repeat([[0, 0, 1, 1], [0, 1, 0, 1]], [82, 108, 73, 237], axis=1)
+    found = ap.compare(values(np.array([old, new], float)), "a").sel(model="b")
+    difference = in_words(found[["interval"]].assign(estimate=found["difference"]))
+    assert f"| +.070, .017 to .123, p = .009 | +{difference}, p = {shown(found['p_value'])} |" in page
+    patterns = [13, 8, 6, 10, 5, 6, 15, 15, 18, 16, 15, 17, 20, 22, 34, 80]
+    of_models = np.repeat((np.arange(16) >> np.arange(4)[::-1, None]) & 1, patterns, axis=1)
+    found = ap.rank(values(of_models.astype(float)))
+    ranks = ", ".join(" to ".join(map(str, dict.fromkeys(one))) for one in found["rank_interval"].values.tolist())
+    assert f"| 1, 2 to 3, 2 to 3, 3 to 4 | {ranks} |" in page
+    chances = ", ".join(f"{one:.2f}".removeprefix("0") for one in found["probability_best"].values)
+    assert f"| .99, .01, .01, .00 | {chances} |" in page
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("12 clusters of 5 tasks", [5] * 12),
+        ("30 clusters of 4 tasks", [4] * 30),
+        ("12 clusters of 1 to 40 tasks", [1, 2, 5, 10, 20, 40] * 2),
+    ],
+)
+def test_clusters_beside_evaluatellm(name: str, sizes: list[int]) -> None:
+    def theirs(solved: Floats, cluster: Floats) -> tuple[float, float, float]:
+        apart = solved[1] - solved[0]
+        mean, n_clusters = apart.mean(), len(sizes)
+        squares = np.sum(np.bincount(cluster, apart - mean) ** 2)
+        error = np.sqrt(n_clusters / (n_clusters - 1) * squares) / apart.size
+        p = 2 * t.sf(abs(mean) / error, n_clusters - 1) if error > 0 else np.nan
+        half = t.ppf(0.975, n_clusters - 1) * error
+        return p, mean - half, mean + half
+
+    assert f"| {name} | {over_clusters(np.array(sizes), SIMULATIONS, theirs)} |" in PAGE.read_text()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("rate", "n", "accuracy"), RATES)
+def test_rates_with_a_machine_beside_evaluatellm(rate: float, n: int, accuracy: float) -> None:
+    def theirs(by_machine: Floats, by_people: Floats) -> tuple[float, float]:
+        labelled, others = by_machine[:n], by_machine[n:]
+        known = labelled.var() > 0
+        share = (
+            np.cov(by_people, labelled)[0, 1] / labelled.var(ddof=1) * others.size / by_machine.size if known else 0.0
+        )
+        share = np.clip(share, 0, 1)
+        mean = share * others.mean() + (by_people - share * labelled).mean()
+        variance = share**2 * others.var(ddof=1) / others.size + (by_people - share * labelled).var(ddof=1) / n
+        return mean - norm.ppf(0.975) * np.sqrt(variance), mean + norm.ppf(0.975) * np.sqrt(variance)
+
+    row = f"| {rate:.2g} | {n} | {accuracy} | {rates_with_a_machine(rate, n, accuracy, theirs)} |"
+    assert row.replace(" 0.", " .") in PAGE.read_text()
+
+
+@pytest.mark.nightly
+def test_ranks_beside_evaluatellm() -> None:
+    random, rows = np.random.default_rng(9), []
+    for _ in range(SIMULATIONS):
+        gains = 0.3 * random.normal(size=5)
+        sample, ranks = models_on_30_units(random, gains), rankdata(-gains)
+        found = ap.rank(values(sample))
+        resampled = sample @ np.random.default_rng(0).multinomial(30, np.full(30, 1 / 30), 2000).T
+        theirs = np.quantile(rankdata(-resampled, "min", axis=0), [0.025, 0.975], axis=1).T
+        bounds = found["simultaneous_rank_interval"].values, theirs
+        rows.append([((low <= ranks) & (ranks <= high)).all() for low, high in (one.T for one in bounds)])
+    assert f"all five ranks in {', '.join(map(shown, np.transpose(rows)))}" in PAGE.read_text()
 
 
 def shown(of_samples: Floats) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, expit, ndtr, ndtri, stdtrit
 
 from aucpr_dask.curves.points import ROC, Floats, Points, operating_points, precision_on, recall_on
+from aucpr_dask.errors import FewPositivesWarning
 from aucpr_dask.evaluation.rankings import Array, check_rows, items_of, refuse_unseen
 from aucpr_dask.schema.checks import check_labels, whole_labels
 from aucpr_dask.schema.options import EvaluationOptions
@@ -104,11 +106,23 @@ def band_rankings(
             points = [_points(items, row, options.missing) for row in panel]
             own = [places.with_own(of_sample) for of_sample in points]
             each = [one for one, _ in own]
+            _warn_of_few(kind, *np.min([places.classes(of_sample) for of_sample in points], axis=0))
             replicates = _replicate_rates(items, panel, keys[panel[0]], each, options.missing, n_resamples)
             n_clusters = _least_clusters(items, panel[0])
             for row, of_sample, of_resamples, (one, at) in zip(panel, points, replicates, own, strict=True):
                 out[row] = _columns(of_sample, of_resamples, one, level, options.prevalence, n_clusters)[at]
     return out.reshape(*rows.lead, grid.size, N_COLUMNS)
+
+
+def _warn_of_few(kind: str, n: float, n_others: float) -> None:
+    """Warn if no place has enough items of the class along the grid above and below it: such bands say nothing."""
+    if 0 < n < 2 * TOP_OR_BOTTOM and n_others > 0:
+        what = "negatives" if kind == ROC else "positives"
+        warnings.warn(
+            f"bands along {n:.0f} {what} say nothing at any place: they need {2 * TOP_OR_BOTTOM} or more.",
+            FewPositivesWarning,
+            stacklevel=2,
+        )
 
 
 def _points(items: Items, row: int, missing: str) -> Points:

@@ -24,7 +24,7 @@ ADDED = 1 << 16  # influences that are added up at a time, in a core's cache
 UNEVEN = 0.5  # effective items per item of a class with weights
 LEFT_OUT = ("average_precision", "roc_area")  # whose clusters are left out in turn
 MOST_LEFT_OUT = 1000  # clusters that are; of more, influences show as much in less time
-COLUMNS_AFTER = ("estimate", "proportion", "unseen_loss", "n_effective")  # of the influences of a ranking
+COLUMNS_AFTER = ("estimate", "proportion", "unseen_loss", "n_effective", "degrees")  # of the influences of a ranking
 
 
 def influence_columns(
@@ -38,14 +38,20 @@ def influence_columns(
 
     A generalized function, ``(item), (item), ... -> (unit)``: the influences of items, or of `clusters`; that of all
     positives that are not items; and then `COLUMNS_AFTER`: the estimate, the variance of one draw of a proportion of
-    its size, what a negative above all items would take from it, and the effective number of positives.
+    its size, what a negative above all items would take from it, and the effective number of positives, or of clusters
+    that hold some, with the degrees of freedom of their variance.
     """
+    from aucpr_dask.kernels.intervals import degrees_of, degrees_of_clusters
+
     named = dict(zip(roles, arrays, strict=True))
     estimate = rankings.evaluate_rankings(named, options).estimate[..., 0]
     rows, items = rankings.items_of(named if clusters is None else named | {"cluster": clusters}, options)
     if items.clusters is not None:
         rankings.refuse_unseen(rows, items.unseen)
     n_effective, sample = effective_positives(rows, items, options).ravel(), Sample.of(items, options)
+    degrees = degrees_of(n_effective)
+    if items.clusters is not None:
+        degrees = degrees_of_clusters(n_effective, effective_positives(rows, items, options, power=2).ravel())
     width = items.score.shape[1] if items.clusters is None else sample.width
     columns, estimate = np.empty((len(items.score), width + 1 + len(COLUMNS_AFTER))), estimate.ravel()
     for slab, in_order in _slabs(items, options, options.estimators[:1]):
@@ -53,7 +59,7 @@ def influence_columns(
         influence = _influences(part, options, options.estimators[0], in_order, is_fixed=is_fixed)
         absent = np.where(part.items.unseen > 0, np.sqrt(part.items.unseen) * influence.unseen, 0.0)
         area = np.clip((of_slab + influence.left_out) / 2, 0, 1)
-        after = [of_slab, area * (1 - area), influence.unseen_loss, n_effective[slab]]
+        after = [of_slab, area * (1 - area), influence.unseen_loss, n_effective[slab], degrees[slab]]
         columns[slab] = np.column_stack([influence.values, absent, *after])
     return columns.reshape(*rows.lead, columns.shape[1])
 
@@ -116,27 +122,28 @@ def _are_uneven(items: Items, options: EvaluationOptions) -> NDArray[np.bool_]:
     return uneven[0] | uneven[1]
 
 
-def effective_positives(rows: Rows, items: Items, options: EvaluationOptions) -> Floats:
+def effective_positives(rows: Rows, items: Items, options: EvaluationOptions, *, power: int = 1) -> Floats:
     """Return the effective number of positives of each ranking, or of clusters that hold some.
 
-    It is (sum of weights)^2 / sum of squares, over positives or clusters.
+    It is (sum of weights)^2 / sum of squares, over positives or clusters; or that of a power of the weights.
     """
-    total, squares = sums_of_weights(items, items.positive, options, items.clusters)
+    total, squares = sums_of_weights(items, items.positive, options, items.clusters, power=power)
     total, squares = total + items.unseen, squares + items.unseen
     return _ratio(total**2, squares).reshape(rows.lead)
 
 
 def sums_of_weights(
-    items: Items, weight: Floats, options: EvaluationOptions, clusters: Clusters | None = None
+    items: Items, weight: Floats, options: EvaluationOptions, clusters: Clusters | None = None, *, power: int = 1
 ) -> tuple[Floats, Floats]:
-    """Return the sum, and the sum of squares, of the weights of one class that count in each ranking."""
+    """Return the sum, and the sum of squares, of a power of the weights of one class that count in each ranking."""
     weight, row = _counted(items, weight, options)
     if clusters is None:
+        weight = weight**power
         return weight.sum(axis=1)[row], (weight**2).sum(axis=1)[row]
     pairs, place = _distinct_pairs(row, clusters)
     lengths = _n_clusters(clusters)
     of_pairs = clusters._replace(row=pairs[1])
-    weight = _sums_over_clusters(weight[pairs[0]], of_pairs, int(lengths.max(initial=0)))
+    weight = _sums_over_clusters(weight[pairs[0]], of_pairs, int(lengths.max(initial=0))) ** power
     total, squares = (_sums_of_rows(one, _n_clusters(of_pairs)) for one in (weight, weight**2))
     return total[place], squares[place]
 

@@ -318,16 +318,16 @@ def _group(
     *,
     is_area: bool,
 ) -> _Group:
-    from aucpr_dask.kernels.intervals import degrees_of, design_effect
+    from aucpr_dask.kernels.intervals import design_effect
 
-    n, ones = known["n_positive"].values, np.ones(value.size)
+    n, ones, degrees = known["n_positive"].values, np.ones(value.size), known["degrees"].values
     of_repeat = known[covarying.OF_REPEAT].transpose(MODEL, REPEAT).values if covarying.OF_REPEAT in known else None
     if drawn_unit(question.over, part) != "clusters":
-        return _Group(value, variance, n, degrees_of(n), ones, is_area, of_repeat=of_repeat)
+        return _Group(value, variance, n, degrees, ones, is_area, of_repeat=of_repeat)
     held, clusters = known["n_effective"].values, pd.Index(pd.unique(np.asarray(part["cluster"])))
     effect = np.maximum(design_effect(effect, held), 1.0) if is_area else ones
     influence = known["influence"].values[:, : len(clusters)]
-    return _Group(value, variance, n, np.maximum(held - 1, 1.0), effect, is_area, influence, clusters, of_repeat)
+    return _Group(value, variance, n, degrees, effect, is_area, influence, clusters, of_repeat)
 
 
 def _of_units(result: xr.Dataset, question: _Question) -> _Group:

@@ -199,7 +199,7 @@ def _influences(prepared: Prepared, clusters: NDArray[np.int64] | None, *, is_fi
     if clusters is not None:
         of_clusters = of_units(clusters, int(clusters.max(initial=-1)) + 1)
         result = result.rename({"influence": "item_influence", _UNIT: _ITEM_UNIT})
-        result = result.assign(influence=of_clusters["influence"], n_effective=of_clusters["n_effective"])
+        result = result.assign({name: of_clusters[name] for name in ("influence", "n_effective", "degrees")})
     result["estimate"].attrs = {"description": DESCRIPTIONS["estimate"], "units": "1"}
     return result
 
@@ -225,8 +225,6 @@ def _mean_of_repeats(result: xr.Dataset, dataset: xr.Dataset) -> xr.Dataset:
 
 def of_influences(node: xr.Dataset) -> xr.Dataset:
     """Return the covariances of models whose influences are known, and what comparisons need of them."""
-    from aucpr_dask.kernels.intervals import degrees_of
-
     between = products_of_models(node["influence"])
     within = products_of_models(node["item_influence"]) if "item_influence" in node else None
     known = [between] if within is None else [within, between]
@@ -241,9 +239,7 @@ def of_influences(node: xr.Dataset) -> xr.Dataset:
         output_dtypes=[np.float64] * 2,
         dask_gufunc_kwargs={"allow_rechunk": True},
     )
-    n = node["n_effective"]
-    degrees = n.copy(data=degrees_of(n.data)) if within is None else (n - 1).clip(min=1.0)
-    result = node[["estimate", "n_effective"]].assign(covariance=between, degrees=degrees)
+    result = node[["estimate", "n_effective", "degrees"]].assign(covariance=between)
     result = result.assign(difference_variance=variance, outer_variance=outer)
     result = result.assign({OF_REPEAT: node[OF_REPEAT]} if OF_REPEAT in node else {})
     for name, description in DESCRIPTIONS.items():
@@ -266,7 +262,6 @@ def spread_of_rankings(
 ) -> Spread:
     """Return what :func:`covariance` does, for the rankings of arrays by role: scores (model, item), labels (item)."""
     from aucpr_dask.kernels.dispatch import sums_of_products
-    from aucpr_dask.kernels.intervals import degrees_of
 
     def of_units(clusters: NDArray[np.int64] | None) -> tuple[dict[str, Array], NDArray[np.float64]]:
         columns = influence_columns(
@@ -280,9 +275,7 @@ def spread_of_rankings(
     sample, between = (items, within) if clusters is None else of_units(clusters)
     of_models = (items[name] for name in ("proportion", "unseen_loss", "n_effective"))
     inner, outer = _variance_of_differences(*of_models, *([within] if clusters is None else [within, between]))
-    n = sample["n_effective"]
-    degrees = degrees_of(n) if clusters is None else np.maximum(n - 1, 1.0)
-    return Spread(items["estimate"], n, degrees, inner, outer)
+    return Spread(items["estimate"], sample["n_effective"], sample["degrees"], inner, outer)
 
 
 def products_of_models(influence: xr.DataArray) -> xr.DataArray:

@@ -22,6 +22,7 @@ Bounds = tuple[Array, Array]
 
 BINOMIAL_WORTH = 10.0  # the variance of a proportion weighs in the variance as much as this many positives
 CLUSTER_WORTH = 12.0  # by how many clusters the design effect of few clusters is stretched
+UNEQUAL_WORTH = 2.0  # degrees of freedom that unequal clusters have beyond Satterthwaite's
 MOST_EFFECTIVE = 5.0  # effective positives per positive, at most
 MOST_SKEW = 1.5  # of the skewness that lengthens the lower side
 LOWERED = 0.7  # of the lower bound of draws: an estimate that is mostly extrapolated is one that came out too high
@@ -198,7 +199,7 @@ def influence_logit_t(estimate: Array, error: Array, n_positive: Array, level: f
 def influence_log_t(estimate: Array, error: Array, n_positive: Array, level: float) -> Bounds:
     """Interval on the scale of log(1 - area) by Student's t with n - 1 degrees of freedom; NaN up to one positive."""
     quantile = _student(n_positive - 1, level)
-    is_known = (estimate < 1) & np.isfinite(quantile)
+    is_known = (1 - estimate > ROUND_OFF) & np.isfinite(quantile)
     below = np.where(is_known, 1 - estimate, np.nan)
     factor = np.exp(np.where(is_known, quantile, np.nan) * error / below)
     return 1 - below * factor, 1 - below / factor
@@ -349,6 +350,15 @@ def _squared(variance: Array, covariance: Array) -> Array:
 def degrees_of(n: Array) -> Array:
     """Return the degrees of freedom of a moderated variance."""
     return n + BINOMIAL_WORTH - 1
+
+
+def degrees_of_clusters(n: Array, of_squares: Array) -> Array:
+    """Return the degrees of freedom of a variance between clusters; equal ones lose one.
+
+    Of unequal ones worth `n`, whose squared sizes are worth `of_squares`, they are Satterthwaite's, as if variances
+    grew with the squares; and some more, because leaving out large clusters overstates the variance.
+    """
+    return np.maximum(np.minimum(n - 1, of_squares + UNEQUAL_WORTH), 1.0)
 
 
 def moderated(variance: Array, of_proportion: Array, n: Array) -> Array:
