@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import inspect
+import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 _Error = TypeVar("_Error", bound="AucprError")
@@ -174,6 +178,19 @@ REPLACE_IT = "name another place, or pass overwrite=True (--overwrite) to replac
 """The remedy where something of ours, or a file to export to, is at a place already."""
 
 
+HERE = f"{Path(__file__).parent}{os.sep}"
+
+
+def warn(text: str, kind: type[Warning] = UserWarning) -> None:
+    """Warn at the line that called this package, however deep inside it the reason was found."""
+    frame, depth, outermost = inspect.currentframe(), 0, 0
+    while frame is not None:
+        depth += 1
+        outermost = depth if frame.f_code.co_filename.startswith(HERE) else outermost
+        frame = frame.f_back
+    warnings.warn(text, kind, stacklevel=outermost + 1)
+
+
 class CacheWarning(UserWarning):
     """Compiled code cannot be kept, or must not be loaded, so that every process compiles again."""
 
@@ -184,6 +201,10 @@ class ClassifierWarning(UserWarning):
 
 class ColumnWarning(UserWarning):
     """Columns of a table that are not read as models: they look like names or numbers of rows, or are not numeric."""
+
+
+class DoubtfulScoresWarning(UserWarning):
+    """Scores that look like predicted labels, or like those of the other class."""
 
 
 class FewUnitsWarning(UserWarning):

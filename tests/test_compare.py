@@ -19,12 +19,14 @@ from scipy import stats
 import aucpr_dask as ap
 from aucpr_dask.errors import (
     AlignmentError,
+    DoubtfulScoresWarning,
     FewPositivesWarning,
     FewUnitsWarning,
     InvalidInputError,
     RepeatedItemsWarning,
     StoreError,
 )
+from aucpr_dask.evaluation import rankings
 from aucpr_dask.inference import designs
 from aucpr_dask.inference.paired_samples import FILLED
 from aucpr_dask.inference.questions import on_common_items
@@ -449,6 +451,7 @@ def test_the_variance_of_differences_reckons_with_few_positives() -> None:
     assert found["degrees"].values.tolist() == [12, 12]
 
 
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.DoubtfulScoresWarning")
 def test_influences_of_zero_give_the_same_in_chunks() -> None:
     scores = pooled(3, 60)
     perfect_and_constant = np.stack([scores["label"].values, np.ones(60)])
@@ -457,6 +460,7 @@ def test_influences_of_zero_give_the_same_in_chunks() -> None:
     xr.testing.assert_allclose(lazy.compute(), ap.compare(scores, over="items", method="influence"))
 
 
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.DoubtfulScoresWarning")
 def test_perfect_rankings_are_not_certain() -> None:
     label = np.repeat([1, 0], [12, 60])
     score = np.stack([label + 0.0, label + np.linspace(0, 0.5, 72), np.arange(72.0)])
@@ -1249,6 +1253,7 @@ def test_queries_that_some_models_lack_are_said_everywhere(result: xr.Dataset) -
 
 @pytest.mark.parametrize("method", ["influence", "bootstrap"])
 @pytest.mark.filterwarnings("ignore:method=")
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.DoubtfulScoresWarning")
 def test_differences_of_areas_stay_within_what_is_possible(method: str) -> None:
     label = np.repeat([1, 0], [3, 20])
     scores = {"good": label + 0.0, "bad": -label + np.linspace(0, 0.5, 23)}
@@ -1547,3 +1552,40 @@ def test_dimensions_that_do_not_vary_have_an_answer_for_each_label(ask: Callable
     over_lead = ap.compare(whole, over="lead", method="t")
     np.testing.assert_allclose(over_lead["estimate"], whole["estimate"].mean(("lead", "query")))
     assert over_lead["n_units"] == 3
+
+
+@pytest.mark.parametrize("method", ["influence", "bootstrap"])
+def test_scores_of_a_store_are_ranked_once(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, counts = pooled(4, 300), list[int]()
+    ap.save_scores(scores, tmp_path / "scores.zarr")
+    ranked = rankings._evaluate_hard
+
+    def counted(score: Any, *args: Any) -> Any:
+        counts.append(len(score))
+        return ranked(score, *args)
+
+    monkeypatch.setattr(rankings, "_evaluate_hard", counted)
+    stored = ap.open_scores(tmp_path / "scores.zarr").chunk({"model": 2})
+    found = ap.compare(stored, method=method, n_resamples=100)
+    assert sum(counts) == 4
+    again = ap.compare(scores, method=method, n_resamples=100)
+    xr.testing.assert_identical(found.drop_attrs(), again.drop_attrs())
+
+
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
+def test_models_with_doubtful_scores_are_named_at_the_line_of_the_caller() -> None:
+    scores = queried(3, 12, 60)
+    scores["score"][0] = -scores["score"][0] - 2 * scores["label"]
+    scores["score"][1, :4] = scores["score"][1, :4] > 1  # of few queries, which may be by chance
+    scores = scores.assign_coords(site=("query", ["north", "south"] * 6))
+    trees = xr.DataTree.from_dict({"u": scores, "v": scores.isel(query=slice(4, None))})
+    calls: dict[str, Callable[[], Any]] = {
+        "12 of 12": lambda: ap.compare(scores, over="items"),
+        "6 of 6": lambda: ap.rank(scores, by="site"),
+        "20 of 20": lambda: ap.compare(trees, over="dataset"),
+        "8 of 8": lambda: ap.gate(scores.isel(query=slice(8)), "m0", "m2", margin=0.5),
+    }
+    for count, call in calls.items():
+        with pytest.warns(DoubtfulScoresWarning, match=f"^m0, in {count} rankings: ROC area") as caught:
+            call()
+        assert {warning.filename for warning in caught} == {__file__}

@@ -56,6 +56,7 @@ def test_p_values_of_few_items_are_exact(case: dict[str, Any]) -> None:
     assert found["p_value"].values[0, 1] == found["p_value"].values[1, 0] == case["p_two_sided"]
 
 
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.DoubtfulScoresWarning")
 @given(st.data())
 def test_p_values_count_all_swaps(data: st.DataObject) -> None:
     n = data.draw(st.integers(2, 6))

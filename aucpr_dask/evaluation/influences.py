@@ -24,7 +24,7 @@ ADDED = 1 << 16  # influences that are added up at a time, in a core's cache
 UNEVEN = 0.5  # effective items per item of a class with weights
 LEFT_OUT = ("average_precision", "roc_area")  # whose clusters are left out in turn
 MOST_LEFT_OUT = 1000  # clusters that are; of more, influences show as much in less time
-COLUMNS_AFTER = ("estimate", "proportion", "unseen_loss", "n_effective", "degrees")  # of the influences of a ranking
+COLUMNS_AFTER = ("estimate", "proportion", "unseen_loss", "n_effective", "degrees", "flags")  # of a ranking
 
 
 def influence_columns(
@@ -38,13 +38,14 @@ def influence_columns(
 
     A generalized function, ``(item), (item), ... -> (unit)``: the influences of items, or of `clusters`; that of all
     positives that are not items; and then `COLUMNS_AFTER`: the estimate, the variance of one draw of a proportion of
-    its size, what a negative above all items would take from it, and the effective number of positives, or of clusters
-    that hold some, with the degrees of freedom of their variance.
+    its size, what a negative above all items would take from it, the effective number of positives, or of clusters that
+    hold some, the degrees of freedom of their variance, and the flags.
     """
     from aucpr_dask.kernels.intervals import degrees_of, degrees_of_clusters
 
     named = dict(zip(roles, arrays, strict=True))
-    estimate = rankings.evaluate_rankings(named, options).estimate[..., 0]
+    evaluated = rankings.evaluate_rankings(named, options)
+    estimate, flags = evaluated.estimate.ravel(), evaluated.flags.ravel()
     rows, items = rankings.items_of(named if clusters is None else named | {"cluster": clusters}, options)
     if items.clusters is not None:
         rankings.refuse_unseen(rows, items.unseen)
@@ -53,13 +54,13 @@ def influence_columns(
     if items.clusters is not None:
         degrees = degrees_of_clusters(n_effective, effective_positives(rows, items, options, power=2).ravel())
     width = items.score.shape[1] if items.clusters is None else sample.width
-    columns, estimate = np.empty((len(items.score), width + 1 + len(COLUMNS_AFTER))), estimate.ravel()
+    columns = np.empty((len(items.score), width + 1 + len(COLUMNS_AFTER)))
     for slab, in_order in _slabs(items, options, options.estimators[:1]):
         part, of_slab = sample.part(slab), estimate[slab]
         influence = _influences(part, options, options.estimators[0], in_order, is_fixed=is_fixed)
         absent = np.where(part.items.unseen > 0, np.sqrt(part.items.unseen) * influence.unseen, 0.0)
         area = np.clip((of_slab + influence.left_out) / 2, 0, 1)
-        after = [of_slab, area * (1 - area), influence.unseen_loss, n_effective[slab], degrees[slab]]
+        after = [of_slab, area * (1 - area), influence.unseen_loss, n_effective[slab], degrees[slab], flags[slab]]
         columns[slab] = np.column_stack([influence.values, absent, *after])
     return columns.reshape(*rows.lead, columns.shape[1])
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import MOST_SHOWN, InvalidInputError, MissingScoresError
+from aucpr_dask.errors import MOST_SHOWN, DoubtfulScoresWarning, InvalidInputError, MissingScoresError, few, warn
 from aucpr_dask.evaluation.tied_items import untied
 from aucpr_dask.schema import checks, estimators
 from aucpr_dask.schema.options import MISSING, EvaluationOptions
-from aucpr_dask.schema.terms import FLAG_BITS, GROUP, ITEM_ROLES, RANKING_DIMS
+from aucpr_dask.schema.terms import FLAG_BITS, FLAGS, GROUP, ITEM_ROLES, RANKING_DIMS
 
 if TYPE_CHECKING:
     from aucpr_dask.kernels import Items, Options, Targets
@@ -32,6 +32,10 @@ INVERTED_BY = 3.0
 LARGEST_WEIGHT = 2.0**100  # above this, or below its inverse, weights are divided by a power of 2
 # Of the sum of its class that a weight must be, or the sum, which is exact to its last bit, may not change by it.
 LEAST_SHARE = 1e-15
+DOUBTS = {
+    "hard_scores": "Average precision needs scores, such as predict_proba(X)[:, 1] or decision_function(X).",
+    "inverted_polarity": "Give the probability of the positive class, or -score.",
+}
 NEED_NONE = frozenset(("average_precision", "lower_trapezoid", "interpolated_convex", "continuous", "roc_area"))
 
 
@@ -417,6 +421,22 @@ def _flags(facts: dict[str, Floats]) -> NDArray[np.int32]:
     for name, is_raised in raised.items():
         flags |= np.int32(FLAG_BITS[name]) * is_raised
     return flags
+
+
+def warn_of_doubts(flags: Mapping[str, NDArray[Any]], *, of: str = "rankings", least: float = 0.0) -> None:
+    """Warn of scores that look like predicted labels or like those of the other class.
+
+    `flags` are those of all rankings of a name; it is given if more than the share `least` of them have the flag.
+    """
+    for one in FLAGS:
+        raised = {name: (np.ravel(given) & one.bit) > 0 for name, given in flags.items() if one.name in DOUBTS}
+        doubtful = [
+            name + (f", in {count:,} of {found.size:,} {of}" if found.size > 1 else "")
+            for name, found in raised.items()
+            if (count := np.count_nonzero(found)) > least * found.size
+        ]
+        if doubtful:
+            warn(f"{few(doubtful)}: {one.description} {DOUBTS[one.name]}", DoubtfulScoresWarning)
 
 
 def evaluate_intervals(estimate: Array, n_positive: Array, *, methods: tuple[str, ...], level: float) -> Floats:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import InvalidInputError, WideBoundsWarning, few
+from aucpr_dask.errors import InvalidInputError, WideBoundsWarning, few, warn
 from aucpr_dask.evaluation import mapping, rankings, request
 from aucpr_dask.inference.pairs import benjamini_hochberg
 from aucpr_dask.schema import choices
@@ -184,11 +183,10 @@ def _bounded(area: NDArray[np.float64], orders: Array) -> NDArray[np.float64]:
         bounds[places] = np.column_stack(pair)
     n_wide = np.count_nonzero(is_wide(*bounds.T))
     if n_wide:
-        warnings.warn(
+        warn(
             f"{n_wide} of {len(area)} p-values have bounds that are more than 1 % apart: closer ones would take too "
             "long. The bounds hold.",
             WideBoundsWarning,
-            stacklevel=2,
         )
     with np.errstate(invalid="ignore"):
         return np.column_stack([total / np.where(known.any(axis=-1), known.sum(axis=-1), np.nan), bounds])

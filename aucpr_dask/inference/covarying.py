@@ -18,10 +18,22 @@ from aucpr_dask.inference.samples import applied, mean_of_known, mean_where_know
 from aucpr_dask.schema import choices
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import EvaluationOptions, takes
-from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, N_FOLDS, QUERY, REPEAT, Scores, folds_of_repeats, map_nodes
+from aucpr_dask.schema.terms import (
+    CLASS,
+    ITEM,
+    MODEL,
+    N_FOLDS,
+    QUERY,
+    REPEAT,
+    RESULT_VARIABLES,
+    Scores,
+    flag_attributes,
+    folds_of_repeats,
+    map_nodes,
+)
 from aucpr_dask.scores.validate import validated_scores, where_of
 
-OTHER_MODEL, BASELINE, OF_REPEAT = "other_model", "baseline", "of_repeat"
+OTHER_MODEL, BASELINE, OF_REPEAT, FLAGS = "other_model", "baseline", "of_repeat", "flags"
 COMPARED_BY = {"difference_variance", "outer_variance", "n_effective", "degrees"}  # what comparisons need of it
 
 DESCRIPTIONS = {
@@ -31,6 +43,7 @@ DESCRIPTIONS = {
     "outer_variance": "The same for the side of an interval away from 0; also reckons with unseen negatives.",
     "n_effective": "Effective number of positives, or of clusters that hold some.",
     "degrees": "Degrees of freedom of Student's t for differences.",
+    FLAGS: RESULT_VARIABLES[FLAGS].description,
 }
 
 COVARIANCE_OPTIONS = (*choices.LabelReading.__annotations__, "over", "prevalence_design")
@@ -80,7 +93,7 @@ def covariance(
         has fewer than two items, or lies in fewer than two clusters. Of a data set with classes, they are those of the
         mean over the classes that have an estimate, NaN for a model that lacks one of these, and always with random
         prevalence. Every number is bit-for-bit identical for any other models and chunks. The influences, 8 bytes for
-        each score, stay in memory until all pairs of their chunk are done.
+        each score, stay in memory until all pairs of their chunk are done. ``flags`` are those of :func:`evaluate`.
 
     Raises
     ------
@@ -139,8 +152,11 @@ def influences(
         clusters = alignment.clusters_of(dataset, path).values if drawn_unit(over, dataset) == "clusters" else None
         is_fixed = prevalence_design == "fixed" and CLASS not in dataset["score"].dims
         result = _influences(prepare_labelled(inputs, options), clusters, is_fixed=is_fixed)
+        flags = result[FLAGS].astype(np.int32).assign_attrs(flag_attributes())
+        result = result.drop_vars(FLAGS)
         result = _mean_of_classes(result) if CLASS in result.dims else result
         result = _mean_of_repeats(result, dataset) if REPEAT in result.dims else result
+        result[FLAGS] = flags
         facts = {
             "estimator": names[0],
             "missing": options.missing,
@@ -239,11 +255,11 @@ def of_influences(node: xr.Dataset) -> xr.Dataset:
         output_dtypes=[np.float64] * 2,
         dask_gufunc_kwargs={"allow_rechunk": True},
     )
-    result = node[["estimate", "n_effective", "degrees"]].assign(covariance=between)
+    result = node[["estimate", "n_effective", "degrees", FLAGS]].assign(covariance=between)
     result = result.assign(difference_variance=variance, outer_variance=outer)
     result = result.assign({OF_REPEAT: node[OF_REPEAT]} if OF_REPEAT in node else {})
     for name, description in DESCRIPTIONS.items():
-        result[name].attrs = {"description": description, "units": "1"}
+        result[name].attrs |= {"description": description, "units": "1"}
     return result
 
 
@@ -252,6 +268,7 @@ class Spread(NamedTuple):
 
     estimate: Array  # (model,)
     n_effective: Array  # (model,)
+    flags: NDArray[np.int32]  # (model,)
     degrees: Array  # (model,)
     difference_variance: Array  # (model, other model)
     outer_variance: Array
@@ -275,7 +292,8 @@ def spread_of_rankings(
     sample, between = (items, within) if clusters is None else of_units(clusters)
     of_models = (items[name] for name in ("proportion", "unseen_loss", "n_effective"))
     inner, outer = _variance_of_differences(*of_models, *([within] if clusters is None else [within, between]))
-    return Spread(items["estimate"], sample["n_effective"], sample["degrees"], inner, outer)
+    flags = items[FLAGS].astype(np.int32)
+    return Spread(items["estimate"], sample["n_effective"], flags, sample["degrees"], inner, outer)
 
 
 def products_of_models(influence: xr.DataArray) -> xr.DataArray:

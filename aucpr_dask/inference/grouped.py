@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, InvalidInputError, bad_argument, did_you_mean, few
+from aucpr_dask.errors import AlignmentError, InvalidInputError, bad_argument, did_you_mean, few, warn
 from aucpr_dask.evaluation.groups import (
     along_queries,
     groups_of,
@@ -237,8 +237,10 @@ def _warn_once(caught: Sequence[warnings.WarningMessage], n_groups: int) -> None
         kinds.setdefault(one.category, set()).add(str(one.message))
     for kind, messages in kinds.items():
         first = min(messages)
-        more = f" (and {len(messages) - 1} other warnings like this, of {n_groups} groups)" if len(messages) > 1 else ""
-        warnings.warn(f"{first}{more}", kind, stacklevel=5)
+        n_more = len(messages) - 1
+        others = "1 other warning" if n_more == 1 else f"{n_more} other warnings"
+        more = f" (and {others} like this, of {n_groups} groups)" if n_more else ""
+        warn(f"{first}{more}", kind)
 
 
 def with_data_sets(tree: xr.DataTree, question: options.ComparisonOptions | options.AggregationOptions) -> Any:

@@ -23,7 +23,6 @@ the units, 91 to 100 % of these intervals hold, in 1,000 simulations of each; wi
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
@@ -32,7 +31,7 @@ import scipy
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import AlignmentError, FewUnitsWarning, InvalidInputError, few, naming
+from aucpr_dask.errors import AlignmentError, FewUnitsWarning, InvalidInputError, few, naming, warn
 from aucpr_dask.inference import pairs
 from aucpr_dask.inference.designs import POWERED, UNITS, unit_names
 from aucpr_dask.inference.methods import Goal, Pairs, Student, student_pairs
@@ -305,9 +304,8 @@ def _refuse_one_sided(by_people: Collection[str], by_machine: Collection[str], d
 def _warn_of_few_units(n_units: int, dim: str) -> None:
     """Warn if people labelled so few units that the intervals were not measured to hold."""
     if n_units < ENOUGH:
-        warnings.warn(
+        warn(
             f"people labelled {n_units} {unit_names(dim, {})[n_units != 1]}: intervals with machine labels are too "
             f"narrow with fewer than {ENOUGH} if the machine errs on hard ones.",
             FewUnitsWarning,
-            stacklevel=2,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import FewPositivesWarning, FewUnitsWarning, InvalidInputError, bad_argument, few
+from aucpr_dask.errors import FewPositivesWarning, FewUnitsWarning, InvalidInputError, bad_argument, few, warn
 from aucpr_dask.evaluation.results import provenance
 from aucpr_dask.inference import designs, grids, machine_labels, methods, requirements, samples
 from aucpr_dask.inference.averages import training_variance
@@ -401,12 +400,11 @@ def _warn_of_few_units(estimates: Estimates) -> None:
     is_pair, n_units = len(estimates.models) == 2, len(estimates.units)
     enough = ENOUGH_FOR_A_PAIR if is_pair else ENOUGH_FOR_A_FAMILY
     if n_units < enough:
-        warnings.warn(
+        warn(
             f"method='bootstrap' over {n_units} units finds differences where there are none: it needs {enough} or "
             "more. method='bootstrap_t' needs fewer; 'sign_flip' and 't' need few if differences are jointly "
             "symmetric.",
             FewUnitsWarning,
-            stacklevel=2,
         )
 
 
@@ -414,20 +412,19 @@ def _warn_of_few_positives(sample: PairedSample) -> None:
     """Warn if so few of the items that are the sample are positives that the level is not kept."""
     n, method = sample.n_positives(), sample.sampling.method
     if n is not None:
-        warn_of_few(n, sample.positives_in_words, method, len(sample.estimates.models), above=3)
+        warn_of_few(n, sample.positives_in_words, method, len(sample.estimates.models))
 
 
-def warn_of_few(n: float, words: tuple[str, str], method: str, n_models: int, *, above: int) -> None:
+def warn_of_few(n: float, words: tuple[str, str], method: str, n_models: int) -> None:
     """Warn if `n`, whose units have these names, is less than the method needs."""
     enough = POSITIVES_FOR_A_PAIR if n_models == 2 else POSITIVES_FOR_A_FAMILY
     found, remedy = "differences where there are none", " method='influence' needs 10."
     if method == "influence":  # levels of .001 to .046 in simulations at .05
         enough, found, remedy = POSITIVES_FOR_INFLUENCE, "too few of the differences that there are", ""
     if method != "rank_swap" and n < enough:
-        warnings.warn(
+        warn(
             f"method={method!r} over {n:,.0f} {words[int(n != 1)]} finds {found}: it needs {enough} or more.{remedy}",
             FewPositivesWarning,
-            stacklevel=above,
         )
 
 

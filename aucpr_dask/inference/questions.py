@@ -15,6 +15,7 @@ from aucpr_dask.errors import InvalidInputError, clash, naming
 from aucpr_dask.evaluation import alignment
 from aucpr_dask.evaluation.api import evaluate, evaluate_dataset
 from aucpr_dask.evaluation.groups import along_queries
+from aucpr_dask.evaluation.rankings import warn_of_doubts
 from aucpr_dask.evaluation.request import drawn_unit
 from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets, known_scores
 from aucpr_dask.inference import averages, covarying, designs, machine_labels, requirements, samples
@@ -38,6 +39,8 @@ from aucpr_dask.scores.copies import warn_of_copies
 from aucpr_dask.scores.long_form import to_tree
 from aucpr_dask.scores.validate import shared_by_models, validated_scores, where_of
 
+HELD_BYTES = 2**30  # of results of scores, computed in one pass
+DOUBTFUL = 0.5  # share of the rankings of a model: few items may well have two scores, or stand in any order
 LEAST_QUERIES = 10  # of a data set, for the variance between them to be known
 OF_FAMILY = ("simultaneous_interval", "simultaneous_rank_interval")  # with groups, they hold for all together
 SWAP_OPTIONS = ("positive_from", "unjudged", "over")
@@ -187,8 +190,9 @@ def results_for(
         data = map_nodes(data, shared_by_models)
         options = {**options, **question.unit}
     if question.method in EVALUATED:
-        return EVALUATED[question.method](data, question, options, is_scores=is_scores)
-    results = _evaluated(data, question, options) if is_scores else data
+        found = EVALUATED[question.method](data, question, options, is_scores=is_scores)
+        return _in_one_pass(found) if is_scores else found
+    results = _in_one_pass(_evaluated(data, question, options)) if is_scores else data
     if question.dims and {QUERY, samples.DATASET, CLASS}.isdisjoint(question.dims):
         results = map_nodes(results, lambda path, node: samples.mean_over_queries(node, path, question.incomplete))
     if len(question.dims) > 1:
@@ -209,6 +213,26 @@ def results_for(
     if has_variances:
         results = map_nodes(results, lambda path, node: _with_variances(path, node, question))
     return samples.stack_data_sets(results, question.incomplete).assign_attrs(_counts_of_items(results))
+
+
+def _in_one_pass(results: Scores) -> Scores:
+    """Compute lazy results of scores once, if memory allows, and warn of scores that look like something else."""
+    nodes = dict(nodes_of(results))
+    are_lazy = any(one.chunks is not None for node in nodes.values() for one in node.variables.values())
+    if are_lazy and sum(node.nbytes for node in nodes.values()) <= HELD_BYTES:
+        import dask
+
+        (nodes,) = dask.compute(nodes)
+    flags: dict[str, list[Any]] = {}
+    for node in nodes.values():
+        if MODEL not in node["flags"].dims or node["flags"].chunks is not None:
+            continue
+        of_models = node["flags"].transpose(MODEL, ...).values.reshape(node.sizes[MODEL], -1)
+        for model, row in zip(samples.labels_of(node["flags"], MODEL), of_models, strict=True):
+            flags.setdefault(str(model), []).append(row)
+    of_all = {model: np.concatenate(rows) for model, rows in flags.items()}
+    warn_of_doubts(of_all, of="rankings", least=DOUBTFUL)
+    return map_nodes(results, lambda path, _: nodes[path])
 
 
 def with_default_method(data: Scores, question: ComparisonOptions, options: Mapping[str, Any]) -> ComparisonOptions:

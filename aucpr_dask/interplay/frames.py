@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, ColumnWarning, FileFormatError, InvalidInputError, few
+from aucpr_dask.errors import AlignmentError, ColumnWarning, FileFormatError, InvalidInputError, few, warn
 from aucpr_dask.evaluation.results import group_dims, not_a_result
 from aucpr_dask.inference.designs import are_values, with_estimators
 from aucpr_dask.inference.grouped import with_kept_as_groups
@@ -276,7 +275,7 @@ def from_dataframe(
     if left_out := [note for note in notes if not note.startswith(TAKEN)]:
         taken = [note for note in notes if note not in left_out]
         message = f"{FRAME}: {'; '.join([*taken, *left_out])}; name the columns of scores by models=[...]"
-        warnings.warn(message, ColumnWarning, stacklevel=2)
+        warn(message, ColumnWarning)
     return terms.map_nodes(scores, lambda _, node: node.drop_attrs(deep=False))
 
 

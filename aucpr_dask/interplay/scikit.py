@@ -305,7 +305,7 @@ class _Classifiers:
                 remedy = "fix it, or leave it out, and call again: with a url on this machine, the scores of the "
                 remedy += "others are kept; or on_error='nan' leaves its scores missing"
                 raise errors.RunError("a classifier failed", where, text, remedy=remedy) from error
-            warnings.warn(f"{where} failed, and its scores are missing: {text}", errors.ClassifierWarning, stacklevel=2)
+            errors.warn(f"{where} failed, and its scores are missing: {text}", errors.ClassifierWarning)
             of_repeats = [[np.full(len(data.classes), np.nan) for _ in data.wanted] for _ in data.repeats or "1"]
         if data.pos_label is None:
             return np.stack(of_repeats[0])

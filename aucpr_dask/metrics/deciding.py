@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.evaluation.rankings import evaluate_rankings
+from aucpr_dask.evaluation.rankings import warn_of_doubts
 from aucpr_dask.metrics import targets
 from aucpr_dask.metrics.evaluating import evaluate_arrays, ranked, warn_of_copies
 from aucpr_dask.schema.checks import text
@@ -71,7 +71,7 @@ def average_precision_interval(
     options = EvaluationOptions.of(interval=intervals, level=level, prevalence_design=prevalence_design)
     found = evaluate_arrays(named, options)
     lower, upper = map(float, np.ravel(found["interval"]))
-    targets.warn_of_doubts(found["flags"], "y_score")
+    warn_of_doubts({"y_score": found["flags"]})
     if math.isnan(lower) or math.isnan(upper):
         targets.warn_of_no_interval(found["flags"])
     return lower, upper
@@ -194,9 +194,9 @@ def average_precision_difference(
     scores = {"y_score_a": y_score_a, "y_score_b": y_score_b}
     named = _arrays(y_true, scores, pos_label, sample_weight, clusters)
     _refuse_few(named["label"])
-    targets.warn_of_doubts(evaluate_rankings(ranked(named), EvaluationOptions()).flags, *scores)
     if n_resamples is None:
-        return _by_influence(named, EvaluationOptions.of(level=level, seed=seed, prevalence_design=prevalence_design))
+        asked = EvaluationOptions.of(level=level, seed=seed, prevalence_design=prevalence_design)
+        return _by_influence(named, asked, list(scores))
     import xarray as xr
 
     from aucpr_dask.inference.comparing import compare  # with SciPy, whose import takes a fifth of a second
@@ -213,7 +213,7 @@ def average_precision_difference(
     )
 
 
-def _by_influence(named: dict[str, Any], options: EvaluationOptions) -> Difference:
+def _by_influence(named: dict[str, Any], options: EvaluationOptions, names: list[str]) -> Difference:
     """Compare two models as :func:`aucpr_dask.compare` does, by the same functions of arrays."""
     from aucpr_dask.inference import covarying, designs, methods, paired_samples
 
@@ -221,10 +221,11 @@ def _by_influence(named: dict[str, Any], options: EvaluationOptions) -> Differen
     is_fixed = resampling.prevalence_design == "fixed"
     warn_of_copies(named)
     spread = covarying.spread_of_rankings(ranked(named), options, cluster, is_fixed=is_fixed)
+    warn_of_doubts(dict(zip(names, spread.flags, strict=True)))
     words = ("positive", "positives")
     if cluster is not None:
         words = ("effective cluster with positives", "effective clusters with positives")
-    paired_samples.warn_of_few(spread.n_effective.min(), words, "influence", 2, above=4)
+    paired_samples.warn_of_few(spread.n_effective.min(), words, "influence", 2)
     one, other = np.array([1]), np.array([0])
     errors = (np.sqrt(variance[one, other]) for variance in (spread.difference_variance, spread.outer_variance))
     degrees = paired_samples.degrees_of_mean(spread.n_effective.min(keepdims=True), spread.degrees.min(keepdims=True))

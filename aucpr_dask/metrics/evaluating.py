@@ -67,5 +67,5 @@ def warn_of_copies(named: dict[str, Array]) -> bool:
     """Warn of items that look like copies of others and count as independent; return whether there are some."""
     n_copies = 0 if "cluster" in named else copies.count_copies(named["score"], named["label"][np.newaxis])
     if n_copies:
-        copies.warn({"": [n_copies, named["label"].size]}, REMEDY, above=4)
+        copies.warn_of_counts({"": [n_copies, named["label"].size]}, REMEDY)
     return n_copies > 0

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import brief
+from aucpr_dask.errors import brief, warn
 from aucpr_dask.evaluation.alignment import refuse_swapped
-from aucpr_dask.evaluation.rankings import evaluate_rankings
+from aucpr_dask.evaluation.rankings import evaluate_rankings, warn_of_doubts
 from aucpr_dask.metrics import targets
 from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import choose
@@ -109,12 +108,10 @@ def _averaged(
     """Return average precision over classes or samples; arrays have the shape (sample, class)."""
     if average == "micro":
         of_pairs = None if weight is None else np.repeat(weight, score.shape[1])
-        return float(_average_precisions(is_positive.reshape(1, -1), score.reshape(1, -1), of_pairs, above=4)[0])
+        return float(_average_precisions(is_positive.reshape(1, -1), score.reshape(1, -1), of_pairs)[0])
     if average == "samples":
-        return float(
-            np.average(_average_precisions(is_positive, score, None, above=4, are_samples=True), weights=weight)
-        )
-    of_classes = _average_precisions(is_positive.T, score.T, weight, above=4)
+        return float(np.average(_average_precisions(is_positive, score, None, are_samples=True), weights=weight))
+    of_classes = _average_precisions(is_positive.T, score.T, weight)
     if average is None:
         return of_classes
     if average == "macro":
@@ -128,7 +125,6 @@ def _average_precisions(
     score: NDArray[Any],
     weight: NDArray[Any] | None,
     *,
-    above: int = 3,
     are_samples: bool = False,
 ) -> NDArray[np.float64]:
     """Return the average precision of every ranking; arrays have the shape (ranking, item)."""
@@ -139,9 +135,9 @@ def _average_precisions(
     found = evaluated.estimate[:, 0]
     if (is_undefined := np.isnan(found)).any():
         of = "" if found.size == 1 else f" in {is_undefined.sum():,} of {found.size:,} classes or samples"
-        warnings.warn(f"y_true has no positives{of}, so average precision is 0{of and ' there'}", stacklevel=above)
+        warn(f"y_true has no positives{of}, so average precision is 0{of and ' there'}")
     if not are_samples:  # whose few scores may well be two
-        targets.warn_of_doubts(evaluated.flags, "y_score", above=above)
+        warn_of_doubts({"y_score": evaluated.flags}, of="classes")
     return np.where(is_undefined, 0.0, found)
 
 
@@ -203,7 +199,7 @@ def precision_recall_curve(
     np.divide(true_positives, predicted, out=precision[:-1], where=predicted != 0)
     precision[-1] = 1.0
     if true_positives[0] == 0:
-        warnings.warn("y_true has no positives, so recall is 1 at every threshold", stacklevel=2)
+        warn("y_true has no positives, so recall is 1 at every threshold")
         recall[:-1] = 1.0
     else:
         np.divide(true_positives, true_positives[0], out=recall[:-1])

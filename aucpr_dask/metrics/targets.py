@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import AlignmentError, InvalidInputError, brief, few
+from aucpr_dask.errors import AlignmentError, InvalidInputError, brief, few, warn
 from aucpr_dask.schema.checks import EXACT_INTEGERS, are_rounded
-from aucpr_dask.schema.terms import FLAG_BITS, FLAGS
+from aucpr_dask.schema.terms import FLAGS
 from aucpr_dask.scores.validate import is_small_float
 
 NUMBERS = "biuf"
-DOUBTS = {
-    "hard_scores": "average precision needs scores, such as predict_proba(X)[:, 1] or decision_function(X)",
-    "inverted_polarity": "give the probability of the positive class, or -score",
-}
 USUAL_LABELS = ({0, 1}, {-1, 1}, {0}, {-1}, {1})  # of which the positive one is 1
 
 
@@ -119,24 +114,11 @@ def _rows_of(value: Any) -> pd.Index | None:
     return None if indexes is None or not value.ndim else indexes.get(value.dims[0])
 
 
-def warn_of_doubts(flags: NDArray[np.int32], *names: str, above: int = 2) -> None:
-    """Warn of scores, by their names, that look like predicted labels or like those of the other class."""
-    for flag, remedy in DOUBTS.items():
-        raised = np.atleast_1d(flags & FLAG_BITS[flag]) > 0
-        if not raised.any():
-            continue
-        named = zip(names, raised, strict=True) if raised.size == len(names) else []
-        doubtful = ", ".join(name for name, is_raised in named if is_raised)
-        doubtful = doubtful or f"{names[0]}, in {raised.sum():,} of {raised.size:,} classes"
-        meaning = next(one.description for one in FLAGS if one.name == flag)
-        warnings.warn(f"{doubtful}: {meaning} {remedy[0].upper()}{remedy[1:]}.", stacklevel=above + 1)
-
-
 def warn_of_no_interval(flags: NDArray[np.int32]) -> None:
     """Warn that an area has no interval, and why."""
     reasons = ("no_positives", "no_negatives", "unseen_rates", "no_interval")
     why = " ".join(one.description for one in FLAGS if one.name in reasons and (flags & one.bit).any())
-    warnings.warn(f"there is no interval. {why}".rstrip(), stacklevel=3)
+    warn(f"there is no interval. {why}".rstrip())
 
 
 def clusters_of(value: Any, name: str) -> NDArray[np.int64]:

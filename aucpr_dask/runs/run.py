@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import sys
 import time
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -22,6 +21,7 @@ from aucpr_dask.errors import (
     SourceChangedError,
     StoreError,
     UnreachableError,
+    warn,
 )
 from aucpr_dask.evaluation.results import laid_out, opened_result
 from aucpr_dask.progress import Progress, Tracker
@@ -290,7 +290,7 @@ def _next_step(plan: Plan, target: str, ledger: Ledger, *, overwrite: bool, othe
             "evaluated again at "
             f"{public(target)}"
         )
-        warnings.warn(text, UserWarning, stacklevel=3)
+        warn(text)
         return Step.whole(asked, target, clears=True)
     if step is not None:
         _refuse_other_code(asked, state, target, other_code=other_code)
@@ -331,7 +331,7 @@ def _say_if_by_other_code(plan: Plan, state: State, target: str) -> None:
     if before != now:
         text = f"{public(target)} is finished, and its numbers are of another version: {in_words(before)}; now "
         text += f"{in_words(now)}; overwrite=True (--overwrite) computes them again"
-        warnings.warn(text, UserWarning, stacklevel=4)
+        warn(text)
 
 
 def _refuse(changed: Mapping[str, str], target: str, may_differ: Collection[str] = ()) -> None:
@@ -470,7 +470,7 @@ def _still_done(plan: Plan, assignment: Assignment, recorded: Mapping[int, Mappi
     if lost := recorded.keys() - done:
         text = f"results of {len(lost)} of {len(recorded)} finished tasks are missing or damaged at "
         text += f"{public(assignment.target)}; these tasks are computed again"
-        warnings.warn(text, DamageWarning, stacklevel=3)
+        warn(text, DamageWarning)
     return done
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 import sys
-import warnings
 from collections.abc import Iterable
 from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import InvalidInputError, brief, did_you_mean, few
+from aucpr_dask.errors import InvalidInputError, brief, did_you_mean, few, warn
 from aucpr_dask.schema.terms import PADDING, percent
 
 _Spec = TypeVar("_Spec")
@@ -105,7 +104,7 @@ def confidence_level(value: Any, option: str) -> float:
     level = fraction(value, option)
     if level < 0.5:
         what = f"{option}={level:g} is a confidence level, so that tests are at {percent(1 - level)}"
-        warnings.warn(f"{what}; for tests at {percent(level)} give {option}={1 - level:g}", UserWarning, stacklevel=2)
+        warn(f"{what}; for tests at {percent(level)} give {option}={1 - level:g}")
     return level
 
 

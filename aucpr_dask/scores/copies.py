@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import RepeatedItemsWarning, few
+from aucpr_dask.errors import RepeatedItemsWarning, few, warn
 from aucpr_dask.schema.terms import ITEM, MODEL, PADDING, QUERY
 
 COPIES = "source_repeated_items"  # the attribute of scores and results that counts them
@@ -34,7 +33,7 @@ def warn_of_copies(nodes: Mapping[str, xr.Dataset], unit: str | None, *, reads: 
         if counts[0]:
             found[path] = counts
     if found:
-        warn(found)
+        warn_of_counts(found)
     return found
 
 
@@ -48,16 +47,15 @@ def counted_copies(scores: xr.Dataset, unit: str | None) -> list[int]:
 OF_DATA_SETS = "give a variable 'cluster' that says which belong together; if not, over='items' says so"
 
 
-def warn(found: Mapping[str, Sequence[int]], remedy: str = OF_DATA_SETS, above: int = 2) -> None:
+def warn_of_counts(found: Mapping[str, Sequence[int]], remedy: str = OF_DATA_SETS) -> None:
     """Warn of copies among the items of data sets: how many there are, of how many items."""
     counts = [
         f"{n:,} of {n_items:,} items{f' of data set {path!r}' if path else ''}" for path, (n, n_items) in found.items()
     ]
-    warnings.warn(
+    warn(
         f"{few(counts, 3)} have the scores of another item in all models. If they are copies, intervals are too "
         f"narrow: {remedy}.",
         RepeatedItemsWarning,
-        stacklevel=above + 1,
     )
 
 

@@ -25,7 +25,7 @@ from aucpr_dask.scores.chunks import (
     with_hashed_text,
     without_values,
 )
-from aucpr_dask.scores.copies import COPIES, copies_among, warn
+from aucpr_dask.scores.copies import COPIES, copies_among, warn_of_counts
 from aucpr_dask.scores.validate import validate_scores, validated_nodes, with_numbers_of_queries
 from aucpr_dask.storage import stores, urls
 from aucpr_dask.storage.checksums import has_list, plain_entry
@@ -442,7 +442,7 @@ class ScoreWriter:
                     self._pending.put(path, name, (slice(None),) * (values.ndim - 1), values.sum(axis=-1))
             self._pending.commit(**({REPEATED: copies} if copies else {}))
         if copies:
-            warn(copies)
+            warn_of_counts(copies)
 
 
 def _n_item_chunks(dataset: xr.Dataset) -> int:

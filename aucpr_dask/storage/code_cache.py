@@ -14,7 +14,6 @@ import sys
 import tempfile
 import threading
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -24,7 +23,7 @@ from pathlib import Path
 import locket
 from platformdirs import user_cache_path
 
-from aucpr_dask.errors import AucprError, CacheWarning
+from aucpr_dask.errors import AucprError, CacheWarning, warn
 
 CACHE_VARIABLE = "AUCPR_DASK_CACHE_DIR"
 DIGEST_LENGTH = 24
@@ -216,7 +215,7 @@ def warn_once(error: Exception) -> None:
         allowed="a folder that you or root own, and that nobody else may write to",
         remedy=f"withdraw the rights of others (chmod -R go-w), or name another folder in {CACHE_VARIABLE}",
     )
-    warnings.warn(str(problem), CacheWarning, stacklevel=2)
+    warn(str(problem), CacheWarning)
 
 
 def check_once() -> None:

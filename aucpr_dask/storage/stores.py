@@ -547,7 +547,7 @@ def open_store(
             store = map_nodes(store, lambda _, node: _chunked(node, chunks))
     if not have_checksums(metadata) and remedy_if_unchecked is not None:
         text = f"{public(url)} has no checksums: damage to it would not be noticed; "
-        warnings.warn(text + remedy_if_unchecked, errors.DamageWarning, stacklevel=3)
+        errors.warn(text + remedy_if_unchecked, errors.DamageWarning)
     return store
 
 

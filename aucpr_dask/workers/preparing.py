@@ -10,7 +10,6 @@ import importlib
 import logging
 import os
 import threading
-import warnings
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +20,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from distributed import Client, Status, WorkerPlugin
 
-from aucpr_dask.errors import ClusterError, few
+from aucpr_dask.errors import ClusterError, few, warn
 from aucpr_dask.storage import code_cache, code_versions
 from aucpr_dask.storage.code_versions import facts
 from aucpr_dask.workers.agreement import Agreement
@@ -93,7 +92,7 @@ def agreeing(client: Client) -> Iterator[str]:
         _topics.pop(client, None)
         if client.status == "running":
             if refused := refusals(client, topic):
-                warnings.warn(f"workers with other versions were refused: {few(refused)}", UserWarning, stacklevel=5)
+                warn(f"workers with other versions were refused: {few(refused)}")
             with suppress(Exception):  # a cluster that is lost, or a worker that does not answer
                 scheduler: Any = client.scheduler
                 client.sync(scheduler.unregister_worker_plugin, name=topic, callback_timeout=SECONDS_TO_LEAVE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, FileFormatError, UnjudgedWarning, few
+from aucpr_dask.errors import AlignmentError, FileFormatError, UnjudgedWarning, few, warn
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.checks import HIGHEST_GRADE
 from aucpr_dask.schema.options import RunOptions
@@ -135,7 +134,7 @@ def scores_of_runs(judged: Columns, runs: Mapping[str, Columns], options: RunOpt
     notes = _notes(lists, judgments)
     for note in notes:
         if note.startswith(NOTHING_JUDGED):
-            warnings.warn(note, UnjudgedWarning, stacklevel=3)
+            warn(note, UnjudgedWarning)
     made = template.assign({name: (template[name].dims, array) for name, array in arrays.items()})
     return made.assign_attrs({NOTES: notes} if notes else {})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -16,7 +15,7 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
-from aucpr_dask.errors import ColumnWarning, InvalidInputError, few, printable
+from aucpr_dask.errors import ColumnWarning, InvalidInputError, few, printable, warn
 from aucpr_dask.inference import auditing, designs, samples
 from aucpr_dask.interplay.exporting import free_file
 from aucpr_dask.interplay.value_columns import MEAN, RANK, is_no_value
@@ -210,7 +209,7 @@ def _values_of(data: Any, of_table: dict[str, Any], unit_name: str | None, exclu
         some = few([repr(str(name)) for name in first.frame.iloc[:, 0]], 3)
         remedy = "call the column 'model', or 'task' if its rows are tasks"
         text = f"the first column has no name: its cells are taken for models ({some}), the other columns for tasks"
-        warnings.warn(f"{text}; {remedy}", ColumnWarning, stacklevel=4)
+        warn(f"{text}; {remedy}", ColumnWarning)
     columns = [name for name in exclude if name in first.columns]
     table = from_values(tables, unit_name="task" if unit_name is None else unit_name, exclude=columns, **of_table)
     include = checks.names_of(of_table["include"], "include")
