@@ -475,7 +475,7 @@ class TestParquet:
         assert summary.notes == (
             "columns taken as models: 'f2', 'f4'",
             "columns that are not numeric, left out: 'truth', 'text'",
-            "columns of whole numbers, or named like ids or weights, left out: 'i8', 'u1'",
+            "columns of whole numbers, or named like ids, weights, ages, times or places, left out: 'i8', 'u1'",
         )
         scores, _ = load(path, label="y", models="truth")
         np.testing.assert_array_equal(scores["score"], [[1, 0, NAN]])
@@ -490,6 +490,7 @@ class TestParquet:
             "age": np.arange(n) % 7,
             "index": np.arange(n) / 1.0,
             "score_id": np.linspace(0, 1, n),  # not whole
+            "patientAge": np.arange(n) + 0.5,
             "y": np.arange(n) % 2,
         }
         lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
@@ -498,8 +499,8 @@ class TestParquet:
         assert scores["model"].values.tolist() == ["later", "score_id"]
         assert summary.notes == (
             "columns taken as models: 'later', 'score_id'",
-            "columns of whole numbers, or named like ids or weights, left out: "
-            "'userId', 'row', 'counter', 'age', 'index'",
+            "columns of whole numbers, or named like ids, weights, ages, times or places, left out: "
+            "'userId', 'row', 'counter', 'age', 'index', 'patientAge'",
         )
         scores, summary = load(tmp_path / "t.csv", label="y", models=["userId", "later"])
         assert scores["model"].values.tolist() == ["userId", "later"]

@@ -451,7 +451,7 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
     answer = xr.Dataset(laid | _facts(parts, known, len(models), sizes), {MODEL: models})
     answer = answer.assign_coords(xr.Coordinates(coords))
     answer = answer.assign_coords({terms.BOUND: np.array(terms.BOUNDS, object)})
-    named = None if at is None else ", ".join(parts.names[at[0]][kept:])
+    named = None if at is None else "/".join(parts.names[at[0]][kept:])
     for name, text in DESCRIPTIONS.items():
         answer[name].attrs["description"] = text
     return terms.with_plain_names(
@@ -484,7 +484,7 @@ def _reference(reference: Any, parts: grouped.Parts, kept: int) -> NDArray[np.in
     what, remedy = "the reference is none of the groups", "name one of them"
     if len(contrasted) > 1:
         remedy = f"give a label of each: {{{', '.join(f'{name!r}: ...' for name in contrasted)}}}"
-    known = dict.fromkeys(", ".join(name[kept:]) for name in places)
+    known = dict.fromkeys("/".join(name[kept:]) for name in places)
     raise bad_argument(what, "reference", reference, few(known), remedy)
 
 
@@ -550,7 +550,7 @@ def _described(
     """Return the contrasts with what was asked, what was sampled, and a sentence that says where models differ."""
     result, _ = next(iter(known.values()))
     measure = question.estimator or next(iter(designs.estimators_of(result)), None)
-    names = [", ".join(one) for one in parts.names]
+    names = ["/".join(one) for one in parts.names]
     left_out = [name for place, name in enumerate(names) if place not in known or np.isnan(known[place][1].value).all()]
     facts = {
         "estimator": measure,
@@ -580,9 +580,7 @@ def contrast_rows(answer: xr.Dataset) -> pd.DataFrame:
     others = [f"{OTHER}{dim}" for dim in dims if f"{OTHER}{dim}" in answer.dims]
     difference = answer["difference"].transpose(MODEL, *dims, *others)
     shape = tuple(answer.sizes[dim] for dim in dims)
-    names = [
-        ", ".join(str(answer[dim].values[i]) for dim, i in zip(dims, at, strict=True)) for at in np.ndindex(*shape)
-    ]
+    names = ["/".join(str(answer[dim].values[i]) for dim, i in zip(dims, at, strict=True)) for at in np.ndindex(*shape)]
     layout = (answer.sizes[MODEL], len(names), len(names) if others else 1)
     values = {
         name: answer[name]

@@ -282,7 +282,7 @@ def _gates_of_groups(
         for names, one in zip(parts.names, answers, strict=True):
             reason = str(one).split("\n", maxsplit=1)[0] if isinstance(one, InvalidInputError) else ""
             gates = [replace(each, **unknown, limits=reason) for each in some] if reason else one
-            found += [replace(each, group=", ".join(filter(None, [path, *names]))) for each in gates]
+            found += [replace(each, group="/".join(filter(None, [path, *names]))) for each in gates]
         return found
 
     of_data_sets = grouped.ask_each(data, by, asked, question.level, judged, question.dims)
@@ -318,6 +318,9 @@ def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], marg
     down, up = (pairs.half_widths(family.difference, *side) for side in zip(errors, (lower, upper), strict=True))
     bounds = sample.inside(family.difference - down), sample.inside(family.difference + up)
     design, measure = sample.sampled_in_words(), sample.estimator or "estimate"
+    if (further := (lower > reach.reach) | (upper > reach.reach)).any():
+        whose = "the interval reaches" if further.size == 1 else "intervals reach"
+        design += f"; as differences are skewed, {whose} further to one side than in compare"
     sample.refuse_wide(margin, "margin")
     method = sample.method
     sizes = method.sizes_in_words(family) if isinstance(method, RandomEffects) else [""] * len(rows)

@@ -298,7 +298,7 @@ def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr
     if "family_size" in result.attrs:
         result.attrs["family_size"] = sum(int(one.attrs["family_size"]) for one in known)
     without = {
-        ", ".join(names): str(one).splitlines()[0]
+        "/".join(names): str(one).splitlines()[0]
         for names, one in zip(parts.names, answers, strict=True)
         if isinstance(one, InvalidInputError)
     }

@@ -65,16 +65,17 @@ def of_comparison(answer: xr.Dataset, about: str = "") -> str:
     shown = asked & (adjusted <= 1 - float(answer.attrs["level"]))
     others = np.atleast_1d(answer[OTHER_MODEL if OTHER_MODEL in dims else BASELINE].values)
 
-    def named(at: tuple[int, ...], word: str, turned: bool = False) -> str:
-        pair = [answer[MODEL].values[at[0]], others[at[1] if len(of_pairs) > 1 else 0]]
+    def named(at: tuple[int, ...]) -> tuple[str, str, str]:
         labels = [str(answer[dim].values[i]) for dim, i in zip(dims, at, strict=True) if dim not in of_pairs]
-        return f"{f' {word} '.join(map(str, pair[::-1] if turned else pair))}{' in ' * bool(labels)}{' '.join(labels)}"
+        where = " in " * bool(labels) + "/".join(labels)
+        return str(answer[MODEL].values[at[0]]), str(others[at[1] if len(of_pairs) > 1 else 0]), where
 
     found = []
     for at in map(tuple, np.argwhere(shown).tolist()):
-        difference = float(differences[at])
-        turned = OTHER_MODEL in dims and difference < 0  # of any two, the better is named first
-        found.append((named(at, "than", turned), -difference if turned else difference))
+        difference, (one, other, where) = float(differences[at]), named(at)
+        if OTHER_MODEL in dims and difference < 0:  # of any two, the better is named first
+            one, other, difference = other, one, -difference
+        found.append((one, f"than {other}{where}", difference))
     words = [_asked(answer, int(asked.sum()), "comparison", about)]
     if found:
         words += shown_to_be(found, "in none of these groups" if about and OTHER_MODEL not in dims else "")
@@ -82,8 +83,8 @@ def of_comparison(answer: xr.Dataset, about: str = "") -> str:
         words.append("no difference is shown, which does not show that there is none")
     if "standard_error" in answer:
         are_equal = asked & (differences == 0) & (answer["standard_error"].transpose(*dims).values == 0)
-        equal = [named(at, "and") for at in map(tuple, np.argwhere(are_equal).tolist())]
-        words += [f"equal: {few(equal, MOST)}"] if equal else []
+        equal = [named(at) for at in map(tuple, np.argwhere(are_equal).tolist())]
+        words += [f"equal: {few([f'{one} and {other}{where}' for one, other, where in equal], MOST)}"] if equal else []
     if "simultaneous_interval" in answer:
         lower, upper = np.moveaxis(answer["simultaneous_interval"].transpose(*dims, BOUND).values, -1, 0)
         words += beside_intervals(int(np.count_nonzero(shown & (lower <= 0) & (upper >= 0))))
@@ -105,25 +106,27 @@ def _asked(answer: xr.Dataset, number: int, noun: str, about: str) -> str:
     return f"{asked}, {way}"
 
 
-def shown_to_be(differences: Iterable[tuple[str, float]], nothing: str = "", direction: float = 1.0) -> list[str]:
-    """Say who is shown to be worse and who better, by which difference; with a direction of -1, less is better.
+def shown_to_be(differences: Iterable[tuple[str, str, float]], nothing: str = "", direction: float = 1.0) -> list[str]:
+    """Say who is shown to be worse and who better than whom, by which difference.
+
+    With a direction of -1, less is better.
 
     The largest differences are named, if there are too many to name all. Nothing is said of a word without differences,
     unless there are words for that.
 
-    >>> shown_to_be([("a than b in Bern", -0.05), ("a than b in Graz", 0.00002)])
-    ['shown to be worse: a than b in Bern (-0.050)', 'shown to be better: a than b in Graz (+0.000020)']
-    >>> shown_to_be([(name, place / 10) for place, name in enumerate("abcdefg", start=1)])
-    ['shown to be better: g (+0.700), f (+0.600), e (+0.500), d (+0.400), c (+0.300) and 2 more']
+    >>> shown_to_be([("a", "than b in Bern", -0.05), ("a", "than b in Graz", 0.00002)])
+    ['shown: a is worse than b in Bern (-0.050)', 'shown: a is better than b in Graz (+0.000020)']
+    >>> shown_to_be([(name, "than z", place / 10) for place, name in enumerate("abcdefg")])[0].split(", ")[-2:]
+    ['d is better than z (+0.300)', 'c is better than z (+0.200) and 1 more']
     """
     listed, words = list(differences), []
     for word, sign in (("worse", -1), ("better", 1)):
-        of_word = [one for one in listed if sign * direction * one[1] > 0]
+        of_word = [one for one in listed if sign * direction * one[2] > 0]
         if len(of_word) > MOST:
-            of_word.sort(key=lambda one: -abs(one[1]))
-        found = [f"{who} ({amount(value, 3, '+')})" for who, value in of_word]
+            of_word.sort(key=lambda one: -abs(one[2]))
+        found = [f"{who} is {word} {than} ({amount(value, 3, '+')})" for who, than, value in of_word]
         if found or nothing:
-            words.append(f"shown to be {word}: {few(found, MOST) if found else nothing}")
+            words.append(f"shown: {few(found, MOST)}" if found else f"shown to be {word}: {nothing}")
     return words
 
 
@@ -149,7 +152,8 @@ def of_contrasts(answer: xr.Dataset, rows: pd.DataFrame, direction: float) -> st
     whose = f" over {facts['baseline']}" if "baseline" in facts else ""
     shown = rows[rows["p_adjusted"] <= 1 - float(facts["level"])]
     differences = zip(
-        [f"{row.model}{whose} in {row.group} than in {row.other}" for row in shown.itertuples()],
+        [f"{row.model}{whose}" for row in shown.itertuples()],
+        [f"in {row.group} than in {row.other}" for row in shown.itertuples()],
         map(float, shown["difference"]),
         strict=True,
     )

@@ -199,15 +199,16 @@ def _answer_of(documents: list[Document], top: int | None) -> Answer:
     if not others:
         title = (shorten(first["data_set"], WIDEST_NAME) or "all models", _about(facts))
         return Answer(title, sheets, _notes(first))
-    where: dict[str, list[str]] = {}
+    where: dict[tuple[int, str], list[str]] = {}
     for document in documents:
         found, *more_notes = _notes(document)
         gaps = document["facts"].get("gaps")
         # What comparisons have found is said of all groups together.
         said = [*more_notes, *([str(gaps)] if gaps else [])] if "pairs" in document else [found, *more_notes]
-        for note in said:
-            where.setdefault(note, []).append(document["data_set"])
-    notes = [note if len(names) == len(documents) else f"{few(names)}: {note}" for note, names in where.items()]
+        for placed in enumerate(said):
+            where.setdefault(placed, []).append(document["data_set"])
+    in_order = sorted(where.items(), key=lambda found: found[0][0])
+    notes = [note if len(names) == len(documents) else f"{few(names)}: {note}" for (_, note), names in in_order]
     return Answer(("all groups", f"{_about(facts)}, by {facts['by']}"), sheets, ["", *notes])
 
 

@@ -23,7 +23,8 @@ from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgres
 from aucpr_dask.scores.importing.table_files import MISSING_CELLS, SUFFIXES, Batch, Table, Words, coded, open_table
 
 ID_WORDS = frozenset({"id", "ids", "idx", "index", "uuid", "fold", "row", "rownum"})
-ROLE_WORDS = frozenset({"weight", "weights", "cluster", "group", "groups"})
+NO_SCORES = frozenset({"weight", "weights", "cluster", "group", "groups"})  # with a fraction, too
+NO_SCORES |= {"age", "year", "date", "time", "timestamp", "duration", "lat", "latitude", "lon", "longitude", "price"}
 LEAST_ROWS = 100  # fewer may be scores of a small example
 MOST_COLUMNS = 20  # listed in a note
 TAKEN = "columns taken as models"
@@ -239,7 +240,7 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
         notes.append(f"columns that are not numeric, left out: {errors.few(map(repr, left_out), MOST_COLUMNS)}")
     if ids:
         listed = errors.few(map(repr, ids), MOST_COLUMNS)
-        notes.append(f"{WHOLE}, or named like ids or weights, left out: {listed}")
+        notes.append(f"{WHOLE}, or named like ids, weights, ages, times or places, left out: {listed}")
     return models, notes
 
 
@@ -253,7 +254,7 @@ def _with_fractions(table: Table, columns: Sequence[str]) -> list[str]:
         return []
     found = ((name, first.numbers(name)) for name in columns)
     has_fraction = [name for name, values in found if np.any(values != np.floor(values), where=~np.isnan(values))]
-    return [name for name in has_fraction if _words_of(name)[-1] not in ROLE_WORDS]
+    return [name for name in has_fraction if _words_of(name)[-1] not in NO_SCORES]
 
 
 def _words_of(column: str) -> list[str]:
@@ -271,7 +272,7 @@ def kind_of(batch: Batch, column: str) -> str:
     is_whole = np.array_equal(values, np.floor(values))
     counts_rows = values.size >= LEAST_ROWS and values[0] in (0, 1) and bool((np.diff(values) == 1).all())
     names_rows = words[-1] in ID_WORDS or words[0] in ("unnamed", "level")
-    return "whole" if words[-1] in ROLE_WORDS or (is_whole and (counts_rows or names_rows)) else "number"
+    return "whole" if words[-1] in NO_SCORES or (is_whole and (counts_rows or names_rows)) else "number"
 
 
 def holds_labels(batch: Batch, column: str) -> bool:
