@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
+import re
 from typing import Any
 
 import dask.array as da
@@ -444,3 +446,15 @@ def test_dimensions_have_any_name_that_answers_do_not() -> None:
     for name in ("other_model", "baseline"):
         with pytest.raises(InvalidInputError, match=f"rename.{name}='another'"):
             ap.compare(plain.rename(lead=name), "a")
+
+
+FUNCTIONS = [
+    one for module in (ap, ap.metrics) for name in module.__all__ if inspect.isfunction(one := getattr(module, name))
+]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+def test_help_describes_every_argument(function: Any) -> None:
+    described = re.findall(r"^(?: {4})?((?:\*|\w)[\w*, ]*)(?: :.*)?$", function.__doc__, flags=re.MULTILINE)
+    listed = {one.strip("* ") for line in described for one in line.split(",")}
+    assert set(inspect.signature(function).parameters) <= listed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
@@ -83,8 +84,8 @@ def takes_arrays(function: Callable[..., Any]) -> Any:
     own = [one for one in own if one not in variadic]
     has_label = "label" in plain.parameters
     added = [
-        kinds(name, kinds.KEYWORD_ONLY, default=ITEM if name == "dim" else None, annotation=kind)
-        for name, kind in Inputs.__annotations__.items()
+        kinds(name, kinds.KEYWORD_ONLY, default=ITEM if name == "dim" else None, annotation="Any")
+        for name in Inputs.__annotations__
         if name not in plain.parameters
     ]
     positional = [one for one in own if one.kind is not kinds.KEYWORD_ONLY]
@@ -118,7 +119,20 @@ def takes_arrays(function: Callable[..., Any]) -> Any:
             raise error.with_names({f"{{{ITEM!r}: -1}}": whole, repr(ITEM): ", ".join(map(repr, dims))}) from error
 
     with_arrays.__signature__ = plain.replace(parameters=shown)  # type: ignore[attr-defined]
+    with_arrays.__doc__ = _with_added(function.__doc__, [one.name for one in added])
     return with_arrays
+
+
+def _with_added(text: str | None, names: Sequence[str]) -> str | None:
+    """Return a docstring with the parameters that a function takes besides those that it lists."""
+    head, end, rest = (text or "").partition("\n\n    Returns\n")
+    own = head.partition("    ----------\n")[2]
+    listed = set(re.findall(r"\w+", " ".join(re.findall(r"^    (\w[^:\n]*)", own, flags=re.MULTILINE))))
+    if not end or not (unlisted := [name for name in names if name not in listed]):
+        return text
+    told = f"\n    {', '.join(unlisted)}\n        What goes with arrays of scores, as in :func:`aucpr_dask.evaluate`."
+    head, mark, options = head.partition("\n    **options\n")
+    return head + told + mark + options + end + rest
 
 
 def keeps_trees(function: TakesArrays[_Asked, _OfOne, Any]) -> TakesArrays[_Asked, _OfOne, xr.DataTree]:
@@ -285,10 +299,11 @@ def save_scores(
     Parameters
     ----------
     scores : xarray.Dataset, xarray.DataTree, or arrays
-        NumPy- or Dask-backed: all that :func:`aucpr_dask.evaluate` takes, with `label`, `dim`, `clusters`,
-        `weight` and `pos_label`.
+        NumPy- or Dask-backed: all that :func:`aucpr_dask.evaluate` takes.
     store : str, Path or zarr.abc.store.Store
         Where to write.
+    label, dim, clusters, weight, pos_label
+        What goes with arrays of scores, as in :func:`aucpr_dask.evaluate`.
     overwrite : bool
         Whether to replace a store at `store`.
     models_per_chunk : int, optional
