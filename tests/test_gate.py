@@ -22,7 +22,8 @@ from scipy.optimize import brentq
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, InvalidInputError
-from aucpr_dask.inference.powering import ENOUGH_POSITIVES, ENOUGH_UNITS
+from aucpr_dask.inference.designs import ENOUGH_UNITS
+from aucpr_dask.inference.powering import ENOUGH_POSITIVES
 
 ROOT = Path(__file__).parents[1]
 

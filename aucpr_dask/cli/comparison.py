@@ -328,7 +328,8 @@ def gate(
 
     Exit codes: 0 all candidates passed, 1 some are worse, 2 the input is wrong, 3 there are too few data to tell.
     """
-    from aucpr_dask.inference.gating import WORSE, Gates
+    from aucpr_dask.inference.gating import Gates
+    from aucpr_dask.inference.sentences import WORSE
 
     data, candidates, baseline = _models(source, candidates, baseline)
     gates = ap.gate(data, candidates, baseline, **options)

@@ -26,6 +26,7 @@ UNIT_RESAMPLES, ITEM_RESAMPLES = 10_000, 1000
 COMPARED, SCORED, COSTS = "items_compared", "items_scored", "items_lacked"
 IN_CLUSTERS = "queries_in_clusters"  # attribute of results whose units are clusters of queries
 HAS_SCORES = "has_scores"  # attribute of results that were just made from scores
+ENOUGH_UNITS = 30  # from which a power is stated, and a pass stands alone
 COMMON_ERROR = "symmetric bootstrap with a common error"
 
 

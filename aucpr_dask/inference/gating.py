@@ -10,15 +10,16 @@ from typing import Any, Unpack
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, bad_argument, few, naming, printable
+from aucpr_dask.errors import InvalidInputError, bad_argument, few, naming
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.results import groups_as_data_sets
-from aucpr_dask.inference import comparing, covarying, grouped, methods, paired_samples, pairs, requirements
+from aucpr_dask.inference import comparing, covarying, grouped, methods, paired_samples, pairs, requirements, sentences
 from aucpr_dask.inference.designs import CORRECTED, ITEMS, RANDOM_EFFECTS, UNITS, reading_of, unit_names
-from aucpr_dask.inference.powering import ENOUGH_UNITS, NEAR_ONE, POWER, reaches
+from aucpr_dask.inference.powering import NEAR_ONE, POWER, reaches
 from aucpr_dask.inference.questions import parted_options, prepared, results_for, unit_dim, with_default_method
 from aucpr_dask.inference.random_effects import RandomEffects
 from aucpr_dask.inference.samples import DATASET, labels_of
+from aucpr_dask.inference.sentences import BETTER, CANNOT_TELL, NOT_WORSE, WORSE
 from aucpr_dask.inference.units import Floats, mean_of_units
 from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import fraction, tolerance
@@ -27,18 +28,9 @@ from aucpr_dask.schema.terms import (
     MODEL,
     Scores,
     Sentences,
-    count,
-    difference_in_words,
-    in_words,
     map_nodes,
     nodes_of,
-    p_value_in_words,
-    percent,
 )
-
-BETTER, NOT_WORSE, WORSE, CANNOT_TELL = "better", "not worse", "worse", "cannot tell"
-WIDE_MARGIN = 0.2  # of a measure in [0, 1]
-UNSEEN = 3.0  # units of which as many as these expects are in none of 95 % of samples
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,24 +113,7 @@ class Gate(Sentences):
     @property
     def sentence(self) -> str:
         """The verdict in words, with the numbers behind it."""
-        more = f" by more than {self.margin:g}" if self.margin else ""
-        new, old = printable(self.candidate), printable(self.baseline)
-        are_equal = not any((self.difference, *self.interval))
-        claim = {
-            BETTER: f"passed: {new} is better than {old}",
-            NOT_WORSE: f"passed: {new} equals {old}" if are_equal else f"passed: {new} is not worse than {old}{more}",
-            WORSE: f"failed: {new} is worse than {old}{more}",
-            CANNOT_TELL: f"cannot tell whether {new} is worse than {old}{more}",
-        }[self.verdict]
-        claim = f"{printable(self.group)}: {claim}" if self.group else claim
-        if math.isnan(self.difference):
-            return f"{claim}: {self.limits}"
-        measure = in_words(self.measure) + (f" ({self.reading})" if self.reading else "")
-        by_method = f" by {in_words(self.method)}" if self.method else ""
-        by = "better by" if self.lower_is_better else "difference"
-        numbers = difference_in_words(self.estimates, self.difference, self.interval, self.level, what=by)
-        said = f"{claim}: {measure} {numbers}, {p_value_in_words(self.p_value)}{by_method}"
-        return "; ".join(filter(None, [said, self.sizes, self.gaps, self.caveat if self.passed else self.limits]))
+        return sentences.of_gate(self)
 
 
 class Gates(Sentences, tuple[Gate, ...]):
@@ -361,23 +336,13 @@ def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], marg
 
 def _caveat(sample: paired_samples.PairedSample, row: int, baseline: int, low: float, margin: float) -> str:
     """Say what may be wrong with a pass: what its sample cannot show, and what its margin allows."""
-    said, n = list[str](), sample.estimates.values.shape[1]
-    shares = sample.are_shares
+    shares, said = sample.are_shares, list[str]()
     if sample.sampling.sample != ITEMS:
-        one, many = unit_names(sample.estimates.dim or "", sample.node.attrs)
-        share, reserve = min(1.0, UNSEEN / n), low + margin
-        if not (shares and reserve > share):  # else not even losses of 1 on all that are unseen would fail it
-            over = f"over {count(n, one, many)}, losses on fewer than {percent(share, '.2g')} of {many} may not show"
-            from_where = f"from {reserve / share:.2g} on average" if reserve > 0 else "however small they are"
-            said.append(f"{over}, and would fail it {from_where}")
-        if n < ENOUGH_UNITS:
-            said.append(f"below {ENOUGH_UNITS} {many}, do not rely on a pass alone")
+        n, nouns = sample.estimates.values.shape[1], unit_names(sample.estimates.dim or "", sample.node.attrs)
+        said += sentences.of_hidden_losses(n, nouns, low + margin, are_shares=shares)
     elif shares and max(sample.shown[row], sample.shown[baseline]) > NEAR_ONE:
-        errs = "a gate over items passes wrongly about twice as often as its level says"
-        said.append(f"near 1, {errs}: 4 to 6 % of the time at level 0.95")
-    if shares and margin >= WIDE_MARGIN:
-        said.append(f"the margin allows to lose {percent(margin)} of the whole range")
-    return "; ".join(said)
+        said.append(sentences.NEAR_ONE)
+    return "; ".join(said + (sentences.of_wide_margins(margin) if shares else []))
 
 
 def _skewness(sample: paired_samples.PairedSample, family: methods.Pairs) -> Floats:

@@ -28,7 +28,7 @@ from aucpr_dask.schema.terms import MODEL, Scores, percent
 POWER = 0.8  # with which differences are to be shown, unless another is asked for
 MOST_NEEDED = 2.0**31  # units or positives; more count as infinitely many
 AS_NORMAL = 1e6  # degrees of freedom
-ENOUGH_UNITS, ENOUGH_POSITIVES = 30, 200  # from which a stated power of 80 % is within 2 points of that of simulations
+ENOUGH_POSITIVES = 200  # from which, or from 30 units, a stated power of 80 % is within 2 points of simulations
 NEAR_ONE = 0.95  # areas above it vary more than their standard errors say, even with many positives
 QUANTITIES = dict.fromkeys(("detectable", "detectable_family"), Quantity(0.0))
 QUANTITIES |= dict.fromkeys(("power", "power_family", "n_needed", "n_needed_family"), Quantity(math.nan))
@@ -93,7 +93,7 @@ class Reach:
     @property
     def roughly(self) -> str:
         """The word before a power, if the sample, of units or of positives, is too small or too good to state it."""
-        is_enough = self.n >= (ENOUGH_UNITS if self.has_units else ENOUGH_POSITIVES)
+        is_enough = self.n >= (designs.ENOUGH_UNITS if self.has_units else ENOUGH_POSITIVES)
         return "" if is_enough and not self.is_near_one else "roughly "
 
     def sampled(self, n: float) -> str:

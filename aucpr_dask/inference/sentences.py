@@ -6,16 +6,30 @@ A terminal, a notebook and a page print the attribute or variable ``summary`` of
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import few
+from aucpr_dask.errors import few, printable
+from aucpr_dask.inference import designs
 from aucpr_dask.inference.covarying import BASELINE, OTHER_MODEL
-from aucpr_dask.schema.terms import BOUND, BOUNDS, MODEL, amount, count, in_words, percent
+from aucpr_dask.schema.terms import (
+    BOUND,
+    BOUNDS,
+    MODEL,
+    amount,
+    count,
+    difference_in_words,
+    in_words,
+    p_value_in_words,
+    percent,
+)
+
+if TYPE_CHECKING:
+    from aucpr_dask.inference.gating import Gate
 
 MOST = 5  # differences that a sentence names
 SUMMARY = "summary"
@@ -169,6 +183,55 @@ def of_contrasts(answer: xr.Dataset, rows: pd.DataFrame, direction: float) -> st
     return "; ".join(words)
 
 
+# --- verdicts ------------------------------------------------------------------------------------------------------
+
+BETTER, NOT_WORSE, WORSE, CANNOT_TELL = "better", "not worse", "worse", "cannot tell"
+WIDE_MARGIN = 0.2  # of a measure in [0, 1]
+NEAR_ONE = "near 1, a gate over items passes wrongly about twice as often as its level says: 4 to 6 % at level 0.95"
+UNSEEN = 3.0  # units of which as many as these expects are in none of 95 % of samples
+
+
+def of_gate(gate: Gate) -> str:
+    """Say whether a candidate may replace a baseline, the numbers behind it, and what would overturn it."""
+    more = f" by more than {gate.margin:g}" if gate.margin else ""
+    new, old = printable(gate.candidate), printable(gate.baseline)
+    are_equal = not any((gate.difference, *gate.interval))
+    claim = {
+        BETTER: f"passed: {new} is better than {old}",
+        NOT_WORSE: f"passed: {new} equals {old}" if are_equal else f"passed: {new} is not worse than {old}{more}",
+        WORSE: f"failed: {new} is worse than {old}{more}",
+        CANNOT_TELL: f"cannot tell whether {new} is worse than {old}{more}",
+    }[gate.verdict]
+    claim = f"{printable(gate.group)}: {claim}" if gate.group else claim
+    if np.isnan(gate.difference):
+        return f"{claim}: {gate.limits}"
+    measure = in_words(gate.measure) + (f" ({gate.reading})" if gate.reading else "")
+    by_method = f" by {in_words(gate.method)}" if gate.method else ""
+    by = "better by" if gate.lower_is_better else "difference"
+    numbers = difference_in_words(gate.estimates, gate.difference, gate.interval, gate.level, what=by)
+    said = f"{claim}: {measure} {numbers}, {p_value_in_words(gate.p_value)}{by_method}"
+    return "; ".join(filter(None, [said, gate.sizes, gate.gaps, gate.caveat if gate.passed else gate.limits]))
+
+
+def of_hidden_losses(n: int, nouns: tuple[str, str], reserve: float, *, are_shares: bool) -> list[str]:
+    """Say which losses may be hidden from a pass over `n` units whose lower bound is so far above what fails.
+
+    >>> of_hidden_losses(12, ("query", "queries"), 0.05, are_shares=True)[0]
+    'over 12 queries, losses on fewer than 25 % of queries may not show, and would fail it from 0.2 on average'
+    """
+    share, said = min(1.0, UNSEEN / n), list[str]()
+    if not (are_shares and reserve > share):  # else not even losses of 1 on all that are unseen would fail it
+        over = f"over {count(n, *nouns)}, losses on fewer than {percent(share, '.2g')} of {nouns[1]} may not show"
+        from_where = f"from {reserve / share:.2g} on average" if reserve > 0 else "however small they are"
+        said.append(f"{over}, and would fail it {from_where}")
+    return said + [f"below {designs.ENOUGH_UNITS} {nouns[1]}, do not rely on a pass alone"] * (n < designs.ENOUGH_UNITS)
+
+
+def of_wide_margins(margin: float) -> list[str]:
+    """Say how much of a range from 0 to 1 a wide margin gives away."""
+    return [f"the margin allows to lose {percent(margin)} of the whole range"] * (margin >= WIDE_MARGIN)
+
+
 # --- ranks ---------------------------------------------------------------------------------------------------------
 
 
@@ -188,3 +251,28 @@ def of_ranks(ranks: xr.Dataset) -> str:
     are_apart = 1 < n == n_groups
     words.append("all are told apart" if are_apart else f"{count(n_groups, 'group')} of models not told apart")
     return "; ".join(filter(None, [*words, _fact(ranks, "gaps")]))
+
+
+# --- tables with letters ---------------------------------------------------------------------------------------------
+
+
+def of_letters(data: xr.Dataset, compared: xr.Dataset, dim: str | None, n_models: int) -> str:
+    """Say what was averaged over `dim`, how grades and ties counted, and how models were compared."""
+    facts, is_compared = compared.attrs, "difference" in compared
+    what, rules = "Estimates", designs.reading_of(data.attrs)
+    if dim is not None:
+        n_units = int(compared["n_units"]) if is_compared else data.sizes[dim]
+        what = f"Means over {count(n_units, *designs.unit_names(dim, data.attrs))}"
+    if not designs.are_values(data):
+        if data.attrs.get("ties") == "trec_eval" and data.attrs.get("positive_from") is None:
+            rules = ["positive from grade 1", *rules]
+        rules += ["ties share a threshold"] if data.attrs.get("ties", "group") == "group" else []
+    said = ", ".join([what, *rules])
+    if not is_compared:
+        alone = "one model" if n_models == 1 else f"one {designs.unit_names(str(dim), data.attrs)[0]}"
+        return f"{said}. Nothing is compared: there is {alone}."
+    of = f"the {count(facts.get('family_size', n_models * (n_models - 1) // 2), 'pair')} of each measure"
+    adjusted = "" if facts["adjust"] in (None, "none") else f", {in_words(facts['adjust'])} adjusted for {of}"
+    tested = f"{percent(1 - facts['level'])} level, {in_words(facts['method'])}{adjusted}"
+    gaps = f" {facts['gaps'][:1].upper()}{facts['gaps'][1:]}." if "gaps" in facts else ""
+    return f"{said}. Letters name the models that are significantly worse ({tested}).{gaps}"

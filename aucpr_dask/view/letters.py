@@ -19,7 +19,7 @@ from aucpr_dask.errors import InvalidInputError, printable
 from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.results import groups_as_data_sets
-from aucpr_dask.inference import aggregating, comparing, designs, questions
+from aucpr_dask.inference import aggregating, comparing, designs, questions, sentences
 from aucpr_dask.interplay.exporting import free_file, written_whole
 from aucpr_dask.schema import choices, terms
 from aucpr_dask.schema.checks import truth
@@ -208,7 +208,7 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Unpack[choi
     letter_of = dict(zip(means.index, signs, strict=True))
     between = "" if has_letters else ","
     worse = {key: [between.join(of) for of in _letters_of_worse(one, letter_of)] for key, one in columns.items()}
-    caption, bounds = _caption(data, first, len(means)), None
+    caption, bounds = sentences.of_letters(data, first, questions.unit_dim(data), len(means)), None
     if truth(intervals, "intervals"):
         if len(columns) > len(names):
             what, remedy = "a table of groups shows no intervals", "leave out intervals, or select a group"
@@ -268,26 +268,3 @@ def _bounds(data: xr.Dataset, names: Sequence[str], options: Mapping[str, Any]) 
         for place, end in enumerate(terms.BOUNDS):
             bounds[designs.measured(data.attrs, name), end] = ends.isel({terms.BOUND: place}).to_series()
     return pd.DataFrame(bounds), ", ".join(methods)
-
-
-def _caption(data: xr.Dataset, one: xr.Dataset, n_models: int) -> str:
-    """Say what was averaged, how grades and ties counted, and how models were compared."""
-    facts: Mapping[Any, Any] = one.attrs
-    dim, is_compared = questions.unit_dim(data), "difference" in one
-    what, rules = "Estimates", designs.reading_of(data.attrs)
-    if dim is not None:
-        n_units = int(one["n_units"]) if is_compared else data.sizes[dim]
-        what = f"Means over {terms.count(n_units, *designs.unit_names(dim, data.attrs))}"
-    if not designs.are_values(data):
-        if data.attrs.get("ties") == "trec_eval" and data.attrs.get("positive_from") is None:
-            rules = ["positive from grade 1", *rules]
-        rules += ["ties share a threshold"] if data.attrs.get("ties", "group") == "group" else []
-    said = ", ".join([what, *rules])
-    if not is_compared:
-        alone = "one model" if n_models == 1 else f"one {designs.unit_names(str(dim), data.attrs)[0]}"
-        return f"{said}. Nothing is compared: there is {alone}."
-    of = f"the {terms.count(facts.get('family_size', n_models * (n_models - 1) // 2), 'pair')} of each measure"
-    adjusted = "" if facts["adjust"] in (None, "none") else f", {terms.in_words(facts['adjust'])} adjusted for {of}"
-    tested = f"{terms.percent(1 - facts['level'])} level, {terms.in_words(facts['method'])}{adjusted}"
-    gaps = f" {facts['gaps'][:1].upper()}{facts['gaps'][1:]}." if "gaps" in facts else ""
-    return f"{said}. Letters name the models that are significantly worse ({tested}).{gaps}"
