@@ -31,14 +31,12 @@ from aucpr_dask.inference.pairs import (
     decided,
     errors_and_squares,
     errors_from_units,
-    parametric_quantile,
     slices,
 )
 from aucpr_dask.inference.units import BLOCK_BYTES, Floats, Indices, Redraws, all_signs
 from aucpr_dask.progress import reporting_if
 
 LEAST_UNITS = 6  # on which two models differ, for a test at 0.05: 2 of the 2^5 choices of five signs are more
-TYPICAL = 0.9  # of a normal quantile: few quantiles of replicates are smaller
 LEAST_OWN_ERROR = 0.2  # of a replicate, relative to the error of the data
 
 
@@ -124,18 +122,39 @@ def joint_replicates(
 
 
 @dataclass(frozen=True)
-class PairStatistics:
-    """Statistics of P pairs; :func:`pair_statistics` makes it."""
+class Maxima:
+    """Largest |statistic| of a family in each replicate: what makes its intervals simultaneous."""
 
-    difference: Floats  # exactly 0 for two models that agree in every replicate
-    error: Floats  # standard deviation of the difference's replicates, or standard error over units
+    below: Floats  # (R,): over the pairs that reach less than `loops.SPLIT`
+    above: Floats  # over the others
+    complete: bool  # as in `JointReplicates`
+
+    @property
+    def of_all(self) -> Floats:
+        """Over all pairs."""
+        return np.maximum(self.below, self.above)
+
+
+@dataclass(frozen=True)
+class Family:
+    """What adjusts the p-values of P pairs for the whole family."""
+
     scale: Floats  # the error or, if it is 0, the resolution
     p_value: Floats  # two-sided, unadjusted
     reach: Floats  # |difference / scale| less rounding errors: a replicate that reaches it counts against the pair
     beyond: Floats  # a replicate that reaches only `reach` counts half; the same as `reach` where none does
-    left_out: NDArray[np.bool_]  # of what concerns the family: models that differ on too few units
-    maximum: Floats  # (R,): largest |statistic| over all pairs, in each replicate
-    complete: bool  # as in `JointReplicates`
+    left_out: NDArray[np.bool_]  # models that differ on too few units
+    maxima: Maxima
+
+
+@dataclass(frozen=True)
+class PairStatistics(Family):
+    """Statistics of P pairs; :func:`pair_statistics` makes it."""
+
+    difference: Floats  # exactly 0 for two models that agree in every replicate
+    error: Floats  # standard deviation of the difference's replicates, or standard error over units
+    of_units: UnitsApart
+    quantile: Floats | None  # of each pair's |statistic|, if a level is given
 
     @property
     def statistic(self) -> Floats:
@@ -143,8 +162,12 @@ class PairStatistics:
         return self.difference / self.scale
 
 
-def pair_statistics(sample: JointReplicates, first: Indices, second: Indices) -> PairStatistics:
+def pair_statistics(
+    sample: JointReplicates, first: Indices, second: Indices, level: float | None = None
+) -> PairStatistics:
     """Compute difference, error, statistic and p-value of each pair, and the largest statistic of each replicate.
+
+    With a level also the quantile of the statistic of each pair: the interval that matches its p-value.
 
     With difference d, replicates d* of standard deviation s, and centre c (d under the bootstrap, 0 under sign flips):
     t = d / s, t* = (d* - c) / s and p = (1 + #{|t*| >= |t|}) / (1 + R), or the share of complete replicates. All
@@ -171,16 +194,34 @@ def pair_statistics(sample: JointReplicates, first: Indices, second: Indices) ->
     resolution = sample.resolution[first] + sample.resolution[second]
     reach = np.where(of_units.too_few, 0.0, np.maximum(size - resolution, 0) / scale)
     beyond = np.where(of_units.of_one_size & ~of_units.too_few, (size + resolution) / scale, reach)
-    maximum = np.zeros(sample.n_replicates)
-    counts = _tally(sample, first, second, scale, of_units.too_few, reach, beyond, maximum)
+    place = None if level is None else order_statistic(sample.n_replicates, level, sample.complete)
+    tally = loops.Tally.of(reach, beyond, of_units.too_few, sample.n_replicates, place)
+    pairs = _replicates(sample, first, second, scale)
+    if sample.units is None:
+        with watching("differences of all pairs", is_small=pairs.is_small) as watcher:
+            pairs.fill(tally, watcher)
+    else:
+        for panel, sizes in _stretched(sample, sample.units, pairs):
+            tally.add(panel, sizes)
     difference = differences(sample, first, second, error)
-    p_value = _shares(counts / 2, maximum.size, sample.complete)
+    p_value = _shares(tally.counts / 2, sample.n_replicates, sample.complete)
     same = of_units.of_one_size
     p_value[same] = mid_p(of_units.n_apart[same], of_units.n_ahead[same])
     for pair in np.flatnonzero(of_units.too_few & ~same):
         p_value[pair] = _exact_p_value(sample, int(first[pair]), int(second[pair]))
     error = np.where(of_units.too_few, np.maximum(error, size), error)
-    return PairStatistics(difference, error, scale, p_value, reach, beyond, of_units.too_few, maximum, sample.complete)
+    return PairStatistics(
+        scale=scale,
+        p_value=p_value,
+        reach=reach,
+        beyond=beyond,
+        left_out=of_units.too_few,
+        maxima=Maxima(tally.maxima[loops.BELOW], tally.maxima[loops.ABOVE], sample.complete),
+        difference=difference,
+        error=error,
+        of_units=of_units,
+        quantile=None if place is None else tally.quantiles,
+    )
 
 
 @dataclass(frozen=True)
@@ -277,29 +318,6 @@ def _stretched(
         yield panel, sizes
 
 
-def _tally(
-    sample: JointReplicates,
-    first: Indices,
-    second: Indices,
-    scale: Floats,
-    left_out: NDArray[np.bool_],
-    reach: Floats,
-    beyond: Floats,
-    maximum: Floats,
-    *,
-    is_cumulative: bool = False,
-) -> Indices:
-    """Raise the maxima, and return twice the numbers of replicates that count against each pair."""
-    pairs = _replicates(sample, first, second, scale, left_out)
-    if sample.units is None:
-        with watching("differences of all pairs", is_small=pairs.is_small) as watcher:
-            return pairs.tally(reach, beyond, maximum, is_cumulative=is_cumulative, watcher=watcher)
-    counts = np.empty(first.size, np.int64)
-    for panel, sizes in _stretched(sample, sample.units, pairs):
-        counts[panel] = loops.tally(sizes, reach[panel], beyond[panel], maximum, is_cumulative=is_cumulative)
-    return counts
-
-
 @contextmanager
 def watching(what: str, *, is_small: bool) -> Iterator[loops.Watcher | None]:
     """Yield what shows how far work on pairs is, on a terminal from two seconds on; nothing for little work."""
@@ -383,14 +401,14 @@ def errors_and_maxima(sample: JointReplicates) -> tuple[Floats, Floats]:
 # --- adjusted p-values ---------------------------------------------------------------------------------------------
 
 
-def single_step(statistics: PairStatistics) -> Floats:
+def single_step(family: Family) -> Floats:
     """P-values adjusted by single-step max-T: (1 + #{max_j |t_j*| >= |t_i|}) / (1 + R)."""
-    n, maximum = statistics.maximum.size, np.sort(statistics.maximum)
-    below = np.searchsorted(maximum, statistics.reach) + np.searchsorted(maximum, statistics.beyond)
-    return _shares(n - below / 2, n, statistics.complete)
+    maximum = np.sort(family.maxima.of_all)
+    below = np.searchsorted(maximum, family.reach) + np.searchsorted(maximum, family.beyond)
+    return _shares(maximum.size - below / 2, maximum.size, family.maxima.complete)
 
 
-def romano_wolf(sample: JointReplicates, first: Indices, second: Indices, tests: PairStatistics) -> Floats:
+def romano_wolf(sample: JointReplicates, first: Indices, second: Indices, tests: Family) -> Floats:
     """P-values adjusted by step-down max-T: each pair against the maximum over itself and the pairs with smaller |t|.
 
     With pairs in descending order of |t|, p_(i) = max(p_(i-1), (1 + #{max_{j >= i} |t_(j)*| >= |t_(i)|}) / (1 + R)).
@@ -398,45 +416,51 @@ def romano_wolf(sample: JointReplicates, first: Indices, second: Indices, tests:
     if first.size < 2:
         return np.where(tests.left_out, 1.0, tests.p_value)
     upwards = np.argsort(tests.reach, kind="stable")
-    maximum = np.zeros(sample.n_replicates)
-    scale, left_out = tests.scale[upwards], tests.left_out[upwards]
-    reach, beyond = tests.reach[upwards], tests.beyond[upwards]
-    of_pairs = sample, first[upwards], second[upwards], scale, left_out
-    # The maximum over each pair and those with smaller statistics.
-    attained = _tally(*of_pairs, reach, beyond, maximum, is_cumulative=True)
+    reach = tests.reach[upwards]
+    attained = np.zeros(first.size, np.int64)  # twice the maxima, over a pair and the smaller ones, that attain it
+    maximum, start = np.zeros(sample.n_replicates), 0
+    below = upwards[: np.searchsorted(reach, loops.SPLIT)]
+    if tests.maxima.below.min() >= tests.beyond[below].max(initial=0.0):
+        # Together they attain all of these, so the largest has the p-value 1, and so have those before it.
+        maximum, start = tests.maxima.below.copy(), below.size
+        attained[:start] = 2 * sample.n_replicates
+    # No maximum attains what is larger than all.
+    middle = slice(start, np.searchsorted(reach, tests.maxima.of_all.max(), side="right"))
+    attained[middle] = _step_up(sample, first, second, tests, upwards[middle], maximum)
     p_value = np.empty(first.size)
-    p_value[upwards] = _shares(attained / 2, maximum.size, sample.complete)
+    p_value[upwards] = _shares(attained / 2, sample.n_replicates, sample.complete)
     downwards = upwards[::-1]
     p_value[downwards] = np.maximum.accumulate(p_value[downwards])
     return p_value
 
 
+def _step_up(
+    sample: JointReplicates, first: Indices, second: Indices, tests: Family, order: Indices, maximum: Floats
+) -> Indices:
+    """Raise the maxima by the pairs in an order, and return twice the numbers of those that count against each."""
+    pairs = _replicates(sample, first[order], second[order], tests.scale[order], tests.left_out[order])
+    reach, beyond = tests.reach[order], tests.beyond[order]
+    if sample.units is None:
+        with watching("steps of all pairs", is_small=pairs.is_small) as watcher:
+            return pairs.step_up(reach, beyond, maximum, watcher)
+    counts = np.empty(order.size, np.int64)
+    for panel, sizes in _stretched(sample, sample.units, pairs):
+        counts[panel] = loops.step_up(sizes, reach[panel], beyond[panel], maximum)
+    return counts
+
+
 # --- quantiles of intervals ----------------------------------------------------------------------------------------
 
 
-def max_t_quantile(statistics: PairStatistics, level: float) -> float:
+def max_t_quantile(maxima: Maxima, level: float) -> float:
     """Quantile of the maximum statistic: ``difference -+ quantile * error`` hold for all pairs at once.
 
     An interval excludes 0 exactly where the :func:`single_step` p-value is at most ``1 - level``. Only for bootstrap
     replicates: sign flips are centred at 0, and their errors are too large where models differ.
     """
-    place = order_statistic(statistics.maximum.size, level, statistics.complete)
-    return float(np.partition(statistics.maximum, place)[place])
-
-
-def marginal_quantiles(sample: JointReplicates, first: Indices, second: Indices, level: float) -> Floats:
-    """Quantile of the statistic of each pair: the interval that matches the p-values of :func:`pair_statistics`."""
-    place = order_statistic(sample.centred.shape[1], level, sample.complete)
-    pairs = _replicates(sample, first, second, _errors(sample, first, second)[1])
-    if sample.units is None:
-        share = 1 - place / sample.n_replicates
-        with watching("quantiles of all pairs", is_small=pairs.is_small) as watcher:
-            return pairs.order_statistics(place, TYPICAL * parametric_quantile(1 - share), watcher)
-    quantile = np.empty(first.size)
-    for panel, sizes in _stretched(sample, sample.units, pairs):
-        sizes.partition(place, axis=1)
-        quantile[panel] = sizes[:, place]
-    return quantile
+    maximum = maxima.of_all
+    place = order_statistic(maximum.size, level, maxima.complete)
+    return float(np.partition(maximum, place)[place])
 
 
 def order_statistic(n_replicates: int, level: float, complete: bool = False) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.inference import families, pairs, units
-from aucpr_dask.inference.families import JointReplicates, PairStatistics, ResampledUnits
+from aucpr_dask.inference.families import Family, JointReplicates, Maxima, ResampledUnits, UnitsApart
 from aucpr_dask.inference.units import Floats, Indices
 
 # Variables of a data set whose ranks are swapped.
@@ -31,8 +31,8 @@ class Pairs:
     p_value: Floats
     bounds: Floats | None = None  # (P, 2); None where the method has p-values only
     outer: Floats | None = None  # standard errors for the side of intervals away from 0, where they differ
-    tests: PairStatistics | None = None  # adjusts the p-values for a family
-    spread: PairStatistics | None = None  # makes the intervals of a family simultaneous
+    tests: Family | None = None  # adjusts the p-values for a family
+    spread: Maxima | None = None  # makes the intervals of a family simultaneous
     equivalence: pairs.Equivalence | None = None
     more: Mapping[str, Floats] = field(default_factory=dict)  # what only this method finds, by name
 
@@ -60,14 +60,13 @@ class Resampling:
     def pairs(self, first: Indices, second: Indices) -> Pairs:
         """Symmetric studentised intervals, and the p-values that match them."""
         level, margin = self.goal.level, self.goal.margin
-        tests = families.pair_statistics(self.sample, first, second)
-        quantile = families.marginal_quantiles(self.sample, first, second, level)
-        bounds = pairs.intervals(tests.difference, tests.error, quantile)
+        tests = families.pair_statistics(self.sample, first, second, level)
+        bounds = pairs.intervals(tests.difference, tests.error, _known(tests.quantile))
         verdict = None
         if margin is not None:
             verdict = families.equivalence(self.sample, first, second, margin, alpha=1 - level)
         found = first, second, tests.difference, tests.error, tests.p_value, bounds
-        return Pairs(*found, tests=tests, spread=tests, equivalence=verdict)
+        return Pairs(*found, tests=tests, spread=tests.maxima, equivalence=verdict)
 
     def simultaneous_quantile(self, family: Pairs) -> float:
         """Quantile of the largest statistic of the family."""
@@ -101,17 +100,16 @@ class SignFlips:
     def pairs(self, first: Indices, second: Indices) -> Pairs:
         """P-values of the flipped differences, intervals of the flipped residuals."""
         tests = families.pair_statistics(self.sample, first, second)
-        spread = families.pair_statistics(self.residual, first, second)
-        error = self.errors(first, second)
-        quantile = self.reach(families.marginal_quantiles(self.residual, first, second, self.goal.level))
-        apart = families.units_apart(self.sample, first, second)
+        spread = families.pair_statistics(self.residual, first, second, self.goal.level)
+        apart, error = tests.of_units, self._errors(first, second, tests.of_units)
+        quantile = self.reach(_known(spread.quantile))
         n_apart = apart.n_apart[apart.of_one_size]
         critical = families.critical_numbers(n_apart, 1 - self.goal.level) / np.sqrt(n_apart)
         quantile[apart.of_one_size] = self._of_student(critical)
         bounds = pairs.intervals(tests.difference, error, quantile)
         verdict = _student_equivalence(tests.difference, error, self.goal, self.values.shape[1] - 1)
         found = first, second, tests.difference, error, tests.p_value, bounds
-        return Pairs(*found, tests=tests, spread=spread, equivalence=verdict)
+        return Pairs(*found, tests=tests, spread=spread.maxima, equivalence=verdict)
 
     def simultaneous_quantile(self, family: Pairs) -> float:
         """Quantile of the largest Student statistic of the family; that of its interval if it is a single pair."""
@@ -130,9 +128,11 @@ class SignFlips:
 
     def errors(self, first: Indices, second: Indices) -> Floats:
         """Return the standard errors of differences; at least these, where models differ on too few units to tell."""
+        return self._errors(first, second, families.units_apart(self.sample, first, second))
+
+    def _errors(self, first: Indices, second: Indices, apart: UnitsApart) -> Floats:
         error, size = pairs.errors_from_units(self.values, first, second), self.estimate[first] - self.estimate[second]
-        too_few = families.units_apart(self.sample, first, second).too_few
-        return np.where(too_few, np.maximum(error, np.abs(size)), error)
+        return np.where(apart.too_few, np.maximum(error, np.abs(size)), error)
 
     def reach(self, quantile: Floats) -> Floats:
         """Turn quantiles of flipped means over their root mean square into those of Student statistics."""
@@ -234,10 +234,10 @@ class Influence:
         outer = np.sqrt(self.outer[first, second])
         wald = student_pairs(first, second, difference, error, self.degrees, self.goal, outer)
         if self.training is None:
-            return replace(wald, tests=tests, spread=tests)
+            return replace(wald, tests=tests, spread=tests.maxima)
         part, whole = self.training[first, second], self.variance[first, second]
         share = np.divide(part, whole, out=np.zeros(first.size), where=whole > 0)
-        return replace(wald, tests=tests, spread=tests, more={"training_share": share})
+        return replace(wald, tests=tests, spread=tests.maxima, more={"training_share": share})
 
     def simultaneous_quantile(self, family: Pairs) -> float:
         """Quantile of the largest statistic of the family, among the draws; never below that of one pair."""
@@ -323,7 +323,7 @@ class RankSwap:
         return max(p_value, float(tail[0])), max(largest, quantile * spread)
 
 
-_Replicates = TypeVar("_Replicates", PairStatistics, JointReplicates)
+_Replicates = TypeVar("_Replicates", Family, Maxima, JointReplicates, Floats)
 
 Method = Resampling | SignFlips | Student | Wilcoxon | Influence | RankSwap
 
@@ -402,18 +402,24 @@ def join(parts: Sequence[Pairs]) -> Pairs:
     order = np.lexsort((second, first))
     names = ["first", "second", "difference", "error", "p_value"] + ["outer"] * (parts[0].outer is not None)
     columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts])[order] for name in names}
-    tests, spread = (_joined([getattr(part, name) for part in parts], order) for name in ("tests", "spread"))
-    return Pairs(**columns, tests=tests, spread=spread)
+    tests = _joined([part.tests for part in parts if part.tests is not None], order)
+    return Pairs(**columns, tests=tests, spread=_largest([part.spread for part in parts if part.spread is not None]))
 
 
-def _joined(parts: Sequence[PairStatistics | None], order: Indices) -> PairStatistics | None:
-    known = [part for part in parts if part is not None]
-    if not known:
+def _joined(parts: Sequence[Family], order: Indices) -> Family | None:
+    names = [field.name for field in fields(Family) if field.name != "maxima"]
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts])[order] for name in names if parts
+    }
+    maxima = _largest([part.maxima for part in parts])
+    return None if maxima is None else Family(**columns, maxima=maxima)
+
+
+def _largest(parts: Sequence[Maxima]) -> Maxima | None:
+    if not parts:
         return None
-    names = [field.name for field in fields(PairStatistics) if field.name not in ("maximum", "complete")]
-    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in known])[order] for name in names}
-    maximum = np.max([part.maximum for part in known], axis=0)
-    return PairStatistics(**columns, maximum=maximum, complete=known[0].complete)
+    below, above = (np.max([getattr(part, name) for part in parts], axis=0) for name in ("below", "above"))
+    return Maxima(below, above, parts[0].complete)
 
 
 def _known(value: _Replicates | None) -> _Replicates:

@@ -5,10 +5,12 @@ What NumPy does in less time than numba takes to be imported is done by NumPy, w
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any
+from threading import Lock
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +19,13 @@ BLOCK, WORD = 512, 64  # terms at a time, signs in a word, as in the kernels: th
 BY_NUMPY = 1 << 24  # products, or sizes of replicates of pairs
 PANEL = 1 << 18  # of them in memory at a time
 PARTS = 8  # of the replicates, for the cores to share
-PAIRS = 1 << 12  # for a core at a time
+PAIRS, MOST_PARTS = 1 << 12, 1 << 9  # for a core at a time
+SPLIT = 2.75  # of statistics: most maxima over the smaller ones of a large family attain it
+BELOW, ABOVE, LEFT_OUT = range(3)  # families of pairs
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+Part = TypeVar("Part")
 Watcher = Callable[[int, int], None]  # of parts that are done, and of all
 
 
@@ -33,7 +38,7 @@ def add_flipped(values: Floats, words: NDArray[np.uint64], sums: Floats) -> None
     A set bit of the words of a unit (U, R / 64), the lowest bit first, is a minus.
     """
     n_replicates = sums.shape[1]
-    if values.size * n_replicates <= BY_NUMPY:
+    if is_small(values.size * n_replicates):
         for unit, of_unit in enumerate(words.astype("<u8").view(np.uint8)):
             is_minus = np.unpackbits(of_unit, count=n_replicates, bitorder="little")
             sums += values[:, unit, np.newaxis] * (1.0 - 2.0 * is_minus)
@@ -41,13 +46,13 @@ def add_flipped(values: Floats, words: NDArray[np.uint64], sums: Floats) -> None
     from aucpr_dask.kernels import pairs
 
     values = np.ascontiguousarray(values)
-    _in_parts(lambda start, stop: pairs.add_flipped(values, words, start, stop, sums), words.shape[1])
+    in_parts(lambda start, stop: pairs.add_flipped(values, words, start, stop, sums), words.shape[1])
 
 
 def add_drawn(values: Floats, draws: Indices, sums: Floats) -> None:
     """Set the sums (M, R) of the values (M, Q) of the units that each replicate draws (R, Q), in the order of units."""
     n_replicates, n_units = draws.shape
-    if values.size * n_replicates <= BY_NUMPY:
+    if is_small(values.size * n_replicates):
         flat = draws + n_units * np.arange(n_replicates)[:, np.newaxis]
         counts = np.bincount(flat.ravel(), minlength=draws.size).reshape(draws.shape)
         for model, row in enumerate(values):
@@ -56,7 +61,7 @@ def add_drawn(values: Floats, draws: Indices, sums: Floats) -> None:
     from aucpr_dask.kernels import pairs
 
     values = np.ascontiguousarray(values)
-    _in_parts(lambda start, stop: pairs.add_drawn(values, draws, start, stop, sums), n_replicates)
+    in_parts(lambda start, stop: pairs.add_drawn(values, draws, start, stop, sums), n_replicates)
 
 
 def _folded(terms: Floats) -> Floats:
@@ -74,21 +79,33 @@ def _folded(terms: Floats) -> Floats:
     return total
 
 
-def _in_parts(
-    function: Callable[[int, int], Any], size: int, step: int | None = None, watcher: Watcher | None = None
-) -> list[Any]:
-    """Call a kernel for parts of the replicates, or for runs of pairs, on all cores."""
-    from aucpr_dask.kernels.compiling import on_all_cores
+def is_small(n_numbers: int) -> bool:
+    """Return whether NumPy does the work on so many numbers in less time than to load the kernels takes."""
+    return n_numbers <= (BY_NUMPY >> 5 if "aucpr_dask.kernels.pairs" in sys.modules else BY_NUMPY)
 
+
+def in_parts(
+    function: Callable[[int, int], Part],
+    size: int,
+    step: int | None = None,
+    watcher: Watcher | None = None,
+    *,
+    on_one_core: bool = False,
+) -> list[Part]:
+    """Call a function for parts of the replicates, or for runs of pairs, on all cores; return the results in order."""
     step = step or max(1, -(-size // PARTS))
     starts = range(0, size, step)
     n_done = count(1)
 
-    def call(start: int) -> Any:
+    def call(start: int) -> Part:
         found = function(start, min(start + step, size))
         if watcher is not None:
             watcher(next(n_done), len(starts))
         return found
+
+    if on_one_core:
+        return list(map(call, starts))
+    from aucpr_dask.kernels.compiling import on_all_cores
 
     return on_all_cores(call, starts)
 
@@ -109,7 +126,7 @@ class Replicates:
     @property
     def is_small(self) -> bool:
         """Whether NumPy takes little time."""
-        return bool(self.first.size * self.centred.shape[1] <= BY_NUMPY)
+        return is_small(self.first.size * self.centred.shape[1])
 
     def panels(self) -> Iterator[tuple[slice, Floats]]:
         """Yield the sizes (some of P, R) of some pairs at a time."""
@@ -123,58 +140,48 @@ class Replicates:
             sizes *= self.inverse[panel, np.newaxis]
             yield panel, sizes
 
-    def tally(
-        self,
-        lower: Floats,
-        upper: Floats,
-        maximum: Floats,
-        *,
-        is_cumulative: bool = False,
-        watcher: Watcher | None = None,
-    ) -> Indices:
-        """Raise each replicate's maximum (R,) to the sizes, and count those that attain each pair's lower, and upper.
-
-        Counts sizes or, if cumulative, the maxima over the pair and all before it.
-        """
+    def fill(self, tally: Tally, watcher: Watcher | None = None) -> None:
+        """Add all pairs to a tally."""
         if self.is_small:
-            parts = [
-                tally(sizes, lower[panel], upper[panel], maximum, is_cumulative=is_cumulative)
-                for panel, sizes in self.panels()
-            ]
-            return np.concatenate([np.empty(0, np.int64), *parts])
+            for panel, sizes in self.panels():
+                tally.add(panel, sizes)
+            return
         from aucpr_dask.kernels import pairs
 
-        of_pairs = self.centred, self.shift, self.inverse, self.first, self.second, lower, upper, is_cumulative
+        tiles = (side // pairs.TILE for side in (self.second, self.first))
+        order = np.lexsort([tile.astype(np.uint16) for tile in tiles])
+        of_pairs = self.centred, self.shift, self.inverse, self.first, self.second, order
+        asked = tally.family, tally.lower, tally.upper, *tally.rank_and_range()
+        turn = Lock()
 
-        def count_part(start: int, stop: int) -> Indices:
-            counts = np.zeros(self.first.size, np.int64)
-            pairs.tally(*of_pairs, start, stop, maximum, counts)
+        def fill_part(start: int, stop: int) -> None:
+            maxima = np.zeros(tally.maxima.shape)
+            pairs.tally(*of_pairs, *asked, start, stop, maxima, tally.counts, tally.quantiles)
+            with turn:
+                np.maximum(tally.maxima, maxima, out=tally.maxima)
+
+        in_parts(fill_part, order.size, max(PAIRS, order.size // MOST_PARTS), watcher)
+
+    def step_up(self, lower: Floats, upper: Floats, maximum: Floats, watcher: Watcher | None = None) -> Indices:
+        """Raise each replicate's maximum (R,) by one pair after the other, and count those that attain its bounds."""
+        counts = np.zeros(self.first.size, np.int64)
+        if self.is_small:
+            for panel, sizes in self.panels():
+                counts[panel] = step_up(sizes, lower[panel], upper[panel], maximum)
             return counts
+        from aucpr_dask.kernels import pairs
 
-        n_replicates = maximum.size
-        step = -(-n_replicates // (PARTS * BLOCK)) * BLOCK
-        counts: Indices = np.sum(_in_parts(count_part, n_replicates, step, watcher), axis=0)
+        of_pairs = self.centred, self.shift, self.inverse, self.first, self.second, lower, upper
+        turn = Lock()
+
+        def step_part(start: int, stop: int) -> None:
+            of_part = np.zeros(counts.size, np.int64)
+            pairs.step_up(*of_pairs, start, stop, maximum, of_part)
+            with turn:
+                np.add(counts, of_part, out=counts)
+
+        in_parts(step_part, maximum.size, BLOCK, watcher)
         return counts
-
-    def order_statistics(self, place: int, typical: float, watcher: Watcher | None = None) -> Floats:
-        """Return the size number `place`, from 0 and the smallest on, of each pair; most are not below `typical`."""
-        found, open_pairs = np.full(self.first.size, np.nan), self
-        if not self.is_small:
-            from aucpr_dask.kernels import pairs
-
-            rank = self.centred.shape[1] - place
-            of_pairs = self.centred, self.shift, self.inverse, self.first, self.second, typical, rank
-
-            def find(start: int, stop: int) -> None:
-                pairs.largest(*of_pairs, start, stop, found)
-
-            _in_parts(find, self.first.size, PAIRS, watcher)
-            open_pairs = self.of_pairs(np.flatnonzero(np.isnan(found)))
-        missing = np.flatnonzero(np.isnan(found))
-        for panel, sizes in open_pairs.panels():
-            sizes.partition(place, axis=1)
-            found[missing[panel]] = sizes[:, place]
-        return found
 
     def of_pairs(self, which: Indices) -> Replicates:
         """Return some of the pairs, or all in another order."""
@@ -182,20 +189,69 @@ class Replicates:
         return replace(self, **{name: getattr(self, name)[which] for name in names})
 
 
-def tally(sizes: Floats, lower: Floats, upper: Floats, maximum: Floats, *, is_cumulative: bool = False) -> Indices:
-    """Do the work of :meth:`Replicates.tally` for sizes (P, R)."""
+@dataclass(frozen=True)
+class Tally:
+    """What is counted and found of the sizes of P pairs."""
+
+    family: Indices  # of each pair: `BELOW`, `ABOVE`, `LEFT_OUT`
+    lower: Floats
+    upper: Floats
+    maxima: Floats  # (3, R): of each family, the largest size in each replicate
+    counts: Indices  # how many sizes attain `lower`, and how many `upper`, added up
+    place: int | None  # from 0 and the smallest size on
+    quantiles: Floats  # the size at this place; 0 if none is asked for
+
+    @classmethod
+    def of(
+        cls, lower: Floats, upper: Floats, left_out: NDArray[np.bool_], n_replicates: int, place: int | None = None
+    ) -> Tally:
+        """Return an empty tally."""
+        family = np.where(left_out, LEFT_OUT, np.where(lower < SPLIT, BELOW, ABOVE))
+        counts, quantiles = np.zeros(lower.size, np.int64), np.zeros(lower.size)
+        return cls(family, lower, upper, np.zeros((3, n_replicates)), counts, place, quantiles)
+
+    def add(self, panel: slice, sizes: Floats) -> None:
+        """Add the sizes (some of P, R) of some pairs; changes their order."""
+        of_pairs = self.family[panel], self.lower[panel], self.upper[panel]
+        for p, (size, family, low, high) in enumerate(zip(sizes, *of_pairs, strict=True), panel.start):
+            np.maximum(self.maxima[family], size, out=self.maxima[family])
+            self.counts[p] = _number_from(size, low, high)
+        if self.place is not None:
+            sizes.partition(self.place, axis=1)
+            self.quantiles[panel] = sizes[:, self.place]
+
+    def rank_and_range(self) -> tuple[int, float, float]:
+        """Return the place counted from the top, where a normal distribution has it, and how far it varies."""
+        from scipy.special import ndtri
+
+        if self.place is None:
+            return 0, 0.0, 0.0
+        n = self.maxima.shape[1]
+        share = (n - self.place) / n
+        typical = -float(ndtri(share / 2))
+        density = 2 * np.exp(-(typical**2) / 2) / np.sqrt(2 * np.pi)
+        return n - self.place, typical, 4 * float(np.sqrt(share * (1 - share) / n) / density)
+
+
+def step_up(sizes: Floats, lower: Floats, upper: Floats, maximum: Floats) -> Indices:
+    """Do the work of :meth:`Replicates.step_up` for sizes (P, R)."""
     counts = np.empty(len(sizes), np.int64)
     for p, size in enumerate(sizes):
         np.maximum(maximum, size, out=maximum)
-        attained = maximum if is_cumulative else size
-        counts[p] = np.count_nonzero(attained >= lower[p]) + np.count_nonzero(attained >= upper[p])
+        counts[p] = _number_from(maximum, lower[p], upper[p])
     return counts
+
+
+def _number_from(sizes: Floats, low: float, high: float) -> int:
+    """Count the sizes that attain the one bound, and those that attain the other."""
+    n = int(np.count_nonzero(sizes >= low))
+    return n + (n if low == high else int(np.count_nonzero(sizes >= high)))
 
 
 def maxima_of_models(centred: Floats, bias: Floats, inverse: Floats, watcher: Watcher | None = None) -> Floats:
     """Return each replicate's largest size (M, R) over the pairs of each model, which come row by row in `inverse`."""
     maximum = np.zeros(centred.shape)
-    if inverse.size * centred.shape[1] <= BY_NUMPY:
+    if is_small(inverse.size * centred.shape[1]):
         start = 0
         for j, row in enumerate(centred):
             others = slice(j + 1, None)
@@ -210,7 +266,7 @@ def maxima_of_models(centred: Floats, bias: Floats, inverse: Floats, watcher: Wa
     def raise_part(start: int, stop: int) -> None:
         pairs.maxima(centred, bias, inverse, start, stop, maximum)
 
-    _in_parts(raise_part, centred.shape[1], BLOCK, watcher)
+    in_parts(raise_part, centred.shape[1], BLOCK, watcher)
     return maximum
 
 
@@ -218,20 +274,20 @@ def squares(values: Floats, first: Indices, second: Indices) -> Floats:
     """Return the sums of the squared differences of pairs of rows."""
     sums = np.empty(first.size)
     step = max(1, PANEL // values.shape[1])
-    if first.size * values.shape[1] <= BY_NUMPY:
+    if is_small(first.size * values.shape[1]):
         for panel in (slice(start, start + step) for start in range(0, first.size, step)):
             sums[panel] = _folded((values[first[panel]] - values[second[panel]]) ** 2)
         return sums
     from aucpr_dask.kernels import pairs
 
-    _in_parts(lambda start, stop: pairs.squares(values, first, second, start, stop, sums), first.size, PAIRS)
+    in_parts(lambda start, stop: pairs.squares(values, first, second, start, stop, sums), first.size, PAIRS)
     return sums
 
 
 def apart(values: Floats, resolution: Floats, first: Indices, second: Indices) -> tuple[Indices, Floats, Floats]:
     """Return on how many units pairs of rows differ by more than their resolutions; the least and largest of these."""
     n_apart, least, most = np.empty(first.size, np.int64), np.empty(first.size), np.empty(first.size)
-    if first.size * values.shape[1] <= BY_NUMPY:
+    if is_small(first.size * values.shape[1]):
         step = max(1, PANEL // values.shape[1])
         for panel in (slice(start, start + step) for start in range(0, first.size, step)):
             j, k = first[panel], second[panel]
@@ -246,5 +302,5 @@ def apart(values: Floats, resolution: Floats, first: Indices, second: Indices) -
     def count_pairs(start: int, stop: int) -> None:
         pairs.apart(values, resolution, first, second, start, stop, n_apart, least, most)
 
-    _in_parts(count_pairs, first.size, PAIRS)
+    in_parts(count_pairs, first.size, PAIRS)
     return n_apart, least, most

@@ -1,10 +1,12 @@
 """Compiled loops over many replicates of models and of their pairs; `inference.replicates` has their bits.
 
-Innermost loops run over replicates, so they compile to vector instructions without changing any order. A block of
-replicates of thousands of models stays in a core's cache.
+Innermost loops run over replicates, so they compile to vector instructions without changing any order. Pairs
+come in tiles of few models, whose blocks of replicates stay in a core's cache.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numba import types
@@ -12,6 +14,8 @@ from numba import types
 from aucpr_dask.kernels.compiling import F8, I8, U8, helper, kernel, row_of, rows_of
 
 BLOCK, WORD = 512, 64  # terms or replicates at a time, signs in a word
+LANES = 64  # of a block
+TILE, AT_ONCE, NARROW = 16, 256, 128  # models; pairs that share them; replicates of pairs that share none
 WORDS = types.Array(U8, 2, "C", readonly=True)
 
 
@@ -97,37 +101,134 @@ def apart(values, resolution, first, second, start, stop, n_apart, least, most):
         n_apart[p], least[p], most[p] = n, low, high
 
 
+@helper
+def sizes_in(one, other, offset, factor, low, sizes, largest):
+    """Set the sizes of the differences of a block, raise the largest to them, and count those from `low` on."""
+    n = 0
+    for i in range(one.size):
+        value = abs(one[i] - other[i] + offset) * factor
+        sizes[i] = value
+        largest[i] = abs(max(largest[i], value))  # abs: some processors take long for stores that depend on a condition
+        n += np.int64(value >= low)
+    return n
+
+
+@helper
+def number_from(sizes, least):
+    """Count the sizes from `least` on."""
+    n = 0
+    for i in range(sizes.size):
+        n += np.int64(sizes[i] >= least)
+    return n
+
+
+@helper
+def add_within(sizes, low, high, n_within, kept, n_kept):
+    """Append the sizes from `low` to below `high` to those that are kept; return how many there are, kept or not.
+
+    They are few, so most lanes of a block have none and are passed over.
+    """
+    n_within[:] = 0
+    for start in range(0, BLOCK, LANES):
+        row = sizes[start : start + LANES]
+        for lane in range(LANES):
+            n_within[lane] += np.int64((row[lane] >= low) & (row[lane] < high))
+    for lane in range(LANES):
+        if n_within[lane]:
+            for place in range(lane, BLOCK, LANES):
+                if n_kept < kept.size:
+                    kept[n_kept] = sizes[place]
+                n_kept += np.int64((sizes[place] >= low) & (sizes[place] < high))
+    return n_kept
+
+
+@kernel(
+    types.void(
+        *(rows_of(F8), row_of(F8), row_of(F8), row_of(I8), row_of(I8), row_of(I8), row_of(I8), row_of(F8), row_of(F8)),
+        *(I8, F8, F8, I8, I8, F8[:, ::1], I8[::1], F8[::1]),
+    )
+)
+def tally(
+    centred,
+    shift,
+    inverse,
+    first,
+    second,
+    order,
+    family,
+    lower,
+    upper,
+    rank,
+    typical,
+    margin,
+    start,
+    stop,
+    maxima,
+    counts,
+    found,
+):
+    """Compute the sizes of the pairs `start` to `stop` of an order: maxima of families, counts, order statistics.
+
+    Count the sizes that attain `lower`, and those that attain `upper`. If `rank` is not 0, find the size of this number
+    from the top: among those within a margin of what other pairs have or, where it is not, among all.
+    """
+    n_replicates = centred.shape[1]
+    kept, sizes = np.empty((AT_ONCE, BLOCK + int(16 * math.sqrt(n_replicates)))), np.empty(BLOCK)
+    n_kept, n_above, n_within = np.empty(AT_ONCE, np.int64), np.empty(AT_ONCE, np.int64), np.empty(LANES, np.int64)
+    low, high = typical - 3 * margin, typical + 3 * margin
+    for begin in range(start, stop, AT_ONCE):
+        some = order[begin : min(begin + AT_ONCE, stop)]
+        n_kept[:] = 0
+        n_above[:] = 0
+        for block in range(0, n_replicates, BLOCK):
+            end = min(block + BLOCK, n_replicates)
+            of_block = sizes[: end - block]
+            sizes[end - block :] = -1.0
+            for q in range(some.size):
+                p = some[q]
+                one, other = centred[first[p], block:end], centred[second[p], block:end]
+                largest = maxima[family[p], block:end]
+                n = sizes_in(one, other, shift[p], inverse[p], lower[p], of_block, largest)
+                counts[p] += n + (n if upper[p] == lower[p] else number_from(of_block, upper[p]))
+                if rank:
+                    n_above[q] += number_from(of_block, high)
+                    n_kept[q] = add_within(sizes, low, high, n_within, kept[q], n_kept[q])
+        if rank:
+            for q in range(some.size):
+                p, n, place = some[q], n_kept[q], n_kept[q] + n_above[q] - rank
+                if 0 <= place < n <= kept.shape[1]:
+                    found[p] = np.partition(kept[q, :n], place)[place]
+                else:
+                    every = np.abs(centred[first[p]] - centred[second[p]] + shift[p]) * inverse[p]
+                    found[p] = np.partition(every, n_replicates - rank)[n_replicates - rank]
+            middle = np.median(found[some])
+            low, high = middle - margin, middle + margin
+
+
 @kernel(
     types.void(
         *(rows_of(F8), row_of(F8), row_of(F8), row_of(I8), row_of(I8), row_of(F8), row_of(F8)),
-        *(types.boolean, I8, I8, F8[::1], I8[::1]),
+        *(I8, I8, F8[::1], I8[::1]),
     )
 )
-def tally(centred, shift, inverse, first, second, lower, upper, is_cumulative, start, stop, maximum, counts):
-    """Raise the maxima of the replicates `start` to `stop` to the sizes of all pairs, and count what attains each.
+def step_up(centred, shift, inverse, first, second, lower, upper, start, stop, maximum, counts):
+    """Raise the maxima of the replicates `start` to `stop` by one pair after the other, and count after each.
 
-    Both the sizes that attain `lower` and those that attain `upper`; or, if cumulative, the maxima so far.
+    Both the maxima that attain the pair's `lower` and those that attain its `upper`.
     """
-    for block in range(start, stop, BLOCK):
-        size = min(BLOCK, stop - block)
-        largest = maximum[block : block + size].copy()
+    for block in range(start, stop, NARROW):
+        end = min(block + NARROW, stop)
+        largest = maximum[block:end].copy()
         for p in range(first.size):
-            one, other = centred[first[p], block : block + size], centred[second[p], block : block + size]
-            offset, factor, low, high = shift[p], inverse[p], lower[p], upper[p]
+            one, other = centred[first[p], block:end], centred[second[p], block:end]
+            offset, factor, low = shift[p], inverse[p], lower[p]
             n = 0
-            if is_cumulative:
-                for i in range(size):
-                    value = abs(one[i] - other[i] + offset) * factor
-                    value = value if value > largest[i] else largest[i]
-                    largest[i] = value
-                    n += np.int64(value >= low) + np.int64(value >= high)
-            else:
-                for i in range(size):
-                    value = abs(one[i] - other[i] + offset) * factor
-                    largest[i] = value if value > largest[i] else largest[i]
-                    n += np.int64(value >= low) + np.int64(value >= high)
-            counts[p] += n
-        maximum[block : block + size] = largest
+            for i in range(one.size):
+                value = max(largest[i], abs(one[i] - other[i] + offset) * factor)
+                largest[i] = abs(value)
+                n += np.int64(value >= low)
+            counts[p] += n + (n if upper[p] == low else number_from(largest, upper[p]))
+        maximum[block:end] = largest
 
 
 @kernel(types.void(rows_of(F8), row_of(F8), row_of(F8), I8, I8, F8[:, ::1]))
@@ -135,43 +236,16 @@ def maxima(centred, bias, inverse, start, stop, maximum):
     """Raise the maxima (M, R) of the replicates `start` to `stop` of each model to the sizes of all its pairs."""
     n_models = centred.shape[0]
     for block in range(start, stop, BLOCK):
-        size = min(BLOCK, stop - block)
-        p = 0
-        for j in range(n_models):
-            one, mine = centred[j, block : block + size], maximum[j, block : block + size]
-            for k in range(j + 1, n_models):
-                other, theirs = centred[k, block : block + size], maximum[k, block : block + size]
-                offset, factor = bias[j] - bias[k], inverse[p]
-                for i in range(size):
-                    value = abs(one[i] - other[i] + offset) * factor
-                    mine[i] = value if value > mine[i] else mine[i]
-                    theirs[i] = value if value > theirs[i] else theirs[i]
-                p += 1
-
-
-@kernel(types.void(rows_of(F8), row_of(F8), row_of(F8), row_of(I8), row_of(I8), F8, I8, I8, I8, F8[::1]))
-def largest(centred, shift, inverse, first, second, least, rank, start, stop, found):
-    """Find the size of each pair from `start` to `stop` that is the number `rank` from the top; NaN where it is not.
-
-    Only sizes from `least` on are looked at, and about twice as many as there should be.
-    """
-    room = 2 * rank + 2 * BLOCK
-    kept, n_kept, sizes = np.empty((stop - start, room)), np.zeros(stop - start, np.int64), np.empty(BLOCK)
-    for block in range(0, centred.shape[1], BLOCK):
-        size = min(BLOCK, centred.shape[1] - block)
-        for p in range(start, stop):
-            one, other = centred[first[p], block : block + size], centred[second[p], block : block + size]
-            offset, factor = shift[p], inverse[p]
-            for i in range(size):
-                sizes[i] = abs(one[i] - other[i] + offset) * factor
-            n, row = n_kept[p - start], kept[p - start]
-            if n + size <= room:
-                for i in range(size):
-                    row[n] = sizes[i]
-                    n += np.int64(sizes[i] >= least)
-                n_kept[p - start] = n
-            else:
-                n_kept[p - start] = room + 1
-    for p in range(start, stop):
-        n = n_kept[p - start]
-        found[p] = np.partition(kept[p - start, :n], n - rank)[n - rank] if rank <= n <= room else np.nan
+        end = min(block + BLOCK, stop)
+        for rows in range(0, n_models, TILE):
+            for columns in range(rows, n_models, TILE):
+                for j in range(rows, min(rows + TILE, n_models)):
+                    before = j * (2 * n_models - j - 3) // 2 - 1  # the pair (j, k) is number `before` + k
+                    for k in range(max(columns, j + 1), min(columns + TILE, n_models)):
+                        one, other = centred[j, block:end], centred[k, block:end]
+                        mine, theirs = maximum[j, block:end], maximum[k, block:end]
+                        offset, factor = bias[j] - bias[k], inverse[before + k]
+                        for i in range(one.size):
+                            value = abs(one[i] - other[i] + offset) * factor
+                            mine[i] = abs(max(mine[i], value))
+                            theirs[i] = abs(max(theirs[i], value))
