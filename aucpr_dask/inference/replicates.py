@@ -110,6 +110,11 @@ def in_parts(
     return on_all_cores(call, starts)
 
 
+def by_tiles(first: Indices, second: Indices, n_models: int) -> Indices:
+    """Return an order of pairs in which those of the same few models are neighbours."""
+    return np.lexsort([(side // n_models).astype(np.uint16) for side in (second, first)])
+
+
 # --- replicates of differences -------------------------------------------------------------------------------------
 
 
@@ -148,8 +153,7 @@ class Replicates:
             return
         from aucpr_dask.kernels import pairs
 
-        tiles = (side // pairs.TILE for side in (self.second, self.first))
-        order = np.lexsort([tile.astype(np.uint16) for tile in tiles])
+        order = by_tiles(self.first, self.second, pairs.TILE)
         of_pairs = self.centred, self.shift, self.inverse, self.first, self.second, order
         asked = tally.family, tally.lower, tally.upper, *tally.rank_and_range()
         turn = Lock()
@@ -280,7 +284,8 @@ def squares(values: Floats, first: Indices, second: Indices) -> Floats:
         return sums
     from aucpr_dask.kernels import pairs
 
-    in_parts(lambda start, stop: pairs.squares(values, first, second, start, stop, sums), first.size, PAIRS)
+    order = by_tiles(first, second, pairs.TILE)
+    in_parts(lambda start, stop: pairs.squares(values, first, second, order, start, stop, sums), order.size, PAIRS)
     return sums
 
 

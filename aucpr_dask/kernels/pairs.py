@@ -71,18 +71,20 @@ def add_drawn(values, draws, start, stop, sums):
             sums[model, replicate] = total
 
 
-@kernel(types.void(rows_of(F8), row_of(I8), row_of(I8), I8, I8, F8[::1]))
-def squares(values, first, second, start, stop, sums):
-    """Set the sums of the squared differences of the rows of the pairs `start` to `stop`."""
+@kernel(types.void(rows_of(F8), row_of(I8), row_of(I8), row_of(I8), I8, I8, F8[::1]))
+def squares(values, first, second, order, start, stop, sums):
+    """Set the sums of the squared differences of the rows of the pairs `start` to `stop` of an order."""
     terms = np.empty(BLOCK)
-    for block in range(0, values.shape[1], BLOCK):
-        size = min(BLOCK, values.shape[1] - block)
-        for p in range(start, stop):
-            one, other = values[first[p], block : block + size], values[second[p], block : block + size]
-            for i in range(size):
-                terms[i] = (one[i] - other[i]) * (one[i] - other[i])
-            total = folded(terms, size)
-            sums[p] = total if block == 0 else sums[p] + total
+    for begin in range(start, stop, AT_ONCE):
+        some = order[begin : min(begin + AT_ONCE, stop)]
+        for block in range(0, values.shape[1], BLOCK):
+            size = min(BLOCK, values.shape[1] - block)
+            for p in some:
+                one, other = values[first[p], block : block + size], values[second[p], block : block + size]
+                for i in range(size):
+                    terms[i] = (one[i] - other[i]) * (one[i] - other[i])
+                total = folded(terms, size)
+                sums[p] = total if block == 0 else sums[p] + total
 
 
 @kernel(types.void(rows_of(F8), row_of(F8), row_of(I8), row_of(I8), I8, I8, I8[::1], F8[::1], F8[::1]))
