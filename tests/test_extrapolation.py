@@ -163,3 +163,13 @@ def test_few_weights_that_carry_an_area_are_flagged() -> None:
     assert shares[1] > 0.4
     clustered = heavy.assign(cluster=("item", np.arange(1000) // 2))
     assert ap.evaluate(clustered).aucpr.flagged("few_weights")["few_weights"].any()
+
+
+def test_few_large_clusters_that_carry_an_area_are_flagged() -> None:
+    scores = normal(100, n_models=20)
+    equal, unequal = np.arange(1000) // 10, np.repeat(np.arange(60), [300, 300, 200, 100, 45, *[1] * 55])
+    shares = [
+        ap.evaluate(scores.assign(cluster=("item", cluster))).aucpr.flagged("few_weights")["few_weights"].mean().item()
+        for cluster in (equal, unequal)
+    ]
+    assert shares == [0, 1]

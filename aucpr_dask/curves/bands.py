@@ -62,7 +62,8 @@ def curve_bands(
 
     Where fewer than five items of the class along the grid are above or below
     a place, resamples carry no information. There the bands follow from the outermost place of which they do, whether
-    it is on the grid or not, since the rates increase along a curve.
+    it is on the grid or not, since the rates increase along a curve. With fewer than ten there is no such place: bands
+    say nothing, and :class:`FewPositivesWarning` says so.
 
     Parameters
     ----------

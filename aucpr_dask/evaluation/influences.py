@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 SLAB = 1 << 18  # items that are put in order at a time
 ADDED = 1 << 16  # influences that are added up at a time, in a core's cache
-UNEVEN = 0.5  # effective items per item of a class with weights
+UNEVEN = 0.5  # effective items per item of a class with weights, and effective clusters per cluster
 LEFT_OUT = ("average_precision", "roc_area")  # whose clusters are left out in turn
 MOST_LEFT_OUT = 1000  # clusters that are; of more, influences show as much in less time
 COLUMNS_AFTER = ("estimate", "proportion", "unseen_loss", "n_effective", "degrees", "flags")  # of a ranking
@@ -52,7 +52,8 @@ def influence_columns(
     n_effective, sample = effective_positives(rows, items, options).ravel(), Sample.of(items, options)
     degrees = degrees_of(n_effective)
     if items.clusters is not None:
-        degrees = degrees_of_clusters(n_effective, effective_positives(rows, items, options, power=2).ravel())
+        of_squares = effective_positives(rows, items, options, power=2).ravel()
+        degrees = np.maximum(degrees_of_clusters(n_effective, of_squares), 1.0)
     width = items.score.shape[1] if items.clusters is None else sample.width
     columns = np.empty((len(items.score), width + 1 + len(COLUMNS_AFTER)))
     for slab, in_order in _slabs(items, options, options.estimators[:1]):
@@ -74,6 +75,7 @@ def influence_facts(rows: Rows, items: Items, options: EvaluationOptions, *, is_
 
     if items.clusters is not None:
         rankings.refuse_unseen(rows, items.unseen)
+        sizes = _sizes_of_clusters(items, items.clusters, options)
     alone, shape = Sample.of(items._replace(clusters=None), options), (len(items.score), len(options.estimators))
     sample = alone if items.clusters is None else Sample.of(items, options)
     facts: dict[str, Any] = {fact: np.full(shape, np.nan) for fact in (*rankings.FACTS[:4], "item_error", "n_carrying")}
@@ -93,24 +95,43 @@ def influence_facts(rows: Rows, items: Items, options: EvaluationOptions, *, is_
             found["n_carrying"] = n_carrying
             if sample is not alone:
                 influence = _influences(of_sample, options, estimator, in_order, is_fixed=is_fixed)
-                found["error"] = np.sqrt(_sums_of_rows(influence.values**2, of_sample.n_clusters))
+                squared, n = influence.values**2, of_sample.n_clusters
+                between = _sums_of_rows(squared, n)
+                carrying = np.where(sizes.are_uneven[slab], _ratio(between**2, _sums_of_rows(squared**2, n)), np.nan)
+                found |= {"error": np.sqrt(between), "n_carrying": np.fmin(n_carrying, carrying)}
             found |= {"left_out": influence.left_out, "unseen_loss": influence.unseen_loss}
             for fact, values in found.items():
                 facts[fact][slab, options.estimators.index(estimator)] = values
     facts = {fact: values.reshape(*rows.lead, shape[1]) for fact, values in facts.items()}
     if items.clusters is None:
         return facts
-    numbers = np.sort(items.clusters.number, axis=1)
-    n_distinct = 1.0 + np.count_nonzero(numbers[:, 1:] != numbers[:, :-1], axis=1)
-    n_clusters = n_distinct[items.clusters.row].reshape(*rows.lead, 1)
     within, between = facts["item_error"] ** 2, facts["error"] ** 2
     ratio = np.divide(between, within, out=np.ones_like(within), where=within > 0)
+    n_clusters, n_known = (one.reshape(*rows.lead, 1) for one in (sizes.n, sizes.n_known))
     effect = np.where(np.isnan(between), np.nan, design_effect(ratio, n_clusters))
-    # The variance of unequal clusters is known with the degrees of freedom of fewer: of as many as their sizes are
-    # worth. Simulated with sizes from 1 to 500, that of influences (Satterthwaite's) covers less at the same width.
-    total, squares = sums_of_weights(items, items.positive + items.negative, options, items.clusters)
-    worth = np.clip(_ratio(total**2, squares).reshape(*rows.lead, 1), 1.0, n_clusters)
-    return facts | {"effect": effect, "n_clusters": worth}
+    return facts | {"effect": effect, "n_clusters": n_known}
+
+
+class _Sizes(NamedTuple):
+    """How many clusters each ranking has, and what they are worth."""
+
+    n: Floats
+    n_known: Floats  # one more than the degrees of freedom of their variance
+    are_uneven: NDArray[np.bool_]  # they are worth less than half of their number
+
+
+def _sizes_of_clusters(items: Items, clusters: Clusters, options: EvaluationOptions) -> _Sizes:
+    """Return what the sizes of clusters tell."""
+    from aucpr_dask.kernels.intervals import degrees_of_clusters
+
+    held = items.positive + items.negative
+    numbers = np.sort(clusters.number, axis=1)
+    n = (1.0 + np.count_nonzero(numbers[:, 1:] != numbers[:, :-1], axis=1))[clusters.row]
+    worth, of_squares = (
+        _ratio(total**2, squares)
+        for total, squares in (sums_of_weights(items, held, options, clusters, power=power) for power in (1, 2))
+    )
+    return _Sizes(n, 1 + np.clip(degrees_of_clusters(worth, of_squares), 0.0, n - 1), worth < UNEVEN * n)
 
 
 def _are_uneven(items: Items, options: EvaluationOptions) -> NDArray[np.bool_]:

@@ -358,7 +358,7 @@ def degrees_of_clusters(n: Array, of_squares: Array) -> Array:
     Of unequal ones worth `n`, whose squared sizes are worth `of_squares`, they are Satterthwaite's, as if variances
     grew with the squares; and some more, because leaving out large clusters overstates the variance.
     """
-    return np.maximum(np.minimum(n - 1, of_squares + UNEQUAL_WORTH), 1.0)
+    return np.minimum(n - 1, of_squares + UNEQUAL_WORTH)
 
 
 def moderated(variance: Array, of_proportion: Array, n: Array) -> Array:
