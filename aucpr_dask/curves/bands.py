@@ -55,7 +55,7 @@ def curve_bands(
 
     In 1,000 samples of normal scores with 25, 100 or 500 positives, at a level of 0.95, pointwise bands held the true
     precision in 0.92 to 0.94 at their worst recall, and in 0.91 to 0.92 where scores had about 15 distinct values;
-    simultaneous bands held the whole curve in 0.94 to 0.98. The page on curves and plots has the table.
+    simultaneous bands held the whole curve in 0.93 to 0.98. The page on curves and plots has the table.
 
     With clusters, s is multiplied by ``sqrt(G / (G - 1))``, G being the number of clusters that hold a positive, or a
     negative if these are fewer, and Student's t has G - 1 degrees of freedom.
