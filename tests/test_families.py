@@ -278,7 +278,25 @@ def test_panels_change_nothing(made, panel_bytes, monkeypatch):
         np.testing.assert_array_equal(values, expected[name], err_msg=name)
 
 
-@pytest.mark.parametrize("made", [lambda: families.joint_replicates(*many_models()), many_zeros_and_ones])
+def many_unlike_replicates():
+    """Of half of the pairs far from normal, so that the quantiles of others say nothing of theirs."""
+    estimate, replicates = many_models()
+    return families.joint_replicates(estimate, estimate + (replicates - estimate) ** np.where(np.arange(40) < 20, 5, 1))
+
+
+@pytest.mark.parametrize("made", [many_unlike_replicates, many_models_over_units, many_zeros_and_ones])
+@pytest.mark.parametrize("split", [0.0, 0.5, 1.0, 9.0])
+def test_where_a_family_is_split_changes_nothing(made, split, monkeypatch):
+    sample, pairs = made(), all_pairs(40)
+    expected = every_answer(sample, *pairs)
+    monkeypatch.setattr("aucpr_dask.inference.replicates.SPLIT", split)
+    for name, values in every_answer(sample, *pairs).items():
+        np.testing.assert_array_equal(values, expected[name], err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "made", [lambda: families.joint_replicates(*many_models()), many_unlike_replicates, many_zeros_and_ones]
+)
 @pytest.mark.parametrize("n_cores", [1, 3])
 def test_compiled_loops_have_the_bits_of_numpy(made, n_cores, monkeypatch):
     sample, pairs = made(), all_pairs(40)

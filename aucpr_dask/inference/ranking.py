@@ -167,7 +167,7 @@ def rank_sets(sample: JointReplicates, level: float = 0.95, intervals: SignFlips
     doi:10.1093/restud/rdad006). With `intervals`, errors and reach are those of the method's own intervals.
 
     Memory holds two arrays of 8 M R bytes in addition to the replicates, and a few of 8 M**2 bytes; time grows as R
-    M**2, about two seconds on one core for each million pairs and thousand replicates.
+    M**2, about a second on one core for each million pairs and thousand replicates.
     """
     n_models, n_replicates = sample.centred.shape
     place = families.order_statistic(n_replicates, level, sample.complete)
