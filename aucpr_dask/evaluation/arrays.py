@@ -391,7 +391,11 @@ def _of_labelled(named: Mapping[Any, Any], label: Any, dims: tuple[str, ...]) ->
         score = xr.concat(alike, models, join="exact", coords="minimal", compat="override", combine_attrs="drop")
     if strange := [str(dim) for dim in label.dims if dim not in score.dims]:
         what, allowed = f"'label' has the dimension {strange[0]!r}, which the scores lack", "dimensions of the scores"
+        sizes = [
+            str(dim) for dim in score.dims if score.sizes[dim] == label.sizes[strange[0]] and dim not in label.dims
+        ]
         remedy = f"select from it: label.isel({strange[0]}=0)"
+        remedy = f"give both one name: label.rename({strange[0]}={sizes[0]!r})" if sizes else remedy
         raise InvalidInputError(what, "argument 'label'", f"({', '.join(map(str, label.dims))})", allowed, remedy)
     check_same_labels(score, label, ("score", "label"))
     refuse_swapped(score.data, label.data)
@@ -431,16 +435,17 @@ def _of_plain(
     arrays = {name: float_scores(as_array(one, name), f"model {name!r}") for name, one in given.items()}
     first = next(iter(arrays.values()))
     dims = terms.DEFAULT_DIMS.get(first.ndim if None in named else labels.ndim + 1, ())
+    for array in arrays.values():
+        refuse_swapped(array, labels)
     if not 0 < labels.ndim <= len(dims):
         what, allowed = "arrays without names of dimensions have too many or none", "labels (item) or (query, item)"
         received = f"scores of shape {first.shape}, labels of shape {labels.shape}"
         remedy = "name the dimensions: DataArrays may have any"
         raise InvalidInputError(what, "the first two arguments", received, allowed, remedy)
     for name, array in arrays.items():
-        refuse_swapped(array, labels)
         own = array.shape if None not in named else array.shape[-labels.ndim :]
         if own != labels.shape:
-            raise mispositioned(f"scores of {name!r}", array.shape, labels.shape)
+            raise mispositioned(name if name == "the scores" else f"scores of {name!r}", array.shape, labels.shape)
     variables = {"score": (dims, first if None in named else _stacked(list(arrays.values())))}
     variables["label"] = dims[-labels.ndim :], labels
     coords = {} if None in named else {MODEL: np.array(list(given), object)}

@@ -37,6 +37,7 @@ from aucpr_dask.schema.terms import (
 )
 from aucpr_dask.scores.validate import check_same_labels, checked_nodes, where_of
 
+MOST_MEASURED = 100  # different numbers with a fraction that may name groups of few items
 By = tuple[tuple[str, Any], ...]  # names of coordinates, each with a grouper of xarray or None
 
 
@@ -374,6 +375,7 @@ def factorized(labels: Any, name: str, grouper: Any, where: str | None = None) -
             own = values.dtype.newbyteorder("=")
             values = values.astype(np.float32 if own == np.float16 else own, copy=False)
         codes, index = pd.factorize(pd.Index(values), sort=True)
+        _refuse_measurements(values, index, name, where)
         if len(order):
             in_order = np.argsort(pd.Index([*order, *index]).drop_duplicates().get_indexer(index))
             codes, index = np.append(np.argsort(in_order), -1)[codes], index[in_order]
@@ -396,6 +398,15 @@ def factorized(labels: Any, name: str, grouper: Any, where: str | None = None) -
     if isinstance(index, pd.IntervalIndex):  # no file format holds these
         index = pd.Index(list(map(str, index)), dtype=object)
     return pd.Index(index, name=name), np.asarray(codes, np.int64)
+
+
+def _refuse_measurements(values: NDArray[Any], index: pd.Index, name: str, where: str) -> None:
+    """Raise if labels of groups are numbers with a fraction that hardly repeat, such as ages: nobody means these."""
+    if values.dtype.kind != "f" or len(index) <= max(MOST_MEASURED, len(values) / 10) or (index % 1 == 0).all():
+        return
+    what = f"{name!r} has {len(index):,} different numbers among {len(values):,} items, too many for groups"
+    remedy = f"cut it into bins: by={{{name!r}: xarray.groupers.BinGrouper(...)}}, or add a column of bins"
+    raise InvalidInputError(what, where, f"{index[0]:g} to {index[-1]:g}", "labels that repeat", remedy)
 
 
 def combined(found: Mapping[str, tuple[pd.Index, NDArray[np.int64]]]) -> Groups:

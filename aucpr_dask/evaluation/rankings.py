@@ -16,7 +16,7 @@ from aucpr_dask.errors import MOST_SHOWN, DoubtfulScoresWarning, InvalidInputErr
 from aucpr_dask.evaluation.tied_items import untied
 from aucpr_dask.schema import checks, estimators
 from aucpr_dask.schema.options import MISSING, EvaluationOptions
-from aucpr_dask.schema.terms import FLAG_BITS, FLAGS, GROUP, ITEM_ROLES, RANKING_DIMS
+from aucpr_dask.schema.terms import FLAG_BITS, FLAGS, GROUP, ITEM_ROLES, RANKING_DIMS, count
 
 if TYPE_CHECKING:
     from aucpr_dask.kernels import Items, Options, Targets
@@ -384,7 +384,7 @@ def check_rows(facts: dict[str, Floats], rows: Rows, options: EvaluationOptions)
     missing = facts["n_missing"]
     if options.missing == "raise" and missing.any():
         which = rows.describe(missing > 0, missing)
-        raise missing_scores("variable 'score'", f"{int((missing > 0).sum())} rankings ({which})")
+        raise missing_scores("variable 'score'", f"{count(int((missing > 0).sum()), 'ranking')} ({which})")
     unseen = facts["n_unseen"]
     if (unseen < 0).any():
         what = "n_positive is less than the number of items labelled positive"

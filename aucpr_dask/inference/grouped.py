@@ -24,6 +24,7 @@ from aucpr_dask.evaluation.groups import (
 from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets
 from aucpr_dask.inference import covarying, designs, requirements, samples, sentences
 from aucpr_dask.inference.pairs import benjamini_hochberg, holm
+from aucpr_dask.progress import reporting_if
 from aucpr_dask.schema import checks, options
 from aucpr_dask.schema.terms import (
     BOUND,
@@ -203,10 +204,12 @@ def ask_each(
     for path, parts in each.items():
         _refuse_names_of_answers(parts, path)
         answers: list[Any] = []
-        with warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as caught, reporting_if(None) as report:
             warnings.simplefilter("always")
             joint = 1 - (1 - level) / max(1, sum(part is not None for part in parts.data))
             for place in range(len(parts.names)):
+                if report is not None:
+                    report("groups", place, len(parts.names))
                 tree = parts.tree(place, path)
                 try:
                     answers.append(InvalidInputError("no items") if tree is None else ask(tree, joint))

@@ -154,7 +154,7 @@ def without_dimension(estimate: xr.DataArray, name: str) -> InvalidInputError:
     others = [str(dim) for dim in estimate.dims if dim not in (MODEL, *KINDS)]
     what, received = f"there are no units to vary: no dimension {name!r}", f"over={name!r}"
     otherwise = "name another, or leave over out; dependent items are named by clusters=, data sets by over='dataset'"
-    remedy = did_you_mean(name, others, otherwise)
+    remedy = did_you_mean(name, [*others, "items", "clusters"], otherwise)
     return InvalidInputError(what, "argument 'over'", received, few(map(repr, [*others, "items"])), remedy)
 
 

@@ -229,7 +229,7 @@ def of_hidden_losses(n: int, nouns: tuple[str, str], reserve: float, *, are_shar
 
 def of_wide_margins(margin: float) -> list[str]:
     """Say how much of a range from 0 to 1 a wide margin gives away."""
-    return [f"the margin allows to lose {percent(margin)} of the whole range"] * (margin >= WIDE_MARGIN)
+    return [f"the margin allows a loss of {percent(margin)} of the whole range"] * (margin >= WIDE_MARGIN)
 
 
 # --- ranks ---------------------------------------------------------------------------------------------------------

@@ -220,7 +220,7 @@ def _client(
 
         current = current_client()
     if workers is None and current is None and plan.is_small:
-        watcher.note("in this process, because it takes about a second; naming workers starts them")
+        watcher.note("in this process, because there is little to do; name workers to start some")
         yield None
         return
     from aucpr_dask.workers.connecting import connect_for

@@ -78,6 +78,9 @@ def count_items(dataset: xr.Dataset) -> int:
     return int(np.prod([dataset.sizes[dim] for dim in (terms.QUERY, terms.ITEM) if dim in dataset["score"].dims]))
 
 
+MOST_COLUMNS = 20  # listed in a note or an error
+
+
 def unknown_column(name: str, columns: Sequence[str], where: object) -> errors.InvalidInputError:
     """Return the error for a column that a table does not have."""
     otherwise = "check the name, or the separator" if len(columns) == 1 else "give one of these names"
@@ -88,7 +91,7 @@ def unknown_column(name: str, columns: Sequence[str], where: object) -> errors.I
         f"there is no column {errors.brief(name)}",
         where,
         errors.brief(name),
-        errors.closest(str(name), columns),
+        errors.few(columns, MOST_COLUMNS),
         remedy,
     )
 

@@ -19,14 +19,20 @@ from aucpr_dask import errors
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import TableOptions
 from aucpr_dask.scores import chunks, importing, validate
-from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress, Spool, unknown_column
+from aucpr_dask.scores.importing.files import (
+    MOST_COLUMNS,
+    FilePath,
+    ImportSummary,
+    OnProgress,
+    Spool,
+    unknown_column,
+)
 from aucpr_dask.scores.importing.table_files import MISSING_CELLS, SUFFIXES, Batch, Table, Words, coded, open_table
 
 ID_WORDS = frozenset({"id", "ids", "idx", "index", "uuid", "fold", "row", "rownum"})
 NO_SCORES = frozenset({"weight", "weights", "cluster", "group", "groups"})  # with a fraction, too
 NO_SCORES |= {"age", "year", "date", "time", "timestamp", "duration", "lat", "latitude", "lon", "longitude", "price"}
 LEAST_ROWS = 100  # fewer may be scores of a small example
-MOST_COLUMNS = 20  # listed in a note
 TAKEN = "columns taken as models"
 WHOLE = "columns of whole numbers"
 
@@ -363,7 +369,7 @@ class _LabelReader:
             what = "this is not a label"
             remedy = "say which value is the positive one: pos_label=VALUE (--pos-label)"
         elif not self._met_positive:
-            what = f"no label before this row is {self._positive!r}, the positive one, and this is a second other value"
+            what = f"no label is {self._positive!r}, the positive one: they are {self._negative!r} and {cell.strip()!r}"
             allowed = f"{self._positive!r} (positive), and one other value"
             remedy = errors.did_you_mean(
                 self._positive, [str(self._negative), cell.strip()], "name one that occurs: pos_label="
