@@ -181,7 +181,11 @@ REPLACE_IT = "name another place, or pass overwrite=True (--overwrite) to replac
 HERE = f"{Path(__file__).parent}{os.sep}"
 
 
-def warn(text: str, kind: type[Warning] = UserWarning) -> None:
+class AucprWarning(UserWarning):
+    """Base class of all warnings that this package gives."""
+
+
+def warn(text: str, kind: type[Warning] = AucprWarning) -> None:
     """Warn at the line that called this package, however deep inside it the reason was found."""
     frame, depth, outermost = inspect.currentframe(), 0, 0
     while frame is not None:
@@ -191,43 +195,43 @@ def warn(text: str, kind: type[Warning] = UserWarning) -> None:
     warnings.warn(text, kind, stacklevel=outermost + 1)
 
 
-class CacheWarning(UserWarning):
+class CacheWarning(AucprWarning):
     """Compiled code cannot be kept, or must not be loaded, so that every process compiles again."""
 
 
-class ClassifierWarning(UserWarning):
+class ClassifierWarning(AucprWarning):
     """A classifier that failed, and whose scores are therefore missing."""
 
 
-class ColumnWarning(UserWarning):
+class ColumnWarning(AucprWarning):
     """Columns of a table that are not read as models: they look like names or numbers of rows, or are not numeric."""
 
 
-class DoubtfulScoresWarning(UserWarning):
+class DoubtfulScoresWarning(AucprWarning):
     """Scores that look like predicted labels, or like those of the other class."""
 
 
-class FewUnitsWarning(UserWarning):
+class FewUnitsWarning(AucprWarning):
     """A method was used over fewer queries or data sets than it needs."""
 
 
-class FewPositivesWarning(UserWarning):
+class FewPositivesWarning(AucprWarning):
     """A method was used with fewer positives than it needs."""
 
 
-class UnjudgedWarning(UserWarning):
+class UnjudgedWarning(AucprWarning):
     """Runs of which no retrieved document is judged."""
 
 
-class RepeatedItemsWarning(UserWarning):
+class RepeatedItemsWarning(AucprWarning):
     """Items that look like copies of others, and count as items of their own."""
 
 
-class WideBoundsWarning(UserWarning):
+class WideBoundsWarning(AucprWarning):
     """Bounds that hold, but are further apart than they should be, because closer ones would take too long."""
 
 
-class DamageWarning(UserWarning):
+class DamageWarning(AucprWarning):
     """Stored numbers that are damaged and computed again, or that nothing protects against damage."""
 
 

@@ -14,7 +14,7 @@ import textwrap
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
@@ -97,10 +97,13 @@ def _interruptible() -> Iterator[None]:
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
     """Show this package's warnings as a line of text, without a line of code."""
-    before = warnings.showwarning
+    before, shown = warnings.showwarning, set[str]()
 
     def show(message: Warning | str, category: type[Warning], filename: str, *place: Any, **options: Any) -> None:
-        if category.__module__ == errors.AucprError.__module__ or Path(filename).is_relative_to(PACKAGE):
+        if str(message) in shown:
+            return
+        if issubclass(category, errors.AucprWarning) or Path(filename).is_relative_to(PACKAGE):
+            shown.add(str(message))
             click.echo(f"warning: {message}", err=True)
         else:
             before(message, category, filename, *place, **options)
@@ -280,6 +283,14 @@ class Choice(click.Choice[str]):
 
 OF_EVALUATION = (CONVENTION, *READINGS, "prevalence_design")
 """Options that say how labels, missing scores, ties and designs are read; a command gets those that are given."""
+
+
+def as_read(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options given of how labels, missing scores and ties are read, for the command to try next."""
+    given = click.get_current_context().get_parameter_source
+    is_given = (click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.ENVIRONMENT)
+    return {name: value for name, value in options.items() if name in OF_EVALUATION and given(name) in is_given}
+
 
 # Options that few calls need; those of tables, too
 _RARE = {*OF_EVALUATION, "n_resamples", "seed", "n_folds", "incomplete", "auxiliary"}

@@ -123,7 +123,7 @@ def compare(output: cli.Output, store: sources.Source, **options: Any) -> None:
     if options["method"] != "friedman":
         _ask(output, "comparisons", ap.compare, store, **options)
         over = {"over": options["over"]} if options["over"] else {}
-        output.suggest("rank", *store.words(**_read_as(options), **over))
+        output.suggest("rank", *store.words(**cli.as_read(options), **over))
         return
     names = {"baseline", "by", "adjust", "auxiliary", "n_resamples", "weights", "target"}
     others = {name: options.pop(name) for name in sorted(names)}
@@ -197,7 +197,7 @@ def rank(output: cli.Output, store: sources.Source, **options: Any) -> None:
     indistinguishable. A score store, or a table of predictions, is evaluated first.
     """
     _ask(output, "ranks", ap.rank, store, **options)
-    read = _read_as(options)
+    read = cli.as_read(options)
     place, *words = store.words(**read)
     # A page takes no options of an evaluation.
     output.suggest(*(["evaluate", place, "result.zarr"] if read else ["report", place]), *words)
@@ -227,11 +227,6 @@ def power(output: cli.Output, store: sources.Source, **options: Any) -> None:
 
 
 # --- one question to a store ------------------------------------------------------------------------------------------
-
-
-def _read_as(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options given of how labels, missing scores and ties are read."""
-    return {name: value for name, value in options.items() if name in cli.OF_EVALUATION}
 
 
 def _ask(

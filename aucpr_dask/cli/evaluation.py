@@ -191,7 +191,7 @@ def evaluate(
         # Models are compared by their queries or resamples; without these, by their scores.
         nodes = [node for _, node in terms.nodes_of(evaluated)]
         has_sample = any("query" in node["estimate"].dims or "replicate" in node for node in nodes)
-        output.suggest("compare", *([result] if has_sample and result else source.words()))
+        output.suggest("compare", *([result] if has_sample and result else source.words(**cli.as_read(options))))
 
 
 @cli.command("aucpr-dask show aucpr-demo/result.zarr --dataset clef-tar")

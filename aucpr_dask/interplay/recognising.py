@@ -35,6 +35,8 @@ ROLES = {name: role for role, names in NAMES.items() for name in names.split()}
 ANSWERS = ({"yes", "no"}, {"positive", "negative"}, {"pos", "neg"})
 MOST_GROUPS, LEAST_OF_GROUP = 50, 5
 ARRAYS = (".npz", ".npy", ".nc", ".nc4", ".cdf", ".h5", ".hdf5")
+RARER = "the rarer one is taken for positive: --pos-label "
+WITH_GAPS = "decimal numbers, with gaps: --missing says what these mean"
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,8 @@ def _role_of(batch: Batch, column: str, index: frozenset[str]) -> tuple[str, str
         return "label", f"holds {few(sorted(words))}"
     role, n_distinct, kind = ROLES.get(_plain(column)), len(words), kind_of(batch, column)
     if n_distinct == 2 and (role == "label" or {word.lower() for word in words} in ANSWERS):
-        return "label", f"holds {few(map(repr, words))}: say which is positive by --pos-label"
+        rarer = words[int(np.bincount(codes, minlength=2).argmin())]
+        return "label", f"holds {few(map(repr, words))}; {RARER}{rarer}"
     if column in index or (role == "item" and n_distinct == batch.n_rows):
         return "item", "named so, and each once"
     if role in ("weight", "score") and kind == "other":
@@ -173,11 +176,11 @@ def _role_of(batch: Batch, column: str, index: frozenset[str]) -> tuple[str, str
     if role in ("query", "dataset", "clusters", "fold", "repeat", "weight", "model", "score"):
         return role, f"named so; {terms.count(n_distinct, 'value')}"
     if kind == "number":
-        return "models", "decimal numbers"
+        return "models", WITH_GAPS if np.isnan(batch.numbers(column)).any() else "decimal numbers"
     is_group = 2 <= n_distinct <= MOST_GROUPS and int(np.bincount(codes).min()) >= LEAST_OF_GROUP
     if is_group:
         return "by", f"{terms.count(n_distinct, 'value')}, each in {LEAST_OF_GROUP} rows or more"
-    return "metadata", "whole numbers" if kind == "whole" else "text"
+    return "metadata", "no scores, by its numbers or by its name" if kind == "whole" else "text"
 
 
 def _plain(name: str) -> str:
@@ -189,7 +192,8 @@ def _of_predictions(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
     is_tidy = "model" in roles
     (label,) = roles["label"]
     options = ["--label", label]
-    options += ["--pos-label", "VALUE"] if "pos-label" in roles["label"][label] else []
+    _, is_text, positive = roles["label"][label].partition(RARER)
+    options += ["--pos-label", positive] if is_text else []
     names = ("model", "score") if is_tidy else ()
     for role in (*names, "query", "dataset", "clusters", "fold", "repeat", "weight"):
         options += [word for column in roles.get(role, ()) for word in (f"--{role}", column)]
@@ -197,17 +201,19 @@ def _of_predictions(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
         options += [word for column in roles.get("item", ()) for word in ("--item", column)]
     by = [] if "query" in roles else [word for column in list(roles.get("by", ()))[:1] for word in ("--by", column)]
     source = (path, *options)
+    has_gaps = WITH_GAPS in roles.get("models", {}).values()
+    asked = (*source, *(("--missing", "drop") if has_gaps else ()))
     commands = [
-        ("areas, with intervals", ("evaluate", *source)),
-        ("which models differ", ("compare", *source)),
-        *([("and in which groups", ("compare", *source, *by))] if by else []),
-        ("which ranks each may have", ("rank", *source)),
-        ("one page for the browser", ("report", *source)),
+        ("areas, with intervals", ("evaluate", *asked)),
+        ("which models differ", ("compare", *asked)),
+        *([("and in which groups", ("compare", *asked, *by))] if by else []),
+        ("which ranks each may have", ("rank", *asked)),
+        *([] if has_gaps else [("one page for the browser", ("report", *source))]),
     ]
     if len(models) > 1:
         names_of_two = ("--candidate", models[-1], "--baseline", models[0])
         over = ("--over", "dataset") if "dataset" in roles else ()
-        commands.append((f"may {models[-1]} replace {models[0]}", ("gate", *source, *names_of_two, *over)))
+        commands.append((f"may {models[-1]} replace {models[0]}", ("gate", *asked, *names_of_two, *over)))
     commands.append(("keep it as a store", ("import", "table", path, "scores.zarr", *options, *by)))
     if not models and not is_tidy:
         commands = []

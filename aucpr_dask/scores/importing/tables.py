@@ -372,7 +372,9 @@ class _LabelReader:
             what = f"no label is {self._positive!r}, the positive one: they are {self._negative!r} and {cell.strip()!r}"
             allowed = f"{self._positive!r} (positive), and one other value"
             remedy = errors.did_you_mean(
-                self._positive, [str(self._negative), cell.strip()], "name one that occurs: pos_label="
+                self._positive,
+                [str(self._negative), cell.strip()],
+                f"name one that occurs: pos_label={cell.strip()!r} (--pos-label)",
             )
         else:
             what = "this label is a third value"
