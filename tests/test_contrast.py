@@ -59,7 +59,7 @@ def test_a_contrast_is_that_of_haldanes_areas_with_moderated_variances() -> None
     shown = ap.evaluate(scores, interval=(), by="site")
     np.testing.assert_array_equal(found["estimate"], shown["estimate"].transpose("model", "site"))
     assert found.attrs["family_size"] == 4
-    assert "worse: new in Lund than in Bern (-0." in found.attrs["summary"]
+    assert "shown: new is worse in Lund than in Bern (-0." in found.attrs["summary"]
     assert "of the items" not in found.attrs["summary"]
 
 

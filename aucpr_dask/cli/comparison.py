@@ -326,7 +326,7 @@ def gate(
     from aucpr_dask.inference.gating import Gates
     from aucpr_dask.inference.sentences import WORSE
 
-    data, candidates, baseline = _models(source, candidates, baseline)
+    data, candidates, baseline = _models(source, candidates, baseline, is_quiet=markdown)
     gates = ap.gate(data, candidates, baseline, **options)
     if not isinstance(gates, Gates):
         raise TypeError("a list of candidates has a list of gates")
@@ -360,7 +360,7 @@ def _markdown(gates: Gates) -> str:
 
 
 def _models(
-    source: sources.Source, candidates: tuple[str, ...], baseline: str | None
+    source: sources.Source, candidates: tuple[str, ...], baseline: str | None, *, is_quiet: bool
 ) -> tuple[terms.Scores, tuple[str, ...], str]:
     """Return the data, and the names of the candidates and of the baseline."""
     first, *others = source.places
@@ -375,7 +375,10 @@ def _models(
         return source.open(), candidates, str(baseline)
     if not others:
         named = {} if "model" in source.columns else {"models": [*candidates, str(baseline)]}
-        return source.of_tables(**named)[0], candidates, str(baseline)
+        scores, said = source.of_tables(**named)
+        if not is_quiet:  # a summary of a job has the table alone
+            source.output.show(said, fold=False)
+        return scores, candidates, str(baseline)
     data, _ = source.of_tables(models=source.columns.get("score", "score"))
     ((_, node),) = terms.nodes_of(data)
     names = [str(name) for name in node["model"].values]

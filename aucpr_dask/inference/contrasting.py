@@ -25,11 +25,11 @@ from aucpr_dask.inference import (
     designs,
     grouped,
     pairs,
+    questions,
     requirements,
     samples,
     sentences,
 )
-from aucpr_dask.inference.questions import evaluated_with
 from aucpr_dask.inference.units import Floats
 from aucpr_dask.schema import checks, choices, terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
@@ -39,6 +39,7 @@ from aucpr_dask.scores.validate import validated_scores
 
 UNBOUNDED = ("gain_area",)  # areas that may lie outside [0, 1]
 CENTRES = {"average_precision": "haldane"}  # what is contrasted in its place: its bias does not depend on the positives
+OF_HALDANE = "; differences are of Haldane's areas, which few positives do not inflate"
 OTHER = "other_"  # before the name of a grouping coordinate: the group that is contrasted with
 
 DESCRIPTIONS = {
@@ -208,7 +209,7 @@ def _with_their_scores(data: terms.Scores, by: Any, question: _Question) -> tupl
     given = {name: one for name, one in question.reading.items() if one not in (None, "random")}
     return scores, replace(
         question,
-        reading=evaluated_with(first.attrs) | given,
+        reading=questions.evaluated_with(first.attrs) | given,
         estimator=question.estimator or next(iter(designs.estimators_of(first)), None),
         over=question.over or first.attrs.get("sampled"),
     )
@@ -406,6 +407,8 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
                 known[place] = _known(part.load(), question, is_scores=is_scores)
             except InvalidInputError as caught:
                 raise parts.named(caught, place, path) from caught
+    if is_scores:
+        questions.warn_of_doubtful_models(result for result, _ in known.values())
     if len(known) < 2:
         what, received = "there is nothing to contrast", few(", ".join(parts.names[place]) for place in known)
         argument = f"data set {path!r}, argument 'by'" if path else "argument 'by'"
@@ -552,20 +555,20 @@ def _described(
     measure = question.estimator or next(iter(designs.estimators_of(result)), None)
     names = ["/".join(one) for one in parts.names]
     left_out = [name for place, name in enumerate(names) if place not in known or np.isnan(known[place][1].value).all()]
+    of_items = is_scores and QUERY not in result["estimate"].dims
     facts = {
         "estimator": measure,
         "by": ", ".join(parts.indexes),
         "reference": reference,
         "baseline": None if question.baseline is None else str(question.baseline),
         "prevalence": question.reading.get("prevalence"),
-        "contrasted": CENTRES.get(str(measure), measure)
-        if is_scores and QUERY not in result["estimate"].dims
-        else measure,
+        "contrasted": CENTRES.get(str(measure), measure) if of_items else measure,
         "sampled": result.attrs.get("sampled"),
         "level": question.level,
         "adjust": question.adjust,
         "family_size": int(family.sum()),
-        "design": _design(answer, result, len(names) - len(left_out), n_folds),
+        "design": _design(answer, result, len(names) - len(left_out), n_folds)
+        + (OF_HALDANE if of_items and str(measure) in CENTRES else ""),
         "groups_left_out": "; ".join(left_out) or None,
     }
     asked = {name: value for name, value in facts.items() if value is not None}

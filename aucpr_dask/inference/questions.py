@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -216,23 +216,27 @@ def results_for(
 
 
 def _in_one_pass(results: Scores) -> Scores:
-    """Compute lazy results of scores once, if memory allows, and warn of scores that look like something else."""
+    """Compute lazy results of scores once, if memory allows, and warn of models with doubtful scores."""
     nodes = dict(nodes_of(results))
     are_lazy = any(one.chunks is not None for node in nodes.values() for one in node.variables.values())
     if are_lazy and sum(node.nbytes for node in nodes.values()) <= HELD_BYTES:
         import dask
 
         (nodes,) = dask.compute(nodes)
+    warn_of_doubtful_models(nodes.values())
+    return map_nodes(results, lambda path, _: nodes[path])
+
+
+def warn_of_doubtful_models(results: Iterable[xr.Dataset]) -> None:
+    """Warn of models whose scores look like something else in most of their rankings, by the flags of results."""
     flags: dict[str, list[Any]] = {}
-    for node in nodes.values():
+    for node in results:
         if MODEL not in node["flags"].dims or node["flags"].chunks is not None:
             continue
         of_models = node["flags"].transpose(MODEL, ...).values.reshape(node.sizes[MODEL], -1)
         for model, row in zip(samples.labels_of(node["flags"], MODEL), of_models, strict=True):
             flags.setdefault(str(model), []).append(row)
-    of_all = {model: np.concatenate(rows) for model, rows in flags.items()}
-    warn_of_doubts(of_all, of="rankings", least=DOUBTFUL)
-    return map_nodes(results, lambda path, _: nodes[path])
+    warn_of_doubts({model: np.concatenate(rows) for model, rows in flags.items()}, least=DOUBTFUL)
 
 
 def with_default_method(data: Scores, question: ComparisonOptions, options: Mapping[str, Any]) -> ComparisonOptions:

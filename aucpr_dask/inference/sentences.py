@@ -92,7 +92,9 @@ def of_comparison(answer: xr.Dataset, about: str = "") -> str:
         found.append((one, f"than {other}{where}", difference))
     words = [_asked(answer, int(asked.sum()), "comparison", about)]
     if found:
-        words += shown_to_be(found, "in none of these groups" if about and OTHER_MODEL not in dims else "")
+        words += shown_to_be(
+            found, "no model is shown to be {} in any group" if about and OTHER_MODEL not in dims else ""
+        )
     else:
         words.append("no difference is shown, which does not show that there is none")
     if "standard_error" in answer:
@@ -120,28 +122,34 @@ def _asked(answer: xr.Dataset, number: int, noun: str, about: str) -> str:
     return f"{asked}, {way}"
 
 
-def shown_to_be(differences: Iterable[tuple[str, str, float]], nothing: str = "", direction: float = 1.0) -> list[str]:
+def shown_to_be(
+    differences: Iterable[tuple[str, str, float]],
+    nothing: str = "",
+    direction: float = 1.0,
+    words: tuple[str, str] = ("worse", "better"),
+) -> list[str]:
     """Say who is shown to be worse and who better than whom, by which difference.
 
-    With a direction of -1, less is better.
-
-    The largest differences are named, if there are too many to name all. Nothing is said of a word without differences,
-    unless there are words for that.
+    With a direction of -1, less is better. The largest differences are named, if there are too many to name all.
+    Nothing is said of a word without differences, unless there is a sentence for that.
 
     >>> shown_to_be([("a", "than b in Bern", -0.05), ("a", "than b in Graz", 0.00002)])
-    ['shown: a is worse than b in Bern (-0.050)', 'shown: a is better than b in Graz (+0.000020)']
+    ['shown: a is worse than b in Bern (-0.050); a is better than b in Graz (+0.000020)']
     >>> shown_to_be([(name, "than z", place / 10) for place, name in enumerate("abcdefg")])[0].split(", ")[-2:]
     ['d is better than z (+0.300)', 'c is better than z (+0.200) and 1 more']
+    >>> shown_to_be([], "no model is shown to be {}")
+    ['no model is shown to be worse or better']
     """
-    listed, words = list(differences), []
-    for word, sign in (("worse", -1), ("better", 1)):
+    listed, shown, missing = list(differences), list[str](), list[str]()
+    for word, sign in zip(words, (-1, 1), strict=True):
         of_word = [one for one in listed if sign * direction * one[2] > 0]
         if len(of_word) > MOST:
             of_word.sort(key=lambda one: -abs(one[2]))
         found = [f"{who} is {word} {than} ({amount(value, 3, '+')})" for who, than, value in of_word]
-        if found or nothing:
-            words.append(f"shown: {few(found, MOST)}" if found else f"shown to be {word}: {nothing}")
-    return words
+        shown += [few(found, MOST)] if found else []
+        missing += [] if found else [word]
+    said = [f"shown: {'; '.join(shown)}"] if shown else []
+    return said + ([nothing.format(" or ".join(missing))] if nothing and missing else [])
 
 
 def beside_intervals(number: int) -> list[str]:
@@ -163,16 +171,17 @@ def of_contrasts(answer: xr.Dataset, rows: pd.DataFrame, direction: float) -> st
     dims = [str(dim) for dim in answer["estimate"].dims if dim != MODEL]
     n_groups = int(np.prod([answer.sizes[dim] for dim in dims]))
     against = f"with {facts['reference']}" if "reference" in facts else "between all pairs"
-    whose = f" over {facts['baseline']}" if "baseline" in facts else ""
+    of_two = f"'s gain over {facts['baseline']}" if "baseline" in facts else ""
     shown = rows[rows["p_adjusted"] <= 1 - float(facts["level"])]
     differences = zip(
-        [f"{row.model}{whose}" for row in shown.itertuples()],
+        [f"{row.model}{of_two}" for row in shown.itertuples()],
         [f"in {row.group} than in {row.other}" for row in shown.itertuples()],
         map(float, shown["difference"]),
         strict=True,
     )
     words = [_asked(answer, len(rows), "contrast", f" of {n_groups} groups by {', '.join(dims)} {against}")]
-    words += shown_to_be(differences, "none", direction)
+    ways = ("smaller", "larger") if of_two else ("worse", "better")
+    words += shown_to_be(differences, "none is shown to be {}", direction, ways)
     if "groups_left_out" in facts:
         words.append(f"without an answer: {few(facts['groups_left_out'].split('; '))}")
     if "prevalence" in answer and "prevalence" not in facts:

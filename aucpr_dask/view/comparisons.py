@@ -368,11 +368,11 @@ def widths(ratios: Iterable[float | None]) -> list[str]:
 def contrasts_of(path: str, answer: xr.Dataset, top: int | None = TOP) -> Answer:
     """Return what people see of the contrasts of one data set: a row for each model and pair of groups."""
     shown, below = first(contrast_rows(answer), top, "contrast")
-    names = {"model": "model", "in": "group", "than in": "other"}
     areas = Column(noun(answer.attrs), list(map(number, shown["estimate"])), right=True)
     columns = [
-        *(Column(header, list(shown[name]), name=True) for header, name in names.items()),
+        *(Column(name, list(shown[name]), name=True) for name in ("model", "group")),
         *([] if BASELINE in answer.attrs else [areas]),  # of which the difference of a difference is none
+        Column("other group", list(shown["other"]), name=True),
         *_columns(shown, "difference", len(shown), has_room=False),
     ]
     title = (path or "all groups", f"{measured(answer.attrs)}, by {answer.attrs['by']}")
@@ -389,7 +389,7 @@ def rows_of_groups(answer: xr.Dataset) -> pd.DataFrame:
         return rows.assign(where=rows["group"] + " than in " + rows["other"])
     dims = group_dims(answer)
     flat = answer.stack(place=(MODEL, *dims), create_index=False)
-    where = [", ".join(map(str, labels)) for labels in zip(*(flat[dim].values for dim in dims), strict=True)]
+    where = ["/".join(map(str, labels)) for labels in zip(*(flat[dim].values for dim in dims), strict=True)]
     values = {name: list(flat[name].transpose("place", ...).values) for name in _OF_PAIRS if name in flat}
     return pd.DataFrame({"model": list(map(str, flat[MODEL].values)), "group": where, "where": where} | values)
 

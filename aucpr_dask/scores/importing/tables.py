@@ -158,10 +158,13 @@ def _read_tables(
     if absent := [name for name in given.roles if name not in columns]:
         batch = next(tables[0].batches([name for name in columns if name]), None)
         found = [name for name in batch.cells if holds_labels(batch, name)] if batch is not None else []
-        if absent[0] == given.label and found:
+        if absent[0] == given.label:
             what, received = f"there is no column {given.label!r}", repr(given.label)
-            allowed = errors.few(found)
+            allowed = errors.few(found or columns, MOST_COLUMNS)
+            otherwise = "name the column of labels by label= (--label), and if it holds text, its positive value by "
+            otherwise += "pos_label= (--pos-label)"
             remedy = f"name the column of labels: label={found[0]!r} (--label {found[0]})"
+            remedy = remedy if found else errors.did_you_mean(given.label, columns, otherwise)
             raise errors.InvalidInputError(what, tables[0].path, received, allowed, remedy)
         raise unknown_column(absent[0], columns, tables[0].path)
     if options.model is None and options.models is None and {"model", "score"} <= {*columns} - {*given.roles}:
