@@ -277,7 +277,7 @@ def laid_out_by_groups(
 
     found = ask_each(data, by, ask, level, combined, varying)
     is_one = samples.DATASET in varying and set(found) == {""}
-    return found[""] if is_one else gathered(data, found)
+    return found[""] if is_one else sentences.with_families(gathered(data, found))
 
 
 def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr.Dataset:

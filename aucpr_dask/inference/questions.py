@@ -18,7 +18,7 @@ from aucpr_dask.evaluation.groups import along_queries
 from aucpr_dask.evaluation.rankings import warn_of_doubts
 from aucpr_dask.evaluation.request import drawn_unit
 from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets, known_scores
-from aucpr_dask.inference import averages, covarying, designs, machine_labels, requirements, samples
+from aucpr_dask.inference import averages, covarying, designs, machine_labels, requirements, samples, sentences
 from aucpr_dask.inference.methods import POSITIVE, RANK, SWAPPED
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
@@ -98,7 +98,7 @@ def answer(
             return found.assign({one: found[one].copy(data=of_all[one].data) for one in OF_FAMILY if one in found})
 
     answers: Scores = map_nodes(results, answer_node)
-    return answers
+    return sentences.with_families(answers)
 
 
 def prepared(

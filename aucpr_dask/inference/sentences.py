@@ -20,10 +20,13 @@ from aucpr_dask.schema.terms import (
     BOUND,
     BOUNDS,
     MODEL,
+    Scores,
     amount,
     count,
     difference_in_words,
     in_words,
+    map_nodes,
+    nodes_of,
     p_value_in_words,
     percent,
 )
@@ -96,7 +99,7 @@ def of_comparison(answer: xr.Dataset, about: str = "") -> str:
             found, "no model is shown to be {} in any group" if about and OTHER_MODEL not in dims else ""
         )
     else:
-        words.append("no difference is shown, which does not show that there is none")
+        words.append(_none_shown(answer))
     if "standard_error" in answer:
         are_equal = asked & (differences == 0) & (answer["standard_error"].transpose(*dims).values == 0)
         equal = [named(at) for at in map(tuple, np.argwhere(are_equal).tolist())]
@@ -105,6 +108,27 @@ def of_comparison(answer: xr.Dataset, about: str = "") -> str:
         lower, upper = np.moveaxis(answer["simultaneous_interval"].transpose(*dims, BOUND).values, -1, 0)
         words += beside_intervals(int(np.count_nonzero(shown & (lower <= 0) & (upper >= 0))))
     return "; ".join(filter(None, [*words, _fact(answer, "gaps")]))
+
+
+def _none_shown(answer: xr.Dataset) -> str:
+    """Say that no difference is shown, and where the units are so few that none can be."""
+    n = int(answer["n_units"].max()) if answer.attrs.get("method") == "sign_flip" and "n_units" in answer else None
+    if n is None or 2.0 ** (1 - n) <= 1 - float(answer.attrs["level"]):
+        return "no difference is shown, which does not show that there is none"
+    return f"no difference can be shown with {n} units: the smallest p-value that they can have is {2.0 ** (1 - n):g}"
+
+
+def with_families(answers: Scores) -> Scores:
+    """Say of each of several data sets whose p-values are adjusted that it is a family of its own."""
+    n = len(dict(nodes_of(answers)))
+
+    def told(path: str, node: xr.Dataset) -> xr.Dataset:
+        if n < 2 or "p_adjusted" not in node or SUMMARY not in node.attrs:
+            return node
+        apart = f"each of the {n:,} data sets is a family of its own"
+        return node.assign_attrs({SUMMARY: f"{node.attrs[SUMMARY]}; {apart}"})
+
+    return map_nodes(answers, told)
 
 
 def _asked(answer: xr.Dataset, number: int, noun: str, about: str) -> str:
