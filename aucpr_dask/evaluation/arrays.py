@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, bad_argument, brief, clash, did_you_mean, few
+from aucpr_dask.errors import ColumnWarning, InvalidInputError, bad_argument, brief, clash, did_you_mean, few, warn
 from aucpr_dask.evaluation.alignment import (
     as_array,
     common_labels,
@@ -446,6 +446,8 @@ def _of_plain(
         own = array.shape if None not in named else array.shape[-labels.ndim :]
         if own != labels.shape:
             raise mispositioned(name if name == "the scores" else f"scores of {name!r}", array.shape, labels.shape)
+    if None not in named:
+        _warn_of_other_columns(given, labels)
     variables = {"score": (dims, first if None in named else _stacked(list(arrays.values())))}
     variables["label"] = dims[-labels.ndim :], labels
     coords = {} if None in named else {MODEL: np.array(list(given), object)}
@@ -455,6 +457,17 @@ def _of_plain(
     unlabelled = {name: without_labels(one) for name, one, _ in of_groups}
     groupers = {name: grouper for name, _, grouper in of_groups if grouper is not None}
     return xr.Dataset(variables, coords), plain, None if by is None else unlabelled | groupers
+
+
+def _warn_of_other_columns(given: Mapping[str, Any], labels: Any) -> None:
+    """Warn of models that hold the labels, or whole numbers where others have a fraction."""
+    arrays = {name: np.asarray(one) for name, one in given.items() if not is_dask(one)}
+    whole = {name: one for name, one in arrays.items() if one.dtype.kind in "biu"}
+    if are_labels := [name for name, one in whole.items() if np.array_equal(one, labels)]:
+        warn(f"{few(are_labels)}: these scores are the labels themselves; leave them out", ColumnWarning)
+    counts = [name for name, one in whole.items() if one.size and int(one.max()) - int(one.min()) > 1]
+    if counts and any(one.dtype.kind == "f" for one in arrays.values()):
+        warn(f"{few(counts)}: whole numbers beside scores with a fraction; leave out what is no model", ColumnWarning)
 
 
 def _stacked(arrays: list[Any]) -> Any:
