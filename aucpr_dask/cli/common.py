@@ -281,6 +281,20 @@ class Choice(click.Choice[str]):
             raise click.BadParameter(f"{error.message}{hint}", ctx, param) from None
 
 
+class Share(click.FloatRange):
+    """A number of which people may give percents; its error says what these are."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number, or fail."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            text = str(value).rstrip("% ")
+            if not re.fullmatch(r"\d+(\.\d+)?", text):
+                raise
+            raise click.BadParameter(f"{error.message} {text} percent is {float(text) / 100:g}.", ctx, param) from None
+
+
 OF_EVALUATION = (CONVENTION, *READINGS, "prevalence_design")
 """Options that say how labels, missing scores, ties and designs are read; a command gets those that are given."""
 
@@ -433,7 +447,7 @@ def _matching(names: Iterable[str], incomplete: str) -> list[str]:
 _LOOKS: dict[str, dict[str, Any]] = {
     "n_resamples": {"metavar": "N"},
     "estimator": {"metavar": "NAME", "shell_complete": complete_estimator},
-    "level": {"type": click.FloatRange(0, 1, min_open=True, max_open=True), "help": "Confidence level."},
+    "level": {"type": Share(0, 1, min_open=True, max_open=True), "help": "Confidence level."},
 }
 
 by_option = option_of(

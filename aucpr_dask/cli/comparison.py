@@ -293,7 +293,12 @@ def _ask_each(
 @click.option("--candidate", "candidates", multiple=True, metavar="NAME", help="Judge this model (repeat).")
 @click.option("--baseline", metavar="NAME", help="The model that it would replace.")
 @click.option(
-    "--margin", type=float, default=0.0, show_default=True, help="How much worse a candidate may be and still pass."
+    "--margin",
+    type=cli.Share(min=0),
+    metavar="FLOAT",
+    default=0.0,
+    show_default=True,
+    help="How much worse a candidate may be and still pass.",
 )
 @cli.options_of(ComparisonOptions, "level", "estimator", "over")
 @cli.method_option(
