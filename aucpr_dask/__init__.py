@@ -1,4 +1,4 @@
-"""Area under the precision-recall curve for thousands of rankers at once.
+"""Area under the precision-recall curve for thousands of models at once.
 
 Scores come in as labelled, chunked arrays (:func:`open_scores`), are evaluated exactly on NumPy or
 on a Dask cluster (:func:`evaluate`, :func:`run`) and come out as an xarray Dataset of estimates and

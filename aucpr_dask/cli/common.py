@@ -120,7 +120,7 @@ def _plain_warnings() -> Iterator[None]:
 )
 @click.version_option(ap.__version__, prog_name="aucpr-dask")
 def main() -> None:
-    """Area under the precision-recall curve (AUC PR, average precision) for thousands of rankers at once.
+    """Area under the precision-recall curve (AUC PR, average precision) for thousands of models at once.
 
     Scores of many models go into a store (import), every ranking is evaluated on all cores or on a Dask cluster
     (evaluate), and the answer is a store of estimates and confidence intervals that opens in xarray. Paths may be
@@ -173,7 +173,8 @@ class _Brief(click.Command):
 
 
 def _is_rare(option: click.Parameter) -> bool:
-    return option.name in _RARE or str(option.name).startswith(OF_TABLE)
+    name = str(option.name)
+    return name in _RARE or (name.startswith(OF_TABLE) and name.removeprefix(OF_TABLE) not in _OF_ANY_TABLE)
 
 
 class Output:
@@ -307,8 +308,10 @@ def as_read(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # Options that few calls need; those of tables, too
+_OF_ANY_TABLE = {"label", "pos_label", "clusters"}
 _RARE = {*OF_EVALUATION, "n_resamples", "seed", "n_folds", "incomplete", "auxiliary"}
 _RARE |= {"equivalence", "record", "other_code", "weights", "like", "recall_range", "prevalence", "keep_replicates"}
+_RARE -= {"missing"}
 OF_TABLE = "table_"
 """What the names of options start with that say what the columns of a table are."""
 _FLAGS = {"named_by": "--name"}  # where they differ from the field

@@ -56,7 +56,7 @@ _auxiliary_option = click.option(
 def aggregate(
     output: cli.Output, store: sources.Source, estimator: str | None, top: int | None, **options: Any
 ) -> None:
-    """Average the estimates of each model of the result store STORE, with an interval.
+    """Average the estimates of each model of SOURCE, a store of results or scores or a table, with an interval.
 
     By default over queries: mean average precision (MAP), with the score interval of the mean, or Student's t of
     values that are not between 0 and 1. A score store, or a table of predictions, is evaluated first. Over classes,
@@ -114,11 +114,11 @@ _baseline_option = click.option(
 @_auxiliary_option
 @_question_options
 def compare(output: cli.Output, store: sources.Source, **options: Any) -> None:
-    """Compare the models of the result store STORE, on the same queries, data sets or resampled items.
+    """Compare the models of SOURCE, on the same queries, data sets or resampled items.
 
-    Without a baseline all pairs are compared, and each model is shown with its difference from the next. A score
-    store is evaluated first. So is a table of predictions (CSV, Parquet, ...), with a column of scores for each model:
-    compare predictions.csv --label y --clusters patient --by site.
+    SOURCE is a store of results or scores, or a table of predictions (CSV, Parquet, ...), with a column of scores for
+    each model: compare predictions.csv --label y --clusters patient --by site. Without a baseline all pairs are
+    compared, and each model is shown with its difference from the next.
     """
     if options["method"] != "friedman":
         _ask(output, "comparisons", ap.compare, store, **options)
@@ -161,9 +161,9 @@ def compare(output: cli.Output, store: sources.Source, **options: Any) -> None:
 @sources.takes_source("store")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Contrasts to show.")
 def contrast(output: cli.Output, store: sources.Source, by: tuple[str, ...] | None, top: int, **options: Any) -> None:
-    """Contrast the groups of STORE: say whether a model is worse in one group than in another.
+    """Contrast the groups of SOURCE: say whether a model is worse in one group than in another.
 
-    STORE holds scores, or values per query, or is a table of predictions. With a baseline, the question is about the
+    SOURCE holds scores, or values per query, or is a table of predictions. With a baseline, the question is about the
     difference from it. All contrasts of all models are one family.
     """
     from aucpr_dask.inference.contrasting import contrast_rows
@@ -191,7 +191,7 @@ def contrast(output: cli.Output, store: sources.Source, by: tuple[str, ...] | No
 @cli.by_option
 @_question_options
 def rank(output: cli.Output, store: sources.Source, **options: Any) -> None:
-    """Rank the models of the result store STORE and show which ranks each of them may have.
+    """Rank the models of SOURCE, a store or a table, and show which ranks each of them may have.
 
     A rank set holds for one model, "all at once" for all models together; models of one group are statistically
     indistinguishable. A score store, or a table of predictions, is evaluated first.
@@ -218,7 +218,7 @@ def rank(output: cli.Output, store: sources.Source, **options: Any) -> None:
 )
 @_asking_options
 def power(output: cli.Output, store: sources.Source, **options: Any) -> None:
-    """Say which differences the queries, data sets or items of STORE can show.
+    """Say which differences the queries, data sets or items of SOURCE, a store or a table, can show.
 
     Read it before "not significant" is taken for "equal". Without a baseline, each model is shown with the next. A
     score store, or a table of predictions, is evaluated first.

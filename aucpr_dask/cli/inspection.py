@@ -312,11 +312,11 @@ def audit(
 @cli.options_of(ReportOptions, *ReportOptions.__dataclass_fields__)
 @cli.overwrite_option
 def report(output: cli.Output, result: sources.Source, page: Path | None, scores: str | None, **options: Any) -> None:
-    """Write the result store RESULT as the HTML file PAGE, which opens in any browser without a network.
+    """Write SOURCE as the HTML file PAGE, which opens in any browser without a network.
 
-    RESULT may be a table of values, or scores, which are evaluated: a store, a Zarr store of another program, or a
-    table of predictions (CSV, Parquet, ...): report predictions.csv --label y. With --by and --baseline, the page shows
-    in which groups models lose.
+    SOURCE is a store of results, a table of values, or scores, which are evaluated: a store, a Zarr store of another
+    program, or a table of predictions (CSV, Parquet, ...): report predictions.csv --label y. With --by and --baseline,
+    the page shows in which groups models lose.
 
     It holds leaderboards to sort, filter and search, the comparison of any two models, an explanation of the numbers
     and their provenance, and the tables as CSV. By default PAGE is in this folder and named like the store: result.html

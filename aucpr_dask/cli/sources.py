@@ -151,7 +151,7 @@ def takes_source(argument: str, **look: Any) -> cli.Option[Any]:
     """Add an argument and the options that say how it is read; the command gets a :class:`Source` in their place."""
     lists: dict[str, Any] = cli.several | {"note": cli.SEVERAL}
     options = [
-        click.argument(argument, **look),
+        click.argument(argument, **{"metavar": "SOURCE", **look}),
         dataset_option,
         click.option(
             "--like",
