@@ -167,14 +167,14 @@ class _Brief(click.Command):
         with formatter.section("Options"):
             formatter.write_dl([r for option in options if option not in rare and (r := option.get_help_record(ctx))])
         if rare:
+            rare.sort(key=lambda option: not str(option.name).startswith(OF_TABLE))  # those of tables first
             with formatter.section("More, which --help-all describes"):
                 look: Any = {"width": formatter.width - 2, "break_on_hyphens": False}
                 formatter.write(textwrap.indent(textwrap.fill(", ".join(o.opts[0] for o in rare), **look), "  ") + "\n")
 
 
 def _is_rare(option: click.Parameter) -> bool:
-    name = str(option.name)
-    return name in _RARE or (name.startswith(OF_TABLE) and name.removeprefix(OF_TABLE) not in _OF_ANY_TABLE)
+    return option.name in _RARE or str(option.name).startswith(OF_TABLE)
 
 
 class Output:
@@ -308,10 +308,8 @@ def as_read(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # Options that few calls need; those of tables, too
-_OF_ANY_TABLE = {"label", "pos_label", "clusters"}
 _RARE = {*OF_EVALUATION, "n_resamples", "seed", "n_folds", "incomplete", "auxiliary"}
 _RARE |= {"equivalence", "record", "other_code", "weights", "like", "recall_range", "prevalence", "keep_replicates"}
-_RARE -= {"missing"}
 OF_TABLE = "table_"
 """What the names of options start with that say what the columns of a table are."""
 _FLAGS = {"named_by": "--name"}  # where they differ from the field
