@@ -28,6 +28,8 @@ from aucpr_dask.cli import main
 from aucpr_dask.demo import data_folder
 from aucpr_dask.evaluation.results import open_result
 
+pytestmark = pytest.mark.filterwarnings("ignore::aucpr_dask.errors.DoubtfulScoresWarning")  # of models of the demo
+
 WIDTH = 80
 MOST_LINES = 56  # of a help: a screen
 

@@ -19,6 +19,8 @@ from aucpr_dask import open_scores
 from aucpr_dask.demo import CLEF, data_folder
 from aucpr_dask.schema.terms import nodes_of
 
+pytestmark = pytest.mark.filterwarnings("ignore::aucpr_dask.errors.DoubtfulScoresWarning")  # of models of the demo
+
 ORACLES = Path(__file__).parent / "oracles"
 TABLES = ["15_Hepatitis", "29_Pima", "37_Stamps", "39_vertebral", "46_WPBC", "4_breastw"]
 

@@ -10,6 +10,8 @@ from code_blocks import PAGES, ROOT, RUNNING, blocks_of, is_as_shown, run, run_p
 from aucpr_dask.storage.urls import StoreName
 from aucpr_dask.workers.connecting import connect, connect_for
 
+pytestmark = pytest.mark.filterwarnings("ignore::aucpr_dask.errors.DoubtfulScoresWarning")  # of models of the demo
+
 BLOCKS = {page.relative_to(ROOT).as_posix(): list(blocks_of(page)) for page in PAGES}
 WITH_CODE = [name for name, blocks in BLOCKS.items() if any(b.language in RUNNING and not b.reason for b in blocks)]
 SHOWN_ONLY = {"", "text", "toctree", "eval"}  # output, sketches, and directives of the site

@@ -394,11 +394,11 @@ def worse_in_c(n: int = 1200) -> xr.Dataset:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"baseline": "old"}, "worse: .*new than old in c"),
-        ({}, r"better: new than chance in b .*in c \S+ and 4 more"),  # the largest
+        ({"baseline": "old"}, "shown: .*new is worse than old in c"),
+        ({}, r"shown: new is better than chance in b .*in c \S+ and 4 more"),  # the largest
         (
             {"baseline": ["old", "new"], "prevalence": 0.1},
-            "worse: chance than new in b .* and 1 more; .*better: new than old",
+            "shown: chance is worse than new in b .* and 1 more; new is better than old",
         ),
     ],
 )
@@ -643,7 +643,7 @@ def test_the_command_line_compares_by_group(tmp_path: Path) -> None:
     common = [str(tmp_path / "scores.zarr"), "--by", "site"]
     done = CliRunner().invoke(main, ["compare", *common, "--baseline", "old"])
     assert done.exit_code == 0, done.output
-    assert "new than old in c" in " ".join(done.output.split())
+    assert "new is worse than old in c" in " ".join(done.output.split())
     assert CliRunner().invoke(main, ["rank", *common]).exit_code == 0
     done = CliRunner().invoke(main, ["gate", *common, "--candidate", "new", "--baseline", "old"])
     assert done.exit_code == 1

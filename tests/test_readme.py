@@ -8,6 +8,8 @@ from code_blocks import ROOT, blocks_of, is_as_shown, run
 
 from aucpr_dask import demo
 
+pytestmark = pytest.mark.filterwarnings("ignore::aucpr_dask.errors.DoubtfulScoresWarning")  # of models of the demo
+
 README = ROOT / "README.md"
 
 

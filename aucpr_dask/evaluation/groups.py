@@ -240,8 +240,8 @@ def groups_along(
                 names[name] = grouper  # folds differ between repeats
                 continue
             labels = known
-        index, code = _numbered(labels, name, grouper, dataset, dims, path)
         _refuse_other_variable(labels, name, dataset, path)
+        index, code = _numbered(labels, name, grouper, dataset, dims, path)
         names[name] = Listed(index)
         coords[name] = ITEM, code, dict(getattr(labels, "attrs", {}))
     if ITEM in names:

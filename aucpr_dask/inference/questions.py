@@ -218,11 +218,13 @@ def results_for(
 def _in_one_pass(results: Scores) -> Scores:
     """Compute lazy results of scores once, if memory allows, and warn of models with doubtful scores."""
     nodes = dict(nodes_of(results))
-    are_lazy = any(one.chunks is not None for node in nodes.values() for one in node.variables.values())
-    if are_lazy and sum(node.nbytes for node in nodes.values()) <= HELD_BYTES:
+    lazy = {(path, name): one for path, node in nodes.items() for name, one in node.data_vars.items() if one.chunks}
+    if lazy and sum(node.nbytes for node in nodes.values()) <= HELD_BYTES:
         import dask
 
-        (nodes,) = dask.compute(nodes)
+        (found,) = dask.compute({place: one.data for place, one in lazy.items()})
+        for (path, name), data in found.items():
+            nodes[path] = nodes[path].assign({name: lazy[path, name].copy(data=data)})
     warn_of_doubtful_models(nodes.values())
     return map_nodes(results, lambda path, _: nodes[path])
 

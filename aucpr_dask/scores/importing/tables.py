@@ -163,8 +163,9 @@ def _read_tables(
             allowed = errors.few(found or columns, MOST_COLUMNS)
             otherwise = "name the column of labels by label= (--label), and if it holds text, its positive value by "
             otherwise += "pos_label= (--pos-label)"
-            remedy = f"name the column of labels: label={found[0]!r} (--label {found[0]})"
-            remedy = remedy if found else errors.did_you_mean(given.label, columns, otherwise)
+            remedy = errors.did_you_mean(given.label, columns, otherwise)
+            if found:
+                remedy = f"name the column of labels: label={found[0]!r} (--label {found[0]})"
             raise errors.InvalidInputError(what, tables[0].path, received, allowed, remedy)
         raise unknown_column(absent[0], columns, tables[0].path)
     if options.model is None and options.models is None and {"model", "score"} <= {*columns} - {*given.roles}:
