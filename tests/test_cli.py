@@ -642,4 +642,4 @@ def test_lines_end_between_words_at_a_terminal_and_stay_whole_in_a_file(
             found = [shlex.split(line.split(": ", 1)[1]) for line in commands if ": aucpr-dask " in line]
             assert ["aucpr-dask", "compare", "predictions.csv", "--label", "label"] in found
         elif not is_terminal:
-            assert [line.split(":")[0] for line in lines[:2]] == ["Bern", "Graz"]
+            assert [line.split(":")[0] for line in lines[:3]] == ["predictions.csv", "Bern", "Graz"]

@@ -369,7 +369,8 @@ def test_differences_by_group(by: str | list[str], models: str | None) -> None:
     assert ax.get_title("left") == (models or "")
     assert "all groups together" in legend_of(ax)
     for row in rows:
-        *labels, model = row.split(", ") if models is None else [*row.split(", "), models]
+        group, _, model = row.partition(", ")
+        labels, model = group.split("/"), models or model
         one = compared["difference"].sel(model=model, **dict(zip([by] if by == "site" else by, labels, strict=True)))
         drawn = {round(float(x), 12) for line in ax.lines for x in np.atleast_1d(line.get_xdata())}
         assert round(float(one), 12) in drawn

@@ -217,7 +217,7 @@ def test_a_failing_task_raises_and_leaves_no_result(client: Client, tmp_path: Pa
     scores["score"][13, 7] = np.nan
     ap.save_scores(scores, source)
     _forget_the_counts(source)
-    with pytest.raises(MissingScoresError, match=r"NaN scores in 1 rankings \(model 'm13': 1\)"):
+    with pytest.raises(MissingScoresError, match=r"NaN scores in 1 ranking \(model 'm13': 1\)"):
         ap.run(source, target, workers=client, overwrite=replacing)
     assert_does_not_open(target)
     assert_holds_no_futures(client)

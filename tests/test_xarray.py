@@ -134,6 +134,7 @@ def test_a_store_cleaned_in_xarray_is_judged_by_what_it_holds(tmp_path: Path) ->
             ap.evaluate(opened).compute()
 
 
+@pytest.mark.filterwarnings("ignore:bands along")  # few positives
 @pytest.mark.parametrize("dims", [("time", "lat"), ["lat", "time"], ("time",)])
 def test_items_may_lie_along_several_dimensions(dims: Any) -> None:
     random = np.random.default_rng(0)

@@ -28,10 +28,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 import aucpr_dask as ap
 from aucpr_dask import demo
+from aucpr_dask.errors import DoubtfulScoresWarning
 
 SMALL = os.environ.get("AUCPR_NOTEBOOK_SIZE") == "small"
 N_RESAMPLES, N_SPLITS, N_TREES = (100, 20, 10) if SMALL else (2000, 500, 100)
 warnings.filterwarnings("ignore", module="sklearn")
+warnings.simplefilter("ignore", DoubtfulScoresWarning)  # nearest neighbours and full trees say 0 or 1
 
 images, digit = load_digits(return_X_y=True)
 is_eight = (digit == 8).astype(int)
