@@ -201,7 +201,8 @@ def gate(
     95 % interval -0.0748 to +0.0200, p = 1 by sign flip; over 6 queries, losses on fewer than 50 % of queries may not
     show, and would fail it from 0.01 on average; below 30 queries, do not rely on a pass alone
     signs flipped: the differences on 6 queries, each with its items, all 64 choices of signs; fixed: the 2 models;
-    exact if differences are jointly symmetric
+    exact if differences are jointly symmetric; as differences are skewed, the interval reaches further to one side
+    than in compare
     >>> ap.gate(result, "tiny", "old").verdict
     'worse'
     """
