@@ -60,7 +60,7 @@ CALLS = {
     "metrics.average_precision_score(Y, 1 - PROBABILITY)": "is larger more positive?",
     'ap.compare({"a": A, "b": B > 1}, Y)': "b: Only two distinct scores",
     'ap.compare(FRAME[["y", "old", "new"]], Y)': "y: these scores are the labels themselves",
-    'ap.compare({"a": A, "id": np.arange(200), "b": B}, Y)': "id: whole numbers beside scores with a fraction",
+    'ap.compare({"a": A, "id": np.arange(200), "b": B}, Y)': "id: whole numbers, unlike the other scores",
     'ap.compare({"a": A, "b": B}, Y, by=np.linspace(20, 80, 200))': "'group' has 200 different numbers among 200 items",
     'ap.evaluate({"a": A, "b": B}, Y + 1)': "labels outside their domain",
     'ap.compare({"a": A, "b": B}, Y, over="item")': "there are no units to vary: no dimension 'item'",

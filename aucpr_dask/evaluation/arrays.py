@@ -467,7 +467,10 @@ def _warn_of_other_columns(given: Mapping[str, Any], labels: Any) -> None:
         warn(f"{few(are_labels)}: these scores are the labels themselves; leave them out", ColumnWarning)
     counts = [name for name, one in whole.items() if one.size and int(one.max()) - int(one.min()) > 1]
     if counts and any(one.dtype.kind == "f" for one in arrays.values()):
-        warn(f"{few(counts)}: whole numbers beside scores with a fraction; leave out what is no model", ColumnWarning)
+        warn(
+            f"{few(counts)}: whole numbers, unlike the other scores; leave out columns that are not models",
+            ColumnWarning,
+        )
 
 
 def _stacked(arrays: list[Any]) -> Any:

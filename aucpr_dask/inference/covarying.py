@@ -33,7 +33,7 @@ from aucpr_dask.schema.terms import (
 )
 from aucpr_dask.scores.validate import validated_scores, where_of
 
-OTHER_MODEL, BASELINE, OF_REPEAT, FLAGS = "other_model", "baseline", "of_repeat", "flags"
+OTHER_MODEL, BASELINE, OF_REPEAT = "other_model", "baseline", "of_repeat"
 COMPARED_BY = {"difference_variance", "outer_variance", "n_effective", "degrees"}  # what comparisons need of it
 
 DESCRIPTIONS = {
@@ -43,7 +43,7 @@ DESCRIPTIONS = {
     "outer_variance": "The same for the side of an interval away from 0; also reckons with unseen negatives.",
     "n_effective": "Effective number of positives, or of clusters that hold some.",
     "degrees": "Degrees of freedom of Student's t for differences.",
-    FLAGS: RESULT_VARIABLES[FLAGS].description,
+    "flags": RESULT_VARIABLES["flags"].description,
 }
 
 COVARIANCE_OPTIONS = (*choices.LabelReading.__annotations__, "over", "prevalence_design")
@@ -152,11 +152,11 @@ def influences(
         clusters = alignment.clusters_of(dataset, path).values if drawn_unit(over, dataset) == "clusters" else None
         is_fixed = prevalence_design == "fixed" and CLASS not in dataset["score"].dims
         result = _influences(prepare_labelled(inputs, options), clusters, is_fixed=is_fixed)
-        flags = result[FLAGS].astype(np.int32).assign_attrs(flag_attributes())
-        result = result.drop_vars(FLAGS)
+        flags = result["flags"].astype(np.int32).assign_attrs(flag_attributes())
+        result = result.drop_vars("flags")
         result = _mean_of_classes(result) if CLASS in result.dims else result
         result = _mean_of_repeats(result, dataset) if REPEAT in result.dims else result
-        result[FLAGS] = flags
+        result["flags"] = flags
         facts = {
             "estimator": names[0],
             "missing": options.missing,
@@ -255,7 +255,7 @@ def of_influences(node: xr.Dataset) -> xr.Dataset:
         output_dtypes=[np.float64] * 2,
         dask_gufunc_kwargs={"allow_rechunk": True},
     )
-    result = node[["estimate", "n_effective", "degrees", FLAGS]].assign(covariance=between)
+    result = node[["estimate", "n_effective", "degrees", "flags"]].assign(covariance=between)
     result = result.assign(difference_variance=variance, outer_variance=outer)
     result = result.assign({OF_REPEAT: node[OF_REPEAT]} if OF_REPEAT in node else {})
     for name, description in DESCRIPTIONS.items():
@@ -292,7 +292,7 @@ def spread_of_rankings(
     sample, between = (items, within) if clusters is None else of_units(clusters)
     of_models = (items[name] for name in ("proportion", "unseen_loss", "n_effective"))
     inner, outer = _variance_of_differences(*of_models, *([within] if clusters is None else [within, between]))
-    flags = items[FLAGS].astype(np.int32)
+    flags = items["flags"].astype(np.int32)
     return Spread(items["estimate"], sample["n_effective"], flags, sample["degrees"], inner, outer)
 
 

@@ -342,7 +342,7 @@ def _caveat(sample: paired_samples.PairedSample, row: int, baseline: int, low: f
         n, nouns = sample.estimates.values.shape[1], unit_names(sample.estimates.dim or "", sample.node.attrs)
         said += sentences.of_hidden_losses(n, nouns, low + margin, are_shares=shares)
     elif shares and max(sample.shown[row], sample.shown[baseline]) > NEAR_ONE:
-        said.append(sentences.NEAR_ONE)
+        said.append(sentences.OF_NEAR_ONE)
     return "; ".join(said + (sentences.of_wide_margins(margin) if shares else []))
 
 

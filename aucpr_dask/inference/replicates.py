@@ -80,7 +80,7 @@ def _folded(terms: Floats) -> Floats:
 
 
 def is_small(n_numbers: int) -> bool:
-    """Return whether NumPy does the work on so many numbers in less time than to load the kernels takes."""
+    """Return whether NumPy would finish this much work before the kernels are loaded."""
     return n_numbers <= (BY_NUMPY >> 5 if "aucpr_dask.kernels.pairs" in sys.modules else BY_NUMPY)
 
 

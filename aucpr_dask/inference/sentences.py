@@ -220,7 +220,7 @@ def of_contrasts(answer: xr.Dataset, rows: pd.DataFrame, direction: float) -> st
 
 BETTER, NOT_WORSE, WORSE, CANNOT_TELL = "better", "not worse", "worse", "cannot tell"
 WIDE_MARGIN = 0.2  # of a measure in [0, 1]
-NEAR_ONE = "near 1, a gate over items passes wrongly about twice as often as its level says: 4 to 6 % at level 0.95"
+OF_NEAR_ONE = "near 1, a gate over items passes wrongly about twice as often as its level says: 4 to 6 % at level 0.95"
 UNSEEN = 3.0  # units of which as many as these expects are in none of 95 % of samples
 
 

@@ -408,7 +408,7 @@ class Spool(ExitStack):
             return array
         start = -(-self._end // 8) * 8
         self._end = start + array.nbytes
-        if self._end > self._mapped.size:  # each map keeps a file open, so many arrays share one
+        if self._end > self._mapped.size:  # every map holds a file open, so arrays share maps
             self._file = self.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
             self._file.truncate(max(HELD, array.nbytes))
             self._mapped, start, self._end = np.memmap(self._file, mode="r"), 0, array.nbytes
