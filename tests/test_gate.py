@@ -141,8 +141,7 @@ def test_a_failure_says_what_could_have_been_shown() -> None:
     old = random.random(30)
     worse = ap.gate(result_of(old, old - 0.2 + 0.05 * random.normal(size=30)), "b", "a", margin=0.01)
     assert repr(worse).startswith("failed: b is worse than a by more than 0.01: ")
-    missed = f"differences below {worse.detectable:.2g} would be missed more than one time in five"
-    limits = f"with 30 queries, {missed} (80 % power)"
+    limits = f"with 30 queries, the smallest true difference shown with 80 % power is {worse.detectable:.2g}"
     assert repr(worse).endswith(f"; {limits}\n{worse.design}")
     unknown = ap.gate(result_of(old, old + 0.3 * random.normal(size=30)), "b", "a")
     assert repr(unknown).startswith("cannot tell whether b is worse than a: ")
@@ -271,7 +270,7 @@ def test_values_of_any_measure_are_judged_in_their_own_words() -> None:
     tidy = table.melt("topic", var_name="model", value_name="value").assign(measure="nDCG@10")
     gate = ap.gate(ap.from_values(tidy), "new", "old", margin=0.01)
     assert "nDCG@10" in repr(gate)
-    assert "with 12 topics, differences below" in repr(gate)
+    assert "with 12 topics, the smallest true difference shown" in repr(gate)
 
 
 def test_data_sets_as_the_sample_and_a_tree_of_one(forest: xr.DataTree) -> None:
@@ -374,7 +373,7 @@ def test_exit_codes_tell_a_failure_from_too_few_data(tables: Path) -> None:
     ap.save_scores(scores_of(1.0, 1.0, n_items=300), "few.zarr")
     done = call("few.zarr", "--candidate", "b", "--baseline", "a")
     assert done.exit_code == 3
-    assert "with 30 positives, differences below" in done.stdout
+    assert "with 30 positives, the smallest true difference shown" in done.stdout
 
 
 def test_stores_of_results_and_several_candidates(tmp_path: Path) -> None:

@@ -367,7 +367,7 @@ def test_differences_by_group(by: str | list[str], models: str | None) -> None:
     rows = rows_of(ax)
     assert len(rows) == (2 if by == "site" else 4) * (1 if models else 2)
     assert ax.get_title("left") == (models or "")
-    assert "all groups together" in legend_of(ax)
+    assert "simultaneous, all groups" in legend_of(ax)
     for row in rows:
         group, _, model = row.partition(", ")
         labels, model = group.split("/"), models or model
@@ -440,7 +440,7 @@ def test_differences_from_a_baseline(clef_result: xr.Dataset) -> None:
     squeezed = comparison.squeeze().aucpr.plot.differences()
     assert (rows_of(squeezed), squeezed.get_xlabel()) == (rows_of(ax), ax.get_xlabel())
     assert "AMC" not in rows_of(ax)
-    assert legend_of(ax) == ["all of the family together", "each on its own", "differs", "not shown to differ"]
+    assert legend_of(ax) == ["simultaneous, all of the family", "each on its own", "differs", "not shown to differ"]
     dots = {line.get_label(): len(line.get_xdata()) for line in ax.lines}
     shown = int((comparison["p_adjusted"].drop_sel(model="AMC") <= 0.05).sum())
     assert (dots["differs"], dots["not shown to differ"]) == (shown, 13 - shown)

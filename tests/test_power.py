@@ -17,6 +17,7 @@ from test_plots import check_legible, legend_of
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference.powering import Reach
+from aucpr_dask.inference.sentences import of_reach
 
 mpl.use("Agg")
 
@@ -101,8 +102,8 @@ def test_models_that_agree_and_too_few_queries() -> None:
     assert found["power"].values[0, 1] == 0
     assert np.isfinite(found["n_needed"].values[0, 1])
     assert found["n_needed"].values[0, 1] >= 6
-    assert found.attrs["summary"].startswith("With 5 queries, no difference can be shown; to show")
-    assert "none can be shown where all are to hold together" in ap.power(result_of(3, 5)).attrs["summary"]
+    assert found.attrs["summary"].startswith("With 5 queries, no difference can be shown; a difference of 0.1")
+    assert ap.power(result_of(3, 5)).attrs["summary"] == "With 5 queries, no difference can be shown"
     for n_queries, (detectable, shown) in {5: (np.inf, 0), 6: (0, 1)}.items():
         one = result_of(2, n_queries).isel(model=[0, 0]).assign_coords(model=["a", "b"])
         alike = ap.power(one, difference=0.1)
@@ -121,8 +122,8 @@ def test_few_queries_have_a_picture(n_queries: int) -> None:
 
 def test_a_number_needed_is_whole_and_never_inf_in_words() -> None:
     summary = ap.power(result_of(5, 12), difference=0.1).attrs["summary"]
-    assert re.search(r"takes [\d,]+ queries", summary)
-    assert "takes billions of queries" in ap.power(result_of(2, 12), difference=1e-9).attrs["summary"]
+    assert re.search(r"80 % power by [\d,]+ queries", summary)
+    assert "80 % power by billions of queries" in ap.power(result_of(2, 12), difference=1e-9).attrs["summary"]
 
 
 def test_few_flips_of_signs_need_six_queries_however_large_the_difference() -> None:
@@ -141,7 +142,7 @@ def test_items_are_counted_by_their_positives() -> None:
     assert stats.nct.sf(quantile, n + 9, found["detectable"].values[1] / error) == pytest.approx(0.8, abs=1e-4)
     needed = found["n_needed"].values[1]
     assert needed == pytest.approx(n * (2.8 * error / 0.05) ** 2, rel=0.03)
-    assert f"With {n:,.6g} positives, differences below" in found.attrs["summary"]
+    assert f"With {n:,.6g} positives, the smallest true difference shown with 80 % power" in found.attrs["summary"]
     half = scores.isel(item=slice(0, None, 2))
     assert ap.power(half, "m0")["detectable"].values[1] == pytest.approx(
         np.sqrt(2) * found["detectable"].values[1], rel=0.15
@@ -151,21 +152,23 @@ def test_items_are_counted_by_their_positives() -> None:
 @pytest.mark.parametrize(
     ("n", "has_units", "words"),
     [
-        *[(29, True, "roughly 80 % power"), (30, True, "(80 % power"), (199, False, "roughly 80 % power")],
-        *[(200, False, "(80 % power"), (np.nan, False, "roughly 80 % power")],
+        *[(29, True, "roughly 80 % power"), (30, True, "with 80 % power"), (199, False, "roughly 80 % power")],
+        *[(200, False, "with 80 % power"), (np.nan, False, "roughly 80 % power")],
     ],
 )
 def test_the_power_of_a_small_sample_is_rough(n: float, has_units: bool, words: str) -> None:
     one = np.ones(1)
     reach = Reach(one, one, alpha=0.05, degrees=20, n=n, noun=("one", "many"), has_units=has_units)
-    assert words in reach.floor(0.8)
+    assert words in of_reach(reach, 0.8)
+    said = of_reach(reach, 0.8, others={"by simultaneous intervals": np.array([np.inf])})
+    assert said.endswith(", none by simultaneous intervals")
 
 
 def test_power_near_perfection_and_over_few_positives_is_rough() -> None:
     few, many = pooled(2, 400), pooled(2, 4000)
     perfect = many.assign(score=many["score"] + 5 * many["label"])
     for scores, is_rough in ((few, True), (many, False), (perfect, True)):
-        assert ("has a power of roughly" in ap.power(scores, difference=0.5).attrs["summary"]) == is_rough
+        assert ("is shown with roughly" in ap.power(scores, difference=0.5).attrs["summary"]) == is_rough
 
 
 def test_without_a_count_of_positives_nothing_is_said_of_their_number() -> None:
@@ -175,7 +178,7 @@ def test_without_a_count_of_positives_nothing_is_said_of_their_number() -> None:
     assert np.isfinite(counted["n_needed"].values[0, 1])
     assert np.isnan(uncounted["n_needed"]).all()
     np.testing.assert_array_equal(counted["power"], uncounted["power"])
-    assert "With these items, differences below" in uncounted.attrs["summary"]
+    assert "With these items, the smallest true difference shown" in uncounted.attrs["summary"]
     assert "takes" not in uncounted.attrs["summary"]
 
 
@@ -229,7 +232,7 @@ def test_the_report_says_at_once_what_cannot_be_shown(tmp_path: Path) -> None:
     result = ap.evaluate(queried(4, 30, 40), missing="drop")
     for baseline, pairs in ((None, 6), ("m0", 3)):  # of the family of which the heading speaks
         at = np.nanmedian(ap.power(result, baseline)["detectable_family"].where(lambda found: found > 0))
-        said = f"With 29 queries, differences below {at:.2g} would be missed more than one time in five"  # one is empty
-        said += f" (roughly 80 % power, all together, median of {pairs} pairs)."
+        said = "With 29 queries, the smallest true difference shown with roughly 80 % power is"  # one is empty
+        said += f" {at:.2g} (simultaneous intervals, median of {pairs} pairs)."
         page = ap.report(result, tmp_path / "report.html", baseline=baseline, overwrite=True)
         assert said in page.read_text(encoding="utf-8")

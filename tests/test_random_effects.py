@@ -352,9 +352,9 @@ def test_data_sets_count_alike_by_default() -> None:
     for name in ("tau", "i_squared", "size_slope", "size_p"):
         assert float(found[name]) == float(by_precision[name])
     assert found["difference"] < 0 < by_precision["difference"]
-    assert "data sets count alike" in found.attrs["design"]
+    assert "equal weights of data sets" in found.attrs["design"]
     assert "larger data sets carry more weight" in by_precision.attrs["design"]
-    assert "by precision; it grows by" in found.attrs["sizes"]
+    assert "weighted by precision; it grows by" in found.attrs["sizes"]
     turned = ap.compare(tree, "a", over="dataset").sel(model="b")
     assert float(turned["size_slope"]) == -float(found["size_slope"])
 

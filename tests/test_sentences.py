@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -183,11 +184,11 @@ def test_who_may_be_first(make: Any, asked: dict[str, str]) -> None:
 @pytest.mark.parametrize("make", [items, errors, data_sets])
 def test_what_would_be_missed(make: Any) -> None:
     found = ap.power(make(), **({"over": "dataset"} if make is data_sets else {}))
-    pattern = r"With (\d+) ([\w ]+), differences below (\S+) would.*?; below (\S+) where all"
+    pattern = r"With (\d+) ([\w ]+), the smallest .* power is (\S+) .*?, (\S+) by simultaneous intervals"
     said = re.match(pattern, found.attrs["summary"])
     upper = np.triu_indices(found.sizes["model"], 1)
     for number, name in ((said[3], "detectable"), (said[4], "detectable_family")):
-        assert float(number.rstrip(";")) == pytest.approx(np.median(found[name].values[upper]), rel=0.06)
+        assert float(number) == pytest.approx(np.median(found[name].values[upper]), rel=0.06)
     assert (
         said.groups()[:2] == {items: ("75", "positives"), errors: ("14", "tasks"), data_sets: ("5", "data sets")}[make]
     )
@@ -199,6 +200,29 @@ def test_a_mean_says_how_many_units_it_is_of() -> None:
     means = ap.aggregate(values)
     assert means["n_queries"].values.tolist() == [11, 14, 14]
     assert "with a value (up to 14)" in means.attrs["design"]
+
+
+@pytest.mark.parametrize("named", ["patient", None])
+def test_clusters_are_called_as_their_variable_or_column(tmp_path: Path, named: str | None) -> None:
+    scores = items().isel(model=[0, 3])
+    patient = xr.DataArray(np.arange(300) // 3, dims="item", name=named)
+    ours = "the clusters (patient)" if named else "the clusters"
+    ap.save_scores(scores, tmp_path / "scores.zarr", clusters=patient)
+    frame = scores["score"].T.to_pandas().assign(y=scores["label"], who=patient.values)
+    for answer in (
+        ap.evaluate(scores, clusters=patient),
+        ap.compare(scores, clusters=patient),
+        ap.compare(ap.open_scores(tmp_path / "scores.zarr")),
+        ap.contrast(scores, "site", clusters=patient),
+        *(
+            []
+            if named is None
+            else [ap.compare(ap.from_dataframe(frame.rename(columns={"who": named}), label="y", clusters=named))]
+        ),
+    ):
+        assert f"sample: {ours}" in answer.attrs["design"]
+    found = ap.power(scores, clusters=patient).attrs["summary"]
+    assert f"effective {ours.removeprefix('the ')} with positives" in found
 
 
 def test_captions_of_tables_with_letters() -> None:
@@ -229,7 +253,7 @@ def test_findings_of_audits(gaps: list[int]) -> None:
     n_first = int((ranks["simultaneous_rank_interval"].sel(ci_bound="lower") == 1).sum())
     assert said["First place"] == f"{means.index[0]} leads with {means.iloc[0]:.2f}, and {n_first} models may be first."
     missed = ap.power(table, incomplete="drop")["detectable_family"].values[np.triu_indices(6, 1)]
-    number = re.search(r"With (\d+) tasks, .*? below (\S+) would", said["Resolution"])
+    number = re.search(r"With (\d+) tasks, .*? power is (\S+) \(simultaneous", said["Resolution"])
     assert int(number[1]) == kept.sizes["query"]
     assert float(number[2]) == pytest.approx(np.median(missed), rel=0.05)
     apart = kept - kept.mean("model")

@@ -193,7 +193,7 @@ def contrast(output: cli.Output, store: sources.Source, by: tuple[str, ...] | No
 def rank(output: cli.Output, store: sources.Source, **options: Any) -> None:
     """Rank the models of SOURCE, a store or a table, and show which ranks each of them may have.
 
-    A rank set holds for one model, "all at once" for all models together; models of one group are statistically
+    A rank set holds for one model, a simultaneous one for all models; models of one group are statistically
     indistinguishable. A score store, or a table of predictions, is evaluated first.
     """
     _ask(output, "ranks", ap.rank, store, **options)

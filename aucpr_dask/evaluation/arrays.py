@@ -261,7 +261,8 @@ def _along(values: Any, option: str, dataset: xr.Dataset, dims: tuple[str, ...],
             allowed = f"dimensions among {', '.join(map(str, score.dims))}"
             raise bad_argument(f"{option} have another dimension than the scores", option, received, allowed, remedy)
         check_same_labels(score, values, ("score", option))
-        return values.variable
+        named = {} if values.name is None else {"long_name": str(values.name)}
+        return values.variable._replace(attrs=named | values.attrs)
     array = as_array(values, option)
     own = dims if option == "weight" or QUERY not in score.dims else (QUERY,)  # queries are clustered whole
     like = next((dataset[name] for name in ("label", "positive_weight") if name in dataset), score)

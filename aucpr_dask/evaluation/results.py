@@ -185,7 +185,7 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
     given |= {"by": None if prepared.groups is None else ", ".join(prepared.groups.sizes)}
     given |= {"estimator": ", ".join(options.estimators), "level": resampling.level}
     repeats = {terms.N_FOLDS: terms.folds_of_repeats(source)}
-    made = xr.Dataset(variables, coordinates, provenance(source, given, _sampling(prepared), repeats))
+    made = xr.Dataset(variables, coordinates, provenance(source, given, _sampling(prepared, source), repeats))
     return terms.with_plain_names(made)
 
 
@@ -201,16 +201,24 @@ def provenance(source: xr.Dataset, *facts: Mapping[str, Any]) -> dict[str, Any]:
     own = terms.OF_VALUES if "estimate" in source else ()
     attrs = {str(name): value for name, value in source.attrs.items()}
     kept = {name: value for name, value in attrs.items() if name.startswith("source") or name in own}
+    kept |= named_clusters(source)
     known = {name: value for part in facts for name, value in part.items() if value is not None}
     return kept | known | {"versions": versions()}
 
 
-def _sampling(prepared: PreparedDataset) -> dict[str, Any]:
+def named_clusters(source: xr.Dataset) -> dict[str, Any]:
+    """Return what the clusters of scores are called where they come from, if that is known."""
+    cluster = source.variables.get("cluster")
+    name = None if cluster is None else cluster.attrs.get("long_name")
+    return {} if name is None else {terms.NAME_OF_CLUSTERS: str(name)}
+
+
+def _sampling(prepared: PreparedDataset, source: xr.Dataset) -> dict[str, Any]:
     """Return the attributes that describe resamples and folds."""
     resampling = prepared.options.resampling
     is_fixed = prepared.sampling.is_stratified
     kept: dict[str, Any] = {"sampled": resampling.over, "prevalence_design": "fixed" if is_fixed else "random"}
-    kept |= {"design": _design(prepared)}
+    kept |= {"design": _design(prepared, source)}
     if resampling.draws:
         how = "positives and negatives apart" if prepared.sampling.is_stratified else "positives and negatives together"
         kept |= {"resampled": f"{resampling.over}, {how}" if resampling.over == "items" else resampling.over}
@@ -223,10 +231,10 @@ def _sampling(prepared: PreparedDataset) -> dict[str, Any]:
     return kept
 
 
-def _design(prepared: PreparedDataset) -> str:
+def _design(prepared: PreparedDataset, source: xr.Dataset) -> str:
     """Say of what the data are a sample, and what another sample would have in common with them."""
     if prepared.options.resampling.over == "clusters":
-        return "sample: the clusters, each with its items; fixed: the models"
+        return f"sample: the {terms.clusters_in_words(named_clusters(source))}, each with its items; fixed: the models"
     if prepared.sampling.is_stratified:
         return "sample: the items; fixed: the models, the numbers of positives and negatives"
     return "sample: the items with their labels; fixed: the models"

@@ -321,7 +321,8 @@ def _mean(
     if sampling.method in (SCORE, "t", designs.POWERED) and n_largest < FEWEST_UNITS:
         sentence += f"; no interval from fewer than {FEWEST_UNITS}"
     if dim == terms.QUERY and sampling.method in (SCORE, "t") and samples.are_in_clusters(result):
-        sentence += f"; in {np.unique(result['cluster'].values).size:,} clusters, each drawn with all its queries"
+        clusters = terms.clusters_in_words(result.attrs)
+        sentence += f"; in {np.unique(result['cluster'].values).size:,} {clusters}, each drawn with all its queries"
     if sampling.sample != designs.UNITS:
         unknown = "a resample has no estimate" if mean.n_resamples else "a standard error is not known"
         sentence += f"; NaN where {unknown}"
@@ -738,7 +739,7 @@ def _one_ranking_of_queries(data: terms.Scores, question: AggregationOptions, op
 
 def _design_of_one_ranking(n_queries: int | None, attrs: dict[Any, Any]) -> str:
     """Describe what was resampled, if anything, and what is fixed."""
-    clusters = "clusters" if n_queries is None else "queries"
+    clusters = terms.clusters_in_words(attrs) if n_queries is None else "queries"
     sampled = f"the {clusters}, each with its items" if attrs["sampled"] == "clusters" else "the items"
     fixed = []
     if sampled == "the items":

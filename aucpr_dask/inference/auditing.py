@@ -27,7 +27,6 @@ from aucpr_dask.schema.terms import (
     UNIT,
     Scores,
     nodes_of,
-    percent,
 )
 
 FEWEST_RESAMPLES, MOST_STATISTICS, MOST_STUDENTISED = 1000, 2 * 10**9, 5 * 10**7  # of pairs and resamples, by default
@@ -185,7 +184,7 @@ def _neighbours(
         "n_neighbours_shown": int(np.count_nonzero(is_shown & is_next)),
         "resolution": float(np.median(reach.detectable(POWER))),
         "resolution_of_neighbours": float(np.median(of_neighbours.detectable(POWER))),
-        "power_in_words": f"{reach.roughly}{percent(POWER)} power",
+        "power_in_words": sentences.power_in_words(reach, POWER),
     }
     return {name: np.append(column, np.nan) for name, column in found.items()}, facts
 

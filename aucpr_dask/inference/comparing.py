@@ -51,7 +51,7 @@ def compare(
 
     Every comparison is paired: it uses the differences of two models on the same queries, data sets or resampled
     items. Under ``missing="drop"``, models are compared on the items that all of them scored. The requested
-    differences are one *family*: adjusted p-values and simultaneous intervals hold for all of them together.
+    differences are one *family*: adjusted p-values and simultaneous intervals hold for all of it.
 
     Parameters
     ----------
@@ -100,9 +100,9 @@ def compare(
         A margin: differences up to it do not matter. Adds the two one-sided tests of equivalence and a decision for
         each pair; neither is adjusted for the number of pairs.
     weights : {"equal", "precision", "regression"}
-        How data sets whose variances are known count in differences: alike; by precision, so larger ones carry more
-        weight (another question, if the effect depends on size); or by a regression of the effect on the logarithm of
-        size, read off at the mean, with the weights of precision.
+        How data sets whose variances are known count in differences: with equal weights; weighted by precision, so
+        larger ones carry more weight (another question, if the effect depends on size); or by a regression of the
+        effect on the logarithm of size, read off at the mean, with the weights of precision.
     n_resamples : int, optional
         Resamples, draws or swaps; by default 10,000 of units or draws, 1,000 of items, or as many as the result keeps.
     seed : int
@@ -147,7 +147,7 @@ def compare(
 
     Random effects take the difference on a data set as a draw around what many more items would show there, and that as
     a draw around the mean, with the standard deviation ``tau`` (Paule and Mandel's, which is sometimes 0 where REML is
-    not, or the other way round). ``difference`` is the mean of data sets that count alike, with Student's t. With
+    not, or the other way round). ``difference`` is the mean of data sets with equal weights, with Student's t. With
     ``weights="precision"`` larger ones carry more weight, so it is not that of the mean estimates, and another number
     where the effect depends on size. Of given variances, its error then is Hartung and Knapp's; else weights take the
     upper 95 % limit of ``tau``, and the error is Sidik and Jonkman's robust one. With fewer than five data sets, it is

@@ -47,7 +47,7 @@ DESCRIPTIONS = {
     "difference": "Value in the group minus that in the reference, or in the other group.",
     "standard_error": "Standard error of the difference.",
     "interval": "Confidence interval of the difference, each at the level on its own.",
-    "simultaneous_interval": "Confidence intervals of the differences, all of the family at the level together.",
+    "simultaneous_interval": "Simultaneous confidence intervals of the differences of the family.",
     "p_value": "Two-sided p-value of the test that the groups do not differ, each on its own.",
     "p_adjusted": "P-value adjusted for all contrasts of all models.",
 }
@@ -612,11 +612,12 @@ def _design(answer: xr.Dataset, result: xr.Dataset, n_groups: int, n_folds: int 
     if QUERY in result["estimate"].dims:
         several = designs.unit_names(QUERY, result.attrs)[1]
         return f"sample: the {several} of each group; {fixed}; Welch's t, exact if means are normal"
-    clusters = result.attrs.get("sampled") == "clusters"
-    drawn = "the clusters" if clusters else "the items of each group with their labels"
-    condition = "approximate; needs at least 5 positives in each group"
-    if clusters:
-        condition = condition.replace("positives", "clusters with positives") + "; clusters in two groups pair them"
+    drawn = f"the {designs.drawn_in_words(result.attrs)}"
+    condition = designs.of_clusters("approximate; needs at least 5 positives in each group", result.attrs)
+    if designs.drawn_of(result.attrs) == "clusters":
+        condition += "; clusters in two groups pair them"
+    else:
+        drawn += " of each group with their labels"
     if REPEAT in result["estimate"].dims:
         condition += f"; {designs.repeats_in_words(result.sizes[REPEAT], n_folds)}"
     return f"sample: {drawn}; {fixed}; Student's t, {condition}"

@@ -73,8 +73,9 @@ WITH_MACHINE = {UNITS: (POWERED,)}
 """The methods where people labelled a part of the units, and a machine all."""
 
 WEIGHED = {
-    "equal": "data sets count alike; exact if differences are normal",
-    "precision": "larger data sets carry more weight; approximate if size does not matter; needs at least 5 data sets",
+    "equal": "equal weights of data sets; exact if differences are normal",
+    "precision": "weighted by precision, so larger data sets carry more weight; approximate if size does not matter; "
+    "needs at least 5 data sets",
     "regression": "read off at the mean of log sizes; approximate, if differences are linear in them",
 }
 """How data sets count whose variances are known, and when that keeps its level."""
@@ -86,7 +87,8 @@ WEIGHED = {
 def unit_names(dim: str, attrs: Mapping[Any, Any]) -> tuple[str, str]:
     """Return what one unit of a result with these attributes is called, and what several are."""
     if dim == terms.QUERY and IN_CLUSTERS in attrs:
-        return "cluster of queries", "clusters of queries"
+        one, several = "cluster of queries", "clusters of queries"
+        return terms.clusters_in_words(attrs, one), terms.clusters_in_words(attrs, several)
     unit = str(attrs.get(terms.UNIT, dim)) if dim == terms.QUERY else dim.replace("dataset", "data set")
     return unit, terms.plural(unit)
 
@@ -186,8 +188,7 @@ class Sampling:
 
     def over(self, attrs: Mapping[Any, Any]) -> str:
         """Return what an answer varies over, by the names that are asked for: units, items or clusters."""
-        drawn = "clusters" if "clusters" in str(attrs.get("sampled", attrs.get("resampled", ITEMS))) else ITEMS
-        drawn = terms.CLASS if self.dim is None and attrs.get("over") == terms.CLASS else drawn
+        drawn = terms.CLASS if self.dim is None and attrs.get("over") == terms.CLASS else drawn_of(attrs)
         units = "clusters" if IN_CLUSTERS in attrs else str(self.dim)
         return {UNITS: units, ITEMS: drawn, BOTH: f"{units}, {drawn}"}[self.sample]
 
@@ -248,9 +249,9 @@ def describe(
         units += f" labelled by people, of {n_machine:,} labelled by machine"
     whole = units if of_values else f"{units}, each with its items"
     times = f"{n_resamples:,} times"
-    drawn = "clusters" if "clusters" in str(attrs.get("sampled", attrs.get("resampled", "items"))) else "items"
+    drawn = drawn_of(attrs)
     is_fixed = drawn == "items" and attrs.get("prevalence_design", "fixed") == "fixed"
-    items = f"the {drawn}" + (f" of each {unit}" if units else "")
+    items = f"the {drawn_in_words(attrs)}" + (f" of each {unit}" if units else "")
     items += " with their labels" if drawn == "items" and not is_fixed else ""
     if sampling.sample == BOTH:
         sentence = f"resampled: {units} and {items}, {times}; fixed: {models}"
@@ -258,7 +259,7 @@ def describe(
         fixed = [models, *([f"the {units}"] if units else [])]
         fixed += ["the numbers of positives and negatives"] if is_fixed else []
         how = f"resampled: {items}, {times}" if sampling.method == "bootstrap" else f"sample: {items}"
-        how = f"ranks swapped: within the {drawn}, {times}" if sampling.method == "rank_swap" else how
+        how = f"ranks swapped: within the {drawn_in_words(attrs)}, {times}" if sampling.method == "rank_swap" else how
         sentence = f"{how}; fixed: {', '.join(fixed)}"
     elif sampling.method in ("bootstrap", "bootstrap_t"):
         sentence = f"resampled: {whole}, {times}; fixed: {models}"
@@ -267,9 +268,24 @@ def describe(
         sentence = f"signs flipped: the differences on {whole}, {how}; fixed: {models}"
     else:
         sentence = f"sample: {whole}; fixed: {models}"
-    if condition and sampling.sample == ITEMS and drawn == "clusters":
-        condition = condition.replace("positives", "clusters with positives")
+    if condition and sampling.sample == ITEMS:
+        condition = of_clusters(condition, attrs)
     return "; ".join([sentence, *([condition] if condition else []), *reading_of(attrs)])
+
+
+def drawn_of(attrs: Mapping[Any, Any]) -> str:
+    """Return what of a ranking varies: items, or clusters of them."""
+    return "clusters" if "clusters" in str(attrs.get("sampled", attrs.get("resampled", ITEMS))) else ITEMS
+
+
+def drawn_in_words(attrs: Mapping[Any, Any]) -> str:
+    """Return the same, with what the clusters are called."""
+    return terms.clusters_in_words(attrs) if drawn_of(attrs) == "clusters" else ITEMS
+
+
+def of_clusters(condition: str, attrs: Mapping[Any, Any]) -> str:
+    """Return a condition on positives as one on clusters with positives, if these vary."""
+    return condition.replace("positives", "clusters with positives") if drawn_of(attrs) == "clusters" else condition
 
 
 def missing_items(attrs: Mapping[Any, Any]) -> list[str]:

@@ -44,7 +44,7 @@ class Gate(Sentences):
     difference : float
         Estimate of the candidate minus that of the baseline.
     interval : tuple of float
-        Of the difference; of several candidates, all intervals hold together.
+        Of the difference; of several candidates, simultaneous.
     p_value : float
         Of the two-sided test that the two do not differ; of several candidates, adjusted for all.
     detectable : float
@@ -161,7 +161,7 @@ def gate(
     data : xarray.Dataset or xarray.DataTree
         See :func:`compare`. Only the named models count.
     candidate : label or sequence of labels
-        The models to judge. The intervals of several hold for all of them together.
+        The models to judge. The intervals of several are simultaneous.
     baseline : label
         The model that they would replace.
     margin : float
@@ -169,7 +169,7 @@ def gate(
         in [0, 1], of which one point of 100 is 0.01. Choose it before you look at the data.
     by : str, array, mapping or sequence, optional
         Judge every group of items or queries, as :func:`compare` names them: the intervals of all groups and candidates
-        hold together, so each has a higher level than `level` (Bonferroni's), and p-values are Holm's. A group that
+        are simultaneous, so each has a higher level than `level` (Bonferroni's), and p-values are Holm's. A group that
         cannot be judged is one about which nothing can be told.
     level : float
         Of the intervals, two-sided.
@@ -243,7 +243,7 @@ def _gates_of_groups(
     question: ComparisonOptions,
     options: dict[str, Any],
 ) -> Gates:
-    """Judge each group; the intervals of all hold together."""
+    """Judge each group; the intervals of all are simultaneous."""
 
     def asked(tree: xr.DataTree, at_level: float) -> tuple[Gate, ...]:
         data_of_group = grouped.with_data_sets(tree, question)
@@ -322,7 +322,7 @@ def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], marg
                 level=question.level,
                 power=power,
                 measure=measure,
-                limits=own.floor(power),
+                limits=sentences.of_reach(own, power),
                 design=design,
                 caveat=_caveat(sample, row, baseline, low, margin),
                 lower_is_better=sample.estimates.direction < 0,

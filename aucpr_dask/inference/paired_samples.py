@@ -21,7 +21,17 @@ from aucpr_dask.inference.random_effects import RandomEffects
 from aucpr_dask.inference.samples import DIFFERENCE_VARIANCE, REPLICATE, SIZE, Estimates
 from aucpr_dask.inference.units import Floats, mean_of_units
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.terms import BOUND, MEASURE, MODEL, N_FOLDS, NORMALISED, REPEAT, RESAMPLE, with_plain_names
+from aucpr_dask.schema.terms import (
+    BOUND,
+    MEASURE,
+    MODEL,
+    N_FOLDS,
+    NORMALISED,
+    REPEAT,
+    RESAMPLE,
+    clusters_in_words,
+    with_plain_names,
+)
 
 # With this many units, a bootstrap at the level 0.05 finds a false difference in 0.06 of simulated samples of 2 or 10
 # models, and in 0.08 of those of 40.
@@ -38,14 +48,14 @@ DESCRIPTIONS = {
     "prediction_interval": "Interval of the difference on a new data set, had it many items.",
     "tau": "Standard deviation of the differences between data sets, that of their estimates left out.",
     "i_squared": "Share of the variance between data sets that the variances of their estimates do not explain.",
-    "equal_difference": "Mean difference over data sets that count alike.",
-    "precision_difference": "Mean difference over data sets by precision: larger ones carry more weight.",
+    "equal_difference": "Mean difference over data sets with equal weights.",
+    "precision_difference": "Mean difference over data sets weighted by precision: larger ones carry more weight.",
     "size_slope": "By how much the difference grows where a data set is ten times as large.",
     "size_p": "Two-sided p-value of the test that the difference does not depend on the size of data sets.",
     "probability": "Posterior probability that the model is better by more than the margin, equivalent, or worse.",
     "training_share": "Share of the variance of the difference that comes from training; the rest is that of items.",
     "interval": "Confidence interval of the difference, each at the level on its own.",
-    "simultaneous_interval": "Confidence intervals of the differences, all of the family at the level together.",
+    "simultaneous_interval": "Simultaneous confidence intervals of the differences of the family.",
     "p_value": "Two-sided p-value of the test that the difference is 0, each on its own.",
     "p_adjusted": "P-value adjusted for all comparisons of the family.",
     "p_equivalence": "P-value of the two one-sided tests that the difference is beyond the margin, of each pair on "
@@ -55,7 +65,7 @@ DESCRIPTIONS = {
     "on its own: not adjusted for the family.",
     "rank": "Rank of the estimate: 1 is best, equal estimates share their mean rank.",
     "rank_interval": "Lowest and highest rank the model may have, each model at the level on its own.",
-    "simultaneous_rank_interval": "Lowest and highest rank, all models at the level together.",
+    "simultaneous_rank_interval": "Lowest and highest rank, by simultaneous rank sets of all models.",
     "probability_best": "Share of the resamples in which the model is the best.",
     "expected_rank": "Mean rank over the resamples.",
     "first_group": "First group of indistinguishable models that the model belongs to; groups count from the best.",
@@ -157,8 +167,9 @@ class PairedSample:
         """What :meth:`n_positives` counts, one and several; effective clusters are what unequal ones are worth."""
         if self.node.attrs.get("sampled") != "clusters" or self._counted == "n_positive":
             return "positive", "positives"
-        what = "effective cluster" if self._counted == "n_effective" else "cluster"
-        return f"{what} with positives", f"{what}s with positives"
+        kind = "effective " * (self._counted == "n_effective")
+        one, several = (clusters_in_words(self.node.attrs, f"{kind}{noun}") for noun in ("cluster", "clusters"))
+        return f"{one} with positives", f"{several} with positives"
 
     def n_positives(self) -> float | None:
         """Return the positives, those of all units together, with influence the effective ones; None if not counted."""
@@ -291,7 +302,7 @@ def _by_random_effects(
         raise InvalidInputError(what, None, received, "two positives and two negatives or more in each", remedy)
     sizes = estimates.of(node[SIZE].broadcast_like(node[MODEL])).transpose(MODEL, ...).values if SIZE in node else None
     if question.weights == "regression" and values.shape[0] < LEAST_REGRESSED:
-        received, remedy = f"{values.shape[0]} data sets", "leave weights out: data sets then count alike"
+        received, remedy = f"{values.shape[0]} data sets", "leave weights out: data sets then have equal weights"
         what = "a regression on the size of data sets needs several"
         raise InvalidInputError(what, "option 'weights'", received, f"{LEAST_REGRESSED} or more", remedy)
     return estimates, RandomEffects(estimates.values, values, sizes, goal, question.weights)

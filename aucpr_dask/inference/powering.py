@@ -13,7 +13,7 @@ from scipy.special import nctdtr, nctdtrinc, ndtr, ndtri, stdtr, stdtrit
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.results import groups_as_data_sets
-from aucpr_dask.inference import covarying, designs, grouped, pairs, questions
+from aucpr_dask.inference import covarying, designs, grouped, pairs, questions, sentences
 from aucpr_dask.inference.comparing import Baseline, positions, with_one_baseline
 from aucpr_dask.inference.grids import Quantity, placed
 from aucpr_dask.inference.methods import Influence, Method, Pairs, SignFlips
@@ -23,7 +23,7 @@ from aucpr_dask.inference.units import Floats, Indices
 from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import fraction, margin
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.terms import MODEL, Scores, percent
+from aucpr_dask.schema.terms import MODEL, Scores
 
 POWER = 0.8  # with which differences are to be shown, unless another is asked for
 MOST_NEEDED = 2.0**31  # units or positives; more count as infinitely many
@@ -47,7 +47,7 @@ class Reach:
     alpha: float  # of one interval, by which larger samples reach less far where `reach` is infinite
     degrees: float  # of freedom of the standard errors
     n: float  # units or, if items are the sample, positives; NaN if they are not counted
-    noun: tuple[str, str]  # for one and several of these
+    noun: tuple[str, str]  # of one and several of these
     has_units: bool
     least: int = 2  # units with which a difference can be shown at all
     is_near_one: bool = False  # whether areas are, over items
@@ -77,32 +77,11 @@ class Reach:
         skewed = symmetric - self.skewness * reach / math.sqrt(self.n) + 3 * (self.skewness * reach) ** 2 / (8 * self.n)
         return ndtri(power) * (np.sqrt(skewed) - np.sqrt(symmetric))
 
-    def floor(self, power: float, *, together: bool = False) -> str:
-        """Say which differences, of the median pair, the sample would often miss; of joint intervals, it says so."""
-        middle = _middle(self.detectable(power))
-        if math.isinf(middle):
-            return f"with {self.sampled(self.n)}, no difference can be shown"
-        if middle == 0:
-            return f"over {self.sampled(self.n)}, the differences do not vary"
-        stated = f"{self.roughly}{percent(power)} power"
-        all_of = "all together, " if together else ""
-        of = "" if self.error.size == 1 else f", {all_of}median of {self.error.size:,} pairs"
-        size = self.sampled(self.n)
-        return f"with {size}, differences below {middle:.2g} would be {missed_in_words(power)} ({stated}{of})"
-
     @property
-    def roughly(self) -> str:
-        """The word before a power, if the sample, of units or of positives, is too small or too good to state it."""
+    def is_rough(self) -> bool:
+        """Whether the sample, of units or of positives, is too small or too good to state a power exactly."""
         is_enough = self.n >= (designs.ENOUGH_UNITS if self.has_units else ENOUGH_POSITIVES)
-        return "" if is_enough and not self.is_near_one else "roughly "
-
-    def sampled(self, n: float) -> str:
-        """Return a size of the sample in words."""
-        if math.isnan(n):
-            return "these items"
-        if n > MOST_NEEDED:
-            return f"billions of {self.noun[1]}"
-        return f"{math.ceil(n):,} {self.noun[n != 1]}"
+        return not is_enough or self.is_near_one
 
     def power(self, difference: float | Floats) -> Floats:
         """Return the probability of showing a true difference."""
@@ -130,31 +109,6 @@ class Reach:
         return np.where(high < MOST_NEEDED, high, np.inf)
 
 
-def missed_in_words(power: float) -> str:
-    """Say how often a difference that is found with less than this power is missed.
-
-    >>> missed_in_words(0.8), missed_in_words(0.95), missed_in_words(0.7)
-    ('missed more than one time in five', 'missed more than one time in 20', 'missed in more than 30 % of samples')
-    """
-    times = round(1 / (1 - power), 9)
-    numbers = {2: "two", 3: "three", 4: "four", 5: "five", 10: "ten"}
-    if times != int(times):
-        return f"missed in more than {percent(1 - power)} of samples"
-    return f"missed more than one time in {numbers.get(int(times), f'{times:,.0f}')}"
-
-
-def _below(detectable: Floats) -> str:
-    """Say which differences would often be missed, of the median pair."""
-    middle = _middle(detectable)
-    return "none can be shown" if math.isinf(middle) else f"below {middle:.2g}"
-
-
-def _middle(values: Floats) -> float:
-    """Return the median of those that are known; NaN if none is."""
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if known.size else math.nan
-
-
 def _above(reach: Floats, degrees: Any, noncentrality: Floats) -> Floats:
     """Return the probability that noncentral t is above `reach`."""
     degrees, finite = np.minimum(degrees, AS_NORMAL), np.where(np.isinf(reach), 0.0, reach)
@@ -169,7 +123,7 @@ def least_units(method: Method, level: float) -> int:
 
 
 def reaches(sample: PairedSample, first: Indices, second: Indices) -> tuple[Pairs, Reach, Reach]:
-    """Return a family of pairs, and the reach of their intervals: each on its own, and all together."""
+    """Return a family of pairs, and the reach of their intervals: each on its own, and simultaneous."""
     method, sampling, level = sample.method, sample.sampling, sample.question.level
     family = method.pairs(first, second)
     if family.bounds is None:
@@ -284,8 +238,8 @@ def power(
     >>> found["n_needed"].sel(model="dense").item()
     315.0
     >>> found.attrs["summary"]  # doctest: +NORMALIZE_WHITESPACE
-    'With 43 queries, differences below 0.028 would be missed more than one time in five (80 % power); to
-    show a difference of 0.01 takes 315 queries, and has a power of 17 % here'
+    'With 43 queries, the smallest true difference shown with 80 % power is 0.028; a difference of
+    0.01 is shown with 17 % power, and with 80 % power by 315 queries'
     """
     power = fraction(power, "power")
     difference = None if difference is None else margin(difference, "difference")
@@ -303,7 +257,7 @@ def power(
 
 
 def _power(sample: PairedSample, power: float, difference: float | None, level: float) -> xr.Dataset:
-    """Return what can be shown of one sample; at `level` where all pairs, of all groups, are to hold together."""
+    """Return what can be shown of one sample; at `level` for the simultaneous intervals of all groups."""
     sample.refuse_wide(difference or 0.0, "difference")
     family, single, joint = _reaches_of_family(sample)
     if level != sample.question.level:
@@ -329,25 +283,6 @@ def _power(sample: PairedSample, power: float, difference: float | None, level: 
         found["detectable_rank"] = (MODEL, from_next)
     found["estimate"] = (MODEL, sample.shown)
     found = annotate(found, sample, family_size=single.error.size, wanted_power=power)
-    found.attrs["summary"] = "; ".join([_in_words(single, values, found, power, difference), *sample.gaps])
+    said = sentences.of_power(single, values | {"detectable_rank": found.get("detectable_rank")}, power, difference)
+    found.attrs["summary"] = "; ".join([said, *sample.gaps])
     return with_one_baseline(found, baseline)
-
-
-def _in_words(
-    single: Reach, values: dict[str, Floats], found: xr.Dataset, power: float, difference: float | None
-) -> str:
-    """Say what would often be missed, and what the difference that matters needs: of the median pair."""
-    floor = single.floor(power)
-    said = [floor[:1].upper() + floor[1:]]
-    if _middle(values["detectable"]) == 0:
-        return said[0]
-    if single.error.size > 1:
-        said.append(f"{_below(values['detectable_family'])} where all are to hold together")
-        if "detectable_rank" in found:
-            said.append(f"{_below(found['detectable_rank'].values)} between neighbours in rank")
-    if difference is not None:
-        needed, now = _middle(values["n_needed"]), _middle(values["power"])
-        takes = "" if math.isnan(needed) else f" takes {single.sampled(needed)}, and"
-        has = f"has a power of {single.roughly}{percent(now, '.0f')} here"
-        said.append(f"to show a difference of {difference:g}{takes} {has}")
-    return "; ".join(said)

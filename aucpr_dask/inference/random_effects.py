@@ -207,9 +207,9 @@ def of_sizes(weights: str, equal: float, precise: float, slope: float, p_value: 
     """Say what the mean is by other weights, and whether the difference depends on the size of data sets.
 
     >>> of_sizes("equal", -0.004, 0.0214, 0.15, 0.003)
-    '+0.0214 by precision; it grows by +0.150 where a data set is ten times as large (p = 0.003)'
+    '+0.0214 weighted by precision; it grows by +0.150 where a data set is ten times as large (p = 0.003)'
     """
-    said = f"{precise:+.4f} by precision" if weights == "equal" else f"{equal:+.4f} where data sets count alike"
+    said = f"{precise:+.4f} weighted by precision" if weights == "equal" else f"{equal:+.4f} with equal weights"
     if p_value <= DEPENDS:
         said += f"; it grows by {slope:+.3f} where a data set is ten times as large ({p_value_in_words(p_value)})"
     return said

@@ -5,7 +5,7 @@ A terminal, a notebook and a page print the attribute or variable ``summary`` of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from aucpr_dask.schema.terms import (
 
 if TYPE_CHECKING:
     from aucpr_dask.inference.gating import Gate
+    from aucpr_dask.inference.powering import Reach
 
 MOST = 5  # differences that a sentence names
 SUMMARY = "summary"
@@ -46,6 +47,11 @@ def summary_of(answer: xr.Dataset) -> str:
     if "rank" in answer:
         return of_ranks(answer)
     return of_comparison(answer) if "p_value" in answer and "difference" in answer else _fact(answer, SUMMARY)
+
+
+def sentence(text: str) -> str:
+    """Return a text with a capital first letter and a full stop."""
+    return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
 
 
 def _fact(answer: xr.Dataset, name: str) -> str:
@@ -180,8 +186,8 @@ def beside_intervals(number: int) -> list[str]:
     """Explain significant differences whose simultaneous intervals contain 0, if there are any."""
     if not number:
         return []
-    why = "p-values are adjusted step by step, which shows more than intervals that hold for all at once"
-    return [f"{number:,} of these although a simultaneous interval contains 0: {why}"]
+    why = "p-values are adjusted step by step, which shows more than simultaneous intervals"
+    return [f"{number:,} of these although their interval contains 0: {why}"]
 
 
 # --- contrasts -----------------------------------------------------------------------------------------------------
@@ -265,11 +271,69 @@ def of_wide_margins(margin: float) -> list[str]:
     return [f"the margin allows a loss of {percent(margin)} of the whole range"] * (margin >= WIDE_MARGIN)
 
 
+# --- power -----------------------------------------------------------------------------------------------------------
+
+SIMULTANEOUS = "by simultaneous intervals"
+
+
+def smallest_shown(size: str, power: str, differences: Iterable[tuple[str, str]]) -> str:
+    """Say how small a difference is shown with a power, by one kind of interval after the other.
+
+    >>> smallest_shown("9 tasks", "80 % power", [("0.13", "(median of 6 pairs)"), ("0.2", "by the others")])
+    'with 9 tasks, the smallest true difference shown with 80 % power is 0.13 (median of 6 pairs), 0.2 by the others'
+    """
+    listed = ", ".join(f"{difference} {by}".strip() for difference, by in differences)
+    return f"with {size}, the smallest true difference shown with {power} is {listed}"
+
+
+def of_reach(reach: Reach, power: float, *, by: str = "", others: Mapping[str, Any] | None = None) -> str:
+    """Say which true difference, of the median pair, is shown with a power; and which `by` other intervals."""
+    size, middle, n = sample_in_words(reach, reach.n), _middle(reach.detectable(power)), reach.error.size
+    if np.isinf(middle):
+        return f"with {size}, no difference can be shown"
+    if middle == 0:
+        return f"over {size}, the differences do not vary"
+    of = ", ".join(filter(None, [by, f"median of {n:,} pairs" if n > 1 else ""]))
+    shown = {f"({of})" if of else "": middle} | {by: _middle(values) for by, values in (others or {}).items()}
+    said = [("none" if np.isinf(one) else f"{one:.2g}", by) for by, one in shown.items()]
+    return smallest_shown(size, power_in_words(reach, power), said)
+
+
+def power_in_words(reach: Reach, power: float, form: str = "g") -> str:
+    """Return a power, and say if it is rough."""
+    return f"{'roughly ' * reach.is_rough}{percent(power, form)} power"
+
+
+def sample_in_words(reach: Reach, n: float) -> str:
+    """Return a size of the sample."""
+    if np.isnan(n):
+        return "these items"
+    return f"billions of {reach.noun[1]}" if np.isinf(n) else count(int(np.ceil(n)), *reach.noun)
+
+
+def of_power(single: Reach, values: Mapping[str, Any], power: float, difference: float | None) -> str:
+    """Say what is shown with a power, and how large a sample the difference that matters needs: of the median pair."""
+    others = {SIMULTANEOUS: values["detectable_family"], "between neighbours in rank": values["detectable_rank"]}
+    others = {by: one for by, one in others.items() if one is not None and single.error.size > 1}
+    said = sentence(of_reach(single, power, others=others)).removesuffix(".")
+    if difference is None or _middle(values["detectable"]) == 0:
+        return said
+    needed, now = _middle(values["n_needed"]), power_in_words(single, _middle(values["power"]), ".0f")
+    takes = "" if np.isnan(needed) else f", and with {percent(power)} power by {sample_in_words(single, needed)}"
+    return f"{said}; a difference of {difference:g} is shown with {now}{takes}"
+
+
+def _middle(values: Any) -> float:
+    """Return the median of those that are known; NaN if none is."""
+    known = np.asarray(values)[~np.isnan(values)]
+    return float(np.median(known)) if known.size else np.nan
+
+
 # --- ranks ---------------------------------------------------------------------------------------------------------
 
 
 def may_be_first(ranks: xr.Dataset) -> int:
-    """Return how many models may be first, by the rank sets that hold for all at once."""
+    """Return how many models may be first, by the simultaneous rank sets."""
     return int((ranks["simultaneous_rank_interval"].sel({BOUND: BOUNDS[0]}) <= 1).sum())
 
 
@@ -277,7 +341,7 @@ def of_ranks(ranks: xr.Dataset) -> str:
     """Say who is first, how many may be, and how many groups of models are not told apart."""
     rank, n = ranks["rank"].values, ranks.sizes[MODEL]
     leaders = [str(name) for name in ranks[MODEL].values[rank == np.nanmin(rank)]]
-    sets = f"{percent(float(ranks.attrs['level']))} rank sets, all at once"
+    sets = f"{percent(float(ranks.attrs['level']))} simultaneous rank sets"
     words = [f"{few(leaders)} {'ranks' if len(leaders) == 1 else 'rank'} first"]
     words.append(f"{may_be_first(ranks):,} of {n:,} models may ({sets})")
     n_groups = int(ranks["last_group"].max())

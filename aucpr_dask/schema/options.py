@@ -404,7 +404,7 @@ class ComparisonOptions(SampleOptions):
     )
     weights: str = option(
         "equal",
-        "How data sets count: alike, by precision, or by a regression on their size read off at the mean size.",
+        "Weights of data sets: equal, by precision, or a regression on their size, read off at the mean size.",
         allowed=WEIGHTS,
     )
     chunk: int | None = option(None, "Lay out all pairs as Dask arrays in chunks of this many models.", least=1)

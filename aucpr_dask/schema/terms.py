@@ -234,6 +234,18 @@ def count(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or plural(one)}"
 
 
+NAME_OF_CLUSTERS = "source_clusters"  # attribute of results: the variable or column that names their clusters
+
+
+def clusters_in_words(attrs: Mapping[Any, Any], noun: str = "clusters") -> str:
+    """Return what clusters are called, with the name that their variable or column has where they come from.
+
+    >>> clusters_in_words({"source_clusters": "patient"}), clusters_in_words({}, "effective cluster")
+    ('clusters (patient)', 'effective cluster')
+    """
+    return f"{noun} ({attrs[NAME_OF_CLUSTERS]})" if NAME_OF_CLUSTERS in attrs else noun
+
+
 def percent(share: float, form: str = "g") -> str:
     """Return a share, a level or a power as a percentage, its number in this format.
 

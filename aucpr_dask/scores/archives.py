@@ -268,6 +268,8 @@ def _flat(node: xr.Dataset, layout: Layout, path: str, url: str) -> xr.Dataset:
             found[name] = xr.Variable((*array.lead, ITEM), LazilyIndexedArray(array), variable.attrs)
         else:
             found[name] = variable
+    if (named := dict(layout.names).get("cluster")) is not None:
+        found["cluster"].attrs.setdefault("long_name", named)
     flat = xr.Dataset(found).set_coords([name for name in node.coords if name in found])
     flat["score"].encoding |= _stored_form(node["score"].variable, items)
     return flat.assign_attrs(node.attrs)

@@ -275,7 +275,7 @@ def _detectable(documents: Sequence[Document], top: int | None) -> Sheet:
     ]
     looks: dict[str, tuple[str, Callable[[float], str]]] = {
         "detectable": ("detectable", "{:.2g}".format),
-        "detectable_family": ("all at once", "{:.2g}".format),
+        "detectable_family": ("simultaneous", "{:.2g}".format),
         "power": ("power", lambda value: percent(value, ".0f")),
         "n_needed": ("needed", "{:,.0f}".format),
     }
@@ -345,7 +345,7 @@ def _notes_of_pairs(pairs: pd.DataFrame, facts: Document) -> list[str]:
             notes[-1] = f"better, same, worse: chances (%) that the mean difference is above, {margin}, below"
     elif _has(pairs, "prediction_interval"):
         notes.append(
-            "new data set: where the difference may lie on one more data set; each holds alone, not all at once"
+            "new data set: where the difference may lie on one more data set; not simultaneous: each holds alone"
         )
     machine = widths(pairs["width_ratio"])
     if machine:
@@ -433,7 +433,7 @@ def _ranks(documents: Sequence[Document], top: int | None) -> Sheet:
         Column("model", list(shown["model"]), name=True),
         Column(noun(documents[0]["facts"]), list(map(number, shown["estimate"])), right=True),
         Column("rank set", list(map(_span, shown["rank_interval"]))),
-        Column("all at once", list(map(_span, shown["simultaneous_rank_interval"]))),
+        Column("simultaneous", list(map(_span, shown["simultaneous_rank_interval"]))),
         Column("best", [percent(share, ".1f") for share in shown["probability_best"]], right=True),
         *([] if groups else [Column("groups", list(map(_span, shown["groups"])))]),
     ]

@@ -197,7 +197,7 @@ def _read_tables(
         notes.append(f"models without a score: {errors.few(np.array(models, object)[~scored])}")
     source = errors.few(table.path.name for table in tables)
     order = {name: words for table in tables for name, words in table.order.items()}
-    described = {name: node.lay_out(models, options.dtype, source, order) for name, node in nodes.items()}
+    described = {name: node.lay_out(models, options, source, order) for name, node in nodes.items()}
     return described[""] if options.dataset is None else xr.DataTree.from_dict(described), nodes, notes
 
 
@@ -596,7 +596,7 @@ class _Node:
         self.n_rows += len(cells["label"])
 
     def lay_out(
-        self, models: Sequence[str], dtype: str, source: str, categories: Mapping[str, Sequence[str]]
+        self, models: Sequence[str], options: TableOptions, source: str, categories: Mapping[str, Sequence[str]]
     ) -> xr.Dataset:
         """Give every row its place, and return the data set without its scores."""
         cells = {role: np.concatenate([part[role] for part in self._cells]) for role in self._cells[0]}
@@ -624,7 +624,7 @@ class _Node:
         }
         sizes = dict(zip((terms.MODEL, *of_scores), (len(models), *self._shape), strict=True))
         variables = {
-            "score": chunks.empty_variable(sizes, dtype),
+            "score": chunks.empty_variable(sizes, options.dtype),
             "label": (dims, self._padded(cells["label"], terms.PADDING)),
         }
         if "weight" in cells:
@@ -632,7 +632,8 @@ class _Node:
         for role in ("cluster", "fold"):
             if role in cells:
                 values = self._of_units(cells, role, source)
-                variables[role] = (of_scores if values.ndim > 1 else dims[:1], values)
+                named = {"long_name": options.clusters} if role == "cluster" else {}
+                variables[role] = (of_scores if values.ndim > 1 else dims[:1], values, named)
         return xr.Dataset(variables, coords=coords, attrs={"source": source})
 
     def block(self, region: chunks.Region) -> dict[str, np.ndarray]:

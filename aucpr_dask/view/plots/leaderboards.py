@@ -303,7 +303,7 @@ def differences(
     if not np.isfinite(node["difference"].values[shown]).any():
         style.say(ax, "Nothing to draw: no difference is defined.")
     for variable, colour, width, label in (
-        ("simultaneous_interval", style.SKY, 3.4, f"{family} together"),
+        ("simultaneous_interval", style.SKY, 3.4, f"simultaneous, {family}"),
         ("interval", style.BLUE, 1.4, "each on its own"),
     ):
         if variable in node:
@@ -475,7 +475,7 @@ def ranks(
     rows = _rows(ax, node, order, models, top, title, height=0.2)
     level = terms.percent(level_of(node))
     for variable, colour, width, label in (
-        ("simultaneous_rank_interval", style.SKY, 5.0, f"{level} set, all together"),
+        ("simultaneous_rank_interval", style.SKY, 5.0, f"{level} set, simultaneous"),
         ("rank_interval", style.BLUE, 1.8, f"{level} set, each alone"),
     ):
         # Wider than it is, so that a set of one rank can be seen.

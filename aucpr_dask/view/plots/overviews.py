@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.inference import comparing, powering
+from aucpr_dask.inference import comparing, powering, sentences
 from aucpr_dask.inference.designs import direction, measured, unit_names
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import ComparisonOptions
@@ -256,7 +256,13 @@ def power(
         shown = middle.resized(n[n >= 2]).power(checks.margin(one.item(), "difference"))
         ax.plot(n[n >= 2], shown, label=f"difference {one:.2g}", **style.look_of(line))
     ax.axhline(wanted, color=style.PALE, linewidth=0.8, label=terms.percent(wanted))
-    ax.axvline(middle.n, color=style.GREY, linestyle=":", linewidth=0.8, label=f"now: {middle.sampled(middle.n)}")
+    ax.axvline(
+        middle.n,
+        color=style.GREY,
+        linestyle=":",
+        linewidth=0.8,
+        label=f"now: {sentences.sample_in_words(middle, middle.n)}",
+    )
     style.count_horizontally(ax, LogLocator(subs=(1, 2, 5)))
     ax.set_ylim(0, 1.02)
     ax.set_xlabel(middle.noun[1])

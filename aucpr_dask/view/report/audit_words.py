@@ -11,7 +11,7 @@ from aucpr_dask.errors import few, printable
 from aucpr_dask.inference.auditing import EXPECTED, TOP
 from aucpr_dask.inference.designs import better, measured, unit_names
 from aucpr_dask.inference.families import LEAST_UNITS
-from aucpr_dask.inference.powering import POWER, missed_in_words
+from aucpr_dask.inference.sentences import sentence, smallest_shown
 from aucpr_dask.schema.terms import MODEL, OTHER_MEASURES, QUERY, VALUE_COLUMN, count, in_words, rounded_percent
 
 MOST_DECISIVE = 5
@@ -103,11 +103,9 @@ def _resolution(findings: xr.Dataset) -> str:
         return f"With {units}, no difference can be shown, however large it is."
     if facts["resolution"] == 0:
         return f"Over {units}, the differences between typical models do not vary, so nothing is known of their errors."
-    return (
-        f"With {units}, differences between typical models below {amount(facts['resolution'], findings)} would be "
-        f"{missed_in_words(POWER)}, as would those below {amount(facts['resolution_of_neighbours'], findings)} between "
-        f"typical neighbours ({facts['power_in_words']}, all pairs together)."
-    )
+    differences = [amount(facts[name], findings) for name in ("resolution", "resolution_of_neighbours")]
+    by = f"(simultaneous intervals, median of {count(facts['n_pairs'], 'pair')})", "between neighbours in rank"
+    return sentence(smallest_shown(units, facts["power_in_words"], zip(differences, by, strict=True)))
 
 
 def has_expected_ranks(findings: xr.Dataset) -> bool:

@@ -77,20 +77,20 @@ def groups_shown(
         asked |= evaluated_with(first.attrs) | {"over": first.attrs.get("sampled", "items")}
     measure, baseline = designs.measured(first.attrs, *names), options.baseline
     data = result if scores is None or of_queries else scores
-    ends = f"with {terms.percent(asked['level'])} intervals that hold for all"
+    ends = f"with simultaneous {terms.percent(asked['level'])} intervals"
     title = "Where do models differ?"
     if baseline is None:
         parts = [_part(title, ["Name a baseline (baseline=, --baseline) to see in which groups others lose."])]
     else:
         compared = partial(comparing.compare, data, baseline, by=of_items, incomplete="drop", **asked)
-        about = f"Difference in {measure} from {printable(baseline)}, {ends} groups together; the largest losses first"
+        about = f"Difference in {measure} from {printable(baseline)}, {ends}; the largest losses first"
         call = "ap.compare(scores, baseline, by=...)"
         parts = [_answered(title, "Models cannot be compared here", compared, about, call, baseline)]
     if of_items is not None:
         title = "In which groups are models worse?"
         contrasted = partial(contrasting.contrast, data, of_items, baseline=baseline, **asked)
         what = measure if baseline is None else f"the difference in {measure} from {printable(baseline)}"
-        about = f"Difference between two groups in {what}, {ends} contrasts together; the largest losses first"
+        about = f"Difference between two groups in {what}, {ends}; the largest losses first"
         call = "ap.contrast(scores, by=...)"
         parts.append(_answered(title, "Groups cannot be contrasted here", contrasted, about, call, baseline))
     return {"by": " and ".join(by), "parts": parts}

@@ -13,7 +13,7 @@ from aucpr_dask.errors import FewPositivesWarning, InvalidInputError, few, print
 from aucpr_dask.inference import designs, ranking
 from aucpr_dask.inference.powering import POWER, pair_reaches
 from aucpr_dask.inference.samples import DATASET
-from aucpr_dask.inference.sentences import may_be_first
+from aucpr_dask.inference.sentences import may_be_first, of_reach, sentence
 from aucpr_dask.schema.estimators import ESTIMATORS, EstimatorSpec, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS, IntervalSpec
 from aucpr_dask.schema.options import ComparisonOptions, ReportOptions
@@ -141,7 +141,7 @@ def _limits(subject: Subject, options: ReportOptions) -> str:
             _, reach = pair_reaches(data, ComparisonOptions.among(asked | {"estimator": estimator, "over": over}))
     except InvalidInputError:  # too few models or units, or no replicates
         return ""
-    return f" {sentence(reach.floor(POWER, together=True))}"
+    return " " + sentence(of_reach(reach, POWER, by="simultaneous intervals"))
 
 
 def _label_of_baseline(subject: Subject, options: ReportOptions) -> Any:
@@ -318,11 +318,6 @@ def _text(value: Any) -> str:
         return ", ".join(_text(one) for one in value)
     text = str(value)
     return printable(str(public(text)) if "://" in text else text)
-
-
-def sentence(text: str) -> str:
-    """Return a text with a capital first letter and a full stop."""
-    return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
 
 
 def _spaced(name: str) -> str:

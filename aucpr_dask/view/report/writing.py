@@ -58,8 +58,8 @@ def report(
     by : str, array, mapping or sequence, optional
         Scores in place of a result are evaluated within these groups of items, see :func:`aucpr_dask.evaluate`; groups
         of queries, named by a coordinate along them, are those of a result, too. With
-        `baseline`, a picture and a table say in which groups other models are worse, all groups together. Another says
-        between which groups models, or their differences from the baseline, differ (:func:`aucpr_dask.contrast`).
+        `baseline`, a picture and a table say in which groups other models are worse, by simultaneous intervals. Another
+        says between which groups models, or their differences from the baseline, differ (:func:`aucpr_dask.contrast`).
     scores : xarray.Dataset or xarray.DataTree, optional
         The scores that were evaluated: for the curves, and to compare the best 200 models as
         :func:`aucpr_dask.compare` does with scores, by their influences in place of replicates. By default those that
@@ -283,7 +283,7 @@ def _rank_picture(subject: Subject, ranks: xr.Dataset) -> dict[str, Any]:
             for i, name in zip(first, names, strict=True)
         ],
         "last": len(models),
-        "caption": f"Ranks that {shown} may have, all together with {confidence} confidence; 1 is best",
+        "caption": f"Ranks that {shown} may have, by simultaneous {confidence} rank sets; 1 is best",
     }
 
 
