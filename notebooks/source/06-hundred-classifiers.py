@@ -228,8 +228,8 @@ means["29_Pima"].to_dataset().sel(model=["lda", "rf_100"])[errors].to_dataframe(
 ax = means.aucpr.plot.heatmap(top=25)
 
 # %% [markdown]
-# Which are better than a random forest: on average over data sets like these, and on a new one? Data sets count alike,
-# whatever their size.
+# Which are better than a random forest: on average over data sets like these, and on a new one? Data sets have equal
+# weights, whatever their size.
 
 # %%
 over = ap.compare(tables, baseline="rf_100", over="dataset", equivalence=0.02)
