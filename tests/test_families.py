@@ -14,7 +14,7 @@ from scipy import stats
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.inference import families
+from aucpr_dask.inference import families, joint_draws
 from aucpr_dask.inference.methods import Goal, SignFlips
 from aucpr_dask.inference.pairs import (
     PANEL_BYTES,
@@ -30,6 +30,7 @@ from aucpr_dask.inference.pairs import (
     wilcoxon_p_values,
 )
 from aucpr_dask.inference.units import Flips, Redraws, _stable_hash
+from aucpr_dask.kernels import dispatch
 
 N_MODELS = 6
 PAIRS = all_pairs(N_MODELS)
@@ -554,6 +555,80 @@ def test_families_of_units_that_are_0_or_1_count_ties_half():
     maximum, own = np.max(sizes[~left_out], axis=0), np.abs(apart.sum(axis=1)) / np.sqrt(np.abs(apart).sum(axis=1))
     beyond, at_least = (np.mean(maximum >= own[:, None] + shift, axis=1) for shift in (1e-9, -1e-9))
     np.testing.assert_allclose(families.single_step(statistics)[~left_out], (beyond + at_least)[~left_out] / 2)
+
+
+# --- joint draws ---------------------------------------------------------------------------------------------------
+
+
+def variances_of(loads: np.ndarray) -> np.ndarray:
+    """Return the variances of the differences of models whose deviations are these sums of unit normals."""
+    return np.square(loads[:, None] - loads).sum(axis=2)
+
+
+def loads_of(n_models: int, n_normals: int) -> np.ndarray:
+    """Models of unequal spreads, of which the second and the last are twins."""
+    random = np.random.default_rng(n_models)
+    loads = random.normal(size=(n_models, n_normals)) * np.geomspace(1e-3, 1, n_models)[:, None]
+    loads[-1] = loads[1]
+    return loads
+
+
+@pytest.mark.parametrize(("n_models", "n_normals"), [(3, 2), (5, 9), (70, 30), (200, 300)])
+def test_a_factor_of_a_covariance_by_the_definition(n_models, n_normals):
+    loads = loads_of(n_models, n_normals)
+    covariance = dispatch.sums_of_products(loads, loads)
+    order, factor = joint_draws.pivoted_factor(covariance)
+    np.testing.assert_array_equal(np.sort(order), np.arange(n_models))
+    np.testing.assert_allclose(factor @ factor.T, covariance[np.ix_(order, order)], atol=1e-12 * covariance.max())
+    assert factor.shape[1] <= min(n_models - 1, n_normals)  # the twins count once
+    assert (np.triu(factor, 1) == 0).all()
+    twins = factor[np.isin(order, [1, n_models - 1])]
+    np.testing.assert_array_equal(twins[0], twins[1])
+
+
+def test_models_without_variance_have_no_factor():
+    order, factor = joint_draws.pivoted_factor(np.zeros((3, 3)))
+    assert (order.tolist(), factor.shape) == ([0, 1, 2], (3, 0))
+
+
+def test_variances_that_no_distribution_has_are_not_exceeded():
+    """A correlation of 2 leads to one of 1."""
+    _, factor = joint_draws.pivoted_factor(np.array([[4.0, 4.0], [4.0, 1.0]]))
+    np.testing.assert_array_equal(factor, [[2.0], [1.0]])
+
+
+def test_draws_have_these_variances():
+    variance, degrees = variances_of(loads_of(6, 4)), 30.0
+    draws = joint_draws.student_draws(variance, degrees, list("abcdef"), 200_000, 0)
+    found = np.square(draws[:, :, None] - draws[:, None]).mean(axis=0)
+    np.testing.assert_allclose(found, variance * degrees / (degrees - 2), rtol=0.02)
+    np.testing.assert_array_equal(draws[:, 1], draws[:, 5])
+
+
+def test_draws_are_the_same_bits_in_any_order_on_any_cores_and_compiled(monkeypatch):
+    variance, names = variances_of(loads_of(90, 60)), [f"model {i}" for i in range(90)]
+    draws = joint_draws.student_draws(variance, 9.0, names, 500, 3)
+    order = np.random.default_rng(0).permutation(90)
+    again = joint_draws.student_draws(variance[np.ix_(order, order)], 9.0, [names[i] for i in order], 500, 3)
+    np.testing.assert_array_equal(again, draws[:, order])
+    monkeypatch.setattr(joint_draws, "ROWS", 7)
+    np.testing.assert_array_equal(joint_draws.student_draws(variance, 9.0, names, 500, 3), draws)
+    monkeypatch.setattr(dispatch, "is_for_numpy", lambda *work: True)
+    np.testing.assert_array_equal(joint_draws.student_draws(variance, 9.0, names, 500, 3), draws)
+
+
+def test_families_are_the_same_bits_for_any_threads_of_a_library():
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    random = np.random.default_rng(0)
+    label = np.repeat(np.array([0, 1], np.int8), [300, 100])
+    scores = xr.Dataset(
+        {"score": (("model", "item"), label + random.normal(size=(300, 400))), "label": ("item", label)}
+    )
+    found = []
+    for n_threads in (1, 2):
+        with threadpoolctl.threadpool_limits(n_threads):
+            found.append(ap.rank(scores, n_resamples=200))
+    xr.testing.assert_identical(*found)
 
 
 # --- from errors and from values per unit --------------------------------------------------------------------------

@@ -41,6 +41,7 @@ DESCRIPTIONS = {
     "covariance": "Covariance of the estimates of two models.",
     "difference_variance": "Variance by which the difference of two models is tested; reckons with few positives.",
     "outer_variance": "The same for the side of an interval away from 0; also reckons with unseen negatives.",
+    "joint_variance": "Variance of differences by items and clusters together, for joint draws of all differences.",
     "n_effective": "Effective number of positives, or of clusters that hold some.",
     "degrees": "Degrees of freedom of Student's t for differences.",
     "flags": RESULT_VARIABLES["flags"].description,
@@ -89,7 +90,9 @@ def covariance(
         A tree of a tree, lazy if `scores` are Dask-backed: ``estimate(model[, query])`` and
         ``covariance([query,] model, other_model)``, float64. ``difference_variance`` and ``outer_variance``, of the
         same shape, are what :func:`compare` judges differences by, with Student's t of ``degrees`` degrees of freedom;
-        they also reckon with few positives, few clusters and negatives that the sample does not show. NaN where a class
+        they also reckon with few positives, few clusters and negatives that the sample does not show. With clusters,
+        ``joint_variance`` is the sum of the variances by items and by clusters: all differences together vary as if
+        drawn with it, up to their scale. NaN where a class
         has fewer than two items, or lies in fewer than two clusters. Of a data set with classes, they are those of the
         mean over the classes that have an estimate, NaN for a model that lacks one of these, and always with random
         prevalence. Every number is bit-for-bit identical for any other models and chunks. The influences, 8 bytes for
@@ -257,9 +260,13 @@ def of_influences(node: xr.Dataset) -> xr.Dataset:
     )
     result = node[["estimate", "n_effective", "degrees", "flags"]].assign(covariance=between)
     result = result.assign(difference_variance=variance, outer_variance=outer)
+    if within is not None:
+        # Each pair has a design effect of its own, and no joint distribution need have all these variances. The sum of
+        # the variances by items and by clusters is that of one, however few the clusters.
+        result["joint_variance"] = squares_of_differences(within) + squares_of_differences(between)
     result = result.assign({OF_REPEAT: node[OF_REPEAT]} if OF_REPEAT in node else {})
-    for name, description in DESCRIPTIONS.items():
-        result[name].attrs |= {"description": description, "units": "1"}
+    for name in DESCRIPTIONS.keys() & set(result):
+        result[name].attrs |= {"description": DESCRIPTIONS[name], "units": "1"}
     return result
 
 

@@ -12,6 +12,7 @@ import xarray as xr
 
 from aucpr_dask.inference import families, pairs, units
 from aucpr_dask.inference.families import Family, JointReplicates, Maxima, ResampledUnits, UnitsApart
+from aucpr_dask.inference.joint_draws import student_draws
 from aucpr_dask.inference.units import Floats, Indices
 
 # Variables of a data set whose ranks are swapped.
@@ -208,6 +209,7 @@ class Influence:
         estimate: Floats,
         variance: Floats,  # (M, M), of differences
         outer: Floats,  # (M, M), the same for the side of intervals away from 0
+        joint: Floats,  # (M, M), those of one joint distribution, for families
         degrees: float,
         names: Sequence[str],
         goal: Goal,
@@ -219,7 +221,7 @@ class Influence:
         self.goal, self.estimate, self.degrees = goal, estimate, degrees
         self.training, self.more = training, () if training is None else ("training_share",)
         self.variance, self.outer = variance, outer
-        draws = _student_draws(variance, self.draw_degrees, names, n_resamples, seed)
+        draws = student_draws(joint, self.draw_degrees, names, n_resamples, seed)
         self.sample = families.joint_replicates(estimate, estimate + draws)
 
     @property
@@ -359,26 +361,6 @@ def _student_equivalence(
     if goal.margin is None:
         return None
     return pairs.parametric_equivalence(difference, error, goal.margin, alpha=1 - goal.level, degrees=degrees)
-
-
-def _centred_covariance(variance: Floats) -> Floats:
-    """Return the covariance of deviations from the models' mean whose differences have these variances."""
-    of_model = variance.mean(axis=1)
-    centred: Floats = (of_model[:, None] + of_model - variance - of_model.mean()) / 2
-    return centred
-
-
-def _student_draws(variance: Floats, degrees: float, names: Sequence[str], n_resamples: int, seed: int) -> Floats:
-    """Draw (R, M) from a multivariate t distribution whose differences have these variances (M, M)."""
-    order = sorted(range(len(names)), key=names.__getitem__)
-    # By eigenvalues: where models agree, there is no Cholesky factor. Sorted, so that their order changes no bit.
-    values, vectors = np.linalg.eigh(_centred_covariance(variance[np.ix_(order, order)]))
-    factor = vectors * np.sqrt(np.maximum(values, 0.0))
-    normals = units.generator(seed, "normal draws").standard_normal((n_resamples, len(variance)))
-    draws: Floats = np.empty(normals.shape)
-    draws[:, order] = normals @ factor.T
-    draws /= np.sqrt(units.generator(seed, "chi-square draws").chisquare(degrees, (n_resamples, 1)) / degrees)
-    return draws
 
 
 def adjusted_p_values(method: Method, family: Pairs, adjust: str) -> Floats:

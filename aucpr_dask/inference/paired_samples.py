@@ -350,15 +350,17 @@ def _by_influence(
 ) -> Filled:
     """Return the method that takes the covariance of the models from the influences of the items."""
     n_resamples = question.n_resamples or designs.UNIT_RESAMPLES
-    inner, outer = (_variance_of_means(node[name], estimates) for name in ("difference_variance", "outer_variance"))
+    matrices = [node["difference_variance"], node["outer_variance"]]
+    matrices.append(node["joint_variance"] if "joint_variance" in node else matrices[0])
+    inner, outer, joint = (_variance_of_means(matrix, estimates) for matrix in matrices)
     training = None
     if OF_REPEAT in node:
         variance = training_variance(samples.chosen(node[OF_REPEAT], question.estimator), node.attrs.get(N_FOLDS))
         training = _variance_of_means(variance, estimates)
-        inner, outer = inner + training, outer + training
+        inner, outer, joint = inner + training, outer + training, joint + training
     degrees = _degrees_of_means(node, estimates)
     sampled = degrees, estimates.names, goal, n_resamples, question.seed
-    return estimates, methods.Influence(estimates.mean, inner, outer, *sampled, training=training)
+    return estimates, methods.Influence(estimates.mean, inner, outer, joint, *sampled, training=training)
 
 
 FILLED: dict[str, Callable[..., Filled]] = {

@@ -5,6 +5,7 @@ Sums run in the order of the kernels' loops: NumPy accumulates one term after th
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -237,9 +238,8 @@ def influence(
 
 def products(left: Array, right: Array) -> Array:
     """Return the sums of `products.add_products`, panel by panel."""
-    starts = range(0, left.shape[1], PANEL)
     sums = np.zeros((len(left), len(right)))
-    for i, j in np.ndindex(*sums.shape):
-        terms = left[i] * right[j]
-        sums[i, j] = _sum(np.array([np.cumsum(terms[start : start + PANEL])[-1] for start in starts]))
+    for start, j in itertools.product(range(0, left.shape[1], PANEL), range(len(right))):
+        panel = slice(start, start + PANEL)
+        sums[:, j] += np.cumsum(left[:, panel] * right[j, panel], axis=1)[:, -1]
     return sums
