@@ -485,14 +485,22 @@ ASKED_OF_QUERIES: dict[str, Any] = {
 }
 
 
+@pytest.fixture(scope="module", params=[{}, {"cluster": 3}], ids=["queries", "clusters"])
+def languages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, client: Client) -> list[Any]:
+    """Scores in memory and in a store, and results in memory and in a store."""
+    data, folder = of_languages(**request.param), tmp_path_factory.mktemp("languages")
+    ap.save_scores(data, folder / "scores.zarr")
+    result = ap.run(folder / "scores.zarr", folder / "result.zarr", workers=client)
+    return [data, ap.open_scores(folder / "scores.zarr"), ap.evaluate(data), result]
+
+
 @pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewUnitsWarning")
 @pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
-@pytest.mark.parametrize("others", [{}, {"cluster": 3}], ids=["queries", "clusters"])
 @pytest.mark.parametrize("name", ASKED_OF_QUERIES)
-def test_groups_of_queries_are_asked_about_as_if_alone(tmp_path: Path, name: str, others: dict[str, int]) -> None:
-    if name == "items" and others:
+def test_groups_of_queries_are_asked_about_as_if_alone(languages: list[Any], name: str) -> None:
+    (data, *others), ask = languages, ASKED_OF_QUERIES[name]
+    if name == "items" and "cluster" in data.coords:
         pytest.skip("items in clusters of queries have no influences")
-    data, ask = of_languages(**others), ASKED_OF_QUERIES[name]
     found = ask(data, by="language")
     assert found.attrs["by"] == "language"
     assert "3 groups by language" in found.attrs["design"]
@@ -502,12 +510,7 @@ def test_groups_of_queries_are_asked_about_as_if_alone(tmp_path: Path, name: str
         one = alone[label].to_dataset()
         for variable in {"estimate", "difference", "interval", "p_value", "rank", "detectable"} & {*one.data_vars}:
             np.testing.assert_array_equal(found[variable].sel(language=label), one[variable])
-    ap.save_scores(data, tmp_path / "scores.zarr")
-    for same in (
-        ask(ap.open_scores(tmp_path / "scores.zarr"), by=["language"]),
-        ask(ap.evaluate(data), by="language"),
-        ask(ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", workers=1), by="language"),
-    ):
+    for same in (ask(other, by=["language"]) for other in others):
         for variable in found.data_vars:
             if found[variable].dtype != object:
                 np.testing.assert_array_equal(same[variable], found[variable])
