@@ -193,7 +193,7 @@ def test_info_describes_comparisons_and_ranks(stores: Path, tmp_path: Path) -> N
     target = tmp_path / "answer.zarr"
     ok("compare", stores / "result.zarr", "--output", target, "--method", "t", "--baseline", "m1")
     output = " ".join(ok("info", target).stdout.split())
-    assert "comparison: 12 model " in output
+    assert "comparison: 12 models" in output
     assert "design sample: 9 queries, each with its items; fixed: the 12 models" in output
     assert "p adjusted P-value adjusted for all comparisons of the family." in output
     document = json.loads(ok("info", target, "--json").stdout)
@@ -202,8 +202,45 @@ def test_info_describes_comparisons_and_ranks(stores: Path, tmp_path: Path) -> N
     assert ap.open_comparison(target)["baseline"].item() == "m1"
     assert answer["facts"]["method"] == "t"
     ok("rank", stores / "result.zarr", "--output", target, "--overwrite")
-    assert "ranks: 12 model" in ok("info", target).stdout
+    assert "ranks: 12 models" in ok("info", target).stdout
     assert "`aucpr-dask info` says what a store holds" in call("show", target).stderr
+
+
+def test_info_of_many_data_sets_fits_a_screen_and_counts_the_others(tmp_path: Path) -> None:
+    scores = pooled(3, 90).assign_coords(site=("item", np.resize(["Bern", "Graz", "Lund"], 90)))
+    many = xr.DataTree.from_dict({f"d{place:02}": scores for place in range(12)})
+    ap.save_comparison(ap.compare(many, by="site"), tmp_path / "answer.zarr")
+    ap.save_scores(many, tmp_path / "scores.zarr")
+    run(tmp_path / "scores.zarr", tmp_path / "result.zarr", by="site")
+    for store in ("answer.zarr", "result.zarr"):
+        output = ok("info", tmp_path / store).stdout
+        assert len(output.splitlines()) <= 70
+        assert "and 4 more data sets: --dataset NAME shows one, --json all" in output
+    shown = ok("info", tmp_path / "answer.zarr").stdout
+    assert shown.count("needs at least") == 1  # what all have alike
+    assert "average precision" in shown
+    assert "average_precision" not in shown
+    document = json.loads(ok("info", tmp_path / "answer.zarr", "--json").stdout)
+    assert len(document["data_sets"]) == 12
+    assert document["data_sets"][0]["facts"]["estimator"] == "average_precision"
+    assert len(json.loads(ok("info", tmp_path / "result.zarr", "--json").stdout)["rankings"]) == 36
+
+
+def test_a_shortened_table_says_so_to_programs_as_well(stores: Path) -> None:
+    document = json.loads(ok("aggregate", stores / "result.zarr", "--top", "3", "--json").stdout)
+    assert (len(document["rankings"][0]["models"]), document["rankings"][0]["more_models"]) == (3, 9)
+
+
+def test_groups_look_alike_with_and_without_a_baseline(tmp_path: Path) -> None:
+    scores = pooled(3, 300).assign_coords(site=("item", np.resize(["Bern", "Graz", "Lund"], 300)))
+    ap.save_scores(scores, tmp_path / "scores.zarr")
+    for words in ([], ["--baseline", "m0"]):
+        output = ok("compare", tmp_path / "scores.zarr", "--by", "site", *words).stdout
+        heads = [line.split() for line in output.splitlines() if line.startswith("group ")]
+        assert len(heads) == 1
+        assert [line.split()[0] for line in output.splitlines() if line.split()[:1] == ["Bern"]] == ["Bern"] * (
+            2 if words else 3
+        )
 
 
 def test_equivalence_is_of_each_pair_alone(stores: Path) -> None:
@@ -311,6 +348,9 @@ def test_each_answer_ends_with_the_next_command(tree: Path) -> None:
         ),
         ("compare", scores, "--over", "dataset", "--dataset", "table*", "--missing", "drop"): (
             f"rank {scores} --missing drop --over dataset --dataset 'table*'"
+        ),
+        ("compare", result, "--dataset", "topics", "--level", "0.9", "--method", "t"): (
+            f"rank {result} --level 0.9 --dataset topics"  # whose methods are others
         ),
     }.items():
         printed = " ".join(ok(*words).stdout.replace(" \\\n ", "").splitlines()[-1].split())

@@ -1310,12 +1310,12 @@ def test_few_positives_warn(method: str, n_models: int, enough: int) -> None:
                 warnings.simplefilter("always")
                 function(scores, method=method, **({"n_resamples": 50} if method == "bootstrap" else {}))
             found = [str(one.message) for one in caught if one.category is FewPositivesWarning]
-            assert [f"it needs {enough} or more" in one for one in found] == [True] * (n < enough)
+            assert [f"It needs {enough} or more" in one for one in found] == [True] * (n < enough)
 
 
 def test_positives_of_all_queries_count() -> None:
     scores = queried(2, 3, 60)
-    with pytest.warns(FewPositivesWarning, match=r"method='bootstrap' over \d+ positives finds"):
+    with pytest.warns(FewPositivesWarning, match=r"method='bootstrap' over \d+ positives: intervals"):
         ap.compare(scores.isel(query=[0]), over="items", method="bootstrap", missing="drop", n_resamples=50)
 
 

@@ -459,3 +459,14 @@ def test_items_of_several_tables_must_agree(tables: Path) -> None:
     pd.read_csv("old.csv").replace({"id": {"i3": "j3"}}).to_csv("other.csv", index=False)
     with pytest.raises(AlignmentError, match="only in one of them: 'i3', 'j3'"):
         scores_of_files(["new.csv", "other.csv"], TableOptions(label="label", item="id"))
+
+
+def test_a_gate_over_data_sets_names_those_on_which_the_candidate_is_behind() -> None:
+    nodes = {
+        name: result_of(np.full(8, 0.5) + np.arange(8) / 50, np.full(8, 0.5 + by) + np.arange(8) / 40)
+        for name, by in {"p": 0.1, "q": -0.3, "r": 0.05, "s": 0.07, "t": -0.2}.items()
+    }
+    gate = ap.gate(xr.DataTree.from_dict(nodes), "b", "a", over="dataset")
+    by = {name: float(node["estimate"].mean("query").diff("model").item()) for name, node in nodes.items()}
+    assert gate.by_data_set == pytest.approx(by)
+    assert f"ahead on 3 of 5 data sets, behind on q ({by['q']:+.3f}), t ({by['t']:+.3f})" in gate.sentence

@@ -454,7 +454,8 @@ def test_groups_keep_their_own_facts() -> None:
     for text in (found.attrs["design"], found.attrs["summary"], ranks.attrs["design"]):
         assert "3 of 4 groups by site (no answer for 'd' (" in text
     shown = " ".join(repr(found.aucpr).split())
-    assert "3 comparisons at 5 %, adjusted by Holm for all 9" in shown
+    assert "9 comparisons in 3 of 4 groups by site" in shown
+    assert "3 comparisons at 5 %, adjusted by Holm for all 9" in found["summary"].sel(site="b").item()
     assert "nowhere" not in found.attrs["summary"]
 
 

@@ -354,7 +354,8 @@ def test_data_sets_count_alike_by_default() -> None:
     assert found["difference"] < 0 < by_precision["difference"]
     assert "equal weights of data sets" in found.attrs["design"]
     assert "larger data sets carry more weight" in by_precision.attrs["design"]
-    assert "weighted by precision; it grows by" in found.attrs["sizes"]
+    assert "weighted by precision: a - b" in found.attrs["sizes"]
+    assert "(it grows by +0.1" in found.attrs["sizes"]
     turned = ap.compare(tree, "a", over="dataset").sel(model="b")
     assert float(turned["size_slope"]) == -float(found["size_slope"])
 

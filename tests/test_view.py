@@ -93,7 +93,7 @@ def test_hidden_rows_are_counted() -> None:
 def test_no_more_data_sets_are_ranked_than_are_shown() -> None:
     scores = xr.Dataset({"score": (("model", "item"), [[0.9, 0.1, 0.4]]), "label": ("item", [1, 0, 1])})
     result = evaluate(xr.DataTree.from_dict({f"d{place}": scores for place in range(5)}))
-    whole, first = (rank_models(result, most_data_sets=most) for most in (None, 2))
+    whole, first = (rank_models(result, most=most) for most in (None, 2))
     assert [one["data_set"] for one in whole] == [f"d{place}" for place in range(5)]
     assert list(map(plain, first)) == list(map(plain, whole[:2]))
 
@@ -278,3 +278,19 @@ def test_every_answer_shows_what_it_found_at_a_prompt_and_in_a_notebook() -> Non
                 assert (f"{value:.2g}" if name == "detectable" else number(value)) in shown, (words, shown)
     design = str(ap.aggregate(result).attrs["design"])
     assert design in " ".join(repr(ap.aggregate(result).aucpr).split())
+
+
+def test_adjusted_p_values_out_of_order_are_explained() -> None:
+    """A pair with a smaller p-value has the larger adjusted one if its differences are skewed."""
+    random = np.random.default_rng(5)
+    values = [random.beta(2, 3, 10)]
+    for side in (-1, 1, -1, 1):
+        skewed = (random.exponential(1, 10) ** 2 - 0.5) * 0.03 * side
+        values.append(values[0] + skewed + 0.05 * (side < 0))
+    result = xr.Dataset({"estimate": (("model", "query"), values)}, {"model": list("abcde")})
+    for adjust in ("romano_wolf", "holm"):
+        found = ap.compare(result, "a", adjust=adjust)
+        in_order = found["p_adjusted"].values[np.argsort(found["p_value"].values)]
+        is_odd = bool((np.diff(in_order[~np.isnan(in_order)]) < -0.00005).any())
+        assert is_odd == (adjust == "romano_wolf")
+        assert ("adjusted p-values go by" in " ".join(repr(found.aucpr).split())) == is_odd

@@ -300,11 +300,16 @@ OF_EVALUATION = (CONVENTION, *READINGS, "prevalence_design")
 """Options that say how labels, missing scores, ties and designs are read; a command gets those that are given."""
 
 
-def as_read(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options given of how labels, missing scores and ties are read, for the command to try next."""
+OF_QUESTIONS = ("estimator", "over", "method", "level", "n_resamples", "seed", "incomplete")
+
+
+def led_on(command: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options given, of how data are read and of the question, that the command to try next has, too."""
     given = click.get_current_context().get_parameter_source
     is_given = (click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.ENVIRONMENT)
-    return {name: value for name, value in options.items() if name in OF_EVALUATION and given(name) in is_given}
+    takes = {param.name: getattr(param.type, "choices", None) for param in main.commands[command].params}
+    kept = {name: options[name] for name in (*OF_EVALUATION, *OF_QUESTIONS) if name in options and name in takes}
+    return {n: one for n, one in kept.items() if given(n) in is_given and one in (takes[n] or (one,))}
 
 
 # Options that few calls need; those of tables, too

@@ -122,8 +122,7 @@ def compare(output: cli.Output, store: sources.Source, **options: Any) -> None:
     """
     if options["method"] != "friedman":
         _ask(output, "comparisons", ap.compare, store, **options)
-        over = {"over": options["over"]} if options["over"] else {}
-        output.suggest("rank", *store.words(**cli.as_read(options), **over))
+        output.suggest("rank", *store.words(**cli.led_on("rank", options)))
         return
     names = {"baseline", "by", "adjust", "auxiliary", "n_resamples", "weights", "target"}
     others = {name: options.pop(name) for name in sorted(names)}
@@ -197,10 +196,10 @@ def rank(output: cli.Output, store: sources.Source, **options: Any) -> None:
     indistinguishable. A score store, or a table of predictions, is evaluated first.
     """
     _ask(output, "ranks", ap.rank, store, **options)
-    read = cli.as_read(options)
-    place, *words = store.words(**read)
-    # A page takes no options of an evaluation.
-    output.suggest(*(["evaluate", place, "result.zarr"] if read else ["report", place]), *words)
+    is_read = bool({*cli.OF_EVALUATION} & {*cli.led_on("evaluate", options)})  # of which a page has no options
+    command = "evaluate" if is_read else "report"
+    place, *words = store.words(**cli.led_on(command, options))
+    output.suggest(command, place, *(["result.zarr"] if is_read else []), *words)
 
 
 @cli.command(

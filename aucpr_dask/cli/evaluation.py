@@ -191,7 +191,9 @@ def evaluate(
         # Models are compared by their queries or resamples; without these, by their scores.
         nodes = [node for _, node in terms.nodes_of(evaluated)]
         has_sample = any("query" in node["estimate"].dims or "replicate" in node for node in nodes)
-        output.suggest("compare", *([result] if has_sample and result else source.words(**cli.as_read(options))))
+        output.suggest(
+            "compare", *([result] if has_sample and result else source.words(**cli.led_on("compare", options)))
+        )
 
 
 @cli.command("aucpr-dask show aucpr-demo/result.zarr --dataset clef-tar")
@@ -218,7 +220,7 @@ def _show_rankings(output: cli.Output, result: terms.Scores, estimator: str | No
     """Show the best models of each data set, and return the rankings: with ``--json`` of all data sets."""
     from aucpr_dask.view.rankings import MOST_DATA_SETS, best, rank_models, rankings_view
 
-    rankings = rank_models(result, estimator, most_data_sets=None if output.as_json else MOST_DATA_SETS)
+    rankings = rank_models(result, estimator, most=None if output.as_json else MOST_DATA_SETS)
     n_data_sets = sum(1 for _ in terms.nodes_of(result))
     output.show(rankings_view(rankings, top=top, n_data_sets=n_data_sets))
     return [best(ranking, top) for ranking in rankings]

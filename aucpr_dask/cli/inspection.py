@@ -41,6 +41,7 @@ def info(output: cli.Output, store: str, dataset: tuple[str, ...], positive_from
     compare or rank: sizes, variables, and what was resampled.
     """
     from aucpr_dask.view import stores
+    from aucpr_dask.view.rankings import MOST_DATA_SETS
 
     summary: Any
     source = sources.Source(output, (store,), dataset)
@@ -53,7 +54,8 @@ def info(output: cli.Output, store: str, dataset: tuple[str, ...], positive_from
         return
     kind = source.kind
     if kind == terms.RESULT:
-        summary = stores.summarize_result(terms.select_data_sets(ap.open_result(store), dataset), store)
+        most = None if output.as_json else MOST_DATA_SETS
+        summary = stores.summarize_result(terms.select_data_sets(ap.open_result(store), dataset), store, most)
         output.show(stores.result_view(summary))
     elif kind == terms.COMPARISON:
         answers = stores.summarize_answers(terms.select_data_sets(ap.open_comparison(store), dataset))

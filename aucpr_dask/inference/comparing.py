@@ -16,7 +16,7 @@ from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference import covarying, grids, grouped, methods, paired_samples, pairs, samples, sentences
 from aucpr_dask.inference.questions import answer, prepared, with_default_method
-from aucpr_dask.inference.random_effects import RandomEffects
+from aucpr_dask.inference.random_effects import OTHER_WEIGHTS, RandomEffects
 from aucpr_dask.schema import checks, choices, terms
 from aucpr_dask.schema.options import ComparisonOptions
 
@@ -240,6 +240,7 @@ def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
         names_of, first, second = sample.estimates.names, first[:MOST_SIZES], second[:MOST_SIZES]
         said = zip(first, second, method.sizes_in_words(method.pairs(first, second)), strict=True)
         sizes = ", ".join(f"{names_of[j]} - {names_of[k]} {words}" for j, k, words in said)
+        sizes = f"{OTHER_WEIGHTS[method.weights]}: {sizes}"
         sizes += f" and {family_size - MOST_SIZES:,} more" if family_size > MOST_SIZES else ""
     other = covarying.OTHER_MODEL if columns is None else covarying.BASELINE
     arrays = {name: sample.inside(array) if name in BETWEEN else array for name, array in arrays.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -17,7 +17,7 @@ from aucpr_dask.inference import comparing, covarying, grouped, methods, paired_
 from aucpr_dask.inference.designs import CORRECTED, ITEMS, RANDOM_EFFECTS, UNITS, reading_of, unit_names
 from aucpr_dask.inference.powering import NEAR_ONE, POWER, reaches
 from aucpr_dask.inference.questions import parted_options, prepared, results_for, unit_dim, with_default_method
-from aucpr_dask.inference.random_effects import RandomEffects
+from aucpr_dask.inference.random_effects import OTHER_WEIGHTS, RandomEffects
 from aucpr_dask.inference.samples import DATASET, labels_of
 from aucpr_dask.inference.sentences import BETTER, CANNOT_TELL, NOT_WORSE, WORSE
 from aucpr_dask.inference.units import Floats, mean_of_units
@@ -78,6 +78,8 @@ class Gate(Sentences):
         What is left out because some models lack it, and which models lack how much, in words.
     sizes : str
         Over data sets whose variances are known, the difference by other weights, and what size does to it, in words.
+    by_data_set : dict
+        Over data sets, the difference on each.
     """
 
     verdict: str
@@ -101,6 +103,7 @@ class Gate(Sentences):
     reading: str = ""
     gaps: str = ""
     sizes: str = ""
+    by_data_set: dict[str, float] = field(default_factory=dict, hash=False)
 
     @property
     def passed(self) -> bool:
@@ -299,7 +302,10 @@ def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], marg
         design += f"; as differences are skewed, {whose} further to one side than in compare"
     sample.refuse_wide(margin, "margin")
     method = sample.method
-    sizes = method.sizes_in_words(family) if isinstance(method, RandomEffects) else [""] * len(rows)
+    sizes = [""] * len(rows)
+    if isinstance(method, RandomEffects):
+        sizes = [f"{OTHER_WEIGHTS[method.weights]}: {one}" for one in method.sizes_in_words(family)]
+    of_sets = sample.sampling.dim == DATASET
     found = []
     for place, row in enumerate(rows):
         low, high = (float(bound[place]) for bound in bounds)
@@ -330,9 +336,16 @@ def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], marg
                 reading=", ".join(reading_of(sample.node.attrs)),
                 gaps="; ".join(sample.gaps),
                 sizes=sizes[place],
+                by_data_set=_of_units(sample, row, baseline) if of_sets else {},
             )
         )
     return found
+
+
+def _of_units(sample: paired_samples.PairedSample, row: int, baseline: int) -> dict[str, float]:
+    """Return the difference on each unit."""
+    values = sample.estimates.values[row] - sample.estimates.values[baseline]
+    return dict(zip(map(str, sample.estimates.units), values.tolist(), strict=True))
 
 
 def _caveat(sample: paired_samples.PairedSample, row: int, baseline: int, low: float, margin: float) -> str:

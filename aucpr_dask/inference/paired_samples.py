@@ -431,12 +431,14 @@ def _warn_of_few_positives(sample: PairedSample) -> None:
 def warn_of_few(n: float, words: tuple[str, str], method: str, n_models: int) -> None:
     """Warn if `n`, whose units have these names, is less than the method needs."""
     enough = POSITIVES_FOR_A_PAIR if n_models == 2 else POSITIVES_FOR_A_FAMILY
-    found, remedy = "differences where there are none", " method='influence' needs 10."
+    what = "intervals of differences are too narrow, and find differences where there are none"
+    remedy = " method='influence' needs 10."
     if method == "influence":  # levels of .001 to .046 in simulations at .05
-        enough, found, remedy = POSITIVES_FOR_INFLUENCE, "too few of the differences that there are", ""
+        enough, remedy = POSITIVES_FOR_INFLUENCE, ""
+        what = "intervals of differences are too wide, and true differences are found too seldom"
     if method != "rank_swap" and n < enough:
         warn(
-            f"method={method!r} over {n:,.0f} {words[int(n != 1)]} finds {found}: it needs {enough} or more.{remedy}",
+            f"method={method!r} over {n:,.0f} {words[int(n != 1)]}: {what}. It needs {enough} or more.{remedy}",
             FewPositivesWarning,
         )
 

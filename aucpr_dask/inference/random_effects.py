@@ -204,15 +204,18 @@ OF_SETS = ("prediction_interval", "tau", "i_squared", *OF_SIZES)
 
 
 def of_sizes(weights: str, equal: float, precise: float, slope: float, p_value: float) -> str:
-    """Say what the mean is by other weights, and whether the difference depends on the size of data sets.
+    """Say what the mean is by `OTHER_WEIGHTS`, and whether the difference depends on the size of data sets.
 
     >>> of_sizes("equal", -0.004, 0.0214, 0.15, 0.003)
-    '+0.0214 weighted by precision; it grows by +0.150 where a data set is ten times as large (p = 0.003)'
+    '+0.0214 (it grows by +0.150 where a data set is ten times as large, p = 0.003)'
     """
-    said = f"{precise:+.4f} weighted by precision" if weights == "equal" else f"{equal:+.4f} with equal weights"
+    said = f"{precise if weights == 'equal' else equal:+.4f}"
     if p_value <= DEPENDS:
-        said += f"; it grows by {slope:+.3f} where a data set is ten times as large ({p_value_in_words(p_value)})"
+        said += f" (it grows by {slope:+.3f} where a data set is ten times as large, {p_value_in_words(p_value)})"
     return said
+
+
+OTHER_WEIGHTS = {"equal": "weighted by precision"} | dict.fromkeys(("precision", "regression"), "with equal weights")
 
 
 class RandomEffects(Student):

@@ -249,7 +249,24 @@ def of_gate(gate: Gate) -> str:
     by = "better by" if gate.lower_is_better else "difference"
     numbers = difference_in_words(gate.estimates, gate.difference, gate.interval, gate.level, what=by)
     said = f"{claim}: {measure} {numbers}, {p_value_in_words(gate.p_value)}{by_method}"
-    return "; ".join(filter(None, [said, gate.sizes, gate.gaps, gate.caveat if gate.passed else gate.limits]))
+    return "; ".join(
+        filter(
+            None,
+            [said, of_data_sets(gate.by_data_set), gate.sizes, gate.gaps, gate.caveat if gate.passed else gate.limits],
+        )
+    )
+
+
+def of_data_sets(differences: Mapping[str, float]) -> str:
+    """Say on how many data sets a candidate is ahead, and on which it is behind, the largest losses first.
+
+    >>> of_data_sets({"a": 0.1, "b": -0.02, "c": 0.0, "d": -0.3})
+    'ahead on 1 of 4 data sets, behind on d (-0.300), b (-0.020)'
+    """
+    behind = sorted((by, name) for name, by in differences.items() if by < 0)
+    named = few([f"{name} ({amount(by, 3, '+')})" for by, name in behind], MOST)
+    ahead = f"ahead on {sum(by > 0 for by in differences.values()):,} of {count(len(differences), 'data set')}"
+    return ahead * bool(differences) + f", behind on {named}" * bool(behind)
 
 
 def of_hidden_losses(n: int, nouns: tuple[str, str], reserve: float, *, are_shares: bool) -> list[str]:

@@ -151,7 +151,8 @@ class Flag:
 _MEANINGS = {
     "no_positives": "No positive: the area is undefined (NaN), unless it counts as 0.",
     "no_negatives": "No negative: the order does not matter; the area is 1 unless positives were missed.",
-    "few_positives": "Fewer than 20 positives (or clusters with some) up to the highest recall; of a mean, 10 a class.",
+    "few_positives": "Biased upwards: fewer than 20 positives (or clusters with some) up to the highest recall; "
+    "of a mean, 10 a class.",
     "heavy_ties": "At least a tenth of the positives share their score with a negative.",
     "inverted_polarity": "ROC area below one half by over 3 standard errors: is larger more positive?",
     "hard_scores": "Only two distinct scores: these look like predicted labels, not scores.",

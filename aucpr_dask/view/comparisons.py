@@ -177,12 +177,12 @@ class Answer(NamedTuple):
 
 
 def answers_of(documents: Sequence[Document], *, top: int | None = TOP) -> list[Answer]:
-    """Return what people see of documents; those of groups share a table, if each is a list of models."""
+    """Return what people see of documents; those of groups share a table."""
     shared: dict[tuple[Any, ...], list[Document]] = {}
     for place, document in enumerate(documents):
         baselines = document.get("baselines", ())
-        of_groups = "by" in document["facts"] and baselines is not None
-        shared.setdefault((_about(document["facts"]), *baselines) if of_groups else (place,), []).append(document)
+        key = (_about(document["facts"]), *(baselines or ())) if "by" in document["facts"] else (place,)
+        shared.setdefault(key, []).append(document)
     return [_answer_of(group, top) for group in shared.values()]
 
 
@@ -191,7 +191,7 @@ def _answer_of(documents: list[Document], top: int | None) -> Answer:
     (first, *others), facts = documents, documents[0]["facts"]
     if "pairs" in first:
         against = [_against(documents, baseline, top) for baseline in first["baselines"] or ()]
-        sheets = against or [_neighbours(first, top)]
+        sheets = against or [_neighbours(documents, top)]
     elif "mean_rank" in first["models"]:
         sheets = [_mean_ranks(first["models"], top)]
     else:
@@ -223,17 +223,22 @@ def _about(facts: Document) -> str:
 # Comparisons
 
 
-def _neighbours(comparison: Document, top: int | None) -> Sheet:
+def _neighbours(comparisons: Sequence[Document], top: int | None) -> Sheet:
     """Return each model with its difference from the next."""
-    models, below = first(comparison["models"], top)
+    parts = dict[str, pd.DataFrame]()
+    for one in comparisons:
+        models = pd.DataFrame(one["models"], columns=["model", "area"], index=range(1, len(one["models"]) + 1))
+        pairs = one["pairs"][: len(models) - 1].drop(columns="model").set_axis(models.index[:-1])
+        parts[one["data_set"]] = models.assign(place=models.index.astype(str)).join(pairs)
+    shown, below, groups = _first_of_groups(parts, top)
     columns = [
-        Column("", [str(place) for place in range(1, len(models) + 1)], right=True),
-        Column("model", [name for name, _ in models], name=True),
-        Column(noun(comparison["facts"]), [number(estimate) for _, estimate in models], right=True),
+        *groups,
+        Column("", list(shown["place"]), right=True),
+        Column("model", list(shown["model"]), name=True),
+        Column(noun(comparisons[0]["facts"]), list(map(number, shown["area"])), right=True),
+        *_columns(shown, "to next", has_room=not groups),
     ]
-    pairs = comparison["pairs"][: len(comparison["models"]) - 1][: len(models)]
-    columns += _columns(pairs, "to next", len(models))
-    return Sheet(columns, *_bars(pairs), below)
+    return Sheet(columns, *_bars(shown), below)
 
 
 def _against(comparisons: Sequence[Document], baseline: str, top: int | None) -> Sheet:
@@ -250,7 +255,7 @@ def _against(comparisons: Sequence[Document], baseline: str, top: int | None) ->
         Column("model", list(shown["model"]), name=True),
         Column(noun(facts), list(map(number, shown["area"])), right=True),
         *([Column("baseline", rivals, right=True)] if has_groups else []),
-        *_columns(shown, "difference" if direction(facts) > 0 else "better by", len(shown), has_room=not has_groups),
+        *_columns(shown, "difference" if direction(facts) > 0 else "better by", has_room=not has_groups),
     ]
     title = (f"baseline {baseline}", "" if has_groups else number(dict(comparisons[0]["models"])[baseline]))
     return Sheet(columns, *_bars(shown), below, title=title)
@@ -288,7 +293,7 @@ def _detectable(documents: Sequence[Document], top: int | None) -> Sheet:
 def _bars(pairs: pd.DataFrame) -> tuple[list[tuple[float, float, float]], tuple[float, float]]:
     """Return differences with their intervals, and a scale with zero in the middle."""
     intervals = pairs["simultaneous_interval" if _has(pairs, "simultaneous_interval") else "interval"]
-    ends = [(np.nan, np.nan) if one is None else one for one in intervals]
+    ends = [one if np.ndim(one) else (np.nan, np.nan) for one in intervals]
     bars = [(float(e[0]), float(d), float(e[1])) for d, e in zip(pairs["difference"], ends, strict=True)]
     most = max((abs(value) for bar in bars for value in bar if np.isfinite(value)), default=0.0) or 1.0
     return bars, (-most, most)
@@ -298,11 +303,14 @@ def _has(pairs: pd.DataFrame, name: str) -> bool:
     return len(pairs) > 0 and name in pairs and pairs[name].iloc[0] is not None
 
 
-def _columns(pairs: pd.DataFrame, header: str, n_rows: int, *, has_room: bool = True) -> list[Column]:
+def _columns(pairs: pd.DataFrame, header: str, *, has_room: bool = True) -> list[Column]:
     """Return the columns of pairs, with empty cells in the rows without a pair."""
+    is_pair = pairs["other"].notna()
 
     def column(header: str, name: str, show: Callable[[Any], str], *, right: bool = True) -> Column:
-        return Column(header, [*map(show, pairs[name]), *[""] * (n_rows - len(pairs))], right)
+        return Column(
+            header, [show(one) if is_one else "" for one, is_one in zip(pairs[name], is_pair, strict=True)], right
+        )
 
     columns = [column(header, "difference", signed)]
     if _has(pairs, "simultaneous_interval"):
@@ -338,6 +346,8 @@ def _notes(document: Document) -> list[str]:
 
 def _notes_of_pairs(pairs: pd.DataFrame, facts: Document) -> list[str]:
     notes = list[str]()
+    if _is_out_of_order(pairs):
+        notes.append("adjusted p-values go by differences in standard errors, and p by the skewness of each pair, too")
     if "equivalence" in facts:
         margin = f"within {float(facts['equivalence']):g}"
         notes.append(f"equivalence ({margin}): each pair alone, not adjusted for the number of pairs")
@@ -350,7 +360,13 @@ def _notes_of_pairs(pairs: pd.DataFrame, facts: Document) -> list[str]:
     machine = widths(pairs["width_ratio"])
     if machine:
         machine.append("each difference weighs the machine labels in its own way, so it is not that of the two means")
-    return [*notes, *machine, *([f"other weights: {facts['sizes']}"] if "sizes" in facts else [])]
+    return [*notes, *machine, *([str(facts["sizes"])] if "sizes" in facts else [])]
+
+
+def _is_out_of_order(pairs: pd.DataFrame) -> bool:
+    """Whether a smaller p-value has a larger adjusted one, in the digits that are shown."""
+    in_order = pairs[["p_value", "p_adjusted"]].astype(float).round(4).sort_values(["p_value", "p_adjusted"])
+    return bool((in_order["p_adjusted"].dropna().diff() < 0).any())
 
 
 def widths(ratios: Iterable[float | None]) -> list[str]:
@@ -373,7 +389,7 @@ def contrasts_of(path: str, answer: xr.Dataset, top: int | None = TOP) -> Answer
         *(Column(name, list(shown[name]), name=True) for name in ("model", "group")),
         *([] if BASELINE in answer.attrs else [areas]),  # of which the difference of a difference is none
         Column("other group", list(shown["other"]), name=True),
-        *_columns(shown, "difference", len(shown), has_room=False),
+        *_columns(shown, "difference", has_room=False),
     ]
     title = (path or "all groups", f"{measured(answer.attrs)}, by {answer.attrs['by']}")
     return Answer(title, [Sheet(columns, *_bars(shown), below)], [answer.attrs[SUMMARY], answer.attrs["design"]])

@@ -31,7 +31,6 @@ from aucpr_dask.schema import estimators, terms
 from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, more, number, shorten
 
 MOST_DATA_SETS = 8
-MOST_GROUPS = 100  # of items in a document; a store holds all
 TOP_OF_ONE, TOP_OF_MANY = 10, 3
 AVERAGES = {
     None: "mean",
@@ -43,13 +42,11 @@ AVERAGES = {
 Document = dict[str, Any]  # what `tables.plain` turns into JSON; its tables are data frames
 
 
-def rank_models(
-    result: terms.Scores, estimator: str | None = None, *, most: int = MOST_GROUPS, most_data_sets: int | None = None
-) -> list[Document]:
-    """Rank the models of each of the first data sets, by an estimator or the first; means over queries or classes."""
+def rank_models(result: terms.Scores, estimator: str | None = None, *, most: int | None = None) -> list[Document]:
+    """Rank the models of each data set or group, at `most` so many, by an estimator or the first; means over units."""
     result = with_kept_as_groups(result)
     n_groups = _n_groups(result)
-    groups = islice(terms.nodes_of(groups_as_data_sets(result, most)), most_data_sets)
+    groups = islice(terms.nodes_of(groups_as_data_sets(result, most)), most)
     nodes = {path: with_interval_of(node, estimator) for path, node in groups}
     intervals = [node for node in nodes.values() if "interval" in node and node[terms.METHOD].size]
     level = float(intervals[0]["level"]) if intervals else 0.95
@@ -173,8 +170,9 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, method: str | Non
 
 
 def best(ranking: Document, top: int | None) -> Document:
-    """Return a ranking with the best `top` models only; None keeps all."""
-    return ranking | {"models": ranking["models"][:top]}
+    """Return a ranking with the best `top` models only, and how many it leaves out; None keeps all."""
+    models = ranking["models"]
+    return ranking | {"models": models[:top], "more_models": len(models) - len(models[:top])}
 
 
 # Tables

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,14 +51,13 @@ def summarize_scores(scores: terms.Scores, url: str, *, positive_from: int | Non
     }
 
 
-def summarize_result(result: terms.Scores, url: str) -> Document:
-    """Gather sizes, options, flags and rankings of a result."""
+def summarize_result(result: terms.Scores, url: str, most: int | None = None) -> Document:
+    """Gather sizes, options, flags and rankings of a result, of `most` so many groups or data sets."""
     nodes = {path: _with_counts(node) if are_values(node) else node for path, node in terms.nodes_of(result)}
     sizes = [_size(path, dataset, *_most_positives(dataset), None) for path, dataset in nodes.items()]
-    first, *others = (dataset.attrs for dataset in nodes.values())
-    shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
+    shared = _shared([dataset.attrs for dataset in nodes.values()])
     attrs = {str(name): value for name, value in (dict(result.attrs) | shared).items()}
-    return _summary(url, nodes, sizes) | {"attrs": attrs, "rankings": rank_models(result), "kind": "result"}
+    return _summary(url, nodes, sizes) | {"attrs": attrs, "rankings": rank_models(result, most=most), "kind": "result"}
 
 
 def _summary(url: str, counts: dict[str, xr.Dataset], sizes: list[Document]) -> Document:
@@ -66,6 +65,11 @@ def _summary(url: str, counts: dict[str, xr.Dataset], sizes: list[Document]) -> 
     n_rankings = sum(dataset["flags"].size for dataset in counts.values())
     tables = {"data_sets": pd.DataFrame(sizes, dtype=object), "flags": summarize_flags(counts.items())}
     return {"url": url, "n_rankings": n_rankings} | tables
+
+
+def _shared(facts: Sequence[Mapping[Any, Any]]) -> Document:
+    """Return what all of these say alike."""
+    return {name: value for name, value in facts[0].items() if all(one.get(name) == value for one in facts[1:])}
 
 
 def summarize_answers(answers: terms.Scores) -> list[Document]:
@@ -224,24 +228,32 @@ def result_view(summary: Document) -> Group:
         Text(""),
         *_warnings(summary["flags"]),
         Text(""),
-        rankings_view(summary["rankings"]),
+        rankings_view(summary["rankings"], n_data_sets=len(summary["data_sets"])),
     )
 
 
 def answers_view(answers: list[Document], url: str) -> Group:
-    """Show the sizes, the attributes and the variables of a store of comparisons or ranks."""
-    parts: list[RenderableType] = [Text(f"comparison store {url}", style="bold")]
-    for answer in answers:
-        sizes = ", ".join(f"{size:,} {dim.replace('_', ' ')}" for dim, size in answer["sizes"].items())
+    """Show a store of comparisons or ranks: what all data sets have alike, and what the first have of their own."""
+    shared, (shown, below) = _shared([one["facts"] for one in answers]), first(answers, MOST_DATA_SETS, "data set")
+    parts: list[RenderableType] = [Text(f"comparison store {url}", style="bold"), attributes_view(shared)]
+    described = {name: said for name, said in answers[0]["variables"].items() if said}
+    parts += [Text(""), attributes_view(described)]
+    for answer in shown:
+        sizes = ", ".join(terms.count(size, dim.replace("_", " ")) for dim, size in answer["sizes"].items())
         title = shorten(answer["data_set"], WIDEST_PLACE) or "all models"
-        parts += [Text(""), titled(title, f"{answer['kind']}: {sizes}"), attributes_view(answer["facts"])]
-        parts += [Text(""), attributes_view(answer["variables"])]
-    return Group(*parts)
+        own = {name: value for name, value in answer["facts"].items() if name not in shared}
+        parts += [Text(""), titled(title, f"{answer['kind']}: {sizes}"), attributes_view(own)]
+    return Group(*parts, *map(_how_to_see, below))
 
 
 def _headline(kind: str, summary: Document) -> Text:
     counts = f"{terms.count(len(summary['data_sets']), 'data set')}, {terms.count(summary['n_rankings'], 'ranking')}"
     return Text(f"{kind} {summary['url']}", style="bold").append(f"\n{counts}", style="not bold")
+
+
+def _how_to_see(below: Text) -> Text:
+    """Say how to see the data sets that are counted only."""
+    return below.append(": --dataset NAME shows one, --json all")
 
 
 def _sizes(data_sets: pd.DataFrame, units: str = "queries") -> Sheet:
@@ -265,7 +277,7 @@ def _sizes(data_sets: pd.DataFrame, units: str = "queries") -> Sheet:
         columns.append(Column("positive", positive, right=True))
         columns.append(Column("prevalence", list(map(_prevalence, rows)), right=True))
     columns += column("missing", shown["n_missing"].map(lambda n: n or None))
-    return Sheet(columns, below=below)
+    return Sheet(columns, below=list(map(_how_to_see, below)))
 
 
 def _prevalence(size: Mapping[Any, Any]) -> str:

@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from aucpr_dask.errors import printable
-from aucpr_dask.schema.terms import amount, count
+from aucpr_dask.schema.terms import amount, count, in_words
 
 LEAST_NAME, WIDEST_NAME = 10, 30
 LEAST_BAR, WIDEST_BAR = 10, 24
@@ -29,6 +29,7 @@ LONGEST_NAME, LONGEST_TITLE = 40, 300  # in a notebook
 GAP = 2
 BAR_WIDTH, BAR_HEIGHT = 160, 12  # pixels
 CUT = "…"
+OF_METHODS = ("estimator", "interval", "method", "adjust", "posthoc")  # facts whose values are names in code
 
 Bar = tuple[float, float, float]  # lower end, value, upper end
 
@@ -249,6 +250,7 @@ def attributes_view(attrs: Mapping[str, object]) -> Table:
     for name, value in attrs.items():
         parts = [f"{key} {one}" for key, one in value.items()] if isinstance(value, dict) else value
         said = ", ".join(map(str, parts)) if isinstance(parts, list | tuple) else str(parts)
+        said = in_words(said) if name in OF_METHODS else said
         grid.add_row(Text(printable(name.replace("_", " ")), style="dim"), Text(printable(said)))
     return grid
 
