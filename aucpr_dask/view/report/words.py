@@ -165,8 +165,8 @@ def _against_baseline(subject: Subject, options: ReportOptions) -> str:
     is_different = found["p_adjusted"].values <= 1 - subject.level
     difference = found["difference"].values
     better, worse = (int((is_different & side).sum()) for side in (difference > 0, difference < 0))
-    adjusted = f"{in_words(str(found.attrs['adjust']))} adjusted"
-    adjusted += " within this group" if "by" in subject.node.attrs else ""
+    adjusted = f"{in_words(str(found.attrs['adjust']))} adjusted for {count(found.attrs['family_size'], 'comparison')}"
+    adjusted += " of this group alone; above, for those of all groups" if "by" in subject.node.attrs else ""
     return (
         f"; {better} of {len(places) - 1} other models beat {options.baseline}, and {worse} "
         f"{'does' if worse == 1 else 'do'} worse ({percent(1 - subject.level)} level, {adjusted})"
