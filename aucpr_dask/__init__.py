@@ -8,7 +8,10 @@ confidence intervals. Importing the package compiles nothing.
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
+import inspect
+from functools import cache
+from types import FunctionType, ModuleType
+from typing import Any
 
 import lazy_loader
 import wrapt
@@ -22,7 +25,22 @@ if not __debug__:
         remedy="run Python without -O, and unset PYTHONOPTIMIZE",
     )
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # the public names: __init__.pyi
+_named, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # the public names: __init__.pyi
+
+
+def __getattr__(name: str) -> Any:
+    """Return a public name, imported when it is looked up."""
+    found = _named(name)
+    return _with_plain_signature(found) if isinstance(found, FunctionType) else found
+
+
+@cache
+def _with_plain_signature(function: Any) -> Any:
+    """Show help of a function without types: its docstring has them, in words."""
+    signature = inspect.signature(function)
+    plain = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
+    function.__signature__ = signature.replace(parameters=plain, return_annotation=signature.empty)
+    return function
 
 
 @wrapt.when_imported("xarray")

@@ -139,6 +139,11 @@ def test_unknown_sizes_of_chunks_are_named(call: Any) -> None:
         (lambda: ap.evaluate({"a": A[1:]}, Y), InvalidInputError, "differ in shape"),
         (lambda: ap.evaluate({"a": A}, Y, clusters=GROUPS[1:]), InvalidInputError, "clusters and the labels differ"),
         (lambda: ap.estimate(Y, A), InvalidInputError, r"look like labels[\s\S]*swap"),
+        (
+            lambda: ap.estimate(A, np.where(Y == 1, 2.5, -2.5)),
+            InvalidInputError,
+            "these look like scores: give the lab",
+        ),
         (lambda: ap.evaluate({"a": Y}, A), InvalidInputError, r"look like labels[\s\S]*swap"),
         (lambda: ap.curve(Y, A), InvalidInputError, r"look like labels[\s\S]*swap"),
         (lambda: ap.metrics.average_precision_score(A, Y), InvalidInputError, r"labels first[\s\S]*swap"),
@@ -150,6 +155,25 @@ def test_unknown_sizes_of_chunks_are_named(call: Any) -> None:
         (lambda: ap.evaluate(pd.DataFrame({"a": A})), InvalidInputError, "labels are needed[\\s\\S]*from_dataframe"),
         (lambda: ap.evaluate(SCORES, clusters=GROUPS), InvalidInputError, "the scores have a variable 'cluster'"),
         (lambda: ap.evaluate(SCORES, Y), InvalidInputError, "a data set holds its labels"),
+        (
+            lambda: ap.compare(xr.Dataset({"a": ("item", A), "b": ("item", B)}), label=Y),
+            InvalidInputError,
+            r"scores\[\['a', 'b'\]\].to_dataarray\('model'\), labels",
+        ),
+        (
+            lambda: ap.contrast(
+                xr.DataArray(np.stack([[A, B]] * 2), dims=("model", "lead", "item")).assign_coords(lead=[6, 24]),
+                "lead",
+                label=Y,
+            ),
+            InvalidInputError,
+            r"remedy: [\s\S]*dim=\['case', 'lead'\], by='lead'",
+        ),
+        (
+            lambda: ap.evaluate(pd.DataFrame({"a": A, "site": "x"}), Y),
+            InvalidInputError,
+            r"frame\[\['old', 'new'\]\], or ap.from_dataframe\(",
+        ),
         (lambda: ap.compare(ap.evaluate(SCORES), dim="time"), InvalidInputError, "evaluated already"),
         (lambda: ap.evaluate({"a": pd.Series(A)}, pd.Series(Y, range(1, 61))), AlignmentError, "the same labels"),
         (lambda: ap.estimate(A, np.where(Y == 1, np.nan, 0)), InvalidInputError, r"give -2 where there is no item"),

@@ -512,3 +512,15 @@ def test_the_headline_names_models_with_gaps_that_may_be_first() -> None:
     assert said.endswith(
         "no other of them may be first. Left out for gaps, but as high on what they share: BEST (place 1)."
     )
+
+
+def test_a_table_of_predictions_is_refused_with_the_command_that_answers(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    label = random.random(80) < 0.3
+    frame = pd.DataFrame({"y": label.astype(int), "a": random.normal(size=80) + label, "b": random.normal(size=80)})
+    frame.to_csv(tmp_path / "predictions.csv", index=False)
+    done = CliRunner().invoke(main, ["audit", str(tmp_path / "predictions.csv")])
+    assert done.exit_code == 2
+    command = done.stderr.partition("remedy: aucpr-dask ")[2].split()
+    assert command[0] == "rank"
+    assert CliRunner().invoke(main, command, catch_exceptions=False).exit_code == 0

@@ -274,3 +274,18 @@ def test_a_row_of_the_picture_for_each_contrast() -> None:
         assert labels <= set(shown)
         over = " over old" * ("baseline" in answer.attrs)
         assert axes.get_xlabel().startswith(f"difference in average precision{over} from ")
+
+
+def test_labels_of_a_dimension_are_contrasted_as_groups_of_items() -> None:
+    random = np.random.default_rng(0)
+    label = xr.DataArray(random.random(300) < 0.3, dims="case")
+    gain = xr.DataArray([3.0, 1.0, 0.0], {"lead": [6, 24, 72]})
+    score = (gain * label + xr.DataArray(random.normal(size=(3, 300)), dims=("lead", "case"))).expand_dims(model=["a"])
+    found = [
+        ap.contrast(score, "lead", label=label, dim=["case", "lead"]),
+        ap.contrast(score, by="lead", label=label, dim=["case", "lead"]),
+        ap.contrast(xr.Dataset({"score": score, "label": label}), "lead", dim=["case", "lead"]),
+    ]
+    for one in found[1:]:
+        xr.testing.assert_identical(one["difference"], found[0]["difference"])
+    assert "a is better in 6 than in 24" in found[0].attrs["summary"]

@@ -265,6 +265,7 @@ def test_frames_that_do_not_fit_are_refused(scores: xr.Dataset) -> None:
         (InvalidInputError, tidy, options | {"label": "z"}, "there is no column"),
         (InvalidInputError, unnamed, options, "a name is missing"),
         (InvalidInputError, wide, {"label": "y", "item": "item"}, "this is not a label"),
+        (InvalidInputError, wide, {"label": "m0", "item": "item"}, "'m0' holds decimal numbers, as scores do"),
         (InvalidInputError, [1, 2], {}, "this is not a data frame"),
     ):
         with pytest.raises(error, match=message):

@@ -44,6 +44,16 @@ def test_public_names_are_known_before_they_are_loaded() -> None:
     assert "No aucpr_dask attribute evaluatte. Did you mean: 'evaluate'?" in said
 
 
+def test_help_shows_signatures_without_types() -> None:
+    """Types of this package say nothing to readers, and make lines of a thousand characters."""
+    for name in ap.__all__:
+        if inspect.isfunction(function := getattr(ap, name)):
+            said = str(inspect.signature(function))
+            assert len(said) < 480, name
+            assert not re.search(r"\bchoices\.|terms\.|Literal|object at|->", said), name
+    assert str(inspect.signature(ap.contrast)).startswith("(data, by, *, label=None, dim='item'")
+
+
 def test_methods_of_the_accessor_have_the_signatures_of_the_functions(scores: xr.Dataset) -> None:
     pairs = [
         (getattr(scores.aucpr, name), getattr(ap, name))

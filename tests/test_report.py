@@ -957,3 +957,11 @@ def test_the_interval_shown_is_one_that_every_estimator_has() -> None:
     assert [subject.method for subject in subjects_of(both, None)] == ["bootstrap"]
     assert [subject.method for subject in subjects_of(both, "logit")] == ["logit"]
     assert [subject.method for subject in subjects_of(ap.evaluate(pooled(), **options), None)] == ["logit"]
+
+
+def test_a_page_of_groups_says_to_which_family_each_statement_belongs(tmp_path: Path) -> None:
+    scores = pooled(3, 240).assign_coords(site=("item", np.resize(["Bern", "Graz"], 240)))
+    page = Page(ap.report(scores, tmp_path / "page.html", by="site", baseline="m0").read_text(encoding="utf-8"))
+    assert "4 comparisons in 2 groups by site at 5 %, adjusted by Holm for all 4" in page.text
+    of_group = "Romano-Wolf adjusted for 2 comparisons of this group alone; above, for those of all groups"
+    assert page.text.count(of_group) == 2

@@ -107,6 +107,8 @@ def takes_arrays(function: Callable[..., Any]) -> Any:
         if "label" not in given and others and not _is_no_label(others[0], data, has_label=has_label):
             given["label"] = others.pop(0)
         others = [None, *others] if has_label else others
+        if others and [one.name for one in positional[:1]] == ["by"] and "by" not in options:
+            options["by"] = others.pop(0)
         data, by = scores_of(data, by=options.get("by"), **given)
         options |= {} if by is None else {"by": by}
         dims = named_dimensions(given.get("dim", ITEM))
@@ -192,7 +194,10 @@ def scores_of(
         dims = (ITEM,) if "score" in scores and ITEM in scores["score"].dims and len(dims) == 1 else dims
     elif label is not None:
         what, remedy = "a data set holds its labels", "leave out the labels, or pass scores['score'], labels"
-        raise clash(what, remedy, "the variable 'label'", scores=type(scores).__name__, label=label)
+        if isinstance(scores, xr.Dataset) and "score" not in scores:
+            remedy = f"make its variables models: scores[{[*scores.data_vars]!r}].to_dataarray('model'), labels"
+        given = {"scores": type(scores).__name__, "label": type(label).__name__}
+        raise clash(what, remedy, "the variables 'score' and 'label'", **given)
     is_given = any(value is not None for value in extra.values())
     if not is_given and dims == (ITEM,) and by is None:
         return scores, None
@@ -411,7 +416,7 @@ def _labelled(array: Any, name: str, dims: tuple[str, ...]) -> xr.DataArray:
         plain = as_array(array, name)
         if plain.ndim != 1 or len(dims) > 1:
             what, allowed = f"{name} are no DataArray, and others are", "DataArrays, which are matched by name"
-            remedy = f"name the dimensions: xr.DataArray(..., dims=[..., {dims[-1]!r}])"
+            remedy = f"name the models: {{'a': a, 'b': b}}; or dimensions: xr.DataArray(..., dims=[..., {dims[-1]!r}])"
             raise InvalidInputError(what, "the arrays", type(array).__name__, allowed, remedy)
         index = labels_of_items(array)
         array = xr.DataArray(plain, {} if index is None else {dims[0]: index}, dims[:1])

@@ -354,7 +354,9 @@ def _no_coordinate(dataset: xr.Dataset, name: str, path: str, dim: str) -> Inval
     remedy = did_you_mean(name, along, f"add it: scores.assign_coords({name}=('item', labels))")
     if is_other and name in dataset["score"].dims:
         remedy = f"leave it out: each {name} is evaluated alone already"
-        remedy += "" if name in RANKING_DIMS else f"; or rank them together and part them again: dim=[..., {name!r}]"
+        again = "to contrast or group its labels, make them items, and call these otherwise than 'item': "
+        again += f"dim=['case', {name!r}], by={name!r}"
+        remedy += "" if name in RANKING_DIMS else f"; {again}"
     elif is_other and dataset[name].dims == (QUERY,):
         remedy = "each query is evaluated alone already; compare, rank, gate, power, aggregate and contrast group them"
     allowed = few(map(repr, along)) or "a coordinate along the items; these scores have none"

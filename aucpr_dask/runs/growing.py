@@ -107,7 +107,7 @@ def refuse_changes(now: Contents, wanted: Contents, where: str) -> None:
             changes.append(f"{place}scores or labels changed of {few(changed)}")
     if changes:
         what = "there is something at this place already: an evaluation of other scores"
-        raise StoreError(what, where, f"source_digest: another; {'; '.join(changes)}", None, REPLACE_IT)
+        raise StoreError(what, where, "; ".join(changes), None, REPLACE_IT)
 
 
 def growth(plan: Plan, target: str, now: Contents, wanted: Contents) -> Step | None:

@@ -34,6 +34,10 @@ from aucpr_dask.storage.stores import ROOT_DOCUMENT, publish
 from aucpr_dask.storage.zarr_private import sync
 
 # What every plan records:
+DIGESTED = {  # entries whose values mean nothing to people
+    "source_digest": "the scores or labels are others",
+    "groups": "the groups of the items are others",
+} | dict.fromkeys(("blocks", "blocks_digest"), "the models, queries or chunks are others")
 _OF_PLANS = {"options": dict, "axes": list, "code": dict, "source": str, "source_digest": str}
 DONE, FAILED = f"{FOLDER}/done", f"{FOLDER}/failed"
 
@@ -218,7 +222,7 @@ def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, st
     """Return the names of the entries, options included, in which two plans differ, and both values in words."""
     before, now = _flat(before), _flat(now)
     names = [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
-    return {name: f"{name}: {before.get(name)!r}, now {now.get(name)!r}" for name in names}
+    return {name: DIGESTED.get(name, f"{name}: {before.get(name)!r}, now {now.get(name)!r}") for name in names}
 
 
 def _flat(plan: Mapping[str, Any]) -> dict[str, Any]:

@@ -340,7 +340,7 @@ def _refuse(changed: Mapping[str, str], target: str, may_differ: Collection[str]
         return
     what = "there is something at this place already: another evaluation"
     remedy = "use the same options to resume it, name another place, or pass overwrite=True (--overwrite) "
-    raise StoreError(what, target, "; ".join(changed.values()), None, remedy + "to replace it")
+    raise StoreError(what, target, "; ".join(dict.fromkeys(changed.values())), None, remedy + "to replace it")
 
 
 def _may_have_more_resamples(before: Mapping[str, Any], plan: Plan) -> bool:

@@ -463,7 +463,8 @@ def float_scores(score: Any, where: str = "'score'") -> Any:
         return score.astype(np.float32)
     if score.dtype.kind not in "fiub":
         what, allowed = "scores are not numeric", "float32 or float64; integers are converted"
-        remedy = "convert them to numbers, NaN where a score is missing"
+        remedy = "convert them to numbers, NaN where a score is missing; of a frame, name the columns of scores: "
+        remedy += "frame[['old', 'new']], or ap.from_dataframe(frame, label=..., models=[...])"
         raise InvalidInputError(what, where, f"dtype {score.dtype}", allowed, remedy)
     dtype = np.dtype(np.float32 if score.dtype == np.float32 else np.float64)
     is_wide = (score.dtype.itemsize > 4 and score.dtype.kind in "iu") or score.dtype.itemsize > 8

@@ -369,6 +369,9 @@ class _LabelReader:
         remedy = "recode the column, or leave out these rows"
         if cell.strip() in MISSING_CELLS:
             what, remedy = "the label is missing", "use -1 for an unjudged item"
+        elif self._positive is None and (_number(cell.strip()) or 0) % 1:
+            what = f"column {self._column!r} holds decimal numbers, as scores do, and no labels"
+            remedy = "name the column of labels: label=COLUMN (--label)"
         elif self._positive is None:
             what = "this is not a label"
             remedy = "say which value is the positive one: pos_label=VALUE (--pos-label)"
