@@ -379,11 +379,9 @@ def _models(
         return source.open(), candidates, str(baseline)
     if not others:
         named = {} if "model" in source.columns else {"models": [*candidates, str(baseline)]}
-        scores, said = source.of_tables(**named)
-        if not is_quiet:  # a summary of a job has the table alone
-            source.output.show(said, fold=False)
+        scores = source.of_tables(is_quiet=is_quiet, **named)  # a summary of a job has the table alone
         return scores, candidates, str(baseline)
-    data, _ = source.of_tables(models=source.columns.get("score", "score"))
+    data = source.of_tables(is_quiet=True, models=source.columns.get("score", "score"))
     ((_, node),) = terms.nodes_of(data)
     names = [str(name) for name in node["model"].values]
     baseline = baseline or names[-1]

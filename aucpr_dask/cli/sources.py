@@ -78,12 +78,10 @@ class Source:
                 values = from_values(self.place, **{OF_VALUES[name]: value for name, value in self.columns.items()})
                 self.output.show(f"{self.place}: {taken_in_words(values)}", fold=False)
                 return values
-        scores, said = self.of_tables()
-        self.output.show(said, fold=False)
-        return scores
+        return self.of_tables()
 
-    def of_tables(self, **columns: Any) -> tuple[terms.Scores, str]:
-        """Return the scores in tables, and what their columns are taken for; `columns` come before the options."""
+    def of_tables(self, *, is_quiet: bool = False, **columns: Any) -> terms.Scores:
+        """Return the scores in tables, and show what columns are taken for; `columns` come before the options."""
         from aucpr_dask.scores.importing.tables import scores_of_files
 
         if "dim" in self.columns:
@@ -93,7 +91,9 @@ class Source:
             received = few(map(repr, self.dataset))
             raise InvalidInputError("a table has one column of data sets", "option '--dataset'", received)
         named = {"dataset": self.dataset[0] if self.dataset else None, "by": tuple(self.by or ())}
-        return scores_of_files(self.places, TableOptions.among({**self.columns, **columns, **named}))
+        scores, said = scores_of_files(self.places, TableOptions.among({**self.columns, **columns, **named}))
+        self.output.show(*([] if is_quiet else [said]), fold=False)
+        return scores
 
     def layout(self) -> Layout | None:
         """Return what an archive calls what is ours, by the options, and show it; None of our own store."""

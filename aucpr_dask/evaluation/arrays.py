@@ -107,11 +107,11 @@ def takes_arrays(function: Callable[..., Any]) -> Any:
         if "label" not in given and others and not _is_no_label(others[0], data, has_label=has_label):
             given["label"] = others.pop(0)
         others = [None, *others] if has_label else others
-        if others and [one.name for one in positional[:1]] == ["by"] and "by" not in options:
+        dims = named_dimensions(given.get("dim", ITEM))
+        if dims != (ITEM,) and others and positional[0].name == "by":  # before the items are laid out along one
             options["by"] = others.pop(0)
         data, by = scores_of(data, by=options.get("by"), **given)
         options |= {} if by is None else {"by": by}
-        dims = named_dimensions(given.get("dim", ITEM))
         if dims == (ITEM,):
             return function(data, *others, **options)
         try:

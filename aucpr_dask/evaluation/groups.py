@@ -34,6 +34,7 @@ from aucpr_dask.schema.terms import (
     SCORE_VARIABLES,
     Scores,
     map_nodes,
+    name_of_group,
 )
 from aucpr_dask.scores.validate import check_same_labels, checked_nodes, where_of
 
@@ -82,7 +83,7 @@ class Groups:
         for labels in self.names:
             named = dict(zip(self.indexes, labels, strict=True))
             query = named.pop(QUERY, None)
-            found.append(("/".join(filter(None, [path, *named.values()])), query))
+            found.append((name_of_group(named.values(), path), query))
         return found
 
     def coordinates(self, attrs: Mapping[str, Any] = {}) -> xr.Coordinates:

@@ -104,11 +104,11 @@ def groups_as_data_sets(result: terms.Scores, most: int | None = None, along: st
         return result
     for path, node in terms.nodes_of(result):
         dims = [along] if along in group_dims(node) else group_dims(node)
-        labels = [list(map(str, node[dim].values)) for dim in dims]
+        labels = [node[dim].values for dim in dims]
         for place in islice(np.ndindex(*map(len, labels)), None if most is None else max(0, most - len(nodes))):
-            names = (of[at].replace("/", "\u2215") for of, at in zip(labels, place, strict=True))
+            names = (of[at] for of, at in zip(labels, place, strict=True))
             group = node.isel(dict(zip(dims, place, strict=True)), drop=True) if dims else node
-            nodes["/".join(filter(None, [path, *names]))] = group
+            nodes[terms.name_of_group(names, path, as_node=True)] = group
     return xr.DataTree.from_dict(nodes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -37,7 +38,6 @@ from aucpr_dask.schema.options import UNITS, takes
 from aucpr_dask.schema.terms import MODEL, QUERY, REPEAT
 from aucpr_dask.scores.validate import validated_scores
 
-UNBOUNDED = ("gain_area",)  # areas that may lie outside [0, 1]
 CENTRES = {"average_precision": "haldane"}  # what is contrasted in its place: its bias does not depend on the positives
 OF_HALDANE = "; differences are of Haldane's areas, which few positives do not inflate"
 OTHER = "other_"  # before the name of a grouping coordinate: the group that is contrasted with
@@ -436,7 +436,7 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
     is_tested = ~np.isnan(error)
     family = is_tested if at is not None else is_tested & np.triu(np.ones((n_groups, n_groups), bool), 1)
     arrays = _statements(difference, error, degrees, family, is_tested, question, mirrored=at is None)
-    if is_scores and (question.estimator or "average_precision") not in UNBOUNDED:
+    if is_scores and (question.estimator or "average_precision") not in designs.UNBOUNDED:
         most = 1.0 if question.baseline is None else 2.0
         arrays |= {name: np.clip(arrays[name], -most, most) for name in ("interval", "simultaneous_interval")}
     shape = (len(models), *sizes.values(), *(sizes.values() if at is None else ()))
@@ -454,7 +454,7 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
     answer = xr.Dataset(laid | _facts(parts, known, len(models), sizes), {MODEL: models})
     answer = answer.assign_coords(xr.Coordinates(coords))
     answer = answer.assign_coords({terms.BOUND: np.array(terms.BOUNDS, object)})
-    named = None if at is None else "/".join(parts.names[at[0]][kept:])
+    named = None if at is None else terms.name_of_group(parts.names[at[0]][kept:])
     for name, text in DESCRIPTIONS.items():
         answer[name].attrs["description"] = text
     return terms.with_plain_names(
@@ -487,7 +487,7 @@ def _reference(reference: Any, parts: grouped.Parts, kept: int) -> NDArray[np.in
     what, remedy = "the reference is none of the groups", "name one of them"
     if len(contrasted) > 1:
         remedy = f"give a label of each: {{{', '.join(f'{name!r}: ...' for name in contrasted)}}}"
-    known = dict.fromkeys("/".join(name[kept:]) for name in places)
+    known = dict.fromkeys(terms.name_of_group(name[kept:]) for name in places)
     raise bad_argument(what, "reference", reference, few(known), remedy)
 
 
@@ -553,7 +553,7 @@ def _described(
     """Return the contrasts with what was asked, what was sampled, and a sentence that says where models differ."""
     result, _ = next(iter(known.values()))
     measure = question.estimator or next(iter(designs.estimators_of(result)), None)
-    names = ["/".join(one) for one in parts.names]
+    names = list(map(terms.name_of_group, parts.names))
     left_out = [name for place, name in enumerate(names) if place not in known or np.isnan(known[place][1].value).all()]
     of_items = is_scores and QUERY not in result["estimate"].dims
     facts = {
@@ -582,8 +582,7 @@ def contrast_rows(answer: xr.Dataset) -> pd.DataFrame:
     dims = str(answer.attrs["by"]).split(", ")
     others = [f"{OTHER}{dim}" for dim in dims if f"{OTHER}{dim}" in answer.dims]
     difference = answer["difference"].transpose(MODEL, *dims, *others)
-    shape = tuple(answer.sizes[dim] for dim in dims)
-    names = ["/".join(str(answer[dim].values[i]) for dim, i in zip(dims, at, strict=True)) for at in np.ndindex(*shape)]
+    names = list(map(terms.name_of_group, product(*(answer[dim].values for dim in dims))))
     layout = (answer.sizes[MODEL], len(names), len(names) if others else 1)
     values = {
         name: answer[name]

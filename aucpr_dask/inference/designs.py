@@ -25,6 +25,7 @@ UNIT_RESAMPLES, ITEM_RESAMPLES = 10_000, 1000
 # Attributes of results whose models lack items: how many are compared, and how many items and positives each lacks.
 COMPARED, SCORED, COSTS = "items_compared", "items_scored", "items_lacked"
 IN_CLUSTERS = "queries_in_clusters"  # attribute of results whose units are clusters of queries
+UNBOUNDED = ("gain_area",)  # areas that may lie below 0, so that differences of two may be above 1
 HAS_SCORES = "has_scores"  # attribute of results that were just made from scores
 ENOUGH_UNITS = 30  # from which a power is stated, and a pass stands alone
 COMMON_ERROR = "symmetric bootstrap with a common error"
@@ -109,7 +110,7 @@ def are_on_unit_scale(node: xr.Dataset) -> Any:
     if terms.NORMALISED in node.attrs:
         return False
     if not are_values(node) and names and all(name.partition("(")[0] in estimators.ESTIMATORS for name in names):
-        are_areas = [not name.startswith("gain_area") for name in names]
+        are_areas = [not name.startswith(UNBOUNDED) for name in names]
         return xr.DataArray(are_areas, {dim: names}, dim) if dim is not None and len(names) > 1 else all(are_areas)
     others = [one for one in estimate.dims if one != dim]
     is_inside = (((estimate >= 0) & (estimate <= 1)) | estimate.isnull()).all(others).compute()

@@ -29,6 +29,7 @@ from aucpr_dask.schema.terms import (
     Scores,
     Sentences,
     map_nodes,
+    name_of_group,
     nodes_of,
 )
 
@@ -261,7 +262,7 @@ def _gates_of_groups(
         for names, one in zip(parts.names, answers, strict=True):
             reason = str(one).split("\n", maxsplit=1)[0] if isinstance(one, InvalidInputError) else ""
             gates = [replace(each, **unknown, limits=reason) for each in some] if reason else one
-            found += [replace(each, group="/".join(filter(None, [path, *names]))) for each in gates]
+            found += [replace(each, group=name_of_group(names, path)) for each in gates]
         return found
 
     of_data_sets = grouped.ask_each(data, by, asked, question.level, judged, question.dims)

@@ -40,6 +40,7 @@ from aucpr_dask.schema.terms import (
     Scores,
     gathered,
     map_nodes,
+    name_of_group,
     nodes_of,
     with_plain_names,
 )
@@ -76,8 +77,7 @@ class Parts:
         return error.with_part("group", ", ".join(of_group))
 
     def _path(self, place: int, path: str) -> str:
-        words = (name.replace("/", "\u2215") for name in self.names[place])
-        return "/".join(filter(None, [path, *words]))
+        return name_of_group(self.names[place], path, as_node=True)
 
 
 def has_groups(data: Any, by: Any, varying: Sequence[str] = ()) -> bool:
@@ -301,7 +301,7 @@ def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr
     if "family_size" in result.attrs:
         result.attrs["family_size"] = sum(int(one.attrs["family_size"]) for one in known)
     without = {
-        "/".join(names): str(one).splitlines()[0]
+        name_of_group(names): str(one).splitlines()[0]
         for names, one in zip(parts.names, answers, strict=True)
         if isinstance(one, InvalidInputError)
     }

@@ -89,7 +89,6 @@ DESCRIPTIONS = {
 }
 
 LEAST_REGRESSED = 4  # data sets
-UNBOUNDED = ("gain_area",)  # estimators below 0, so that differences of two may be above 1
 NEAR_ONE = 0.9  # means of areas over data sets: where intervals of random effects held less than they say
 
 
@@ -142,7 +141,7 @@ class PairedSample:
     def are_shares(self) -> bool:
         """Whether what is estimated lies between 0 and 1, as areas do, and values of measures whose values do."""
         values = self.estimates.direction * self.estimates.values
-        is_bounded = NORMALISED not in self.node.attrs and self.estimator not in UNBOUNDED
+        is_bounded = NORMALISED not in self.node.attrs and self.estimator not in designs.UNBOUNDED
         return bool(is_bounded and values.min(initial=0) >= 0 and values.max(initial=0) <= 1)
 
     def refuse_wide(self, margin: float, option: str) -> None:

@@ -235,6 +235,16 @@ def count(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or plural(one)}"
 
 
+def name_of_group(labels: Iterable[object], path: str = "", *, as_node: bool = False) -> str:
+    """Return what a group with these labels is called, within a data set; in a node of a tree, no label parts its path.
+
+    >>> name_of_group(["north", 2024], "storms"), len(name_of_group(["north/east", 2024], as_node=True).split("/"))
+    ('storms/north/2024', 2)
+    """
+    words = (str(label).replace("/", "\u2215") if as_node else str(label) for label in labels)
+    return "/".join(filter(None, [path, *words]))
+
+
 NAME_OF_CLUSTERS = "source_clusters"  # attribute of results: the variable or column that names their clusters
 
 

@@ -20,7 +20,17 @@ from aucpr_dask.inference.contrasting import contrast_rows
 from aucpr_dask.inference.covarying import BASELINE, OTHER_MODEL
 from aucpr_dask.inference.designs import better, direction, measured, noun, unit_names
 from aucpr_dask.inference.sentences import SUMMARY, summary_of
-from aucpr_dask.schema.terms import MEASURE, MODEL, UNIT, Scores, in_words, nodes_of, p_value_in_words, percent
+from aucpr_dask.schema.terms import (
+    MEASURE,
+    MODEL,
+    UNIT,
+    Scores,
+    in_words,
+    name_of_group,
+    nodes_of,
+    p_value_in_words,
+    percent,
+)
 from aucpr_dask.view.rankings import Document, labels_as_text
 from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, first, more, number, shorten, signed, titled
 
@@ -405,7 +415,7 @@ def rows_of_groups(answer: xr.Dataset) -> pd.DataFrame:
         return rows.assign(where=rows["group"] + " than in " + rows["other"])
     dims = group_dims(answer)
     flat = answer.stack(place=(MODEL, *dims), create_index=False)
-    where = ["/".join(map(str, labels)) for labels in zip(*(flat[dim].values for dim in dims), strict=True)]
+    where = list(map(name_of_group, zip(*(flat[dim].values for dim in dims), strict=True)))
     values = {name: list(flat[name].transpose("place", ...).values) for name in _OF_PAIRS if name in flat}
     return pd.DataFrame({"model": list(map(str, flat[MODEL].values)), "group": where, "where": where} | values)
 
