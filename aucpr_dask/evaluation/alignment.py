@@ -28,8 +28,14 @@ def aligned(inputs: dict[str, xr.DataArray], options: EvaluationOptions, dim: st
     for name, array in inputs.items():
         if name != "score":
             check_same_labels(score, array, ("score", name))
-    if options.ties == "trec_eval" and "tie_order" not in inputs:
-        inputs = inputs | {"tie_order": _tie_order_of(score, dim)}
+    if options.ties == "trec_eval" and "tie_order" not in inputs:  # that of ids, by descending bytes, as in trec_eval
+        if dim not in score.indexes:
+            remedy = f"add 'tie_order', or a coordinate {dim!r} with the document ids"
+            raise without_tie_order(f"neither a variable 'tie_order' nor labels on {dim!r}", remedy)
+        documents = [str(document).encode() for document in score.indexes[dim]]
+        place = np.empty(len(documents), dtype=np.int32)
+        place[sorted(range(len(documents)), key=documents.__getitem__, reverse=True)] = np.arange(len(documents))
+        inputs = inputs | {"tie_order": xr.DataArray(place, dims=dim)}
     if options.missing == "raise":
         inputs = inputs | {
             name: xr.DataArray(np.array([str(label) for label in score.indexes[name]]), dims=name)
@@ -48,18 +54,6 @@ def chunked_alike(inputs: dict[str, Labelled], like: str = "score") -> dict[str,
         name: array if array.chunks is not None else array.chunk({dim: lengths.get(dim, -1) for dim in array.dims})
         for name, array in inputs.items()
     }
-
-
-def _tie_order_of(score: xr.DataArray, dim: str) -> xr.DataArray:
-    """Return the order of document ids by descending bytes, as trec_eval breaks ties."""
-    if dim not in score.indexes:
-        remedy = f"add 'tie_order', or a coordinate {dim!r} with the document ids"
-        raise without_tie_order(f"neither a variable 'tie_order' nor labels on {dim!r}", remedy)
-    documents = [str(document).encode() for document in score.indexes[dim]]
-    order = sorted(range(len(documents)), key=documents.__getitem__, reverse=True)
-    place = np.empty(len(documents), dtype=np.int32)
-    place[order] = np.arange(len(documents), dtype=np.int32)
-    return xr.DataArray(place, dims=dim)
 
 
 def without_tie_order(received: str, remedy: str) -> InvalidInputError:
@@ -223,7 +217,12 @@ def plain_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
     """Return NumPy or Dask arrays with scores of a float type."""
     if "score" not in inputs:
         raise without_scores()
-    _refuse_mixed_kinds(inputs)
+    for name, value in inputs.items():
+        if isinstance(value, xr.DataArray):
+            received = f"DataArray, next to {type(inputs['score']).__name__} scores"
+            allowed = "DataArrays, whose labels are compared; or arrays without labels"
+            remedy = f"give scores as a DataArray too, or pass {name}.values to match by position"
+            raise _wrong(name, f"{name!r} is a DataArray, and 'score' is not", received, allowed, remedy)
     arrays = {name: as_array(value, name) for name, value in inputs.items()}
     shape, of_label = arrays["score"].shape, np.shape(arrays.get("label", 0))
     if len(of_label) == 1 and len(shape) == 2 and shape[0] == of_label[0] != shape[1]:
@@ -292,15 +291,6 @@ def refuse_swapped(score: Any, label: Any, order: str = "scores first, then labe
     raise InvalidInputError(what, "the first two arguments", received, order, "swap the two")
 
 
-def _refuse_mixed_kinds(inputs: dict[str, Any]) -> None:
-    for name, value in inputs.items():
-        if isinstance(value, xr.DataArray):
-            received = f"DataArray, next to {type(inputs['score']).__name__} scores"
-            allowed = "DataArrays, whose labels are compared; or arrays without labels"
-            remedy = f"give scores as a DataArray too, or pass {name}.values to match by position"
-            raise _wrong(name, f"{name!r} is a DataArray, and 'score' is not", received, allowed, remedy)
-
-
 def common_labels(arrays: dict[str, Any]) -> pd.Index | None:
     """Return the labels of the items, which all arrays that carry some must share; others are matched by position."""
     found = {name: labels_of_items(value) for name, value in arrays.items()}
@@ -357,20 +347,16 @@ def as_array(value: Any, name: str) -> Any:
         raise _wrong(name, f"{name!r} is no array of numbers", brief(value), allowed, remedy) from error
 
 
-def real_array(value: Any, name: str) -> Any:
-    """Return a DataArray as it is, or a NumPy or Dask array; raise unless it holds real numbers."""
-    array = value if isinstance(value, xr.DataArray) else as_array(value, name)
-    refuse_lazy(array.data if isinstance(array, xr.DataArray) else array, f"argument {name!r}")
-    if array.dtype.kind in "fiu":
-        return array
-    received, allowed = f"{brief(value)}, dtype {array.dtype}", "numbers, or arrays of integers or floats"
-    remedy = "give the numbers themselves, such as 0.5 or [0.25, 0.5]"
-    raise _wrong(name, f"{name!r} must hold real numbers", received, allowed, remedy)
-
-
 def numeric(**arrays: Any) -> list[Any]:
     """Return arrays of real numbers that broadcast: plain ones as float64, DataArrays and Dask arrays as they are."""
-    found = {name: real_array(value, name) for name, value in arrays.items()}
+    found: dict[str, Any] = {}
+    for name, value in arrays.items():
+        array = found[name] = value if isinstance(value, xr.DataArray) else as_array(value, name)
+        refuse_lazy(array.data if isinstance(array, xr.DataArray) else array, f"argument {name!r}")
+        if array.dtype.kind not in "fiu":
+            received, allowed = f"{brief(value)}, dtype {array.dtype}", "numbers, or arrays of integers or floats"
+            remedy = "give the numbers themselves, such as 0.5 or [0.25, 0.5]"
+            raise _wrong(name, f"{name!r} must hold real numbers", received, allowed, remedy)
     plain = {name: array for name, array in found.items() if not isinstance(array, xr.DataArray)}
     is_labelled = len(plain) < len(found)
     try:

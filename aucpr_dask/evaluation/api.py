@@ -201,7 +201,13 @@ def interval(
     >>> ap.interval(0.8, 50).round(4)
     array([0.6667, 0.8889])
     """
-    methods = _formula_intervals(method)
+    methods = interval_names(method)
+    for name in methods:
+        if not INTERVALS[name].is_formula:
+            what = "this interval does not follow from the estimate and the positives alone"
+            allowed = ", ".join(spec.name for spec in INTERVALS.values() if spec.is_formula)
+            remedy = f"evaluate(scores, interval={name!r}) computes it from the scores"
+            raise InvalidInputError(what, None, repr(name), allowed, remedy)
     kwargs: dict[str, Any] = {"methods": methods, "level": checks.fraction(level, "level")}
     given = numeric(estimate=estimate, n_positive=n_positive)
     arrays: dict[str, Any] = dict(zip(("estimate", "n_positive"), given, strict=True))
@@ -210,7 +216,10 @@ def interval(
         refuse_our_dimensions(arrays, {terms.METHOD, terms.BOUND})
         arrays = {name: xr.DataArray(array) for name, array in arrays.items()}
     else:
-        _refuse_no_positives(arrays)
+        if arrays["n_positive"].size == 0 < arrays["estimate"].size:
+            received, allowed = f"shape {arrays['n_positive'].shape}", "one number, or one for each estimate"
+            remedy = "give the number of positives behind each estimate"
+            raise InvalidInputError("n_positive is empty", "argument 'n_positive'", received, allowed, remedy)
         arrays, axes = with_named_axes(arrays, terms.ITEM)
     sizes = {terms.METHOD: len(methods), terms.BOUND: len(terms.BOUNDS)}
     bounds = xr.apply_ufunc(
@@ -229,13 +238,6 @@ def interval(
         bounds = bounds.assign_coords(labels | ({} if is_pressure else {"level": kwargs["level"]}))
     bounds = bounds.isel({terms.METHOD: 0}) if isinstance(method, str) else bounds
     return bounds if is_labelled else bounds.transpose(*axes, ...).data
-
-
-def _refuse_no_positives(arrays: dict[str, Any]) -> None:
-    if arrays["n_positive"].size == 0 < arrays["estimate"].size:
-        received, allowed = f"shape {arrays['n_positive'].shape}", "one number, or one for each estimate"
-        remedy = "give the number of positives behind each estimate"
-        raise InvalidInputError("n_positive is empty", "argument 'n_positive'", received, allowed, remedy)
 
 
 @keeps_trees
@@ -462,15 +464,3 @@ def evaluate_variables(prepared: PreparedDataset) -> dict[str, xr.Variable]:
     if prepared.has_copies:
         found["flags"] = found["flags"] | np.int32(terms.FLAG_BITS["repeated_items"])
     return found
-
-
-def _formula_intervals(method: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the names of intervals that follow from the estimate and the positives alone."""
-    methods = interval_names(method)
-    for name in methods:
-        if not INTERVALS[name].is_formula:
-            what = "this interval does not follow from the estimate and the positives alone"
-            allowed = ", ".join(spec.name for spec in INTERVALS.values() if spec.is_formula)
-            remedy = f"evaluate(scores, interval={name!r}) computes it from the scores"
-            raise InvalidInputError(what, None, repr(name), allowed, remedy)
-    return methods

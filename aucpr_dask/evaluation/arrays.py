@@ -14,31 +14,13 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import ColumnWarning, InvalidInputError, bad_argument, brief, clash, did_you_mean, few, warn
-from aucpr_dask.evaluation.alignment import (
-    as_array,
-    common_labels,
-    labels_of_items,
-    mispositioned,
-    named_dimensions,
-    refuse_other_order,
-    refuse_swapped,
-    with_items,
-)
+from aucpr_dask.evaluation import alignment
 from aucpr_dask.evaluation.groups import along_queries, groups_along, parted, without_labels
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.checks import is_dask
 from aucpr_dask.schema.choices import Arrays, Inputs, Labels
 from aucpr_dask.schema.terms import ITEM, MODEL, QUERY
-from aucpr_dask.scores.validate import (
-    are_of_class,
-    check_same_labels,
-    checked_nodes,
-    float_scores,
-    not_a_class,
-    refuse_lazy,
-    refuse_other_dimensions,
-    where_of,
-)
+from aucpr_dask.scores import validate
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store
@@ -107,7 +89,7 @@ def takes_arrays(function: Callable[..., Any]) -> Any:
         if "label" not in given and others and not _is_no_label(others[0], data, has_label=has_label):
             given["label"] = others.pop(0)
         others = [None, *others] if has_label else others
-        dims = named_dimensions(given.get("dim", ITEM))
+        dims = alignment.named_dimensions(given.get("dim", ITEM))
         if dims != (ITEM,) and others and positional[0].name == "by":  # before the items are laid out along one
             options["by"] = others.pop(0)
         data, by = scores_of(data, by=options.get("by"), **given)
@@ -182,7 +164,7 @@ def scores_of(
         Whether to keep the coordinates of items along several dimensions, for each item.
     """
     refuse_path(scores)
-    dims = named_dimensions(dim)
+    dims = alignment.named_dimensions(dim)
     if pos_label is not None:
         if label is not None:
             label = _is_class(label, pos_label, "argument 'label'")
@@ -207,7 +189,7 @@ def scores_of(
             what, remedy = "these have no meaning for a result, which is evaluated already", "pass the scores"
             raise clash(what, remedy, "scores", dim=dim, clusters=clusters, weight=weight)
         return scores, by
-    found = {path: _prepared(node, dims, by, extra, path, keeps=keeps) for path, node in checked_nodes(scores)}
+    found = {path: _prepared(node, dims, by, extra, path, keeps=keeps) for path, node in validate.checked_nodes(scores)}
     names = next((names for _, names in found.values()), None)
     return terms.gathered(scores, {path: node for path, (node, _) in found.items()}), names
 
@@ -215,7 +197,7 @@ def scores_of(
 def _with_positives(dataset: xr.Dataset, pos_label: Any, path: str) -> xr.Dataset:
     if "label" not in dataset:
         return dataset
-    return dataset.assign(label=_is_class(dataset["label"], pos_label, where_of(path, "label")))
+    return dataset.assign(label=_is_class(dataset["label"], pos_label, validate.where_of(path, "label")))
 
 
 def _is_class(label: Any, pos_label: Any, where: str) -> Any:
@@ -224,9 +206,9 @@ def _is_class(label: Any, pos_label: Any, where: str) -> Any:
         what, remedy = "labels are one array", "name the variable that holds them: dataset['label']"
         raise bad_argument(what, "label", label, "an array", remedy)
     values = label if isinstance(label, xr.DataArray | pd.Series) else np.asarray(label)
-    found = are_of_class(values, pos_label, where)
+    found = validate.are_of_class(values, pos_label, where)
     if not np.asarray(found).any():
-        raise not_a_class(pos_label, where, np.asarray(values))
+        raise validate.not_a_class(pos_label, where, np.asarray(values))
     return found
 
 
@@ -236,7 +218,7 @@ def _prepared(
     """Return one data set with its clusters and weights, its items along one dimension, and the names of groups."""
     if "score" not in dataset:
         return dataset, by  # and validation says what is missing
-    refuse_other_dimensions(dataset["score"], dims, path)
+    validate.refuse_other_dimensions(dataset["score"], dims, path)
     for option, role in (("clusters", "cluster"), ("weight", "weight")):
         if extra[option] is not None:
             if role in dataset:
@@ -245,7 +227,7 @@ def _prepared(
             dataset = dataset.assign({role: _along(extra[option], option, dataset, dims, path)})
     of_queries, of_items = along_queries(dataset, by)
     names, coords = ((), {}) if of_items is None else groups_along(dataset, of_items, dims, path)
-    return with_items(dataset, dims, keeps=keeps).assign_coords(coords), (*of_queries, *names) or None
+    return alignment.with_items(dataset, dims, keeps=keeps).assign_coords(coords), (*of_queries, *names) or None
 
 
 def _along(values: Any, option: str, dataset: xr.Dataset, dims: tuple[str, ...], path: str) -> xr.Variable:
@@ -257,7 +239,10 @@ def _along(values: Any, option: str, dataset: xr.Dataset, dims: tuple[str, ...],
         except (KeyError, AttributeError, TypeError):
             known = [str(name) for name in dataset.coords if set(dataset[name].dims) & set(dims)]
             what, remedy = f"there is no coordinate {brief(values)}", did_you_mean(values, known, "give an array")
-            where, allowed = f"{where_of(path)}, argument {option!r}", few(known) or "arrays: these scores have none"
+            where, allowed = (
+                f"{validate.where_of(path)}, argument {option!r}",
+                few(known) or "arrays: these scores have none",
+            )
             raise InvalidInputError(what, where, brief(values), allowed, remedy) from None
     if isinstance(values, xr.DataArray):
         if not values.dims or not set(values.dims) <= set(score.dims):
@@ -265,10 +250,10 @@ def _along(values: Any, option: str, dataset: xr.Dataset, dims: tuple[str, ...],
             remedy = "give it over some of these dimensions"
             allowed = f"dimensions among {', '.join(map(str, score.dims))}"
             raise bad_argument(f"{option} have another dimension than the scores", option, received, allowed, remedy)
-        check_same_labels(score, values, ("score", option))
+        validate.check_same_labels(score, values, ("score", option))
         named = {} if values.name is None else {"long_name": str(values.name)}
         return values.variable._replace(attrs=named | values.attrs)
-    array = as_array(values, option)
+    array = alignment.as_array(values, option)
     own = dims if option == "weight" or QUERY not in score.dims else (QUERY,)  # queries are clustered whole
     like = next((dataset[name] for name in ("label", "positive_weight") if name in dataset), score)
     if array.ndim > 1 and option == "weight":
@@ -278,7 +263,7 @@ def _along(values: Any, option: str, dataset: xr.Dataset, dims: tuple[str, ...],
         what, received = f"{option} and the labels differ in shape", f"shape {array.shape}"
         allowed, remedy = f"shape {expected}, over ({', '.join(own)})", "give one value for each item, or a DataArray"
         raise InvalidInputError(what, f"argument {option!r}", received, allowed, remedy)
-    refuse_other_order(values, dataset.indexes.get(own[-1]), expected[-1], option)
+    alignment.refuse_other_order(values, dataset.indexes.get(own[-1]), expected[-1], option)
     return xr.Variable(own, array)
 
 
@@ -389,7 +374,7 @@ def _of_labelled(named: Mapping[Any, Any], label: Any, dims: tuple[str, ...]) ->
             allowed = "the dimensions of the first model, without 'model'"
             remedy = "broadcast or select first; scores of several models are one DataArray with the dimension 'model'"
             raise InvalidInputError(what, "the first argument", received, allowed, remedy)
-        check_same_labels(first, one, (str(next(iter(arrays))), str(name)))
+        validate.check_same_labels(first, one, (str(next(iter(arrays))), str(name)))
     score = first
     if None not in arrays:
         models = xr.Variable(MODEL, np.array(list(map(str, arrays)), object))
@@ -403,8 +388,8 @@ def _of_labelled(named: Mapping[Any, Any], label: Any, dims: tuple[str, ...]) ->
         remedy = f"select from it: label.isel({strange[0]}=0)"
         remedy = f"give both one name: label.rename({strange[0]}={sizes[0]!r})" if sizes else remedy
         raise InvalidInputError(what, "argument 'label'", f"({', '.join(map(str, label.dims))})", allowed, remedy)
-    check_same_labels(score, label, ("score", "label"))
-    refuse_swapped(score.data, label.data)
+    validate.check_same_labels(score, label, ("score", "label"))
+    alignment.refuse_swapped(score.data, label.data)
     coords = {name: one for name, one in label.coords.items() if name not in score.coords and name not in score.dims}
     coords |= {dim: one for dim, one in label.coords.items() if dim in score.dims and dim not in score.coords}
     return xr.Dataset({"score": score.variable, "label": label.variable}, {**coords, **score.coords})
@@ -413,15 +398,15 @@ def _of_labelled(named: Mapping[Any, Any], label: Any, dims: tuple[str, ...]) ->
 def _labelled(array: Any, name: str, dims: tuple[str, ...]) -> xr.DataArray:
     """Return a DataArray with scores of a float type; one without names of dimensions is along the items."""
     if not isinstance(array, xr.DataArray):
-        plain = as_array(array, name)
+        plain = alignment.as_array(array, name)
         if plain.ndim != 1 or len(dims) > 1:
             what, allowed = f"{name} are no DataArray, and others are", "DataArrays, which are matched by name"
             remedy = f"name the models: {{'a': a, 'b': b}}; or dimensions: xr.DataArray(..., dims=[..., {dims[-1]!r}])"
             raise InvalidInputError(what, "the arrays", type(array).__name__, allowed, remedy)
-        index = labels_of_items(array)
+        index = alignment.labels_of_items(array)
         array = xr.DataArray(plain, {} if index is None else {dims[0]: index}, dims[:1])
-    refuse_lazy(array.data, name)
-    labelled: xr.DataArray = array if name == "label" else array.copy(data=float_scores(array.data, name))
+    validate.refuse_lazy(array.data, name)
+    labelled: xr.DataArray = array if name == "label" else array.copy(data=validate.float_scores(array.data, name))
     return labelled
 
 
@@ -432,17 +417,19 @@ def _of_plain(
     if isinstance(label, Mapping | pd.DataFrame):
         what, received = "the labels are one array; scores come first, then labels", type(label).__name__
         raise InvalidInputError(what, "the first two arguments", received, "scores, labels", "swap the two")
-    labels = as_array(label, "the labels")
+    labels = alignment.as_array(label, "the labels")
     of_groups = [] if by is None else parted(by, labels.shape[-1] if labels.ndim else 0)
     given = {"the scores" if name is None else str(name): one for name, one in named.items()}
     extra_of_items = {name: one for name, one in extra.items() if labels.ndim == 1 or name == "weight"}
     labels_of_groups = {f"by={name!r}": one for name, one, _ in of_groups}
-    index = common_labels({**given, "the labels": label, **extra_of_items, **labels_of_groups})
-    arrays = {name: float_scores(as_array(one, name), f"model {name!r}") for name, one in given.items()}
+    index = alignment.common_labels({**given, "the labels": label, **extra_of_items, **labels_of_groups})
+    arrays = {
+        name: validate.float_scores(alignment.as_array(one, name), f"model {name!r}") for name, one in given.items()
+    }
     first = next(iter(arrays.values()))
     dims = terms.DEFAULT_DIMS.get(first.ndim if None in named else labels.ndim + 1, ())
     for array in arrays.values():
-        refuse_swapped(array, labels)
+        alignment.refuse_swapped(array, labels)
     if not 0 < labels.ndim <= len(dims):
         what, allowed = "arrays without names of dimensions have too many or none", "labels (item) or (query, item)"
         received = f"scores of shape {first.shape}, labels of shape {labels.shape}"
@@ -451,15 +438,28 @@ def _of_plain(
     for name, array in arrays.items():
         own = array.shape if None not in named else array.shape[-labels.ndim :]
         if own != labels.shape:
-            raise mispositioned(name if name == "the scores" else f"scores of {name!r}", array.shape, labels.shape)
+            raise alignment.mispositioned(
+                name if name == "the scores" else f"scores of {name!r}", array.shape, labels.shape
+            )
     if None not in named:
         _warn_of_other_columns(given, labels)
-    variables = {"score": (dims, first if None in named else _stacked(list(arrays.values())))}
+    if None in named:
+        score = first
+    elif any(map(is_dask, arrays.values())):
+        import dask.array as da
+
+        score = da.stack(list(arrays.values()))
+    else:
+        score = np.stack(list(arrays.values()))
+    variables = {"score": (dims, score)}
     variables["label"] = dims[-labels.ndim :], labels
     coords = {} if None in named else {MODEL: np.array(list(given), object)}
     if index is not None and not isinstance(index, pd.RangeIndex | pd.MultiIndex) and index.is_unique:
         coords[ITEM] = np.asarray(index)
-    plain = {name: one if one is None or isinstance(one, str) else as_array(one, name) for name, one in extra.items()}
+    plain = {
+        name: one if one is None or isinstance(one, str) else alignment.as_array(one, name)
+        for name, one in extra.items()
+    }
     unlabelled = {name: without_labels(one) for name, one, _ in of_groups}
     groupers = {name: grouper for name, _, grouper in of_groups if grouper is not None}
     return xr.Dataset(variables, coords), plain, None if by is None else unlabelled | groupers
@@ -477,11 +477,3 @@ def _warn_of_other_columns(given: Mapping[str, Any], labels: Any) -> None:
             f"{few(counts)}: whole numbers, unlike the other scores; leave out columns that are not models",
             ColumnWarning,
         )
-
-
-def _stacked(arrays: list[Any]) -> Any:
-    if not any(map(is_dask, arrays)):
-        return np.stack(arrays)
-    import dask.array as da
-
-    return da.stack(arrays)

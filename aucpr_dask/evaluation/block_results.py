@@ -20,7 +20,7 @@ from aucpr_dask.evaluation.rankings import Array, Evaluated, Floats, Rows, evalu
 from aucpr_dask.evaluation.request import Sampling, is_default
 from aucpr_dask.evaluation.resampled_rankings import estimate_accelerations, evaluate_folds, replicate_rankings
 from aucpr_dask.schema.estimators import AREAS, parse_estimator
-from aucpr_dask.schema.intervals import INTERVALS, ON_UNIT_SCALE, IntervalSpec
+from aucpr_dask.schema.intervals import INTERVALS, ON_UNIT_SCALE
 from aucpr_dask.schema.options import ALL_RECALLS, EvaluationOptions
 from aucpr_dask.schema.terms import FLAG_BITS, RESULT_VARIABLES
 
@@ -63,6 +63,8 @@ def variables_of(
     evaluated: Evaluated, named: dict[str, Array], options: EvaluationOptions, sampling: Sampling
 ) -> dict[str, Array]:
     """Return the variables of a result by name, in the order of `RESULT_VARIABLES`."""
+    from aucpr_dask.kernels.intervals import MOST_EXTRAPOLATED
+
     evidence = evidence_of(evaluated, named, options, sampling)
     found = evaluated._asdict() | {
         "standard_error": _standard_errors(evidence, options),
@@ -72,7 +74,10 @@ def variables_of(
         found["n_positive_clusters"] = effective_positives(*items_of(named, options), options)
     n_drawn = found.get("n_positive_clusters", evidence.get("n_positive")[..., 0])
     found["flags"] = _flags(evaluated.flags, evidence, options.recall_range[1] * n_drawn)
-    unseen = _are_unseen(evidence, options)
+    unseen = np.zeros(evidence.estimate.shape, bool)  # areas that are mostly extrapolated
+    if evidence.half_seen is not None:
+        is_area = np.array([name in AREAS for name in options.estimators]) & (options.recall_range == ALL_RECALLS)
+        unseen = is_area & (evidence.estimate > MOST_EXTRAPOLATED * evidence.half_seen)
     # An interval that nobody asked for, or whose coverage is said to hold, is not shown where it is known to be wrong.
     shown = {"extrapolated"} if is_default(options) else set(INTERVALS) - {"influence_beta"}
     is_hidden = np.array([name not in shown for name in options.resampling.intervals], bool)
@@ -145,18 +150,12 @@ def _standard_errors(evidence: Evidence, options: EvaluationOptions) -> Floats:
         errors[..., has_influence] = evidence.error[..., has_influence]
     if evidence.replicates is not None:
         for place in np.flatnonzero(~has_influence):  # one by one, because NumPy makes copies
-            errors[..., place] = _deviations(evidence.replicates[..., place, :])
+            replicates = evidence.replicates[..., place, :]
+            has_several = np.count_nonzero(~np.isnan(replicates), axis=-1) > 1  # of others NumPy warns
+            rows = replicates if has_several.all() else replicates[has_several]
+            errors[..., place][has_several] = np.nanstd(rows, axis=-1, ddof=1).reshape(-1)
     errors[np.isnan(evidence.estimate)] = np.nan
     return errors
-
-
-def _deviations(replicates: Array) -> Floats:
-    """Return the standard deviation of the known replicates of each row; NaN of fewer than two."""
-    deviations: Floats = np.full(replicates.shape[:-1], np.nan)
-    has_several = np.count_nonzero(~np.isnan(replicates), axis=-1) > 1  # of others NumPy warns
-    rows = replicates if has_several.all() else replicates[has_several]
-    deviations[has_several] = np.nanstd(rows, axis=-1, ddof=1).reshape(-1)
-    return deviations
 
 
 def _flags(flags: Array, evidence: Evidence, n: Array) -> Array:
@@ -180,9 +179,10 @@ def interval_bounds(evidence: Evidence, options: EvaluationOptions, level: float
 
     methods, is_whole = options.resampling.intervals, options.recall_range == ALL_RECALLS
     bounds = np.full((*evidence.estimate.shape, len(methods), 2), np.nan)
+    known = {"replicates": evidence.replicates, "error": evidence.error, "tails": evidence.tails}
     for column, method in enumerate(methods):
         spec = INTERVALS[method]
-        if _lacks(evidence, spec):
+        if any(known[need] is None for need in spec.needs if need in known):
             continue  # a default interval of data that have none
         of_parts = not spec.is_formula and "tails" not in spec.needs
         has = [spec.serves(name) and (is_whole or of_parts) for name in options.estimators]
@@ -211,21 +211,6 @@ def _trials(n_positive: Array, estimators: Sequence[str]) -> tuple[Array, Array]
         elif spec.name == "precision_at_recall":
             n_trials[..., place] *= parameter
     return n_trials, most
-
-
-def _are_unseen(evidence: Evidence, options: EvaluationOptions) -> NDArray[np.bool_]:
-    """Return which areas (..., estimator) are mostly extrapolated."""
-    from aucpr_dask.kernels.intervals import MOST_EXTRAPOLATED
-
-    is_area = np.array([name in AREAS for name in options.estimators]) & (options.recall_range == ALL_RECALLS)
-    if evidence.half_seen is None:
-        return np.zeros(evidence.estimate.shape, bool)
-    return np.asarray(is_area & (evidence.estimate > MOST_EXTRAPOLATED * evidence.half_seen))
-
-
-def _lacks(evidence: Evidence, spec: IntervalSpec) -> bool:
-    known = {"replicates": evidence.replicates, "error": evidence.error, "tails": evidence.tails}
-    return any(known[need] is None for need in spec.needs if need in known)
 
 
 def _of_a_part(evidence: Evidence, lowest: float, highest: float) -> tuple[Evidence, float]:
@@ -278,7 +263,13 @@ def half_seen(rows: Rows, items: Items, options: EvaluationOptions) -> Floats:
     found = np.full(len(items.score), np.nan)
     for row in np.flatnonzero(is_extrapolated & (n > 0) & (m > 0)).tolist():
         if groups := _groups(items, row, options):
-            found[row] = _half_seen(groups)
+            n_all, m_all = groups.positives.sum(), groups.negatives.sum()
+            gained = groups.positives[:-1]
+            own = groups.positive_squares[:-1] / gained
+            true = (np.cumsum(gained) - HALF * own) / n_all
+            seen = np.cumsum(groups.negatives[:-1]) + HALF * groups.unit
+            false = groups.odds * seen / (m_all + HALF * groups.unit)
+            found[row] = (gained * true / (true + false)).sum() / n_all
     return found.reshape(rows.lead)
 
 
@@ -315,15 +306,6 @@ def _groups(items: Items, row: int, options: EvaluationOptions) -> Groups | None
     sums[0][-1] += unseen
     sums[1][-1] += unseen
     return Groups(sums[0], sums[1], sums[2], sums[3], _odds(n, m, options), m_squares / m)
-
-
-def _half_seen(groups: Groups) -> float:
-    n, m = groups.positives.sum(), groups.negatives.sum()
-    gained = groups.positives[:-1]
-    own = groups.positive_squares[:-1] / gained
-    found = (np.cumsum(gained) - HALF * own) / n
-    false = groups.odds * (np.cumsum(groups.negatives[:-1]) + HALF * groups.unit) / (m + HALF * groups.unit)
-    return float((gained * found / (found + false)).sum() / n)
 
 
 def _draws(groups: Groups, n_draws: int, seed: int) -> Floats:

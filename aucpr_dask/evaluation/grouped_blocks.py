@@ -46,7 +46,10 @@ def evaluate_groups(
     code = of_item.pop(GROUPS).reshape(-1)
     of_group = {role: named.pop(role) for role in (GROUP, "key") if role in named}
     lead = lead_of(of_item | named | {role: array[..., 0] for role, array in of_group.items()})
-    n_folds = _count_folds(code, of_item["fold"], n_groups) if "fold" in of_item else np.zeros(n_groups, np.int64)
+    n_folds = np.zeros(n_groups, np.int64)  # of each group
+    if "fold" in of_item:
+        pairs = np.unique(np.stack([code.astype(np.int64), of_item["fold"].reshape(-1).astype(np.int64)]), axis=1)
+        n_folds = np.bincount(pairs[0][pairs[0] >= 0], minlength=n_groups)
     may_pad = of_item.keys() == {"score", "label"} and options.prevalence is None
     may_pad &= "extrapolated" not in options.resampling.intervals and "key" not in of_group
     n_first, n_rest = lead[0] if lead else 1, math.prod(lead[1:])
@@ -153,9 +156,3 @@ def _layout(code: NDArray[Any], kind: NDArray[np.int64], most: int, slack: float
     found = _Layout(item, padding, at, stacks or [(alike, slice(0, 0))])  # nothing, so that there is a result
     _latest = (most, slack), (code, kind), found
     return found
-
-
-def _count_folds(code: NDArray[Any], fold: NDArray[Any], n_groups: int) -> NDArray[np.int64]:
-    """Return the number of folds of each group."""
-    pairs = np.unique(np.stack([code.astype(np.int64), fold.reshape(-1).astype(np.int64)]), axis=1)
-    return np.bincount(pairs[0][pairs[0] >= 0], minlength=n_groups)

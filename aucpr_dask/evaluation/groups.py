@@ -16,26 +16,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, bad_argument, brief, did_you_mean, few
-from aucpr_dask.evaluation.alignment import (
-    chunked_alike,
-    common_labels,
-    named_dimensions,
-    refuse_other_order,
-    with_items,
-)
-from aucpr_dask.schema.terms import (
-    CATEGORIES,
-    GROUP,
-    GROUPS,
-    ITEM,
-    OF_RESULTS,
-    QUERY,
-    RANKING_DIMS,
-    SCORE_VARIABLES,
-    Scores,
-    map_nodes,
-    name_of_group,
-)
+from aucpr_dask.evaluation import alignment
+from aucpr_dask.schema import terms
 from aucpr_dask.scores.validate import check_same_labels, checked_nodes, where_of
 
 MOST_MEASURED = 100  # different numbers with a fraction that may name groups of few items
@@ -82,8 +64,8 @@ class Groups:
         found = []
         for labels in self.names:
             named = dict(zip(self.indexes, labels, strict=True))
-            query = named.pop(QUERY, None)
-            found.append((name_of_group(named.values(), path), query))
+            query = named.pop(terms.QUERY, None)
+            found.append((terms.name_of_group(named.values(), path), query))
         return found
 
     def coordinates(self, attrs: Mapping[str, Any] = {}) -> xr.Coordinates:
@@ -108,10 +90,12 @@ class Groups:
             role: array.chunk({one: n for one, n in lengths.items() if one in array.dims}) if split else array
             for role, array in arrays.items()
         }
-        found[GROUPS] = xr.Variable(dim, self.code)
+        found[terms.GROUPS] = xr.Variable(dim, self.code)
         if with_names:
-            found[GROUP] = xr.Variable(GROUPS, np.array([", ".join(labels) for labels in self.names], object))
-        return chunked_alike(found)
+            found[terms.GROUP] = xr.Variable(
+                terms.GROUPS, np.array([", ".join(labels) for labels in self.names], object)
+            )
+        return alignment.chunked_alike(found)
 
 
 # Which groups
@@ -132,7 +116,7 @@ def parted(by: Any, n_items: int, known: Sequence[str] = ()) -> list[tuple[str, 
     found: list[tuple[str, Any, Any]] = []
     for name, value in listed:
         if name is None:
-            name = getattr(value, "name", None) or GROUP
+            name = getattr(value, "name", None) or terms.GROUP
         if not isinstance(name, str) or name in {one for one, *_ in found}:
             remedy = 'name them: by={"site": labels, "sex": other_labels}'
             raise bad_argument("groups need names, each once", "by", name, "names of dimensions of the result", remedy)
@@ -180,7 +164,7 @@ def named_along_queries(dataset: xr.Dataset) -> list[str]:
 
 
 def _lies_along_queries(dataset: xr.Dataset, name: Any) -> bool:
-    return name != QUERY and name in dataset.coords and dataset[name].dims == (QUERY,)
+    return name != terms.QUERY and name in dataset.coords and dataset[name].dims == (terms.QUERY,)
 
 
 def along_queries(dataset: xr.Dataset, by: Any) -> tuple[tuple[str, ...], Any]:
@@ -203,17 +187,17 @@ def groups_of_queries(dataset: xr.Dataset, names: Sequence[str], path: str = "")
     return combined({name: factorized(dataset[name], name, None, where_of(path)) for name in names})
 
 
-def with_labels(scores: Scores, by: Any) -> tuple[Scores, By]:
+def with_labels(scores: terms.Scores, by: Any) -> tuple[terms.Scores, By]:
     """Return scores whose coordinates along the items tell all groups, and the names of these, with their groupers."""
     names: By = ()
     list(checked_nodes(scores))
 
     def assigned(path: str, dataset: xr.Dataset) -> xr.Dataset:
         nonlocal names
-        names, coords = groups_along(dataset, by, (ITEM,), path)
+        names, coords = groups_along(dataset, by, (terms.ITEM,), path)
         return dataset.assign_coords(coords) if coords else dataset
 
-    return map_nodes(scores, assigned), names
+    return terms.map_nodes(scores, assigned), names
 
 
 def groups_along(
@@ -241,12 +225,19 @@ def groups_along(
                 names[name] = grouper  # folds differ between repeats
                 continue
             labels = known
-        _refuse_other_variable(labels, name, dataset, path)
+        own = dataset.get(name) if name in terms.SCORE_VARIABLES else None
+        if own is not None and (np.shape(labels) != own.shape or not bool((own.values == np.asarray(labels)).all())):
+            what, remedy = (
+                f"the scores have another variable {name!r}",
+                f'by={{"another name": labels}}, or by={name!r}',
+            )
+            where = f"{where_of(path)}, argument 'by'"
+            raise InvalidInputError(what, where, brief(labels), "a name of its own", remedy)
         index, code = _numbered(labels, name, grouper, dataset, dims, path)
         names[name] = Listed(index)
-        coords[name] = ITEM, code, dict(getattr(labels, "attrs", {}))
-    if ITEM in names:
-        raise _twice(ITEM, path)
+        coords[name] = terms.ITEM, code, dict(getattr(labels, "attrs", {}))
+    if terms.ITEM in names:
+        raise _twice(terms.ITEM, path)
     return tuple(names.items()), coords
 
 
@@ -274,7 +265,7 @@ def _numbered(
         lengths = [dataset.sizes.get(dim, 0) for dim in dims]
         values = _one_label_each(labels, name, lengths)
         if len(dims) == 1:
-            refuse_other_order(labels, dataset.indexes.get(dims[0]), lengths[0], f"groups by {name!r}")
+            alignment.refuse_other_order(labels, dataset.indexes.get(dims[0]), lengths[0], f"groups by {name!r}")
         return factorized(values, name, grouper, where)
     if not labels.dims or not set(labels.dims) <= set(dims):
         received = f"({', '.join(map(str, labels.dims))})"
@@ -291,17 +282,7 @@ def _values(labels: xr.DataArray) -> Any:
     """Return labels in memory, along one dimension; categories stay what they are."""
     if labels.ndim == 1 and _is_categorical(labels):
         return labels.to_index()
-    return xr.DataArray(labels.values.reshape(-1), dims=ITEM, attrs=labels.attrs)
-
-
-def _refuse_other_variable(labels: Any, name: str, dataset: xr.Dataset, path: str) -> None:
-    """Raise if labels that are given next to the scores have the name of a variable that says something else."""
-    own = dataset.get(name)
-    if own is None or name not in SCORE_VARIABLES:
-        return
-    if np.shape(labels) != own.shape or not bool((own.values == np.asarray(labels)).all()):
-        what, remedy = f"the scores have another variable {name!r}", f'by={{"another name": labels}}, or by={name!r}'
-        raise InvalidInputError(what, f"{where_of(path)}, argument 'by'", brief(labels), "a name of its own", remedy)
+    return xr.DataArray(labels.values.reshape(-1), dims=terms.ITEM, attrs=labels.attrs)
 
 
 def without_labels(labels: Any) -> Any:
@@ -327,10 +308,10 @@ def groups_of(dataset: xr.Dataset, by: By, path: str = "") -> Groups:
     found = {}
     for asked, grouper in by:
         known = _coordinate(dataset, asked)
-        if known is None or known.dims != (ITEM,):
-            raise _no_coordinate(dataset, asked, path, ITEM)
+        if known is None or known.dims != (terms.ITEM,):
+            raise _no_coordinate(dataset, asked, path, terms.ITEM)
         name = str(known.name)  # of "time.month", "month"
-        if name == ITEM or name in dataset["score"].dims or name in OF_RESULTS:
+        if name == terms.ITEM or name in dataset["score"].dims or name in terms.OF_RESULTS:
             raise _twice(name, path)
         found[name] = factorized(known, name, grouper, where_of(path))
     return combined(found)
@@ -357,8 +338,8 @@ def _no_coordinate(dataset: xr.Dataset, name: str, path: str, dim: str) -> Inval
         remedy = f"leave it out: each {name} is evaluated alone already"
         again = "to contrast or group its labels, make them items, and call these otherwise than 'item': "
         again += f"dim=['case', {name!r}], by={name!r}"
-        remedy += "" if name in RANKING_DIMS else f"; {again}"
-    elif is_other and dataset[name].dims == (QUERY,):
+        remedy += "" if name in terms.RANKING_DIMS else f"; {again}"
+    elif is_other and dataset[name].dims == (terms.QUERY,):
         remedy = "each query is evaluated alone already; compare, rank, gate, power, aggregate and contrast group them"
     allowed = few(map(repr, along)) or "a coordinate along the items; these scores have none"
     return InvalidInputError(what, f"{where_of(path)}, argument 'by'", received, allowed, remedy)
@@ -366,7 +347,7 @@ def _no_coordinate(dataset: xr.Dataset, name: str, path: str, dim: str) -> Inval
 
 def factorized(labels: Any, name: str, grouper: Any, where: str | None = None) -> tuple[pd.Index, NDArray[np.int64]]:
     """Return the labels of groups, sorted or as categories are, and the place among them of each item's label."""
-    order = getattr(labels, "attrs", {}).get(CATEGORIES, ())
+    order = getattr(labels, "attrs", {}).get(terms.CATEGORIES, ())
     where = f"{where}, argument 'by'" if where else "argument 'by'"
     if grouper is None and _is_categorical(labels):
         known = pd.Categorical(labels).remove_unused_categories()  # in their order
@@ -385,7 +366,7 @@ def factorized(labels: Any, name: str, grouper: Any, where: str | None = None) -
         what, remedy = f"some items have no label of {name!r}", "name their group, for example 'unknown', or drop them"
     else:
         try:
-            encoded = copy.copy(grouper).factorize(xr.DataArray(np.asarray(labels), dims=ITEM, name=name))
+            encoded = copy.copy(grouper).factorize(xr.DataArray(np.asarray(labels), dims=terms.ITEM, name=name))
         except (ValueError, TypeError) as error:
             what, allowed = f"items cannot be grouped by {name!r}", "groups that hold items"
             what = f"{what}: {error}"
@@ -427,22 +408,23 @@ def groups_of_arrays(score: Any, label: Any, by: Any, dim: Any) -> Groups:
     """Return the groups of items of the arrays of a call: DataArrays, whose coordinates may name them, or others."""
     if not isinstance(score, xr.DataArray):
         n_items = np.shape(score)[-1] if np.ndim(score) else 0
-        given = {name: (_plain_labels(labels, name), grouper) for name, labels, grouper in parted(by, n_items)}
-        common_labels({"score": score, "label": label} | {f"by={name!r}": one for name, (one, _) in given.items()})
+        given = {name: (labels, grouper) for name, labels, grouper in parted(by, n_items)}
+        if unlabelled := [name for name, (labels, _) in given.items() if labels is None]:
+            what, remedy = (
+                "scores without labels have no coordinates",
+                "pass the labels of the groups, one for each item",
+            )
+            raise bad_argument(what, "by", unlabelled[0], "an array of labels", remedy)
+        alignment.common_labels(
+            {"score": score, "label": label} | {f"by={name!r}": one for name, (one, _) in given.items()}
+        )
         labelled = {
             name: (_one_label_each(labels, name, [n_items]), grouper) for name, (labels, grouper) in given.items()
         }
         return combined({name: factorized(labels, name, grouper) for name, (labels, grouper) in labelled.items()})
-    dims = tuple(one for one in named_dimensions(dim) if one in score.dims)
+    dims = tuple(one for one in alignment.named_dimensions(dim) if one in score.dims)
     # The coordinates of the labels serve, too, and the scores themselves are not needed.
     items = score.variable.copy(data=np.broadcast_to(np.int8(0), score.shape))
     dataset = xr.Dataset({"score": items}, {**getattr(label, "coords", {}), **score.coords})
     names, coords = groups_along(dataset, by, dims, "")
-    return groups_of(with_items(dataset, dims).assign_coords(coords), names)
-
-
-def _plain_labels(labels: Any, name: str) -> Any:
-    if labels is not None:
-        return labels
-    what, remedy = "scores without labels have no coordinates", "pass the labels of the groups, one for each item"
-    raise bad_argument(what, "by", name, "an array of labels", remedy)
+    return groups_of(alignment.with_items(dataset, dims).assign_coords(coords), names)

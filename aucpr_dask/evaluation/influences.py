@@ -13,7 +13,7 @@ from aucpr_dask.evaluation.rankings import Rows
 from aucpr_dask.schema.options import ALL_RECALLS, EvaluationOptions
 
 if TYPE_CHECKING:
-    from aucpr_dask.kernels import Clusters, Items, Options
+    from aucpr_dask.kernels import Clusters, Items
     from aucpr_dask.kernels.by_numpy import Influence, Units
     from aucpr_dask.kernels.sorting import InOrder
 
@@ -71,15 +71,24 @@ def influence_facts(rows: Rows, items: Items, options: EvaluationOptions, *, is_
 
     Where clusters are the sample, also what they change of the facts of items.
     """
-    from aucpr_dask.kernels.intervals import design_effect
+    from aucpr_dask.kernels.intervals import degrees_of_clusters, design_effect
 
-    if items.clusters is not None:
+    if (clusters := items.clusters) is not None:
         rankings.refuse_unseen(rows, items.unseen)
-        sizes = _sizes_of_clusters(items, items.clusters, options)
+        held, numbers = items.positive + items.negative, np.sort(clusters.number, axis=1)
+        n_clusters = (1.0 + np.count_nonzero(numbers[:, 1:] != numbers[:, :-1], axis=1))[clusters.row]
+        of_sizes = (sums_of_weights(items, held, options, clusters, power=power) for power in (1, 2))
+        worth, of_squares = (_ratio(total**2, squares) for total, squares in of_sizes)
+        n_known = 1 + np.clip(degrees_of_clusters(worth, of_squares), 0.0, n_clusters - 1)
+        are_clusters_uneven = worth < UNEVEN * n_clusters
     alone, shape = Sample.of(items._replace(clusters=None), options), (len(items.score), len(options.estimators))
     sample = alone if items.clusters is None else Sample.of(items, options)
     facts: dict[str, Any] = {fact: np.full(shape, np.nan) for fact in (*rankings.FACTS[:4], "item_error", "n_carrying")}
-    are_uneven = _are_uneven(items, options)
+    are_uneven = np.zeros(shape[0], bool)  # the weights of a class are worth less than half of its items
+    for weight in (items.positive, items.negative):
+        counted, row = _counted(items, weight, options)
+        n_items, (total, squares) = np.count_nonzero(counted, axis=1)[row], sums_of_weights(items, weight, options)
+        are_uneven |= total**2 < UNEVEN * n_items * squares
     for slab, in_order in _slabs(items, options, options.with_influence):
         of_items = alone.part(slab)
         of_sample = of_items if sample is alone else sample.part(slab)
@@ -97,51 +106,22 @@ def influence_facts(rows: Rows, items: Items, options: EvaluationOptions, *, is_
                 influence = _influences(of_sample, options, estimator, in_order, is_fixed=is_fixed)
                 squared, n = influence.values**2, of_sample.n_clusters
                 between = _sums_of_rows(squared, n)
-                carrying = np.where(sizes.are_uneven[slab], _ratio(between**2, _sums_of_rows(squared**2, n)), np.nan)
+                carrying = np.where(are_clusters_uneven[slab], _ratio(between**2, _sums_of_rows(squared**2, n)), np.nan)
                 found |= {"error": np.sqrt(between), "n_carrying": np.fmin(n_carrying, carrying)}
             found |= {"left_out": influence.left_out, "unseen_loss": influence.unseen_loss}
             for fact, values in found.items():
                 facts[fact][slab, options.estimators.index(estimator)] = values
     facts = {fact: values.reshape(*rows.lead, shape[1]) for fact, values in facts.items()}
-    if items.clusters is None:
+    if clusters is None:
         return facts
     within, between = facts["item_error"] ** 2, facts["error"] ** 2
     ratio = np.divide(between, within, out=np.ones_like(within), where=within > 0)
-    n_clusters, n_known = (one.reshape(*rows.lead, 1) for one in (sizes.n, sizes.n_known))
-    effect = np.where(np.isnan(between), np.nan, design_effect(ratio, n_clusters))
-    return facts | {"effect": effect, "n_clusters": n_known}
-
-
-class _Sizes(NamedTuple):
-    """How many clusters each ranking has, and what they are worth."""
-
-    n: Floats
-    n_known: Floats  # one more than the degrees of freedom of their variance
-    are_uneven: NDArray[np.bool_]  # they are worth less than half of their number
-
-
-def _sizes_of_clusters(items: Items, clusters: Clusters, options: EvaluationOptions) -> _Sizes:
-    """Return what the sizes of clusters tell."""
-    from aucpr_dask.kernels.intervals import degrees_of_clusters
-
-    held = items.positive + items.negative
-    numbers = np.sort(clusters.number, axis=1)
-    n = (1.0 + np.count_nonzero(numbers[:, 1:] != numbers[:, :-1], axis=1))[clusters.row]
-    worth, of_squares = (
-        _ratio(total**2, squares)
-        for total, squares in (sums_of_weights(items, held, options, clusters, power=power) for power in (1, 2))
-    )
-    return _Sizes(n, 1 + np.clip(degrees_of_clusters(worth, of_squares), 0.0, n - 1), worth < UNEVEN * n)
-
-
-def _are_uneven(items: Items, options: EvaluationOptions) -> NDArray[np.bool_]:
-    """Return where the weights of a class are worth less than half of its items."""
-    uneven: list[NDArray[np.bool_]] = []
-    for weight in (items.positive, items.negative):
-        counted, row = _counted(items, weight, options)
-        n_items, (total, squares) = np.count_nonzero(counted, axis=1)[row], sums_of_weights(items, weight, options)
-        uneven.append(total**2 < UNEVEN * n_items * squares)
-    return uneven[0] | uneven[1]
+    n_all, n_clusters = (one.reshape(*rows.lead, 1) for one in (n_clusters, n_known))
+    effect = np.where(np.isnan(between), np.nan, design_effect(ratio, n_all))
+    return facts | {
+        "effect": effect,
+        "n_clusters": n_clusters,
+    }  # one more than the degrees of freedom of their variance
 
 
 def effective_positives(rows: Rows, items: Items, options: EvaluationOptions, *, power: int = 1) -> Floats:
@@ -287,35 +267,19 @@ def _influences(
     n, values = sample.n_held, _sums_over_clusters(influence.values, clusters, sample.width)
     influence = influence._replace(values=values * np.sqrt(n / (n - 1))[:, None])
     is_few = sample.n_clusters <= MOST_LEFT_OUT
-    is_whole = options.recall_range == ALL_RECALLS
-    if estimator in LEFT_OUT and is_whole and is_few.any():
-        few, is_roc = slice(None) if is_few.all() else is_few, estimator == "roc_area"
-        _leave_out_clusters(influence, few, sample, clusters, reading, in_order, is_roc=is_roc)
-    return influence
-
-
-def _leave_out_clusters(
-    influence: Influence,
-    few: Any,
-    sample: Sample,
-    clusters: Clusters,
-    reading: Options,
-    in_order: InOrder | None,
-    *,
-    is_roc: bool,
-) -> None:
-    """Leave out each cluster, if they are few: sums of influences miss much of their variance, and the bias.
-
-    An area whose items share the effect of their cluster is larger than leaving out each positive shows. The centre of
-    intervals, half way between the area and `left_out`, moves by the rest.
-    """
+    if estimator not in LEFT_OUT or options.recall_range != ALL_RECALLS or not is_few.any():
+        return influence
+    # Sums of influences miss much of the variance of few clusters, and the bias, so each is left out. An area whose
+    # items share the effect of their cluster is larger than leaving out each positive shows: the centre of intervals,
+    # half way between the area and `left_out`, moves by the rest.
     from aucpr_dask.kernels import sorting
     from aucpr_dask.kernels.influence import leave_out_clusters
 
-    items, clusters = sample.items.part(few), clusters._replace(row=clusters.row[few])
-    descending, order = in_order or sorting.in_order(sample.items.score)
-    in_order = descending[few], order[few]
-    deviations, bias = leave_out_clusters(items, clusters, sample.width, reading, in_order, is_roc=is_roc)
+    few: Any = slice(None) if is_few.all() else is_few
+    descending, order = in_order or sorting.in_order(items.score)
+    of_few = clusters._replace(row=clusters.row[few]), sample.width, reading, (descending[few], order[few])
+    deviations, bias = leave_out_clusters(items.part(few), *of_few, is_roc=estimator == "roc_area")
     excess = np.maximum(bias - np.abs(influence.estimate - influence.left_out)[few], 0)
     influence.values[few] = np.where(np.isnan(influence.values[few, :1]), np.nan, deviations)
     influence.left_out[few] -= 2 * excess
+    return influence

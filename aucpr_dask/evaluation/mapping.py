@@ -156,9 +156,13 @@ def evaluate_in_chunks(
     *arrays: Any, roles: tuple[str, ...], outputs: Sequence[Output], options: EvaluationOptions, **kwargs: Any
 ) -> Any:
     """Evaluate rankings as :func:`evaluate_block` does, in two passes over chunks of items; return Dask arrays."""
+    import dask.array as da
     from dask.graph_manipulation import clone
 
-    named = {role: _lazy(array) for role, array in zip(roles, arrays, strict=True)}
+    named: dict[str, da.Array] = {
+        role: array if isinstance(array, da.Array) else da.from_array(np.asarray(array), chunks=-1)
+        for role, array in zip(roles, arrays, strict=True)
+    }
     n_lead = max(array.ndim - (role in terms.ITEM_ROLES) for role, array in named.items())
     refuse_whole_only(roles, options)
     named.pop("tie_order", None)
@@ -173,30 +177,18 @@ def evaluate_in_chunks(
     tallies = map_items(chunk_passes.tally_negatives, items_again | {"positives": checked}, n_lead, options=options)
     counted = {"positives": checked, "tally": reduce_items(tallies, chunk_passes.add_tallies)} | named
     found = _map(block_results.evaluate_block, counted, n_lead, roles=tuple(counted), options=options, **kwargs)
-    return _unpacked(found, n_lead, outputs)
-
-
-def _unpacked(found: da.Array, n_lead: int, outputs: Sequence[Output]) -> Any:
-    """Return what each block holds, one array or a tuple of several, as that many Dask arrays."""
-    import dask.array as da
-
-    lead, arrays = tuple(range(n_lead)), []
+    # What each block holds, one array or a tuple of several, becomes that many Dask arrays.
+    lead, taken = tuple(range(n_lead)), []
     for number, (sizes, dtype) in enumerate(outputs):
         new_axes = dict(enumerate(sizes.values(), start=n_lead))
         axes, meta = (*lead, *new_axes), np.empty((0,) * (n_lead + len(sizes)), dtype)
         place = number if len(outputs) > 1 else None
-        arrays.append(da.blockwise(_taken, axes, found, lead, place=place, new_axes=new_axes, dtype=dtype, meta=meta))
-    return tuple(arrays) if len(arrays) > 1 else arrays[0]
+        taken.append(da.blockwise(_taken, axes, found, lead, place=place, new_axes=new_axes, dtype=dtype, meta=meta))
+    return tuple(taken) if len(taken) > 1 else taken[0]
 
 
 def _taken(block: Any, place: int | None) -> Any:
     return block if place is None else block[place]
-
-
-def _lazy(array: Any) -> da.Array:
-    import dask.array as da
-
-    return array if isinstance(array, da.Array) else da.from_array(np.asarray(array), chunks=-1)
 
 
 def are_gathered(n_rankings: int, n_items: int, itemsize: int) -> bool:

@@ -74,6 +74,8 @@ def evaluate_rankings(
     ``model``, ``query`` and ``class``. `is_fixed` tells whether the standard error holds the numbers of positives and
     negatives fixed.
     """
+    from aucpr_dask import kernels
+
     rows = Rows(named)
     targets = targets_of(options, facts, is_fixed=is_fixed)
     codes = targets.codes
@@ -83,8 +85,15 @@ def evaluate_rankings(
         named = named | {"label": checks.whole_labels(named["label"], named["score"])}
         checks.check_labels(named["label"], options.positive_from, "label")
     if is_weighted(named):
-        out, unit = _evaluate_weighted(rows, named, options, reading, targets)
-        evaluated, unit = finished(out, rows, options, facts), unit.reshape(rows.lead)
+        # A soft label is in both classes. Estimators but those of `NEED_NONE` jump where a point of the curve has the
+        # same recall as the one before it.
+        share = 0.0 if NEED_NONE.issuperset(options.estimators) else LEAST_SHARE
+        positive, negative, weight_row, units = class_weights(rows, named, options)
+        if "label" not in named or not _are_safe(named["weight"], share):
+            _refuse_lost({"positives": positive, "negatives": negative}, share)
+        items = kernels.Items(score, positive, negative, weight_row, np.zeros(weight_row.size))
+        out = kernels.evaluate_weighted_rows(items, reading, targets)
+        evaluated, unit = finished(out, rows, options, facts), units[weight_row].reshape(rows.lead)
         with np.errstate(over="ignore"):  # a sum of weights may be infinite; areas rest on their ratios
             return evaluated._replace(n_positive=evaluated.n_positive * unit, n_negative=evaluated.n_negative * unit)
     label, label_row = rows.distinct(named["label"].astype(np.int8, copy=False))
@@ -184,22 +193,6 @@ def _evaluate_hard(
     if targets.are_by_groups:
         return kernels.evaluate_rows(score, label, label_row, n_given, reading, targets.codes)
     return kernels.evaluate_all_rows(score, label, label_row, n_given, reading, targets)
-
-
-def _evaluate_weighted(
-    rows: Rows, named: dict[str, Array], options: EvaluationOptions, reading: Options, targets: Targets
-) -> tuple[Floats, Floats]:
-    """Evaluate items with weights, and return the unit of each ranking's weights; a soft label is in both classes."""
-    from aucpr_dask import kernels
-
-    # Other estimators jump where a point of the curve has the same recall as the one before it.
-    share = 0.0 if NEED_NONE.issuperset(options.estimators) else LEAST_SHARE
-    positive, negative, weight_row, unit = class_weights(rows, named, options)
-    if "label" not in named or not _are_safe(named["weight"], share):
-        _refuse_lost({"positives": positive, "negatives": negative}, share)
-    items = kernels.Items(rows.full(named["score"]), positive, negative, weight_row, np.zeros(weight_row.size))
-    out = kernels.evaluate_weighted_rows(items, reading, targets)
-    return out, unit[weight_row]
 
 
 def memberships(label: Array, options: EvaluationOptions) -> tuple[Mask, Mask]:

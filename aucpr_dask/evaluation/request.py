@@ -108,7 +108,12 @@ def prepare_dataset(
     inputs = alignment.score_inputs(dataset, options.positive_from, path)
     options = with_own_intervals(options, inputs)
     resampling = options.resampling
-    _refuse_known_grades(dataset, options, path)
+    highest = max(dataset.indexes.get(GRADE, (1,)))
+    if options.positive_from is None and highest > 1 and "label" in dataset:  # known before anything is read
+        what = "labels are graded, and it is not said from which grade they are positive"
+        where, received = where_of(path, "label"), f"grades up to {highest}"
+        allowed = "1 positive, 0 negative, -1 unjudged, -2 padding; grades with positive_from"
+        raise InvalidInputError(what, where, received, allowed, NAME_A_GRADE)
     _refuse_misfits(inputs, options)
     refuse_impossible(inputs, dataset, options, path)
     groups = groups_of(dataset, options.by, path) if options.by and groups is None else groups
@@ -232,16 +237,6 @@ def _misfit(given: Mapping[str, Any], options: EvaluationOptions) -> tuple[str, 
     if unweightable:
         return f"{', '.join(unweightable)}: no meaning with weights or soft labels", "name other estimators"
     return None
-
-
-def _refuse_known_grades(dataset: xr.Dataset, options: EvaluationOptions, path: str) -> None:
-    """Raise before anything is read if positives are counted at several grades, and none is chosen."""
-    highest = max(dataset.indexes.get(GRADE, (1,)))
-    if options.positive_from is None and highest > 1 and "label" in dataset:
-        what = "labels are graded, and it is not said from which grade they are positive"
-        where, received = where_of(path, "label"), f"grades up to {highest}"
-        allowed = "1 positive, 0 negative, -1 unjudged, -2 padding; grades with positive_from"
-        raise InvalidInputError(what, where, received, allowed, NAME_A_GRADE)
 
 
 def refuse_known_missing(dataset: xr.Dataset, options: EvaluationOptions, path: str) -> None:

@@ -39,24 +39,19 @@ def replicate_rankings(
     targets = rankings.targets_of(options, facts, is_fixed=is_fixed, of=options.in_one_pass)
     drawn = rows.broadcast(named["key"]), rankings.reading_of(options), targets, options.resampling.n_resamples
     replicates = kernels.replicate_rows(items, *drawn, is_fixed, draws_all=sampling.has_classes)
-    _count_as_estimates(replicates, items, rows.full(named["score"]), options)
-    shaped: Floats = replicates.reshape(*rows.lead, targets.codes.size, replicates.shape[-1])
     n = len(options.estimators)
+    if options.no_positives == "zero":  # they count as the estimates do
+        n_positive = (items.positive > 0).sum(axis=1)[items.row] + items.unseen
+        replicates[n_positive == 0, :n] = 0.0
+    if options.nothing_ranked == "drop":
+        is_item = ((items.positive > 0) | (items.negative > 0))[items.row]
+        replicates[~(is_item & ~np.isnan(rows.full(named["score"]))).any(axis=1)] = np.nan
+    shaped: Floats = replicates.reshape(*rows.lead, targets.codes.size, replicates.shape[-1])
     if not with_errors:
         return shaped, None
     errors = np.full_like(shaped[..., :n, :], np.nan)
     errors[..., [options.estimators.index(name) for name in options.in_one_pass], :] = shaped[..., n:, :]
     return shaped[..., :n, :], errors
-
-
-def _count_as_estimates(replicates: Floats, items: Items, score: Array, options: EvaluationOptions) -> None:
-    """Let replicates (ranking, quantity, resample) count as 0, or not at all, where the estimates do."""
-    if options.no_positives == "zero":
-        n_positive = (items.positive > 0).sum(axis=1)[items.row] + items.unseen
-        replicates[n_positive == 0, : len(options.estimators)] = 0.0
-    if options.nothing_ranked == "drop":
-        is_item = ((items.positive > 0) | (items.negative > 0))[items.row]
-        replicates[~(is_item & ~np.isnan(score)).any(axis=1)] = np.nan
 
 
 def estimate_accelerations(rows: Rows, items: Items, options: EvaluationOptions, *, is_stratified: bool) -> Floats:

@@ -218,9 +218,14 @@ def _sampling(prepared: PreparedDataset, source: xr.Dataset) -> dict[str, Any]:
     resampling = prepared.options.resampling
     is_fixed = prepared.sampling.is_stratified
     kept: dict[str, Any] = {"sampled": resampling.over, "prevalence_design": "fixed" if is_fixed else "random"}
-    kept |= {"design": _design(prepared, source)}
+    varies, fixed = "the items with their labels", "the models"  # of what the data are a sample
+    if resampling.over == "clusters":
+        varies = f"the {terms.clusters_in_words(named_clusters(source))}, each with its items"
+    elif is_fixed:
+        varies, fixed = "the items", "the models, the numbers of positives and negatives"
+    kept |= {"design": f"sample: {varies}; fixed: {fixed}"}
     if resampling.draws:
-        how = "positives and negatives apart" if prepared.sampling.is_stratified else "positives and negatives together"
+        how = "positives and negatives apart" if is_fixed else "positives and negatives together"
         kept |= {"resampled": f"{resampling.over}, {how}" if resampling.over == "items" else resampling.over}
         kept |= {"n_resamples": resampling.n_resamples}
     has_own_folds = "fold" in prepared.arrays
@@ -229,15 +234,6 @@ def _sampling(prepared: PreparedDataset, source: xr.Dataset) -> dict[str, Any]:
     if resampling.draws or (resampling.uses_folds and not has_own_folds):
         kept |= {"seed": resampling.seed, "random_scheme": SCHEME}
     return kept
-
-
-def _design(prepared: PreparedDataset, source: xr.Dataset) -> str:
-    """Say of what the data are a sample, and what another sample would have in common with them."""
-    if prepared.options.resampling.over == "clusters":
-        return f"sample: the {terms.clusters_in_words(named_clusters(source))}, each with its items; fixed: the models"
-    if prepared.sampling.is_stratified:
-        return "sample: the items; fixed: the models, the numbers of positives and negatives"
-    return "sample: the items with their labels; fixed: the models"
 
 
 @cache

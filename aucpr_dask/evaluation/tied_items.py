@@ -71,28 +71,25 @@ def _with_places(score: Array, place: NDArray[np.int64], missing: str) -> NDArra
 
 
 def _ranks(score: Array, tie_order: Array, classes: NDArray[np.int8], missing: str) -> NDArray[np.float64]:
-    """Return numbers that order the items of one ranking: the first item gets the highest."""
+    """Return numbers that order the items of one ranking: the first item gets the highest.
+
+    Raise if a positive and a negative have the same score and the same place.
+    """
     order = np.lexsort((tie_order, -score))
-    _refuse_equal_places(score, tie_order, classes, order[classes[order] > 0], missing)
-    ranks = np.empty(score.size)
-    ranks[order] = -np.arange(score.size, dtype=np.float64)
-    if missing != "last":
-        ranks[np.isnan(score)] = np.nan
-    return ranks
-
-
-def _refuse_equal_places(
-    score: Array, tie_order: Array, classes: NDArray[np.int8], order: NDArray[np.intp], missing: str
-) -> None:
-    """Raise if a positive and a negative, in `order`, have the same score and the same place."""
-    scores, places = score[order], tie_order[order]
+    kept = order[classes[order] > 0]
+    scores, places = score[kept], tie_order[kept]
     is_tied = scores[1:] == scores[:-1]
     if missing == "last":
         is_tied |= np.isnan(scores[1:]) & np.isnan(scores[:-1])
-    is_equal = is_tied & (places[1:] == places[:-1]) & (classes[order][1:] != classes[order][:-1])
+    is_equal = is_tied & (places[1:] == places[:-1]) & (classes[kept][1:] != classes[kept][:-1])
     if is_equal.any():
         what, received = "tie_order does not order tied items", f"the number {places[1:][is_equal][0]}"
         allowed = "different numbers for the items of a ranking that share a score"
         received += " for a positive and a negative of the same score"
         remedy = "number the items of each ranking: 0, 1, 2, ..."
         raise InvalidInputError(what, "argument 'tie_order'", received, allowed, remedy)
+    ranks = np.empty(score.size)
+    ranks[order] = -np.arange(score.size, dtype=np.float64)
+    if missing != "last":
+        ranks[np.isnan(score)] = np.nan
+    return ranks

@@ -244,7 +244,11 @@ def _refuse_clashes(question: AggregationOptions, *, has_machine: bool) -> None:
 def _with_units(data: terms.Scores, question: AggregationOptions, options: dict[str, Any]) -> Any:
     """Return results with the units to average over: scores evaluated, data sets stacked, incomplete units hidden."""
     if requirements.check(data, question, options):
-        options = _needs(question, options) | options
+        names = estimator_names(options.get("estimator", "average_precision"))
+        by_replicates = question.method == "bootstrap" or not set(names) <= set(WITH_INFLUENCE)
+        if question.sample == designs.BOTH or (question.sample == designs.ITEMS and by_replicates):
+            options = {"keep_replicates": True} | _resampling(question) | options
+        options = {"level": question.level} | options
         if vary := samples.along_items(data, question.dims):
             options["by"] = [*((name, None) for name in vary), *(options.get("by") or ())]
         data = evaluate(data, **options)
@@ -260,15 +264,6 @@ def _with_units(data: terms.Scores, question: AggregationOptions, options: dict[
         return samples.complete_units(node, terms.QUERY, incomplete, path) if has_units else node
 
     return data if question.incomplete is None else terms.map_nodes(data, complete)
-
-
-def _needs(question: AggregationOptions, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of an evaluation: with replicates of the items if the mean needs them."""
-    names = estimator_names(options.get("estimator", "average_precision"))
-    by_replicates = question.method == "bootstrap" or not set(names) <= set(WITH_INFLUENCE)
-    if question.sample == designs.BOTH or (question.sample == designs.ITEMS and by_replicates):
-        return {"level": question.level, "keep_replicates": True} | _resampling(question)
-    return {"level": question.level}
 
 
 def _resampling(question: AggregationOptions) -> dict[str, Any]:
@@ -300,7 +295,10 @@ def _mean(
     sampling = designs.settle(dim, question.sample, method, methods=methods)
     on_unit_scale = designs.are_on_unit_scale(result)
     if sampling.method == SCORE and not np.any(on_unit_scale):
-        sampling = _without_unit_scale(sampling, method)
+        if method is not None:
+            what, remedy = "a score interval is for values from 0 to 1 by their measure", "method='t'"
+            raise InvalidInputError(what, "argument 'method'", f"method={method!r}", "'t', 'bootstrap'", remedy)
+        sampling = replace(sampling, method="t")
     if machine is not None and dim is not None:
         mean = _powered(result, machine, dim, question, on_unit_scale)
     elif sampling.method == "bootstrap":
@@ -316,7 +314,12 @@ def _mean(
     n_models, n_largest = result.sizes.get(terms.MODEL, 1), 1 if dim is None else result.sizes[dim]
     n_machine = 0 if machine is None else machine.sizes[dim]
     sizes = n_models, n_largest, mean.n_resamples
-    told: dict[str, Any] = {"has_gaps": dim is not None, "condition": FEW if _are_few(mean, n_largest) else None}
+    flags, condition = mean.counts.get("flags"), None
+    if flags is not None and (
+        n_largest < RELIABLE_UNITS or flags.chunks is None
+    ):  # of lazy units their number is known
+        condition = FEW if n_largest < RELIABLE_UNITS or (flags & terms.FLAG_BITS["few_units"]).any() else None
+    told: dict[str, Any] = {"has_gaps": dim is not None, "condition": condition}
     sentence = designs.describe(sampling, *sizes, result.attrs, n_machine=n_machine, **told)
     if sampling.method in (SCORE, "t", designs.POWERED) and n_largest < FEWEST_UNITS:
         sentence += f"; no interval from fewer than {FEWEST_UNITS}"
@@ -335,22 +338,6 @@ def _mean(
         seed = result.attrs.get("seed") if sampling.sample == designs.ITEMS else question.seed
         facts |= {"n_resamples": mean.n_resamples, "seed": seed}
     return xr.Dataset(variables).assign_attrs(_attributes(result, sentence, question, facts))
-
-
-def _without_unit_scale(sampling: designs.Sampling, asked: str | None) -> designs.Sampling:
-    """Return the sampling by Student's t, of values that may lie outside 0 to 1; raise if another was asked for."""
-    if asked is not None:
-        what, remedy = "a score interval is for values from 0 to 1 by their measure", "method='t'"
-        raise InvalidInputError(what, "argument 'method'", f"method={asked!r}", "'t', 'bootstrap'", remedy)
-    return replace(sampling, method="t")
-
-
-def _are_few(mean: _Mean, n_largest: int) -> bool:
-    """Whether the units of a mean are known to be few, or skewed; of lazy ones nothing but their number is known."""
-    flags = mean.counts.get("flags")
-    if flags is None or n_largest < RELIABLE_UNITS:
-        return flags is not None
-    return flags.chunks is None and bool((flags & terms.FLAG_BITS["few_units"]).any())
 
 
 def _with_a_width(mean: _Mean, on_unit_scale: Any, level: float) -> xr.DataArray:
@@ -460,7 +447,11 @@ def _by_errors(result: xr.Dataset, dim: str | None, method: str, level: float) -
     centre = result.get("centre", mean)
     reach: Any = scipy.special.ndtri(0.5 + level / 2) * np.maximum(error, result.get("centre_error", error))
     bounds = _bounds(centre, reach)
-    bounds = _on_logit_scale(bounds, centre) if method == "logit" else bounds
+    if method == "logit":  # as many standard errors from the centre in the logit, by the delta method; 0 and 1 stay
+        is_inside = (centre > 0) & (centre < 1)
+        inside = centre.where(is_inside, 0.5)
+        logit = np.log(inside / (1 - inside)) + (bounds - inside) / (inside * (1 - inside))
+        bounds = (1 / (1 + np.exp(-logit))).where(is_inside, bounds)
     is_lower = xr.DataArray([True, False], dims=terms.BOUND)
     bounds = xr.where(is_lower, np.minimum(bounds, mean), np.maximum(bounds, mean)).transpose(*bounds.dims)
     return _Mean(mean, error, bounds, counts)
@@ -471,15 +462,6 @@ def _bounds(mean: xr.DataArray, reach: xr.DataArray, longer: Any = 0.0) -> xr.Da
     lower, upper = mean - (reach - np.minimum(longer, 0.0)), mean + (reach + np.maximum(longer, 0.0))
     bounds: xr.DataArray = xr.concat([lower, upper], dim=terms.BOUND).transpose(..., terms.BOUND)
     return bounds
-
-
-def _on_logit_scale(bounds: xr.DataArray, mean: xr.DataArray) -> xr.DataArray:
-    """Return bounds that lie as many standard errors from the mean, by the delta method, in the logit; 0 and 1 stay."""
-    is_inside = (mean > 0) & (mean < 1)
-    inside = mean.where(is_inside, 0.5)
-    logit = np.log(inside / (1 - inside)) + (bounds - inside) / (inside * (1 - inside))
-    moved: xr.DataArray = (1 / (1 + np.exp(-logit))).where(is_inside, bounds)
-    return moved
 
 
 def _by_resamples(
@@ -580,29 +562,26 @@ def _as_it_is(result: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
     kept = {"estimate": estimates["estimate"], "n_queries": estimates["estimate"].notnull().astype("int64")}
     if "standard_error" in estimates:
         kept["standard_error"] = estimates["standard_error"]
-    name = str(result[terms.METHOD].values[0]) if terms.METHOD in result.coords and result.sizes[terms.METHOD] else None
-    how = "no interval"
-    if name is not None:
-        bounds, how = _interval_at(result, name, question.level)
-        kept["interval"] = bounds.assign_coords({"level": question.level})
-        kept["interval"].attrs = result["interval"].attrs | {"ci_prob": question.level}
+    name: Any = None
+    how, level = "no interval", question.level
+    if terms.METHOD in result.coords and result.sizes[terms.METHOD]:
+        name = str(result[terms.METHOD].values[0])
+        bounds = result["interval"].isel({terms.METHOD: 0}, drop=True)
+        has = float(bounds["level"]) if "level" in bounds.coords else result.attrs.get("level")
+        if has == level:
+            how = f"interval of the result: {name}"
+        elif name in intervals.INTERVALS and intervals.INTERVALS[name].is_formula and "n_positive" in result:
+            of_formula: xr.DataArray = interval(result["estimate"], result["n_positive"], name, level)
+            bounds, how = of_formula.drop_vars(terms.METHOD, errors="ignore"), f"interval by its formula: {name}"
+        else:
+            how = f"no interval at level {level:g}: {name} of the result has level {has}, evaluate again"
+            bounds = bounds.where(False)
+        kept["interval"] = bounds.assign_coords({"level": level})
+        kept["interval"].attrs = result["interval"].attrs | {"ci_prob": level}
     models = designs.models_in_words(result.sizes.get(terms.MODEL, 1), {})
     aggregated = xr.Dataset(kept).drop_vars(terms.METHOD, errors="ignore")
     sentence = f"sample: the items of one ranking, no queries to average over; {how}; fixed: {models}"
     return aggregated.assign_attrs(_attributes(result, sentence, question, {"over": designs.ITEMS, "method": name}))
-
-
-def _interval_at(result: xr.Dataset, name: str, level: float) -> tuple[xr.DataArray, str]:
-    """Return a result's first interval at a level, and how: unchanged, recomputed by its formula, or NaN."""
-    first = result["interval"].isel({terms.METHOD: 0}, drop=True)
-    has = float(first["level"]) if "level" in first.coords else result.attrs.get("level")
-    if has == level:
-        return first, f"interval of the result: {name}"
-    if name in intervals.INTERVALS and intervals.INTERVALS[name].is_formula and "n_positive" in result:
-        method: Any = name
-        bounds: xr.DataArray = interval(result["estimate"], result["n_positive"], method, level)
-        return bounds.drop_vars(terms.METHOD, errors="ignore"), f"interval by its formula: {name}"
-    return first.where(False), f"no interval at level {level:g}: {name} of the result has level {has}, evaluate again"
 
 
 # --- over classes --------------------------------------------------------------------------------------------------
@@ -726,37 +705,31 @@ def _one_ranking_of_queries(data: terms.Scores, question: AggregationOptions, op
         requirements.refuse_classes_for_queries(path, node)
         if options.get("over") == "clusters":
             requirements.refuse_dependent_queries(path, node)
-    n_queries = {path: node.sizes.get(terms.QUERY) for path, node in terms.nodes_of(data)}
-    pooled = terms.map_nodes(data, lambda path, node: _pooled_queries(node))
+
+    def pooled_queries(path: str, scores: xr.Dataset) -> xr.Dataset:
+        """Return the items of all queries as one query, each in the cluster of its query."""
+        if terms.QUERY not in scores["score"].dims:
+            return scores
+        pooled = averages.pooled_items(scores, terms.QUERY)
+        if "n_positive" in scores:
+            total = scores["n_positive"]
+            is_shared = terms.QUERY not in total.dims
+            pooled["n_positive"] = total * scores.sizes[terms.QUERY] if is_shared else total.sum(terms.QUERY)
+        queries = np.array([str(query) for query in samples.labels_of(scores["score"], terms.QUERY)])
+        return pooled.assign(cluster=(terms.ITEM, np.repeat(queries, scores.sizes[terms.ITEM])))
+
+    def described(path: str, node: xr.Dataset) -> xr.Dataset:
+        whole, clusters, fixed = "one ranking of the items", terms.clusters_in_words(node.attrs), list[str]()
+        if (n_queries := n_queries_of[path]) is not None:
+            whole, clusters, fixed = f"{whole} of {n_queries:,} queries", "queries", ["these queries"]
+        fixed += ["the numbers of positives and negatives"] if node.attrs["prevalence_design"] == "fixed" else []
+        sampled = "the items"
+        if node.attrs["sampled"] == "clusters":
+            sampled, fixed = f"the {clusters}, each with its items", []
+        return node.assign_attrs({"design": designs.describe_one_ranking(whole, sampled, fixed, node.attrs)})
+
+    n_queries_of = {path: node.sizes.get(terms.QUERY) for path, node in terms.nodes_of(data)}
+    pooled = terms.map_nodes(data, pooled_queries)
     if any("n_positive" in node for _, node in terms.nodes_of(pooled)):
         options = {"over": "items"} | options  # positives that are not items belong to no cluster
-
-    def describe_node(path: str, node: xr.Dataset) -> xr.Dataset:
-        return node.assign_attrs({"design": _design_of_one_ranking(n_queries[path], node.attrs)})
-
-    return terms.map_nodes(evaluate(pooled, level=question.level, **options), describe_node)
-
-
-def _design_of_one_ranking(n_queries: int | None, attrs: dict[Any, Any]) -> str:
-    """Describe what was resampled, if anything, and what is fixed."""
-    clusters = terms.clusters_in_words(attrs) if n_queries is None else "queries"
-    sampled = f"the {clusters}, each with its items" if attrs["sampled"] == "clusters" else "the items"
-    fixed = []
-    if sampled == "the items":
-        fixed += ["these queries"] if n_queries is not None else []
-        fixed += ["the numbers of positives and negatives"] if attrs["prevalence_design"] == "fixed" else []
-    whole = "one ranking of the items" + (f" of {n_queries:,} queries" if n_queries is not None else "")
-    return designs.describe_one_ranking(whole, sampled, fixed, attrs)
-
-
-def _pooled_queries(scores: xr.Dataset) -> xr.Dataset:
-    """Return the items of all queries as one query, each in the cluster of its query."""
-    if terms.QUERY not in scores["score"].dims:
-        return scores
-    pooled = averages.pooled_items(scores, terms.QUERY)
-    if "n_positive" in scores:
-        total = scores["n_positive"]
-        is_shared = terms.QUERY not in total.dims
-        pooled["n_positive"] = total * scores.sizes[terms.QUERY] if is_shared else total.sum(terms.QUERY)
-    queries = np.array([str(query) for query in samples.labels_of(scores["score"], terms.QUERY)])
-    return pooled.assign(cluster=(terms.ITEM, np.repeat(queries, scores.sizes[terms.ITEM])))
+    return terms.map_nodes(evaluate(pooled, level=question.level, **options), described)

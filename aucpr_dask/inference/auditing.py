@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import xarray as xr
-from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference import families, methods, paired_samples, pairs, questions, ranking, sentences
@@ -16,18 +16,8 @@ from aucpr_dask.inference.designs import NAMES, UNIT_RESAMPLES, UNITS, are_value
 from aucpr_dask.inference.powering import POWER, Reach, least_units
 from aucpr_dask.inference.samples import DATASET, Estimates, chosen, labels_of, read_estimates
 from aucpr_dask.inference.units import Floats, Indices, total_of_units
+from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.terms import (
-    BOUND,
-    ESTIMATOR,
-    MEASURE,
-    MODEL,
-    OTHER_MEASURES,
-    QUERY,
-    UNIT,
-    Scores,
-    nodes_of,
-)
 
 FEWEST_RESAMPLES, MOST_STATISTICS, MOST_STUDENTISED = 1000, 2 * 10**9, 5 * 10**7  # of pairs and resamples, by default
 EXPECTED = 0.8  # level of the ranks to expect on a new unit
@@ -36,37 +26,45 @@ MODEL_LEFT_OUT = "model_left_out"
 OTHER_WAY = {"drop": "drop_models", "drop_models": "drop"}
 
 VARIABLES: dict[str, tuple[tuple[str, ...], str]] = {
-    "difference_from_next": ((MODEL,), "Estimate of the model minus that of the next."),
-    "p_adjusted_from_next": ((MODEL,), "P-value of the test that the model equals the next, adjusted for all pairs."),
+    "difference_from_next": ((terms.MODEL,), "Estimate of the model minus that of the next."),
+    "p_adjusted_from_next": (
+        (terms.MODEL,),
+        "P-value of the test that the model equals the next, adjusted for all pairs.",
+    ),
     "new_unit_rank_interval": (
-        (MODEL, BOUND),
+        (terms.MODEL, terms.BOUND),
         f"Ranks to expect on one new unit, with probability {EXPECTED:g}; NaN if all values are 0 or 1.",
     ),
-    "share_of_spread": ((QUERY,), "Share of the unit in the variance of the means between models; all add up to 1."),
-    "leader_without": ((QUERY,), "The best model if the unit is left out."),
-    "swaps_without": ((QUERY,), "Pairs of the first ten models that change their order if the unit is left out."),
-    "rank_of_leader": ((QUERY,), "Rank on the unit of the model that leads on all others."),
+    "share_of_spread": (
+        (terms.QUERY,),
+        "Share of the unit in the variance of the means between models; all add up to 1.",
+    ),
+    "leader_without": ((terms.QUERY,), "The best model if the unit is left out."),
+    "swaps_without": ((terms.QUERY,), "Pairs of the first ten models that change their order if the unit is left out."),
+    "rank_of_leader": ((terms.QUERY,), "Rank on the unit of the model that leads on all others."),
     "n_units_lacked": ((MODEL_LEFT_OUT,), "Units ranked on for which the model that is left out has no value."),
     "place_on_shared": ((MODEL_LEFT_OUT,), "Place that it would take among the models ranked, on the units it has."),
 }
 """The variables of an audit besides those of :func:`rank`: dimensions and description."""
 
 
-def audit_findings(data: Scores, question: ComparisonOptions, incomplete: str | None = None) -> xr.Dataset:
+def audit_findings(data: terms.Scores, question: ComparisonOptions, incomplete: str | None = None) -> xr.Dataset:
     """Return what a table of estimates (model, unit) shows, the best model first.
 
     With `incomplete` None, models or units with gaps are left out, whichever leaves more of the table.
     """
-    if question.over is None and isinstance(data, xr.Dataset) and DATASET in data.dims and QUERY not in data.dims:
+    if question.over is None and isinstance(data, xr.Dataset) and DATASET in data.dims and terms.QUERY not in data.dims:
         question = replace(question, over=DATASET)
     by_query = replace(question, incomplete=incomplete or "drop")  # of queries in clusters, before these are added up
     node, dim = _one_table(data, question if question.dim == DATASET else by_query)
     estimate = node["estimate"]
     is_known = estimate.notnull().values
     is_known = is_known[:, is_known.any(axis=0)]
-    way = incomplete or _way_that_keeps_more(is_known)
+    n_complete = np.count_nonzero(is_known.all(axis=1)), np.count_nonzero(is_known.all(axis=0))  # models, units
+    by_models = n_complete[0] * is_known.shape[1] >= n_complete[1] * is_known.shape[0]  # keeps as many cells, or more
+    way = incomplete or ("drop_models" if by_models else "drop")
     estimates, method, ranks = _ranked(node, dim, question, way)
-    ranks = ranks.assign_coords({QUERY: list(estimates.units), MODEL_LEFT_OUT: list(estimates.models_left_out)})
+    ranks = ranks.assign_coords({terms.QUERY: list(estimates.units), MODEL_LEFT_OUT: list(estimates.models_left_out)})
     nouns = unit_names(dim, node.attrs)
     neighbours, facts = _neighbours(method, estimates.values, ranks.attrs["quantile"], question.level, nouns)
     units, more = _units(estimates)
@@ -76,7 +74,7 @@ def audit_findings(data: Scores, question: ComparisonOptions, incomplete: str | 
     both = zip(first[are_twins], second[are_twins], strict=True)
     twins = [f"{estimates.names[i]} and {estimates.names[j]}" for i, j in both]
     facts |= more | {
-        UNIT: nouns[0],
+        terms.UNIT: nouns[0],
         "n_cells": int(estimate.size),
         "n_empty": int(estimate.isnull().sum()),
         "n_may_be_first": sentences.may_be_first(ranks),
@@ -85,15 +83,20 @@ def audit_findings(data: Scores, question: ComparisonOptions, incomplete: str | 
         "models_left_out": list(estimates.models_left_out),
     }
     if not is_known.all():
-        facts |= {"incomplete": way} | _other_way(node, dim, question, way)
+        facts |= {"incomplete": way, "other_incomplete": OTHER_WAY[way]}
+        with contextlib.suppress(InvalidInputError):  # the other way may leave too little
+            others, _, other_ranks = _ranked(node, dim, question, OTHER_WAY[way])
+            n_models, n_units = others.values.shape
+            facts |= {"other_n_models": n_models, "other_n_units": n_units, "other_leader": others.names[0]}
+            facts["other_n_may_be_first"] = sentences.may_be_first(other_ranks)
     described = {name: (dims, found[name], {"description": text}) for name, (dims, text) in VARIABLES.items()}
     return ranks.assign(described).assign_attrs(facts)
 
 
-def _one_table(data: Scores, question: ComparisonOptions) -> tuple[xr.Dataset, str]:
+def _one_table(data: terms.Scores, question: ComparisonOptions) -> tuple[xr.Dataset, str]:
     """Return the estimates (model, unit) of one data set or of the data sets of a tree, and the units' dimension."""
     answered = questions.results_for(data, question, {})
-    nodes = [answered] if question.dim == DATASET else [node for _, node in nodes_of(answered)]
+    nodes = [answered] if question.dim == DATASET else [node for _, node in terms.nodes_of(answered)]
     dim = DATASET if question.dim == DATASET else questions.unit_dim(nodes[0], question)
     if len(nodes) > 1 or dim is None:
         what = "an audit is of one table: a value of each model on each of several tasks"
@@ -102,25 +105,18 @@ def _one_table(data: Scores, question: ComparisonOptions) -> tuple[xr.Dataset, s
         allowed = "estimates over (model, query), or a tree with over='dataset'"
         raise InvalidInputError(what, "argument 'data'", received, allowed, remedy)
     estimate = chosen(nodes[0]["estimate"], question.estimator)
-    if others := [str(name) for name in estimate.dims if name not in (MODEL, dim)]:
+    if others := [str(name) for name in estimate.dims if name not in (terms.MODEL, dim)]:
         what, remedy = "an audit is of one table: a value of each model on each of several tasks", "select one of each"
         raise InvalidInputError(what, "argument 'data'", f"also {', '.join(others)}", f"(model, {dim})", remedy)
-    estimate = estimate.transpose(MODEL, dim).compute()
-    name = MEASURE if are_values(nodes[0]) else ESTIMATOR
+    estimate = estimate.transpose(terms.MODEL, dim).compute()
+    name = terms.MEASURE if are_values(nodes[0]) else terms.ESTIMATOR
     table = estimate.to_dataset(name="estimate")
     measures = estimators_of(table) or estimators_of(nodes[0])  # of a single measure, the attributes say which
     named: dict[str, Any] = {name: measures[0]} if measures else {}
-    of_data = [one for _, node in nodes_of(data) if are_values(node) for one in estimators_of(node)]
+    of_data = [one for _, node in terms.nodes_of(data) if are_values(node) for one in estimators_of(node)]
     if others := [one for one in dict.fromkeys(of_data) if one not in named.values()]:
-        named[OTHER_MEASURES] = others
+        named[terms.OTHER_MEASURES] = others
     return table.assign_attrs(nodes[0].attrs | named), dim
-
-
-def _way_that_keeps_more(is_known: NDArray[np.bool_]) -> str:
-    """Choose whether models or units with gaps are left out: the way that keeps more cells; models if equal."""
-    n_models, n_units = is_known.shape
-    by_models = np.count_nonzero(is_known.all(axis=1)) * n_units
-    return "drop_models" if by_models >= np.count_nonzero(is_known.all(axis=0)) * n_models else "drop"
 
 
 def _ranked(
@@ -135,23 +131,13 @@ def _ranked(
     method = question.method or NAMES[UNITS][0]
     affordable = (MOST_STUDENTISED if method == "bootstrap_t" else MOST_STATISTICS) // n_pairs
     n_resamples = question.n_resamples or max(FEWEST_RESAMPLES, min(UNIT_RESAMPLES, affordable))
-    question = replace(question, over=QUERY, estimator=None, method=method, n_resamples=n_resamples)
-    coords = {MODEL: estimates.names, QUERY: list(estimates.units)}
-    table = xr.Dataset({"estimate": ((MODEL, QUERY), estimates.direction * estimates.values)}, coords, node.attrs)
-    sample = paired_samples.paired_sample(table, QUERY, question)
+    question = replace(question, over=terms.QUERY, estimator=None, method=method, n_resamples=n_resamples)
+    coords = {terms.MODEL: estimates.names, terms.QUERY: list(estimates.units)}
+    table = xr.Dataset(
+        {"estimate": ((terms.MODEL, terms.QUERY), estimates.direction * estimates.values)}, coords, node.attrs
+    )
+    sample = paired_samples.paired_sample(table, terms.QUERY, question)
     return estimates, sample.method, ranking.ranks_of(sample)
-
-
-def _other_way(node: xr.Dataset, dim: str, question: ComparisonOptions, way: str) -> dict[str, Any]:
-    """Say what the other way to treat gaps gives, if it leaves enough."""
-    facts: dict[str, Any] = {"other_incomplete": OTHER_WAY[way]}
-    try:
-        estimates, _, ranks = _ranked(node, dim, question, OTHER_WAY[way])
-    except InvalidInputError:
-        return facts
-    n_models, n_units = estimates.values.shape
-    facts |= {"other_n_models": n_models, "other_n_units": n_units}
-    return facts | {"other_leader": estimates.names[0], "other_n_may_be_first": sentences.may_be_first(ranks)}
 
 
 def _neighbours(

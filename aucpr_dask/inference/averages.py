@@ -87,7 +87,8 @@ def evaluate_means(scores: Scores, question: AggregationOptions, options: dict[s
         both = evaluate(scores, estimator=["average_precision", "haldane"], interval=(), **reading)
         evaluated, average = dict(nodes_of(both)), question.average or "macro"
         means = map_nodes(means, lambda path, node: _centred(node, evaluated[path], average, question.incomplete))
-    if not any(_may_be_perfect(node) for _, node in nodes_of(means)):
+    are_perfect = [_is_perfect(node) for _, node in nodes_of(means)]
+    if not any(one.chunks is not None or bool(one.any()) for one in are_perfect):
         return means
     again: dict[str, Any] = {"estimator": names, "level": question.level} | reading
     alone = dict(nodes_of(evaluate(scores, **again)))
@@ -98,11 +99,6 @@ def _is_perfect(means: xr.Dataset) -> xr.DataArray:
     """Whether every class of a mean is perfectly ranked, so that no standard error tells how far from 1 it may be."""
     found: xr.DataArray = (means["estimate"] == 1) & (means["standard_error"] == 0)
     return found
-
-
-def _may_be_perfect(means: xr.Dataset) -> bool:
-    is_perfect = _is_perfect(means)
-    return is_perfect.chunks is not None or bool(is_perfect.any())
 
 
 def _with_lowest(means: xr.Dataset, alone: xr.Dataset, level: float) -> xr.Dataset:
@@ -214,18 +210,17 @@ def items_as_queries(scores: Scores, options: dict[str, Any]) -> Scores:
         what = "average='samples' takes every item as one unit, and items in clusters are not independent"
         remedy = "average='macro', 'weighted' or 'micro' draw clusters"
         raise clash(what, remedy, "over='items'", average="samples", over="clusters")
-    scores = validated_scores(scores, positive_from=options.get("positive_from"))
-    return map_nodes(scores, _items_as_queries)
 
+    def swapped(path: str, node: xr.Dataset) -> xr.Dataset:
+        names = [name for name in ITEM_VARIABLES if name in node]
+        if odd := [name for name in names if CLASS not in node[name].dims]:
+            what = "average='samples' ranks the classes of each item, and these weights do not differ between classes"
+            received, remedy = f"{', '.join(map(repr, odd))} over the items", "drop_vars(...) leaves them out"
+            raise InvalidInputError(what, None, received, "weights over (class, item)", remedy)
+        found = node[names].rename({ITEM: QUERY, CLASS: ITEM}).transpose(..., QUERY, ITEM)
+        return _with_whole_items(found.assign_coords({QUERY: samples.labels_of(found["score"], QUERY)}))
 
-def _items_as_queries(path: str, scores: xr.Dataset) -> xr.Dataset:
-    names = [name for name in ITEM_VARIABLES if name in scores]
-    if odd := [name for name in names if CLASS not in scores[name].dims]:
-        what = "average='samples' ranks the classes of each item, and these weights do not differ between classes"
-        received = f"{', '.join(map(repr, odd))} over the items"
-        raise InvalidInputError(what, None, received, "weights over (class, item)", "drop_vars(...) leaves them out")
-    swapped = scores[names].rename({ITEM: QUERY, CLASS: ITEM}).transpose(..., QUERY, ITEM)
-    return _with_whole_items(swapped.assign_coords({QUERY: samples.labels_of(swapped["score"], QUERY)}))
+    return map_nodes(validated_scores(scores, positive_from=options.get("positive_from")), swapped)
 
 
 # --- means of repeats -------------------------------------------------------------------------------------------------
@@ -280,34 +275,26 @@ def compared_by_replicates(path: str, node: xr.Dataset, estimator: str | None) -
 
 def areas_of_folds(node: xr.Dataset, path: str = "") -> xr.Dataset:
     """Return the areas of the folds of all repeats along one dimension, and how many folds a repeat has."""
-    if terms.FOLD not in node["estimate"].dims:
-        return _values_of_folds(node, path)
-    estimate = node["estimate"].drop_vars([terms.FOLD, REPEAT], errors="ignore")
+    estimate, where = node["estimate"], path or None
+    if terms.FOLD not in estimate.dims:  # values, whose units are folds by name; those of repeats name their fold
+        if QUERY not in estimate.dims or not requirements.are_folds(node, estimate):
+            what = "method='corrected_t' compares areas of folds, and these are none"
+            received = f"estimates over ({', '.join(map(str, estimate.dims))})"
+            raise InvalidInputError(what, where, received, "estimates over (model, fold)", "leave out method")
+        names = [str(name) for name in samples.labels_of(estimate, QUERY)]
+        numbers = {match[1] for match in map(OF_FOLD.search, names) if match}
+        is_repeated = any(map(OF_REPETITION.search, names))
+        if is_repeated and (len(numbers) < 2 or not all(map(OF_FOLD.search, names))):
+            what = "the values are of repeats, and how many folds each has is not known"
+            allowed = "names such as 'repeat1_fold2'"
+            raise InvalidInputError(what, where, few(map(repr, names)), allowed, "name the folds of each repeat")
+        n_folds = len(numbers) if is_repeated else len(names)
+        return node.rename({QUERY: terms.FOLD}).assign_attrs({terms.N_FOLDS: n_folds})
+    estimate = estimate.drop_vars([terms.FOLD, REPEAT], errors="ignore")
     n_folds = estimate.sizes[terms.FOLD]
     if n_folds < 2:
         received, remedy = f"{n_folds} fold", "cross-validate with two folds or more"
-        raise InvalidInputError("one fold says nothing about training", path or None, received, None, remedy)
+        raise InvalidInputError("one fold says nothing about training", where, received, None, remedy)
     if REPEAT in estimate.dims:
         estimate = estimate.stack({"part": (REPEAT, terms.FOLD)}, create_index=False).rename({"part": terms.FOLD})
     return xr.Dataset({"estimate": estimate}, attrs=node.attrs | {terms.N_FOLDS: n_folds})
-
-
-def _values_of_folds(node: xr.Dataset, path: str) -> xr.Dataset:
-    """Return values whose units are folds, by name, along the dimension of folds; of repeats, they name their fold."""
-    estimate, where = node["estimate"], path or None
-    if QUERY not in estimate.dims or not requirements.are_folds(node, estimate):
-        what, allowed = (
-            "method='corrected_t' compares areas of folds, and these are none",
-            "estimates over (model, fold)",
-        )
-        received = f"estimates over ({', '.join(map(str, estimate.dims))})"
-        raise InvalidInputError(what, where, received, allowed, "leave out method")
-    names = [str(name) for name in samples.labels_of(estimate, QUERY)]
-    numbers = {match[1] for match in map(OF_FOLD.search, names) if match}
-    is_repeated = any(map(OF_REPETITION.search, names))
-    if is_repeated and (len(numbers) < 2 or not all(map(OF_FOLD.search, names))):
-        what = "the values are of repeats, and how many folds each has is not known"
-        allowed = "names such as 'repeat1_fold2'"
-        raise InvalidInputError(what, where, few(map(repr, names)), allowed, "name the folds of each repeat")
-    n_folds = len(numbers) if is_repeated else len(names)
-    return node.rename({QUERY: terms.FOLD}).assign_attrs({terms.N_FOLDS: n_folds})

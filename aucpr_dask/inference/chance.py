@@ -227,7 +227,14 @@ def _facts_of_orders(
     n_last = n_missing if options.missing == "last" else np.zeros_like(n_missing)
     has_ties = (ordered[:, 1:] == ordered[:, :-1]).any(axis=-1) | (n_last > 1)
     has_ties &= options.ties == "group"
-    _refuse_long(n_ranked + n_missing, n_hits)
+    n_items = n_ranked + n_missing
+    is_long = (n_items * n_hits > MOST_STEPS) | (n_hits > MOST_HITS)  # it would take many minutes
+    if is_long.any():
+        received = f"{n_hits[is_long][0]:,} positives among {n_items[is_long][0]:,} items"
+        allowed = f"up to {MOST_HITS:,} positives, and {MOST_STEPS:,} as their product with the items"
+        what = "too many items and positives for exact probabilities of random orders"
+        remedy = "use the interval of the area instead: aucpr_dask.evaluate"
+        raise InvalidInputError(what, "argument 'label'", received, allowed, remedy)
     facts = n_ranked, n_last, n_missing - n_last, n_hits, has_ties
     for row, (ranked, last, unranked, hits, tied) in enumerate(zip(*(one.tolist() for one in facts), strict=True)):
         yield ranked + last, _sizes(ordered[row, :ranked], last).tobytes() if tied else b"", unranked, hits
@@ -237,14 +244,3 @@ def _sizes(ascending: Array, n_last: int) -> NDArray[np.int64]:
     """Return the sizes of tie groups from the highest score; the last holds the items without a score."""
     sizes = np.unique(ascending, return_counts=True)[1][::-1].astype(np.int64)
     return np.append(sizes, n_last) if n_last else sizes
-
-
-def _refuse_long(n_items: NDArray[np.int64], n_hits: NDArray[np.int64]) -> None:
-    """Raise if the steps through a random order would take many minutes."""
-    is_long = (n_items * n_hits > MOST_STEPS) | (n_hits > MOST_HITS)
-    if is_long.any():
-        received = f"{n_hits[is_long][0]:,} positives among {n_items[is_long][0]:,} items"
-        allowed = f"up to {MOST_HITS:,} positives, and {MOST_STEPS:,} as their product with the items"
-        what = "too many items and positives for exact probabilities of random orders"
-        remedy = "use the interval of the area instead: aucpr_dask.evaluate"
-        raise InvalidInputError(what, "argument 'label'", received, allowed, remedy)

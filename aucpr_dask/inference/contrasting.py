@@ -56,6 +56,7 @@ DESCRIPTIONS = {
 class _Group(NamedTuple):
     """What is known of each model, or of its difference from the baseline, in one group."""
 
+    result: xr.Dataset  # the estimates
     value: Floats
     variance: Floats  # of the value
     n: Floats  # effective positives, clusters that hold some, or units
@@ -170,7 +171,10 @@ def contrast(
         data, question = _with_their_scores(data, by, question)
         is_scores = requirements.are_scores(data, {})
     if isinstance(data, xr.DataTree) and isinstance(by, str) and by == samples.DATASET:
-        return _answer(_data_sets(data, is_scores=is_scores), "", question, is_scores=is_scores)
+        nodes = dict(terms.nodes_of(validated_scores(data) if is_scores else data))
+        index = pd.Index(list(nodes), name=samples.DATASET)
+        of_tree = grouped.Parts({samples.DATASET: index}, [(path,) for path in nodes], list(nodes.values()))
+        return _answer(of_tree, "", question, is_scores=is_scores)
     if is_scores:
         data = validated_scores(data)
     else:
@@ -218,13 +222,6 @@ def _with_their_scores(data: terms.Scores, by: Any, question: _Question) -> tupl
 # --- the groups ----------------------------------------------------------------------------------------------------
 
 
-def _data_sets(tree: xr.DataTree, *, is_scores: bool) -> grouped.Parts:
-    """Return the data sets of a tree as groups."""
-    nodes = dict(terms.nodes_of(validated_scores(tree) if is_scores else tree))
-    index = pd.Index(list(nodes), name=samples.DATASET)
-    return grouped.Parts({samples.DATASET: index}, [(path,) for path in nodes], list(nodes.values()))
-
-
 def _parts(node: xr.Dataset, by: Any, path: str, kept: Sequence[str]) -> grouped.Parts:
     """Return the groups of items or, of several queries, those of the queries."""
     units = node["estimate" if "estimate" in node else "score"].dims
@@ -243,19 +240,19 @@ def _parts(node: xr.Dataset, by: Any, path: str, kept: Sequence[str]) -> grouped
     return grouped.parts_of(node, by, path)
 
 
-def _known(part: xr.Dataset, question: _Question, *, is_scores: bool) -> tuple[xr.Dataset, _Group]:
+def _known(part: xr.Dataset, question: _Question, *, is_scores: bool) -> _Group:
     """Return the estimates of one group, and what their differences from other groups need."""
-    if is_scores:
-        name = _estimator(question)
-        result: Any = evaluate(part, estimator=name, interval=(), **question.reading, over=question.over)
-        if QUERY not in part["score"].dims:
-            return result, _of_items(part, name, question)
-    else:
-        result = part
-    return result, _of_units(result, question)
+    if not is_scores:
+        return _of_units(part, question)
+    names = estimator_names(question.estimator or "average_precision")
+    if len(names) > 1 or names[0] not in WITH_INFLUENCE:
+        what, remedy = "contrasts need an influence function", "name one of these"
+        raise bad_argument(what, "estimator", question.estimator, ", ".join(WITH_INFLUENCE), remedy)
+    result: Any = evaluate(part, estimator=names[0], interval=(), **question.reading, over=question.over)
+    return _of_units(result, question) if QUERY in part["score"].dims else _of_items(part, result, names[0], question)
 
 
-def _of_items(part: xr.Dataset, estimator: str, question: _Question) -> _Group:
+def _of_items(part: xr.Dataset, result: xr.Dataset, estimator: str, question: _Question) -> _Group:
     """Return the values of a group of items with their variances by influence."""
     centre = CENTRES.get(estimator, estimator)
     reading = dict(question.reading)
@@ -268,25 +265,22 @@ def _of_items(part: xr.Dataset, estimator: str, question: _Question) -> _Group:
         alone = influences(part)
         own = _squares(alone["influence"])
         items = _squares(alone["item_influence"]) if "item_influence" in alone else own
-        return _group(part, alone, alone["estimate"].values, items, _ratio(own, items), question, is_area=True)
+        ratio = np.divide(own, items, out=np.ones_like(own), where=items > 0)
+        return _group(part, result, alone, alone["estimate"].values, items, question, ratio)
     (place,) = comparing.positions(question.baseline, list(map(str, part.get_index(MODEL))))
     if reading.get("missing") != "drop":
         both = influences(part)
-        return _differences(part, both, np.arange(part.sizes[MODEL]), place, question)
+        return _differences(part, result, both, np.arange(part.sizes[MODEL]), place, question)
     # Every model is compared on the items that it shares with the baseline, whatever other models lack.
     each = []
     for model in range(part.sizes[MODEL]):
         pair: Any = part.isel({MODEL: [model, place] if model != place else [place]})
         pair = pair.assign(score=pair["score"].where(pair["score"].notnull().all(MODEL)))
-        each.append(_differences(pair, influences(pair), np.array([0]), -1, question))
+        each.append(_differences(pair, result, influences(pair), np.array([0]), -1, question))
     arrays = ("value", "variance", "n", "degrees", "effect", "influence", "of_repeat")
     known = [name for name in arrays if getattr(each[0], name) is not None]
     joined = {name: np.concatenate([getattr(one, name) for one in each]) for name in known}
-    return _Group(**joined, is_area=False, clusters=each[0].clusters)
-
-
-def _ratio(total: Floats, part: Floats) -> Floats:
-    return np.divide(total, part, out=np.ones_like(total), where=part > 0)
+    return _Group(result, **joined, is_area=False, clusters=each[0].clusters)
 
 
 def _squares(influence: xr.DataArray) -> Floats:
@@ -294,7 +288,7 @@ def _squares(influence: xr.DataArray) -> Floats:
 
 
 def _differences(
-    part: xr.Dataset, known: xr.Dataset, models: NDArray[Any], baseline: int, question: _Question
+    part: xr.Dataset, result: xr.Dataset, known: xr.Dataset, models: NDArray[Any], baseline: int, question: _Question
 ) -> _Group:
     """Return the differences of models from the baseline, with the variance by which `compare` judges them."""
     covariance = covarying.of_influences(known)
@@ -306,29 +300,29 @@ def _differences(
     if covarying.OF_REPEAT in known:
         of_repeat = less[covarying.OF_REPEAT] - known[covarying.OF_REPEAT].isel({MODEL: baseline}, drop=True)
         less = less.assign({covarying.OF_REPEAT: of_repeat})
-    return _group(part, less, difference, variance, np.ones(models.size), question, is_area=False)
+    return _group(part, result, less, difference, variance, question)
 
 
 def _group(
     part: xr.Dataset,
+    result: xr.Dataset,
     known: xr.Dataset,
     value: Floats,
     variance: Floats,
-    effect: Floats,
     question: _Question,
-    *,
-    is_area: bool,
+    ratio: Floats | None = None,
 ) -> _Group:
+    """Return what is known of a group; of single areas, the `ratio` of the variance of clusters to that of items."""
     from aucpr_dask.kernels.intervals import design_effect
 
     n, ones, degrees = known["n_positive"].values, np.ones(value.size), known["degrees"].values
     of_repeat = known[covarying.OF_REPEAT].transpose(MODEL, REPEAT).values if covarying.OF_REPEAT in known else None
     if drawn_unit(question.over, part) != "clusters":
-        return _Group(value, variance, n, degrees, ones, is_area, of_repeat=of_repeat)
+        return _Group(result, value, variance, n, degrees, ones, ratio is not None, of_repeat=of_repeat)
     held, clusters = known["n_effective"].values, pd.Index(pd.unique(np.asarray(part["cluster"])))
-    effect = np.maximum(design_effect(effect, held), 1.0) if is_area else ones
+    effect = ones if ratio is None else np.maximum(design_effect(ratio, held), 1.0)
     influence = known["influence"].values[:, : len(clusters)]
-    return _Group(value, variance, n, degrees, effect, is_area, influence, clusters, of_repeat)
+    return _Group(result, value, variance, n, degrees, effect, ratio is not None, influence, clusters, of_repeat)
 
 
 def _of_units(result: xr.Dataset, question: _Question) -> _Group:
@@ -338,17 +332,7 @@ def _of_units(result: xr.Dataset, question: _Question) -> _Group:
         (place,) = comparing.positions(question.baseline, list(map(str, estimate.get_index(MODEL))))
         estimate = estimate - estimate.isel({MODEL: place}, drop=True)
     mean, error, n, _ = samples.summarize(estimate, QUERY).transpose(terms.QUANTITY, MODEL).values
-    variance = error**2
-    return _Group(mean, variance, n, np.maximum(n - 1, 1.0), np.ones(n.size), is_area=False)
-
-
-def _estimator(question: _Question) -> str:
-    """Return the one estimator of scores."""
-    names = estimator_names(question.estimator or "average_precision")
-    if len(names) == 1 and names[0] in WITH_INFLUENCE:
-        return names[0]
-    what, remedy = "contrasts need an influence function", "name one of these"
-    raise bad_argument(what, "estimator", question.estimator, ", ".join(WITH_INFLUENCE), remedy)
+    return _Group(result, mean, error**2, n, np.maximum(n - 1, 1.0), np.ones(n.size), is_area=False)
 
 
 # --- the differences -----------------------------------------------------------------------------------------------
@@ -365,42 +349,32 @@ def _difference(group: _Group, other: _Group, n_folds: int | None) -> tuple[Floa
         return np.asarray(moderated(one.variance, area * (1 - area), one.n) * one.effect)
 
     own, others = variance_of(group), variance_of(other)
-    shared = _correlation(group, other) * np.sqrt(own * others)
+    shared = np.zeros(group.value.size)
+    if not (group.influence is None or other.influence is None or group.clusters is None or other.clusters is None):
+        place = other.clusters.get_indexer(group.clusters)  # clusters that lie in both groups pair them
+        both = place >= 0
+        products = (group.influence[:, both] * other.influence[:, place[both]]).sum(axis=1)
+        spread = np.sqrt((group.influence**2).sum(axis=1) * (other.influence**2).sum(axis=1))
+        correlation = np.divide(products, spread, out=np.zeros_like(products), where=spread > 0)
+        shared = correlation * np.sqrt(own * others)
     with np.errstate(invalid="ignore", divide="ignore"):
         welch = (own + others) ** 2 / (own**2 / group.degrees + others**2 / other.degrees)
     degrees = np.where(own + others > 0, welch, np.minimum(group.degrees, other.degrees))
-    variance = np.maximum(own + others - 2 * shared, 0.0) + _of_training(group, other, n_folds)
+    variance = np.maximum(own + others - 2 * shared, 0.0)
+    if group.of_repeat is not None and other.of_repeat is not None:  # both groups share the training of each repeat
+        n_repeats, n_others = group.of_repeat.shape[1], other.of_repeat.shape[1]
+        if n_repeats != n_others:
+            what, remedy = "groups have different repeats", "select those that all of them have"
+            raise AlignmentError(what, None, f"{n_repeats} and {n_others} repeats", None, remedy)
+        if n_repeats > 1:
+            of_training = np.var(group.of_repeat - other.of_repeat, axis=1, ddof=1)
+            variance = variance + of_training * averages.inflation(n_repeats, n_folds)
     return group.value - other.value, np.sqrt(variance), degrees
-
-
-def _of_training(group: _Group, other: _Group, n_folds: int | None) -> Floats | float:
-    """Return the variance of differences that comes from training, which both groups share in each repeat."""
-    if group.of_repeat is None or other.of_repeat is None:
-        return 0.0
-    n_repeats = group.of_repeat.shape[1]
-    if n_repeats != other.of_repeat.shape[1]:
-        what, remedy = "groups have different repeats", "select those that all of them have"
-        raise AlignmentError(what, None, f"{n_repeats} and {other.of_repeat.shape[1]} repeats", None, remedy)
-    if n_repeats == 1:
-        return 0.0
-    variance = np.var(group.of_repeat - other.of_repeat, axis=1, ddof=1)
-    return np.asarray(variance * averages.inflation(n_repeats, n_folds))
-
-
-def _correlation(group: _Group, other: _Group) -> Floats:
-    """Return the correlation of each model's values in two groups: that of the clusters that lie in both."""
-    if group.influence is None or other.influence is None or group.clusters is None or other.clusters is None:
-        return np.zeros(group.value.size)
-    place = other.clusters.get_indexer(group.clusters)
-    both = place >= 0
-    products = (group.influence[:, both] * other.influence[:, place[both]]).sum(axis=1)
-    spread = np.sqrt((group.influence**2).sum(axis=1) * (other.influence**2).sum(axis=1))
-    return np.asarray(np.divide(products, spread, out=np.zeros_like(products), where=spread > 0))
 
 
 def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: bool, kept: int = 0) -> xr.Dataset:
     """Contrast the groups of one data set; the first `kept` dimensions are not contrasted, and all are one family."""
-    known: dict[int, tuple[xr.Dataset, _Group]] = {}
+    known: dict[int, _Group] = {}
     for place, part in enumerate(parts.data):
         if isinstance(part, xr.Dataset):
             try:
@@ -408,37 +382,55 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
             except InvalidInputError as caught:
                 raise parts.named(caught, place, path) from caught
     if is_scores:
-        questions.warn_of_doubtful_models(result for result, _ in known.values())
+        questions.warn_of_doubtful_models(group.result for group in known.values())
     if len(known) < 2:
         what, received = "there is nothing to contrast", few(", ".join(parts.names[place]) for place in known)
         argument = f"data set {path!r}, argument 'by'" if path else "argument 'by'"
         raise InvalidInputError(what, argument, received or "no group", "two groups or more", "choose other groups")
-    models = _common_models(list(known.values()), parts, list(known))
+    first = next(iter(known.values())).result
+    models = samples.labels_of(first["estimate"], MODEL)
+    for place, group in known.items():
+        own = samples.labels_of(group.result["estimate"], MODEL)
+        if not own.equals(models):
+            what, remedy = "the groups have different models", "select the models that all of them have"
+            raise AlignmentError(what, ", ".join(parts.names[place]), few(own), few(models), remedy)
     of_groups = [terms.folds_of_repeats(part) for part in parts.data if isinstance(part, xr.Dataset)]
     n_folds = max((one for one in of_groups if one is not None), default=None)
     at = _reference(question.reference, parts, kept)
-    sizes = {name: len(index) for name, index in parts.indexes.items()}
     n_groups = len(parts.names)
     others = np.tile(np.arange(n_groups), (n_groups, 1)) if at is None else at[:, np.newaxis]
     difference, error, degrees = (np.full((len(models), *others.shape), np.nan) for _ in range(3))
-    for group, (_, of_group) in known.items():
-        for column, other in enumerate(others[group].tolist()):
-            if parts.names[group][:kept] != parts.names[other][:kept]:
+    for place, group in known.items():
+        for column, other in enumerate(others[place].tolist()):
+            if parts.names[place][:kept] != parts.names[other][:kept]:
                 continue
-            if group == other:
-                difference[:, group, column] = np.where(np.isnan(of_group.value), np.nan, 0.0)
+            if place == other:
+                difference[:, place, column] = np.where(np.isnan(group.value), np.nan, 0.0)
             elif other in known:
-                found = _difference(of_group, known[other][1], n_folds)
-                difference[:, group, column], error[:, group, column], degrees[:, group, column] = found
+                found = _difference(group, known[other], n_folds)
+                difference[:, place, column], error[:, place, column], degrees[:, place, column] = found
     if question.baseline is not None:
         (place,) = comparing.positions(question.baseline, list(map(str, models)))
         difference[place] = error[place] = np.nan
-    is_tested = ~np.isnan(error)
-    family = is_tested if at is not None else is_tested & np.triu(np.ones((n_groups, n_groups), bool), 1)
-    arrays = _statements(difference, error, degrees, family, is_tested, question, mirrored=at is None)
-    if is_scores and (question.estimator or "average_precision") not in designs.UNBOUNDED:
-        most = 1.0 if question.baseline is None else 2.0
-        arrays |= {name: np.clip(arrays[name], -most, most) for name in ("interval", "simultaneous_interval")}
+
+    # P-values are adjusted, and simultaneous intervals hold, for all pairs of groups of all models, each pair once.
+    family = is_tested = ~np.isnan(error)
+    p_value = np.where(is_tested, pairs.parametric_p_values(difference, error, degrees), np.nan)
+    if at is None:
+        family = is_tested & np.triu(np.ones((n_groups, n_groups), bool), 1)
+    adjusted = np.full_like(p_value, np.nan)
+    adjusted[family] = grouped.ADJUSTED[question.adjust](p_value[family])
+    if at is None:
+        adjusted = np.where(np.isnan(adjusted), np.swapaxes(adjusted, 1, 2), adjusted)
+    arrays = {"difference": difference, "standard_error": error, "p_value": p_value, "p_adjusted": adjusted}
+    is_bounded = is_scores and (question.estimator or "average_precision") not in designs.UNBOUNDED
+    most = np.inf if not is_bounded else 1.0 if question.baseline is None else 2.0
+    tail = (1 - question.level) / 2
+    for name, share in (("interval", tail), ("simultaneous_interval", tail / max(1, int(family.sum())))):
+        half = -scipy.special.stdtrit(degrees, share) * error
+        arrays[name] = np.clip(np.stack([difference - half, difference + half], axis=-1), -most, most)
+
+    sizes = {name: len(index) for name, index in parts.indexes.items()}
     shape = (len(models), *sizes.values(), *(sizes.values() if at is None else ()))
     dims = (MODEL, *sizes, *((OTHER + name for name in sizes) if at is None else ()))
     laid = {
@@ -454,23 +446,32 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
     answer = xr.Dataset(laid | _facts(parts, known, len(models), sizes), {MODEL: models})
     answer = answer.assign_coords(xr.Coordinates(coords))
     answer = answer.assign_coords({terms.BOUND: np.array(terms.BOUNDS, object)})
-    named = None if at is None else terms.name_of_group(parts.names[at[0]][kept:])
     for name, text in DESCRIPTIONS.items():
         answer[name].attrs["description"] = text
-    return terms.with_plain_names(
-        _described(answer, parts, known, family, named, question, n_folds, is_scores=is_scores)
-    )
 
-
-def _common_models(known: Sequence[tuple[xr.Dataset, _Group]], parts: grouped.Parts, places: Sequence[int]) -> pd.Index:
-    """Return the models, which all groups share in one order."""
-    models = samples.labels_of(known[0][0]["estimate"], MODEL)
-    for place, (result, _) in zip(places, known, strict=True):
-        own = samples.labels_of(result["estimate"], MODEL)
-        if not own.equals(models):
-            what, remedy = "the groups have different models", "select the models that all of them have"
-            raise AlignmentError(what, ", ".join(parts.names[place]), few(own), few(models), remedy)
-    return models
+    measure = question.estimator or next(iter(designs.estimators_of(first)), None)
+    of_items = is_scores and QUERY not in first["estimate"].dims
+    names = list(map(terms.name_of_group, parts.names))
+    left_out = [name for place, name in enumerate(names) if place not in known or np.isnan(known[place].value).all()]
+    facts = {
+        "estimator": measure,
+        "by": ", ".join(parts.indexes),
+        "reference": None if at is None else terms.name_of_group(parts.names[at[0]][kept:]),
+        "baseline": None if question.baseline is None else str(question.baseline),
+        "prevalence": question.reading.get("prevalence"),
+        "contrasted": CENTRES.get(str(measure), measure) if of_items else measure,
+        "sampled": first.attrs.get("sampled"),
+        "level": question.level,
+        "adjust": question.adjust,
+        "family_size": int(family.sum()),
+        "design": _design(answer, first, n_groups - len(left_out), n_folds)
+        + (OF_HALDANE if of_items and str(measure) in CENTRES else ""),
+        "groups_left_out": "; ".join(left_out) or None,
+    }
+    asked = {name: value for name, value in facts.items() if value is not None}
+    answer = answer.assign_attrs(results.provenance(first, asked))
+    said = sentences.of_contrasts(answer, contrast_rows(answer), designs.direction(first.attrs, measure))
+    return terms.with_plain_names(answer.assign_attrs({sentences.SUMMARY: said}))
 
 
 def _reference(reference: Any, parts: grouped.Parts, kept: int) -> NDArray[np.int64] | None:
@@ -491,42 +492,18 @@ def _reference(reference: Any, parts: grouped.Parts, kept: int) -> NDArray[np.in
     raise bad_argument(what, "reference", reference, few(known), remedy)
 
 
-def _statements(
-    difference: Floats,
-    error: Floats,
-    degrees: Floats,
-    family: NDArray[np.bool_],
-    is_tested: NDArray[np.bool_],
-    question: _Question,
-    *,
-    mirrored: bool,
-) -> dict[str, Floats]:
-    """Return intervals and p-values; those of the family are adjusted for each other."""
-    tail = (1 - question.level) / 2
-    p_value = np.where(is_tested, pairs.parametric_p_values(difference, error, degrees), np.nan)
-    adjusted = np.full_like(p_value, np.nan)
-    adjusted[family] = grouped.ADJUSTED[question.adjust](p_value[family])
-    if mirrored:
-        adjusted = np.where(np.isnan(adjusted), np.swapaxes(adjusted, 1, 2), adjusted)
-    found = {"difference": difference, "standard_error": error, "p_value": p_value, "p_adjusted": adjusted}
-    for name, share in (("interval", tail), ("simultaneous_interval", tail / max(1, int(family.sum())))):
-        half = -scipy.special.stdtrit(degrees, share) * error
-        found[name] = np.stack([difference - half, difference + half], axis=-1)
-    return found
-
-
 def _facts(
-    parts: grouped.Parts, known: Mapping[int, tuple[xr.Dataset, _Group]], n_models: int, sizes: Mapping[str, int]
+    parts: grouped.Parts, known: Mapping[int, _Group], n_models: int, sizes: Mapping[str, int]
 ) -> dict[str, xr.Variable]:
     """Return what is known of each group next to the contrasts."""
     shown = np.full((n_models, len(parts.names)), np.nan)
     counts = {name: np.full(len(parts.names), np.nan) for name in ("n_positive", "n_negative", "prevalence")}
-    for place, (result, _) in known.items():
-        estimate = result["estimate"]
+    for place, group in known.items():
+        estimate = group.result["estimate"]
         shown[:, place] = estimate.mean([dim for dim in estimate.dims if dim != MODEL])
         for name, values in counts.items():
-            if name in result and set(estimate.dims) <= {MODEL, REPEAT}:
-                values[place] = np.nanmax(np.atleast_1d(result[name].values), initial=np.nan)
+            if name in group.result and set(estimate.dims) <= {MODEL, REPEAT}:
+                values[place] = np.nanmax(np.atleast_1d(group.result[name].values), initial=np.nan)
     shape = tuple(sizes.values())
     found = {"estimate": xr.Variable((MODEL, *sizes), shown.reshape(n_models, *shape))}
     return found | {
@@ -536,45 +513,20 @@ def _facts(
     }
 
 
-# --- in words ------------------------------------------------------------------------------------------------------
-
-
-def _described(
-    answer: xr.Dataset,
-    parts: grouped.Parts,
-    known: Mapping[int, tuple[xr.Dataset, _Group]],
-    family: NDArray[np.bool_],
-    reference: str | None,
-    question: _Question,
-    n_folds: int | None,
-    *,
-    is_scores: bool,
-) -> xr.Dataset:
-    """Return the contrasts with what was asked, what was sampled, and a sentence that says where models differ."""
-    result, _ = next(iter(known.values()))
-    measure = question.estimator or next(iter(designs.estimators_of(result)), None)
-    names = list(map(terms.name_of_group, parts.names))
-    left_out = [name for place, name in enumerate(names) if place not in known or np.isnan(known[place][1].value).all()]
-    of_items = is_scores and QUERY not in result["estimate"].dims
-    facts = {
-        "estimator": measure,
-        "by": ", ".join(parts.indexes),
-        "reference": reference,
-        "baseline": None if question.baseline is None else str(question.baseline),
-        "prevalence": question.reading.get("prevalence"),
-        "contrasted": CENTRES.get(str(measure), measure) if of_items else measure,
-        "sampled": result.attrs.get("sampled"),
-        "level": question.level,
-        "adjust": question.adjust,
-        "family_size": int(family.sum()),
-        "design": _design(answer, result, len(names) - len(left_out), n_folds)
-        + (OF_HALDANE if of_items and str(measure) in CENTRES else ""),
-        "groups_left_out": "; ".join(left_out) or None,
-    }
-    asked = {name: value for name, value in facts.items() if value is not None}
-    found = answer.assign_attrs(results.provenance(result, asked))
-    said = sentences.of_contrasts(found, contrast_rows(found), designs.direction(result.attrs, measure))
-    return found.assign_attrs({sentences.SUMMARY: said})
+def _design(answer: xr.Dataset, result: xr.Dataset, n_groups: int, n_folds: int | None) -> str:
+    fixed = f"fixed: {designs.models_in_words(answer.sizes[MODEL], result.attrs)}, the {n_groups} groups"
+    if QUERY in result["estimate"].dims:
+        several = designs.unit_names(QUERY, result.attrs)[1]
+        return f"sample: the {several} of each group; {fixed}; Welch's t, exact if means are normal"
+    drawn = f"the {designs.drawn_in_words(result.attrs)}"
+    condition = designs.of_clusters("approximate; needs at least 5 positives in each group", result.attrs)
+    if designs.drawn_of(result.attrs) == "clusters":
+        condition += "; clusters in two groups pair them"
+    else:
+        drawn += " of each group with their labels"
+    if REPEAT in result["estimate"].dims:
+        condition += f"; {designs.repeats_in_words(result.sizes[REPEAT], n_folds)}"
+    return f"sample: {drawn}; {fixed}; Student's t, {condition}"
 
 
 def contrast_rows(answer: xr.Dataset) -> pd.DataFrame:
@@ -604,19 +556,3 @@ def contrast_rows(answer: xr.Dataset) -> pd.DataFrame:
     ]
     columns = ["model", "group", "other", "estimate", *values]
     return pd.DataFrame(rows, columns=columns).sort_values("difference", kind="stable", ignore_index=True)
-
-
-def _design(answer: xr.Dataset, result: xr.Dataset, n_groups: int, n_folds: int | None) -> str:
-    fixed = f"fixed: {designs.models_in_words(answer.sizes[MODEL], result.attrs)}, the {n_groups} groups"
-    if QUERY in result["estimate"].dims:
-        several = designs.unit_names(QUERY, result.attrs)[1]
-        return f"sample: the {several} of each group; {fixed}; Welch's t, exact if means are normal"
-    drawn = f"the {designs.drawn_in_words(result.attrs)}"
-    condition = designs.of_clusters("approximate; needs at least 5 positives in each group", result.attrs)
-    if designs.drawn_of(result.attrs) == "clusters":
-        condition += "; clusters in two groups pair them"
-    else:
-        drawn += " of each group with their labels"
-    if REPEAT in result["estimate"].dims:
-        condition += f"; {designs.repeats_in_words(result.sizes[REPEAT], n_folds)}"
-    return f"sample: {drawn}; {fixed}; Student's t, {condition}"

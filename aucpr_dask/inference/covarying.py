@@ -15,22 +15,9 @@ from aucpr_dask.evaluation.influences import COLUMNS_AFTER, influence_columns
 from aucpr_dask.evaluation.rankings import Array
 from aucpr_dask.evaluation.request import Prepared, drawn_unit, prepare_labelled
 from aucpr_dask.inference.samples import applied, mean_of_known, mean_where_known
-from aucpr_dask.schema import choices
+from aucpr_dask.schema import choices, terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import EvaluationOptions, takes
-from aucpr_dask.schema.terms import (
-    CLASS,
-    ITEM,
-    MODEL,
-    N_FOLDS,
-    QUERY,
-    REPEAT,
-    RESULT_VARIABLES,
-    Scores,
-    flag_attributes,
-    folds_of_repeats,
-    map_nodes,
-)
 from aucpr_dask.scores.validate import validated_scores, where_of
 
 OTHER_MODEL, BASELINE, OF_REPEAT = "other_model", "baseline", "of_repeat"
@@ -44,7 +31,7 @@ DESCRIPTIONS = {
     "joint_variance": "Variance of differences by items and clusters together, for joint draws of all differences.",
     "n_effective": "Effective number of positives, or of clusters that hold some.",
     "degrees": "Degrees of freedom of Student's t for differences.",
-    "flags": RESULT_VARIABLES["flags"].description,
+    "flags": terms.RESULT_VARIABLES["flags"].description,
 }
 
 COVARIANCE_OPTIONS = (*choices.LabelReading.__annotations__, "over", "prevalence_design")
@@ -54,13 +41,13 @@ _UNIT, _ITEM_UNIT = "unit", "item_unit"  # items or clusters, and all positives 
 @takes_arrays
 @takes(choices.LabelReading)
 def covariance(
-    scores: Scores,
+    scores: terms.Scores,
     estimator: str = "average_precision",
     *,
     over: choices.Unit | None = None,
     prevalence_design: choices.PrevalenceDesign = "random",
     **reading: Unpack[choices.LabelReading],
-) -> Scores:
+) -> terms.Scores:
     """Estimate how the areas of all models of a data set vary together over samples of items.
 
     With ``u_i(model)`` the influence of item i, the derivative of the estimate with respect to the multiplicity of the
@@ -124,18 +111,18 @@ def covariance(
     (array([0.7556, 0.6389]), array([0.2198, 0.2859]))
     """
     found = influences(scores, estimator, over=over, prevalence_design=prevalence_design, **reading)
-    return map_nodes(found, lambda path, node: of_influences(node))
+    return terms.map_nodes(found, lambda path, node: of_influences(node))
 
 
 @takes(choices.CurveReading)
 def influences(
-    scores: Scores,
+    scores: terms.Scores,
     estimator: str,
     *,
     over: str | None = None,
     prevalence_design: str = "random",
     **reading: Unpack[choices.CurveReading],
-) -> Scores:
+) -> terms.Scores:
     """Return ``estimate(model[, query])`` and ``influence(..., unit)``, whose products add up to covariances.
 
     Of several classes, both are means over the classes, as in :func:`covariance`.
@@ -151,14 +138,18 @@ def influences(
     def influences_of_node(path: str, dataset: xr.Dataset) -> xr.Dataset:
         inputs = alignment.score_inputs(dataset, options.positive_from, path)
         inputs.pop("tie_order", None)
-        _refuse_unshared_items(inputs, path)
+        if unshared := [name for name, array in inputs.items() if name != "score" and terms.MODEL in array.dims]:
+            what = "models share no items here, so their estimates have no covariance over items"
+            received = f"{', '.join(unshared)} over the dimension 'model': each model has its own ranked list"
+            allowed = "the pooled layout: one label for each item, the same for all models"
+            raise InvalidInputError(what, where_of(path), received, allowed, "compare the models over queries")
         clusters = alignment.clusters_of(dataset, path).values if drawn_unit(over, dataset) == "clusters" else None
-        is_fixed = prevalence_design == "fixed" and CLASS not in dataset["score"].dims
+        is_fixed = prevalence_design == "fixed" and terms.CLASS not in dataset["score"].dims
         result = _influences(prepare_labelled(inputs, options), clusters, is_fixed=is_fixed)
-        flags = result["flags"].astype(np.int32).assign_attrs(flag_attributes())
+        flags = result["flags"].astype(np.int32).assign_attrs(terms.flag_attributes())
         result = result.drop_vars("flags")
-        result = _mean_of_classes(result) if CLASS in result.dims else result
-        result = _mean_of_repeats(result, dataset) if REPEAT in result.dims else result
+        result = _mean_of_classes(result) if terms.CLASS in result.dims else result
+        result = _mean_of_repeats(result, dataset) if terms.REPEAT in result.dims else result
         result["flags"] = flags
         facts = {
             "estimator": names[0],
@@ -170,51 +161,38 @@ def influences(
         }
         return result.assign_attrs(result.attrs | results.provenance(dataset, facts))
 
-    return map_nodes(scores, influences_of_node)
-
-
-def variances_of_models(covariance: xr.DataArray) -> xr.DataArray:
-    """Return the variance of each model from the covariances of all."""
-    covariance = covariance.drop_vars(OTHER_MODEL, errors="ignore")
-    sizes, axes = {MODEL: covariance.sizes[MODEL]}, {"axis1": -2, "axis2": -1}
-    return applied(np.diagonal, covariance, over=(MODEL, OTHER_MODEL), sizes=sizes, **axes)
+    return terms.map_nodes(scores, influences_of_node)
 
 
 def squares_of_differences(covariance: xr.DataArray) -> xr.DataArray:
     """Return the variances of differences of models from the covariances of all."""
-    own = variances_of_models(covariance)
-    squares: xr.DataArray = (own + own.rename({MODEL: OTHER_MODEL}) - 2 * covariance).clip(min=0.0)
+    sizes, axes = {terms.MODEL: covariance.sizes[terms.MODEL]}, {"axis1": -2, "axis2": -1}
+    unnamed = covariance.drop_vars(OTHER_MODEL, errors="ignore")
+    own = applied(np.diagonal, unnamed, over=(terms.MODEL, OTHER_MODEL), sizes=sizes, **axes)  # variances of the models
+    squares: xr.DataArray = (own + own.rename({terms.MODEL: OTHER_MODEL}) - 2 * covariance).clip(min=0.0)
     return squares
 
 
 def covariances(drawn: xr.DataArray, dim: str) -> xr.DataArray:
     """Return the covariances of models over what was drawn along `dim`."""
     deviations = drawn.astype(np.float64) - drawn.mean(dim, skipna=False)
-    products = products_of_models(deviations.rename({dim: _UNIT}).transpose(MODEL, _UNIT))
+    products = products_of_models(deviations.rename({dim: _UNIT}).transpose(terms.MODEL, _UNIT))
     return products / (drawn.sizes[dim] - 1)
-
-
-def _refuse_unshared_items(inputs: dict[str, xr.DataArray], path: str) -> None:
-    if own := [name for name, array in inputs.items() if name != "score" and MODEL in array.dims]:
-        what = "models share no items here, so their estimates have no covariance over items"
-        received = f"{', '.join(own)} over the dimension 'model': each model has its own ranked list"
-        allowed = "the pooled layout: one label for each item, the same for all models"
-        raise InvalidInputError(what, where_of(path), received, allowed, "compare the models over queries")
 
 
 def _influences(prepared: Prepared, clusters: NDArray[np.int64] | None, *, is_fixed: bool) -> xr.Dataset:
     arrays, options = prepared.arrays, prepared.options
-    order = [dim for dim in (QUERY, CLASS, REPEAT, MODEL) if dim in arrays["score"].dims]
+    order = [dim for dim in (terms.QUERY, terms.CLASS, terms.REPEAT, terms.MODEL) if dim in arrays["score"].dims]
 
     def of_units(clusters: NDArray[np.int64] | None, n_units: int) -> xr.Dataset:
         width = {_UNIT: n_units + 1 + len(COLUMNS_AFTER)}
         design: dict[str, Any] = {"options": options, "clusters": clusters, "is_fixed": is_fixed}
         columns = mapping.map_rankings(influence_columns, arrays, width, **design).transpose(..., *order, _UNIT)
         after = {name: columns.isel({_UNIT: place}) for place, name in enumerate(COLUMNS_AFTER, start=n_units + 1)}
-        result = xr.Dataset({name: column.transpose(MODEL, ...) for name, column in after.items()})
+        result = xr.Dataset({name: column.transpose(terms.MODEL, ...) for name, column in after.items()})
         return result.assign(influence=columns.isel({_UNIT: slice(n_units + 1)}))
 
-    result = of_units(None, arrays["score"].sizes[ITEM]).assign(n_positive=lambda items: items["n_effective"])
+    result = of_units(None, arrays["score"].sizes[terms.ITEM]).assign(n_positive=lambda items: items["n_effective"])
     if clusters is not None:
         of_clusters = of_units(clusters, int(clusters.max(initial=-1)) + 1)
         result = result.rename({"influence": "item_influence", _UNIT: _ITEM_UNIT})
@@ -226,20 +204,22 @@ def _influences(prepared: Prepared, clusters: NDArray[np.int64] | None, *, is_fi
 def _mean_of_classes(result: xr.Dataset) -> xr.Dataset:
     """Average estimates and influences over the classes: the items are behind all of them, so influences add up."""
     known = result["estimate"].notnull()
-    has_all = (known | ~known.any(MODEL)).all(CLASS)
-    means = result.map(lambda variable: mean_where_known(variable, known, CLASS).where(has_all))
-    means["estimate"].attrs, means["n_classes"] = result["estimate"].attrs, known.sum(CLASS)
+    has_all = (known | ~known.any(terms.MODEL)).all(terms.CLASS)
+    means = result.map(lambda variable: mean_where_known(variable, known, terms.CLASS).where(has_all))
+    means["estimate"].attrs, means["n_classes"] = result["estimate"].attrs, known.sum(terms.CLASS)
     means["proportion"] = means["proportion"] / means["n_classes"]  # as a variance of independent classes
-    return means.assign_attrs(over=CLASS, average="macro", n_classes=result.sizes[CLASS])
+    return means.assign_attrs(over=terms.CLASS, average="macro", n_classes=result.sizes[terms.CLASS])
 
 
 def _mean_of_repeats(result: xr.Dataset, dataset: xr.Dataset) -> xr.Dataset:
     """Average estimates and influences over the repeats, and keep the estimates of each and the number of folds."""
     repeats = result["estimate"].drop_attrs()
-    means = result.map(lambda variable: mean_of_known(variable, REPEAT).where(repeats.notnull().all(REPEAT)))
+    means = result.map(
+        lambda variable: mean_of_known(variable, terms.REPEAT).where(repeats.notnull().all(terms.REPEAT))
+    )
     means["estimate"].attrs = result["estimate"].attrs
-    n_folds = folds_of_repeats(dataset)
-    return means.assign({OF_REPEAT: repeats}).assign_attrs({} if n_folds is None else {N_FOLDS: n_folds})
+    n_folds = terms.folds_of_repeats(dataset)
+    return means.assign({OF_REPEAT: repeats}).assign_attrs({} if n_folds is None else {terms.N_FOLDS: n_folds})
 
 
 def of_influences(node: xr.Dataset) -> xr.Dataset:
@@ -252,8 +232,8 @@ def of_influences(node: xr.Dataset) -> xr.Dataset:
         _variance_of_differences,
         *of_models,
         *known,
-        input_core_dims=[[MODEL]] * 3 + [[MODEL, OTHER_MODEL]] * len(known),
-        output_core_dims=[[MODEL, OTHER_MODEL]] * 2,
+        input_core_dims=[[terms.MODEL]] * 3 + [[terms.MODEL, OTHER_MODEL]] * len(known),
+        output_core_dims=[[terms.MODEL, OTHER_MODEL]] * 2,
         dask="parallelized",
         output_dtypes=[np.float64] * 2,
         dask_gufunc_kwargs={"allow_rechunk": True},
@@ -305,8 +285,8 @@ def spread_of_rankings(
 
 def products_of_models(influence: xr.DataArray) -> xr.DataArray:
     """Return the sums of the products of the influences on two models, over ``unit``."""
-    both = influence, influence.rename({MODEL: OTHER_MODEL})
-    return applied(products_of_pairs, *both, over=(_UNIT, _ITEM_UNIT)).transpose(..., MODEL, OTHER_MODEL)
+    both = influence, influence.rename({terms.MODEL: OTHER_MODEL})
+    return applied(products_of_pairs, *both, over=(_UNIT, _ITEM_UNIT)).transpose(..., terms.MODEL, OTHER_MODEL)
 
 
 def _variance_of_differences(

@@ -21,21 +21,13 @@ from aucpr_dask.inference.random_effects import OTHER_WEIGHTS, RandomEffects
 from aucpr_dask.inference.samples import DATASET, labels_of
 from aucpr_dask.inference.sentences import BETTER, CANNOT_TELL, NOT_WORSE, WORSE
 from aucpr_dask.inference.units import Floats, mean_of_units
-from aucpr_dask.schema import choices
+from aucpr_dask.schema import choices, terms
 from aucpr_dask.schema.checks import fraction, tolerance
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.terms import (
-    MODEL,
-    Scores,
-    Sentences,
-    map_nodes,
-    name_of_group,
-    nodes_of,
-)
 
 
 @dataclass(frozen=True, repr=False)
-class Gate(Sentences):
+class Gate(terms.Sentences):
     """Whether a candidate may replace a baseline; its ``repr`` is a sentence, and the design on a line of its own.
 
     Attributes
@@ -120,7 +112,7 @@ class Gate(Sentences):
         return sentences.of_gate(self)
 
 
-class Gates(Sentences, tuple[Gate, ...]):
+class Gates(terms.Sentences, tuple[Gate, ...]):
     """The gates of several candidates, in the order given; its ``repr`` has a sentence for each, and their design."""
 
     __slots__ = ()
@@ -142,7 +134,7 @@ class Gates(Sentences, tuple[Gate, ...]):
 
 @takes_arrays
 def gate(
-    data: Scores,
+    data: terms.Scores,
     candidate: comparing.Baseline,
     baseline: str | int,
     margin: float = 0.0,
@@ -225,13 +217,22 @@ def gate(
         raise bad_argument("there is no candidate", "candidate", candidate, "labels of models", "name one or more")
     requirements.check(data, question, rest)  # before models are looked up in it
     question = with_default_method(data, question, rest)
-    paths = [path for path, _ in nodes_of(data)]
+    paths = [path for path, _ in terms.nodes_of(data)]
     if len(paths) > 1 and question.dim != DATASET:
         received, allowed = f"{len(paths)} data sets: {few(map(repr, paths))}", "one data set, or several as a sample"
         remedy = "select one (--dataset NAME); or give over='dataset' (--over dataset)"
         raise InvalidInputError("a gate judges one data set", "the first argument", received, allowed, remedy)
-    results = results_for(map_nodes(data, lambda path, node: _models_of(path, node, given)), question, rest)
-    ((path, node),) = [("", results)] if question.dim == DATASET else nodes_of(results)
+
+    def of_models(path: str, node: xr.Dataset) -> xr.Dataset:
+        """Return the named models of a data set, in the order given."""
+        index = labels_of(node["estimate" if "estimate" in node else "score"], terms.MODEL)
+        with naming("data set", path and repr(path)):
+            rows = comparing.positions(given, [str(label) for label in index], "arguments 'candidate' and 'baseline'")
+        kept = node.isel({dim: rows for dim in (terms.MODEL, covarying.OTHER_MODEL) if dim in node.dims})
+        return kept.assign_coords({terms.MODEL: index[rows]})
+
+    results = results_for(terms.map_nodes(data, of_models), question, rest)
+    ((path, node),) = [("", results)] if question.dim == DATASET else terms.nodes_of(results)
     with naming("data set", path and repr(path)):
         dim = DATASET if question.dim == DATASET else unit_dim(node, question)
         found = _gates(paired_samples.paired_sample(node, dim, question), given, allowance, wanted_power)
@@ -239,7 +240,7 @@ def gate(
 
 
 def _gates_of_groups(
-    data: Scores,
+    data: terms.Scores,
     candidate: comparing.Baseline,
     baseline: str | int,
     margin: float,
@@ -262,7 +263,7 @@ def _gates_of_groups(
         for names, one in zip(parts.names, answers, strict=True):
             reason = str(one).split("\n", maxsplit=1)[0] if isinstance(one, InvalidInputError) else ""
             gates = [replace(each, **unknown, limits=reason) for each in some] if reason else one
-            found += [replace(each, group=name_of_group(names, path)) for each in gates]
+            found += [replace(each, group=terms.name_of_group(names, path)) for each in gates]
         return found
 
     of_data_sets = grouped.ask_each(data, by, asked, question.level, judged, question.dims)
@@ -270,15 +271,6 @@ def _gates_of_groups(
     known = np.array([place for place, one in enumerate(found) if not math.isnan(one.p_value)])
     adjusted = dict(zip(known.tolist(), pairs.holm(np.array([found[place].p_value for place in known])), strict=True))
     return Gates(replace(one, p_value=float(adjusted.get(place, math.nan))) for place, one in enumerate(found))
-
-
-def _models_of(path: str, node: xr.Dataset, given: Sequence[str | int]) -> xr.Dataset:
-    """Return the named models of a data set, in the order given."""
-    index = labels_of(node["estimate" if "estimate" in node else "score"], MODEL)
-    with naming("data set", path and repr(path)):
-        rows = comparing.positions(given, [str(label) for label in index], "arguments 'candidate' and 'baseline'")
-    kept = node.isel({dim: rows for dim in (MODEL, covarying.OTHER_MODEL) if dim in node.dims})
-    return kept.assign_coords({MODEL: index[rows]})
 
 
 def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], margin: float, power: float) -> list[Gate]:
@@ -310,7 +302,8 @@ def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], marg
     found = []
     for place, row in enumerate(rows):
         low, high = (float(bound[place]) for bound in bounds)
-        verdict, shown = _verdict(low, high, margin), sample.mean[row] - sample.mean[baseline]
+        shown = sample.mean[row] - sample.mean[baseline]
+        verdict = BETTER if low > 0 else NOT_WORSE if low >= -margin else WORSE if high < -margin else CANNOT_TELL
         if (verdict == BETTER and shown < 0) or (verdict == WORSE and shown > 0):
             verdict = CANNOT_TELL  # weights that follow size say the opposite of the means
         side, sign = (upper, -1.0) if verdict == WORSE else (lower, 1.0)
@@ -381,11 +374,3 @@ def _sides(reach: Floats, a: Floats) -> tuple[Floats, Floats]:
     with np.errstate(invalid="ignore", divide="ignore"):
         down, up = ((np.cbrt(1 + 3 * a * (side - a / 2)) - 1) / a * np.sign(side) for side in (reach, -reach))
     return np.maximum(reach, np.where(known, down, 0.0)), np.maximum(reach, np.where(known, up, 0.0))
-
-
-def _verdict(lower: float, upper: float, margin: float) -> str:
-    if lower > 0:
-        return BETTER
-    if lower >= -margin:
-        return NOT_WORSE
-    return WORSE if upper < -margin else CANNOT_TELL

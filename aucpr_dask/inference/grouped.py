@@ -25,30 +25,21 @@ from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets
 from aucpr_dask.inference import covarying, designs, requirements, samples, sentences
 from aucpr_dask.inference.pairs import benjamini_hochberg, holm
 from aucpr_dask.progress import reporting_if
-from aucpr_dask.schema import checks, options
-from aucpr_dask.schema.terms import (
-    BOUND,
-    CLASS,
-    ESTIMATOR,
-    FOLD,
-    GROUPS,
-    ITEM,
-    MEASURE,
-    MODEL,
-    QUERY,
-    REPEAT,
-    Scores,
-    gathered,
-    map_nodes,
-    name_of_group,
-    nodes_of,
-    with_plain_names,
-)
+from aucpr_dask.schema import checks, options, terms
 from aucpr_dask.scores.long_form import to_tree
 from aucpr_dask.scores.validate import validated_scores
 
 ADJUSTED: dict[str, Callable[[Any], Any]] = {"holm": holm, "benjamini_hochberg": benjamini_hochberg, "none": np.copy}
-WITH_ROLES = (MODEL, QUERY, CLASS, REPEAT, FOLD, ITEM, ESTIMATOR, MEASURE)
+WITH_ROLES = (
+    terms.MODEL,
+    terms.QUERY,
+    terms.CLASS,
+    terms.REPEAT,
+    terms.FOLD,
+    terms.ITEM,
+    terms.ESTIMATOR,
+    terms.MEASURE,
+)
 OF_ANSWERS = ("other_model", "baseline")
 OF_ALL_GROUPS = ("level", "versions", "adjust", "family_size", "summary")  # facts that concern them together
 Ask = Callable[[xr.DataTree, float], Any]  # about one group; the level at which intervals of all hold together
@@ -77,13 +68,13 @@ class Parts:
         return error.with_part("group", ", ".join(of_group))
 
     def _path(self, place: int, path: str) -> str:
-        return name_of_group(self.names[place], path, as_node=True)
+        return terms.name_of_group(self.names[place], path, as_node=True)
 
 
 def has_groups(data: Any, by: Any, varying: Sequence[str] = ()) -> bool:
     """Whether a question is about each group: it says so, or its data have groups, or dimensions that do not vary."""
     is_known = isinstance(data, xr.Dataset | xr.DataTree)
-    return by is not None or (is_known and any(dims_of_family(node, varying) for _, node in nodes_of(data)))
+    return by is not None or (is_known and any(dims_of_family(node, varying) for _, node in terms.nodes_of(data)))
 
 
 def dims_of_family(node: xr.Dataset, varying: Sequence[str]) -> list[str]:
@@ -93,17 +84,17 @@ def dims_of_family(node: xr.Dataset, varying: Sequence[str]) -> list[str]:
         return []
     first = group_dims(node) if "estimate" in node else []
     others = [str(dim) for dim in found.dims if dim not in (*WITH_ROLES, *first)]
-    return [dim for dim in (*first, *others) if dim not in (FOLD, *varying)]
+    return [dim for dim in (*first, *others) if dim not in (terms.FOLD, *varying)]
 
 
-def with_kept_as_groups(result: Scores) -> Scores:
+def with_kept_as_groups(result: terms.Scores) -> terms.Scores:
     """Return a result whose dimensions without another role are named as its groups, which is how they are shown."""
 
     def named(path: str, node: xr.Dataset) -> xr.Dataset:
         dims = dims_of_family(node, ())
         return node.assign_attrs(by=", ".join(dims)) if len(dims) > len(group_dims(node)) else node
 
-    return map_nodes(result, named)
+    return terms.map_nodes(result, named)
 
 
 def parts_of(node: xr.Dataset, by: Any, path: str, varying: Sequence[str] = ()) -> Parts:
@@ -122,12 +113,12 @@ def parts_of(node: xr.Dataset, by: Any, path: str, varying: Sequence[str] = ()) 
         data = [part for one in data for part in _selected(one, dim, range(len(index)))]
     if of_queries:
         groups = groups_of_queries(node, of_queries, path)
-        data = [part for one in data for part in _selected(one, QUERY, groups.places)]
+        data = [part for one in data for part in _selected(one, terms.QUERY, groups.places)]
         indexes |= groups.indexes
     if rest is not None and not is_result:
         labelled, named = with_labels(node, rest)
         groups = groups_of(labelled.to_dataset() if isinstance(labelled, xr.DataTree) else labelled, named, path)
-        data = [part for one in data for part in _selected(one, ITEM, groups.places)]
+        data = [part for one in data for part in _selected(one, terms.ITEM, groups.places)]
         indexes |= groups.indexes
     names = [tuple(map(str, labels)) for labels in product(*indexes.values())]
     return Parts(indexes, names, data)
@@ -138,22 +129,22 @@ def _selected(node: xr.Dataset | None, dim: str, places: Iterable[Any]) -> list[
     return [None if node is None or np.size(one) == 0 else node.isel({dim: one}, drop=True) for one in places]
 
 
-def tree_of_groups(data: Scores, by: Any, path: str = "") -> xr.DataTree:
+def tree_of_groups(data: terms.Scores, by: Any, path: str = "") -> xr.DataTree:
     """Return a tree of the data of each group."""
     nodes: dict[str, xr.Dataset] = {}
-    for own, node in nodes_of(data):
+    for own, node in terms.nodes_of(data):
         where = own or path
         parts = parts_of(node, by, where)
         for place in range(len(parts.names)):
             tree = parts.tree(place, where)
-            nodes |= {} if tree is None else nodes_of(tree)
+            nodes |= {} if tree is None else terms.nodes_of(tree)
     return xr.DataTree.from_dict(nodes)
 
 
 def part_of_machine(machines: xr.DataTree, tree: xr.DataTree) -> xr.DataTree:
     """Return what a machine labelled of one group."""
-    ((path, _),) = nodes_of(tree)
-    known = dict(nodes_of(machines))
+    ((path, _),) = terms.nodes_of(tree)
+    known = dict(terms.nodes_of(machines))
     if path not in known:
         what, where = "the machine labelled nothing of this group", "argument 'auxiliary'"
         raise InvalidInputError(what, where, few(map(repr, known)), "every group", "label them, or select groups")
@@ -162,7 +153,7 @@ def part_of_machine(machines: xr.DataTree, tree: xr.DataTree) -> xr.DataTree:
 
 def parts_of_tree(tree: xr.DataTree, by: Any, varying: Sequence[str]) -> Parts:
     """Return every group of any data set as a tree of the data sets that have it."""
-    parts = {path: parts_of(node, by, path, varying) for path, node in nodes_of(tree)}
+    parts = {path: parts_of(node, by, path, varying) for path, node in terms.nodes_of(tree)}
     indexes: dict[str, pd.Index] = {}
     for one in parts.values():
         for dim, index in one.indexes.items():
@@ -183,7 +174,7 @@ def parts_of_tree(tree: xr.DataTree, by: Any, varying: Sequence[str]) -> Parts:
 
 
 def ask_each(
-    data: Scores,
+    data: terms.Scores,
     by: Any,
     ask: Ask,
     level: float,
@@ -199,10 +190,13 @@ def ask_each(
     if samples.DATASET in varying and isinstance(data, xr.DataTree):
         each = {"": parts_of_tree(data, by, varying)}
     else:
-        each = {path: parts_of(node, by, path, varying) for path, node in nodes_of(data)}
+        each = {path: parts_of(node, by, path, varying) for path, node in terms.nodes_of(data)}
     found = {}
     for path, parts in each.items():
-        _refuse_names_of_answers(parts, path)
+        if taken := [name for name in parts.indexes if name in OF_ANSWERS]:  # `level`, maybe a pressure, gives way
+            what, received = "the answer has something else of this name", f"a dimension or groups {taken[0]!r}"
+            allowed, remedy = f"other names than {', '.join(OF_ANSWERS)}", f"rename({taken[0]}='another')"
+            raise InvalidInputError(what, f"data set {path!r}" if path else "the data set", received, allowed, remedy)
         answers: list[Any] = []
         with warnings.catch_warnings(record=True) as caught, reporting_if(None) as report:
             warnings.simplefilter("always")
@@ -225,14 +219,6 @@ def ask_each(
     return found
 
 
-def _refuse_names_of_answers(parts: Parts, path: str) -> None:
-    """Raise if groups have the name of a dimension of answers; `level`, which may be a pressure, gives way."""
-    if taken := [name for name in parts.indexes if name in OF_ANSWERS]:
-        what, received = "the answer has something else of this name", f"a dimension or groups {taken[0]!r}"
-        allowed, remedy = f"other names than {', '.join(OF_ANSWERS)}", f"rename({taken[0]}='another')"
-        raise InvalidInputError(what, f"data set {path!r}" if path else "the data set", received, allowed, remedy)
-
-
 def _warn_once(caught: Sequence[warnings.WarningMessage], n_groups: int) -> None:
     """Give each kind of warning once, with the number of its groups."""
     kinds: dict[type[Warning], set[str]] = {}
@@ -248,28 +234,28 @@ def _warn_once(caught: Sequence[warnings.WarningMessage], n_groups: int) -> None
 
 def with_data_sets(tree: xr.DataTree, question: options.ComparisonOptions | options.AggregationOptions) -> Any:
     """Return a group as a tree of its data sets, if these are to vary."""
-    nodes = list(nodes_of(tree))
+    nodes = list(terms.nodes_of(tree))
     if question.dim != samples.DATASET or len(nodes) != 1:
         return tree
     ((_, node),) = nodes
     return to_tree(node) if samples.along_items(node, question.dims) else groups_as_data_sets(node)
 
 
-def answered_by_groups(data: Scores, by: Any, ask: Ask, question: options.ComparisonOptions) -> Scores:
+def answered_by_groups(data: terms.Scores, by: Any, ask: Ask, question: options.ComparisonOptions) -> terms.Scores:
     """Compare or rank the models of every group; adjusted p-values and joint intervals hold for all groups."""
     asked_for = "holm" if question.adjust is None else question.adjust
     adjusted: str = checks.choose(designs.BY_P_VALUE, asked_for, "adjust, of groups")
 
     def asked(tree: xr.DataTree, joint: float) -> xr.Dataset:
-        (found,) = (node for _, node in nodes_of(ask(with_data_sets(tree, question), joint)))
+        (found,) = (node for _, node in terms.nodes_of(ask(with_data_sets(tree, question), joint)))
         return found
 
     return laid_out_by_groups(data, by, asked, question.level, adjusted, question.dims)
 
 
 def laid_out_by_groups(
-    data: Scores, by: Any, ask: Ask, level: float, adjust: str = "none", varying: Sequence[str] = ()
-) -> Scores:
+    data: terms.Scores, by: Any, ask: Ask, level: float, adjust: str = "none", varying: Sequence[str] = ()
+) -> terms.Scores:
     """Ask about each group of each data set, and lay out the answers, data sets of one node, over the groups."""
 
     def combined(parts: Parts, answers: list[Any], path: str) -> xr.Dataset:
@@ -277,31 +263,35 @@ def laid_out_by_groups(
 
     found = ask_each(data, by, ask, level, combined, varying)
     is_one = samples.DATASET in varying and set(found) == {""}
-    return found[""] if is_one else sentences.with_families(gathered(data, found))
+    return found[""] if is_one else sentences.with_families(terms.gathered(data, found))
 
 
 def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr.Dataset:
     """Lay out the answers of all groups, with NaN for those that have none."""
     sizes = {name: len(index) for name, index in parts.indexes.items()}
     known = [one for one in answers if not isinstance(one, InvalidInputError)]
-    models = pd.Index(dict.fromkeys(model for one in known for model in one.get_index(MODEL)))
+    models = pd.Index(dict.fromkeys(model for one in known for model in one.get_index(terms.MODEL)))
     first, unknown = known[0], known[0].where(False)
-    alike = {dim: models for dim in (MODEL, covarying.OTHER_MODEL) if dim in first.dims}
+    alike = {dim: models for dim in (terms.MODEL, covarying.OTHER_MODEL) if dim in first.dims}
     laid = [unknown if isinstance(one, InvalidInputError) else one for one in answers]
     aligned = [one.reindex(alike).drop_vars([name for name in sizes if name in one.coords]) for one in laid]
-    listed = xr.concat(aligned, GROUPS, data_vars="all", coords="minimal", compat="override", combine_attrs="override")
+    listed = xr.concat(
+        aligned, terms.GROUPS, data_vars="all", coords="minimal", compat="override", combine_attrs="override"
+    )
     places = xr.DataArray(np.arange(len(answers)).reshape(*sizes.values()), dims=list(sizes))
-    result = listed.isel({GROUPS: places}).transpose(..., *sizes, *(dim for dim in (BOUND,) if dim in listed.dims))
+    result = listed.isel({terms.GROUPS: places}).transpose(
+        ..., *sizes, *(dim for dim in (terms.BOUND,) if dim in listed.dims)
+    )
     result = result.map(lambda one: one.astype(np.int64 if one.dtype.kind == "i" else np.float64), keep_attrs=True)
     result = result.assign_coords(xr.Coordinates({name: (name, index) for name, index in parts.indexes.items()}))
-    result = with_plain_names(result.assign(_facts_of_groups(answers, sizes)))
+    result = terms.with_plain_names(result.assign(_facts_of_groups(answers, sizes)))
     own = {*result.data_vars, "design", sentences.SUMMARY}
     result.attrs = {name: value for name, value in first.attrs.items() if name not in own}
     result.attrs |= {"by": ", ".join(sizes), "level": level}
     if "family_size" in result.attrs:
         result.attrs["family_size"] = sum(int(one.attrs["family_size"]) for one in known)
     without = {
-        name_of_group(names): str(one).splitlines()[0]
+        terms.name_of_group(names): str(one).splitlines()[0]
         for names, one in zip(parts.names, answers, strict=True)
         if isinstance(one, InvalidInputError)
     }
@@ -354,7 +344,7 @@ def _adjusted(result: xr.Dataset, adjust: str) -> xr.Dataset:
     adjusted[asked] = ADJUSTED[adjust](adjusted[asked])
     other = dims[1] if dims[1:2] and dims[1] in OF_ANSWERS else None
     if other is not None:  # two models that are both among the others are asked about once
-        rows = result.get_index(MODEL).get_indexer(result[other].values)
+        rows = result.get_index(terms.MODEL).get_indexer(result[other].values)
         adjusted[rows] = np.where(asked[rows], adjusted[rows], np.swapaxes(adjusted[rows], 0, 1))
     laid = xr.Variable(dims, adjusted, result["p_adjusted"].attrs)
     result = result.assign(p_adjusted=laid.transpose(*result["p_value"].dims))

@@ -125,13 +125,9 @@ class PredictionPowered(Student):
             tuning[panel], alone[panel] = powered.tuning, powered.error_alone
         reach = pairs.parametric_quantile(self.goal.level, self.degrees) * error
         reach_alone = pairs.parametric_quantile(self.goal.level, self.values.shape[1] - 1) * alone
+        ratio = np.divide(reach, reach_alone, out=np.ones(reach.shape), where=reach_alone > 0)
         found = student_pairs(first, second, difference, error, self.degrees, self.goal)
-        return replace(found, more={"tuning": tuning, "width_ratio": _width_ratio(reach, reach_alone)})
-
-
-def _width_ratio(reach: Floats, reach_alone: Floats) -> Floats:
-    """Return the width of intervals relative to that from people's labels alone; 1 if that is 0."""
-    return np.divide(reach, reach_alone, out=np.ones(reach.shape), where=reach_alone > 0)
+        return replace(found, more={"tuning": tuning, "width_ratio": ratio})
 
 
 def _reach_of_t(level: float, degrees: Floats | float) -> Floats:
@@ -163,19 +159,16 @@ def machine_nodes(data: Scores, machine: Scores, over: str) -> dict[str, xr.Data
         received = few(repr(path) if path else "the one without a name" for path in lacking)
         raise _lacks("data sets", received, "data sets are matched by name: those that people labelled, or more")
     for path, node in ours.items():
-        _refuse_other_options(path, node.attrs, theirs[path].attrs)
-    return theirs
-
-
-def _refuse_other_options(path: str, ours: dict[str, object], theirs: dict[str, object]) -> None:
-    """Raise if two results say that they were evaluated with different options; those made by hand say nothing."""
-    if "missing" in ours and "missing" in theirs:
-        values = {name: [np.asarray(attrs.get(name)) for attrs in (ours, theirs)] for name in READ_ALIKE}
+        both = node.attrs, theirs[path].attrs
+        if not all("missing" in attrs for attrs in both):
+            continue  # those made by hand do not say how they were evaluated
+        values = {name: [np.asarray(attrs.get(name)) for attrs in both] for name in READ_ALIKE}
         different = [f"{name}={a.tolist()!r} and {b.tolist()!r}" for name, (a, b) in values.items() if np.any(a != b)]
         if different:
             what = "the evaluations with people's and with machine labels have different options"
             received, allowed = "; ".join(different), f"the same {', '.join(READ_ALIKE)}"
             raise InvalidInputError(what, where_of(path), received, allowed, "evaluate both with the same options")
+    return theirs
 
 
 def powered_method(

@@ -384,24 +384,29 @@ def join(parts: Sequence[Pairs]) -> Pairs:
     order = np.lexsort((second, first))
     names = ["first", "second", "difference", "error", "p_value"] + ["outer"] * (parts[0].outer is not None)
     columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts])[order] for name in names}
-    tests = _joined([part.tests for part in parts if part.tests is not None], order)
-    return Pairs(**columns, tests=tests, spread=_largest([part.spread for part in parts if part.spread is not None]))
 
+    def largest(maxima: Sequence[Maxima]) -> Maxima | None:
+        return (
+            replace(
+                maxima[0],
+                **{name: np.max([getattr(one, name) for one in maxima], axis=0) for name in ("below", "above")},
+            )
+            if maxima
+            else None
+        )
 
-def _joined(parts: Sequence[Family], order: Indices) -> Family | None:
-    names = [field.name for field in fields(Family) if field.name != "maxima"]
-    columns: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts])[order] for name in names if parts
+    tests = [part.tests for part in parts if part.tests is not None]
+    of_tests = {
+        field.name: np.concatenate([getattr(one, field.name) for one in tests])[order]
+        for field in fields(Family)
+        if tests and field.name != "maxima"
     }
-    maxima = _largest([part.maxima for part in parts])
-    return None if maxima is None else Family(**columns, maxima=maxima)
-
-
-def _largest(parts: Sequence[Maxima]) -> Maxima | None:
-    if not parts:
-        return None
-    below, above = (np.max([getattr(part, name) for part in parts], axis=0) for name in ("below", "above"))
-    return Maxima(below, above, parts[0].complete)
+    maxima = largest([one.maxima for one in tests])
+    return Pairs(
+        **columns,
+        tests=None if maxima is None else Family(**of_tests, maxima=maxima),
+        spread=largest([part.spread for part in parts if part.spread is not None]),
+    )
 
 
 def _known(value: _Replicates | None) -> _Replicates:

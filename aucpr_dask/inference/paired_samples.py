@@ -229,8 +229,8 @@ def paired_sample(
     else:
         estimates, method = FILLED[sampling.row.needs](node, estimates, sampling, question, goal)
     sample = PairedSample(node, question, sampling, estimates, method, n_machine)
-    if sampling.sample == ITEMS:
-        _warn_of_few_positives(sample)
+    if sampling.sample == ITEMS and (n := sample.n_positives()) is not None:
+        warn_of_few(n, sample.positives_in_words, sampling.method, len(estimates.models))
     return sample
 
 
@@ -267,8 +267,14 @@ def _over_units(
         return estimates, methods.Student(values, goal)
     if method == "wilcoxon":
         return estimates, methods.Wilcoxon(values)
-    if method == "bootstrap":
-        _warn_of_few_units(estimates)
+    enough = ENOUGH_FOR_A_PAIR if len(estimates.models) == 2 else ENOUGH_FOR_A_FAMILY
+    if method == "bootstrap" and len(units) < enough:
+        warn(
+            f"method='bootstrap' over {len(units)} units finds differences where there are none: it needs {enough} or "
+            "more. method='bootstrap_t' needs fewer; 'sign_flip' and 't' need few if differences are jointly "
+            "symmetric.",
+            FewUnitsWarning,
+        )
     has_errors = method == "bootstrap_t"
     return estimates, methods.resample_units(values, units, goal, n_resamples, seed, own_errors=has_errors)
 
@@ -324,13 +330,7 @@ def _by_items(
     drops_models = question.incomplete == "drop_models" or (estimates.dim is None and question.incomplete == "drop")
     if drops_models and np.count_nonzero(defined) > 1:
         estimates, replicates = estimates.of_models(defined), replicates[defined]
-    else:
-        _refuse_undefined_replicates(replicates, estimates)
-    return estimates, methods.Resampling(estimates.mean, replicates, goal)
-
-
-def _refuse_undefined_replicates(replicates: Floats, estimates: Estimates) -> None:
-    """Raise if a replicate is not finite, with counts by model."""
+        return estimates, methods.Resampling(estimates.mean, replicates, goal)
     undefined = np.count_nonzero(~np.isfinite(replicates), axis=1)
     if undefined.any():
         counts = [f"{name!r}: {number:,}" for name, number in zip(estimates.names, undefined, strict=True) if number]
@@ -342,6 +342,7 @@ def _refuse_undefined_replicates(replicates: Floats, estimates: Estimates) -> No
             "positives as there are; with rare classes, method='influence'; or data with more positives"
         )
         raise InvalidInputError(what, received=received, remedy=remedy)
+    return estimates, methods.Resampling(estimates.mean, replicates, goal)
 
 
 def _by_influence(
@@ -357,7 +358,8 @@ def _by_influence(
         variance = training_variance(samples.chosen(node[OF_REPEAT], question.estimator), node.attrs.get(N_FOLDS))
         training = _variance_of_means(variance, estimates)
         inner, outer, joint = inner + training, outer + training, joint + training
-    degrees = _degrees_of_means(node, estimates)
+    # The variance of a unit is taken to be proportional to 1 over its positives, so that models do not matter.
+    degrees = degrees_of_mean(*(_least_of_units(node[name], estimates) for name in ("n_effective", "degrees")))
     sampled = degrees, estimates.names, goal, n_resamples, question.seed
     return estimates, methods.Influence(estimates.mean, inner, outer, joint, *sampled, training=training)
 
@@ -387,16 +389,8 @@ def _variance_of_means(matrix: xr.DataArray, estimates: Estimates) -> Floats:
     return values
 
 
-def _degrees_of_means(node: xr.Dataset, estimates: Estimates) -> float:
-    """Return the degrees of freedom of the variance of means over fixed units (Satterthwaite).
-
-    The variance of a unit is taken to be proportional to 1 over its positives, so that models do not matter.
-    """
-    return degrees_of_mean(_least_of_units(node["n_effective"], estimates), _least_of_units(node["degrees"], estimates))
-
-
 def degrees_of_mean(n: Floats, degrees: Floats) -> float:
-    """Return the degrees of freedom of the variance of a mean of units of these sizes, each with its own."""
+    """Return Satterthwaite's degrees of freedom of the variance of a mean of units, from their sizes and their own."""
     variance = 1 / n
     return float(variance.sum() ** 2 / (variance**2 / degrees).sum())
 
@@ -405,26 +399,6 @@ def _least_of_units(variable: xr.DataArray, estimates: Estimates) -> Floats:
     """Return the least value of the models for each unit, in their order; one number without units."""
     variable = estimates.of(variable)
     return np.ravel((variable.min(MODEL) if MODEL in variable.dims else variable).values)
-
-
-def _warn_of_few_units(estimates: Estimates) -> None:
-    """Warn if a bootstrap over so few units finds differences too often."""
-    is_pair, n_units = len(estimates.models) == 2, len(estimates.units)
-    enough = ENOUGH_FOR_A_PAIR if is_pair else ENOUGH_FOR_A_FAMILY
-    if n_units < enough:
-        warn(
-            f"method='bootstrap' over {n_units} units finds differences where there are none: it needs {enough} or "
-            "more. method='bootstrap_t' needs fewer; 'sign_flip' and 't' need few if differences are jointly "
-            "symmetric.",
-            FewUnitsWarning,
-        )
-
-
-def _warn_of_few_positives(sample: PairedSample) -> None:
-    """Warn if so few of the items that are the sample are positives that the level is not kept."""
-    n, method = sample.n_positives(), sample.sampling.method
-    if n is not None:
-        warn_of_few(n, sample.positives_in_words, method, len(sample.estimates.models))
 
 
 def warn_of_few(n: float, words: tuple[str, str], method: str, n_models: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 import xarray as xr
@@ -85,8 +85,14 @@ class Reach:
 
     def power(self, difference: float | Floats) -> Floats:
         """Return the probability of showing a true difference."""
+        # The probability that noncentral t is above the reach.
+        degrees, finite = np.minimum(self.degrees, AS_NORMAL), np.where(np.isinf(self.reach), 0.0, self.reach)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            shown = _above(self.reach, self.degrees, difference / self.error)
+            noncentrality = difference / self.error
+            below = nctdtr(degrees, np.minimum(noncentrality, 1e6), finite)
+            # Where the series is too long:
+            approximate = ndtr((finite - noncentrality) / np.sqrt(1 + finite**2 / (2 * degrees)))
+            shown = np.where(np.isinf(self.reach), 0.0, 1 - np.where(np.isnan(below), approximate, below))
         return np.where(self.error > 0, shown, np.isfinite(self.reach))
 
     def resized(self, n: Floats) -> Reach:
@@ -107,14 +113,6 @@ class Reach:
             is_enough = self.resized(middle).power(difference) >= power
             low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
         return np.where(high < MOST_NEEDED, high, np.inf)
-
-
-def _above(reach: Floats, degrees: Any, noncentrality: Floats) -> Floats:
-    """Return the probability that noncentral t is above `reach`."""
-    degrees, finite = np.minimum(degrees, AS_NORMAL), np.where(np.isinf(reach), 0.0, reach)
-    below = nctdtr(degrees, np.minimum(noncentrality, 1e6), finite)
-    approximate = ndtr((finite - noncentrality) / np.sqrt(1 + finite**2 / (2 * degrees)))  # the series is too long
-    return np.where(np.isinf(reach), 0.0, 1 - np.where(np.isnan(below), approximate, below))
 
 
 def least_units(method: Method, level: float) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -109,8 +108,9 @@ def prepared(
     Also return the question as the data have it, the options of an evaluation, and the groups.
     """
     nodes = dict(nodes_of(data)) if isinstance(data, xr.Dataset | xr.DataTree) else {}
-    if question.over == "clusters" and nodes and all(map(_has_clusters_of_queries, nodes.values())):
-        question = replace(question, over=None)  # the default
+    in_clusters = ("cluster" in node and QUERY in node["cluster"].dims for node in nodes.values())
+    if question.over == "clusters" and nodes and all(in_clusters):
+        question = replace(question, over=None)  # the default, of queries
     if question.dim == samples.DATASET and by is None and samples.along_items(data, question.dims):
         return to_tree(data), question, dict(options), by
     if question.dim == samples.DATASET and isinstance(data, xr.Dataset) and samples.DATASET not in group_dims(data):
@@ -124,7 +124,10 @@ def prepared(
         return data, question, {}, by
     if (scores := known_scores(data)) is None:
         for path, node in nodes.items():
-            _refuse_other_draws(path, node, question)
+            if _is_drawn_otherwise(node, question):
+                what, received = f"in this result {node.attrs['sampled']} vary", f"over={question.over!r}"
+                remedy = "pass the scores in place of the result"
+                raise InvalidInputError(what, where_of(path), received, repr(node.attrs["sampled"]), remedy)
         return data, question, {}, by
     first = next(iter(nodes.values()))
     asked = question.over if question.names else first.attrs.get("sampled", ITEM + "s")
@@ -132,10 +135,6 @@ def prepared(
     question = replace(question, over=asked, estimator=estimator)
     groups = [*of_queries[0], *(name for name in group_dims(first) if name not in question.dims)]
     return prepared(scores, question, evaluated_with(first.attrs), groups or None)
-
-
-def _has_clusters_of_queries(node: xr.Dataset) -> bool:
-    return "cluster" in node and QUERY in node["cluster"].dims
 
 
 def _lacks_items(node: xr.Dataset, question: ComparisonOptions) -> bool:
@@ -159,13 +158,6 @@ def _lacks_items(node: xr.Dataset, question: ComparisonOptions) -> bool:
 def _is_drawn_otherwise(node: xr.Dataset, question: ComparisonOptions) -> bool:
     sampled = node.attrs.get("sampled")
     return question.drawn is not None and sampled is not None and question.drawn != sampled
-
-
-def _refuse_other_draws(path: str, node: xr.Dataset, question: ComparisonOptions) -> None:
-    if _is_drawn_otherwise(node, question):
-        what, received = f"in this result {node.attrs['sampled']} vary", f"over={question.over!r}"
-        remedy = "pass the scores in place of the result"
-        raise InvalidInputError(what, where_of(path), received, repr(node.attrs["sampled"]), remedy)
 
 
 def evaluated_with(attrs: Mapping[Any, Any]) -> dict[str, Any]:
@@ -208,8 +200,10 @@ def results_for(
     results = map_nodes(results, lambda path, node: averages.compared_by_replicates(path, node, question.estimator))
     results = averages.means_over_classes(results, question.incomplete)
     if not are_units:
-        is_spread = question.over in (None, "clusters")  # whoever names queries counts each
-        return map_nodes(results, partial(_in_clusters, question)) if is_spread else results
+        if question.over not in (None, "clusters"):
+            return results  # whoever names queries counts each
+        kept = question.estimator, question.incomplete
+        return map_nodes(results, lambda path, node: samples.clusters_as_units(node, *kept, path))
     if has_variances:
         results = map_nodes(results, lambda path, node: _with_variances(path, node, question))
     return samples.stack_data_sets(results, question.incomplete).assign_attrs(_counts_of_items(results))
@@ -246,8 +240,11 @@ def with_default_method(data: Scores, question: ComparisonOptions, options: Mapp
 
     Values of a measure have none. In data sets with queries, they are those between the queries.
     """
-    refuse_weights(question)
     if question.weights != "equal":
+        if question.dim != samples.DATASET or question.method not in (None, designs.RANDOM_EFFECTS):
+            what = "weights are those of data sets whose variances are known"
+            given = {"weights": question.weights, "over": question.over, "method": question.method}
+            raise clash(what, "leave out weights, or give over='dataset' alone", "over='dataset'", **given)
         return replace(question, method=designs.RANDOM_EFFECTS)
     is_open = question.method is None and question.sample in (None, designs.UNITS)
     if not is_open or not isinstance(data, xr.Dataset | xr.DataTree):
@@ -270,16 +267,6 @@ def with_default_method(data: Scores, question: ComparisonOptions, options: Mapp
         return of_items and not ("label" in node and MODEL in node["label"].dims)
 
     return replace(question, method=designs.RANDOM_EFFECTS) if nodes and all(map(is_known, nodes)) else question
-
-
-def refuse_weights(question: ComparisonOptions) -> None:
-    """Raise if weights of data sets are given where none vary, or with a method that has none."""
-    if question.weights == "equal":
-        return
-    if question.dim != samples.DATASET or question.method not in (None, designs.RANDOM_EFFECTS):
-        what = "weights are those of data sets whose variances are known"
-        given = {"weights": question.weights, "over": question.over, "method": question.method}
-        raise clash(what, "leave out weights, or give over='dataset' alone", "over='dataset'", **given)
 
 
 def _with_variances(path: str, node: xr.Dataset, question: ComparisonOptions) -> xr.Dataset:
@@ -318,10 +305,6 @@ def _with_one_dimension(node: xr.Dataset, question: ComparisonOptions) -> xr.Dat
     names = [", ".join(one) for one in product(*labels)]
     kept = node[[name for name in samples.AVERAGED if name in node]].drop_vars(question.dims, errors="ignore")
     return kept.stack({question.dim: question.dims}, create_index=False).assign_coords({question.dim: names})
-
-
-def _in_clusters(question: ComparisonOptions, path: str, node: xr.Dataset) -> xr.Dataset:
-    return samples.clusters_as_units(node, question.estimator, question.incomplete, path)
 
 
 def parted_options(
@@ -413,25 +396,7 @@ def _swapped_ranks(path: str, scores: xr.Dataset, estimator: str | None, options
     """Return the estimates of a data set, with what :class:`aucpr_dask.inference.methods.RankSwap` is made of."""
     from scipy.stats import rankdata  # its import takes half a second
 
-    _refuse_unswappable(path, scores, estimator, options)
-    reading = {name: value for name, value in options.items() if name != "over"}
-    checked = EvaluationOptions.of(estimator=("average_precision",), interval=(), **reading)
-    result = evaluate_dataset(scores, path, checked)
-    label = scores["label"].load()
-    is_judged = (label >= 0) if checked.unjudged == "drop" else (label > -2)
-    kept = scores.isel({ITEM: np.flatnonzero(is_judged)})
-    by_cluster = drawn_unit(options.get("over"), scores) == "clusters"
-    together = alignment.clusters_of(kept, path).values if by_cluster else np.arange(kept.sizes[ITEM])
-    ranks = rankdata(kept["score"].transpose(MODEL, ITEM).values, axis=1)  # average ranks, as swaps need
-    is_positive = kept["label"].values >= (checked.positive_from or 1)
-    of_items = {RANK: ((MODEL, ITEM), np.rint(2 * ranks).astype(np.int64)), POSITIVE: (ITEM, is_positive)}
-    found = result.assign(of_items | {SWAPPED: (ITEM, together)})
-    return found.assign_attrs(sampled="clusters" if by_cluster else "items")
-
-
-def _refuse_unswappable(path: str, scores: xr.Dataset, estimator: str | None, options: Mapping[str, Any]) -> None:
-    """Raise unless the data are plain rankings of the same items by all models."""
-    remedy = "method='influence', the default, takes them"
+    remedy = "method='influence', the default, takes them"  # what are no plain rankings of the same items by all models
     if estimator not in (None, "average_precision"):
         what = "swaps of ranks are known for average precision"
         raise InvalidInputError(what, "option 'estimator'", repr(estimator), "'average_precision'", remedy)
@@ -445,6 +410,19 @@ def _refuse_unswappable(path: str, scores: xr.Dataset, estimator: str | None, op
         received = ", ".join([*(f"the dimension {dim!r}" for dim in dims), *weights, *own])
         what = "method='rank_swap' swaps the ranks of the items of one ranking"
         raise InvalidInputError(what, where_of(path), received, "score(model, item), label(item)", remedy)
+    reading = {name: value for name, value in options.items() if name != "over"}
+    checked = EvaluationOptions.of(estimator=("average_precision",), interval=(), **reading)
+    result = evaluate_dataset(scores, path, checked)
+    label = scores["label"].load()
+    is_judged = (label >= 0) if checked.unjudged == "drop" else (label > -2)
+    kept = scores.isel({ITEM: np.flatnonzero(is_judged)})
+    by_cluster = drawn_unit(options.get("over"), scores) == "clusters"
+    together = alignment.clusters_of(kept, path).values if by_cluster else np.arange(kept.sizes[ITEM])
+    ranks = rankdata(kept["score"].transpose(MODEL, ITEM).values, axis=1)  # average ranks, as swaps need
+    is_positive = kept["label"].values >= (checked.positive_from or 1)
+    of_items = {RANK: ((MODEL, ITEM), np.rint(2 * ranks).astype(np.int64)), POSITIVE: (ITEM, is_positive)}
+    found = result.assign(of_items | {SWAPPED: (ITEM, together)})
+    return found.assign_attrs(sampled="clusters" if by_cluster else "items")
 
 
 def on_common_items(scores: Scores, question: ComparisonOptions, options: EvaluationOptions) -> Scores:
@@ -461,23 +439,24 @@ def on_common_items(scores: Scores, question: ComparisonOptions, options: Evalua
         for path, node in nodes_of(scores)
         if MODEL in node["score"].dims and not ("label" in node and MODEL in node["label"].dims)
     }  # other models have a list each
-    ranked = {path: _is_ranked(node, options) for path, node in shared.items()}
+    ranked, complete = dict[str, xr.DataArray](), dict[str, set[Any]]()
+    for path, node in shared.items():  # of which rankings a model scored a positive, or an item where that is enough
+        counts = node["score"].notnull() & _is_judged(node, options)
+        if "n_positive" not in node and options.no_positives != "zero":
+            counts = counts & _is_positive(node, options)
+        one = ranked[path] = counts.any(ITEM).compute()
+        is_complete = (one | ~one.any(MODEL)).all([dim for dim in one.dims if dim != MODEL]) & one.any()
+        complete[path] = set(samples.labels_of(one, MODEL)[is_complete.values])
     if question.incomplete == "drop_models":
-        ranked = _of_complete_models(ranked, together=question.dim == samples.DATASET)
+        everywhere = set.intersection(*complete.values()) if complete else set()
+        for path, one in ranked.items():
+            kept = everywhere if question.dim == samples.DATASET else complete[path]
+            ranked[path] = one & xr.DataArray(samples.labels_of(one, MODEL).isin(kept), dims=MODEL)
 
     def hide(path: str, node: xr.Dataset) -> xr.Dataset:
         return _hidden(node, ranked[path], options) if path in shared else node
 
     return map_nodes(scores, hide)
-
-
-def _is_ranked(node: xr.Dataset, options: EvaluationOptions) -> xr.DataArray:
-    """Return of which rankings each model scored a positive, or any item where that gives an estimate."""
-    counts = node["score"].notnull() & _is_judged(node, options)
-    if "n_positive" not in node and options.no_positives != "zero":
-        counts = counts & _is_positive(node, options)
-    is_ranked: xr.DataArray = counts.any(ITEM).compute()
-    return is_ranked
 
 
 def _is_judged(node: xr.Dataset, options: EvaluationOptions) -> Any:
@@ -486,21 +465,6 @@ def _is_judged(node: xr.Dataset, options: EvaluationOptions) -> Any:
 
 def _is_positive(node: xr.Dataset, options: EvaluationOptions) -> xr.DataArray:
     return node["label"] >= (options.positive_from or 1) if "label" in node else node["positive_weight"] > 0
-
-
-def _of_complete_models(ranked: dict[str, xr.DataArray], *, together: bool) -> dict[str, xr.DataArray]:
-    """Return what is ranked by models that rank all that any model does, in each data set or in all of them."""
-    complete = {}
-    for path, one in ranked.items():
-        is_complete = (one | ~one.any(MODEL)).all([dim for dim in one.dims if dim != MODEL]) & one.any()
-        labels = samples.labels_of(one, MODEL)
-        complete[path] = {label for label, keeps in zip(labels, is_complete.values, strict=True) if keeps}
-    everywhere = set.intersection(*complete.values()) if complete else set()
-    return {
-        path: one
-        & xr.DataArray(samples.labels_of(one, MODEL).isin(everywhere if together else complete[path]), dims=MODEL)
-        for path, one in ranked.items()
-    }
 
 
 def _hidden(node: xr.Dataset, ranked: xr.DataArray, options: EvaluationOptions) -> xr.Dataset:

@@ -108,17 +108,24 @@ def ranks_of(sample: paired_samples.PairedSample) -> xr.Dataset:
     """Return what :func:`rank` says of one sample."""
     from scipy.stats import rankdata  # its import takes half a second
 
-    replicates = _replicates(sample)
-    if isinstance(sample.method, SignFlips | Influence):
-        sets = rank_sets(sample.method.spread, sample.question.level, sample.method)
+    # Replicates around the estimates: those of the method, or the bootstrap of the same units.
+    method, estimates, question = sample.method, sample.estimates, sample.question
+    replicates = method.sample
+    if isinstance(method, SignFlips):
+        n_resamples = question.n_resamples or designs.UNIT_RESAMPLES
+        replicates = resample_units(estimates.values, estimates.units, method.goal, n_resamples, question.seed).sample
+    if replicates is None:
+        raise TypeError("this method has no replicates")
+    if isinstance(method, SignFlips | Influence):
+        sets = rank_sets(method.spread, question.level, method)
     else:
-        sets = rank_sets(replicates, sample.question.level)
+        sets = rank_sets(replicates, question.level)
     probability_best, expected_rank = rank_distribution(replicates)
     first_group, last_group = groups_of_models(sets.groups, sets.order)
     ranks = xr.Dataset(
         {
             "estimate": (MODEL, sample.shown),
-            "rank": (MODEL, rankdata(-sample.estimates.mean)),
+            "rank": (MODEL, rankdata(-estimates.mean)),
             "rank_interval": ((MODEL, BOUND), sets.marginal),
             "simultaneous_rank_interval": ((MODEL, BOUND), sets.simultaneous),
             "probability_best": (MODEL, probability_best),
@@ -130,17 +137,6 @@ def ranks_of(sample: paired_samples.PairedSample) -> xr.Dataset:
     )
     ranks = paired_samples.annotate(ranks, sample, n_groups=len(sets.groups), quantile=sets.quantile)
     return ranks.assign_attrs({sentences.SUMMARY: sentences.of_ranks(ranks)})
-
-
-def _replicates(sample: paired_samples.PairedSample) -> JointReplicates:
-    """Return replicates around the estimates: those of the method, or the bootstrap of the same units."""
-    method, estimates, question = sample.method, sample.estimates, sample.question
-    if isinstance(method, SignFlips):
-        n_resamples = question.n_resamples or designs.UNIT_RESAMPLES
-        return resample_units(estimates.values, estimates.units, method.goal, n_resamples, question.seed).sample
-    if method.sample is None:
-        raise TypeError("this method has no replicates")
-    return method.sample
 
 
 # --- sets of ranks -------------------------------------------------------------------------------------------------

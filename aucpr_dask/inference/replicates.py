@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from threading import Lock
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,6 @@ BELOW, ABOVE, LEFT_OUT = range(3)  # families of pairs
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
-Part = TypeVar("Part")
 Watcher = Callable[[int, int], None]  # of parts that are done, and of all
 
 
@@ -85,29 +83,30 @@ def is_small(n_numbers: int) -> bool:
 
 
 def in_parts(
-    function: Callable[[int, int], Part],
+    function: Callable[[int, int], None],
     size: int,
     step: int | None = None,
     watcher: Watcher | None = None,
     *,
     on_one_core: bool = False,
-) -> list[Part]:
-    """Call a function for parts of the replicates, or for runs of pairs, on all cores; return the results in order."""
+) -> None:
+    """Call a function for parts of the replicates, or for runs of pairs, on all cores."""
     step = step or max(1, -(-size // PARTS))
     starts = range(0, size, step)
     n_done = count(1)
 
-    def call(start: int) -> Part:
-        found = function(start, min(start + step, size))
+    def call(start: int) -> None:
+        function(start, min(start + step, size))
         if watcher is not None:
             watcher(next(n_done), len(starts))
-        return found
 
     if on_one_core:
-        return list(map(call, starts))
+        for start in starts:
+            call(start)
+        return
     from aucpr_dask.kernels.compiling import on_all_cores
 
-    return on_all_cores(call, starts)
+    on_all_cores(call, starts)
 
 
 def by_tiles(first: Indices, second: Indices, n_models: int) -> Indices:
@@ -186,11 +185,6 @@ class Replicates:
 
         in_parts(step_part, maximum.size, BLOCK, watcher)
         return counts
-
-    def of_pairs(self, which: Indices) -> Replicates:
-        """Return some of the pairs, or all in another order."""
-        names = ("first", "second", "shift", "inverse")
-        return replace(self, **{name: getattr(self, name)[which] for name in names})
 
 
 @dataclass(frozen=True)

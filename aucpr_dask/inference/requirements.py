@@ -70,10 +70,37 @@ def check(data: Scores, question: SampleOptions, options: Mapping[str, Any]) -> 
     if question.dim == DATASET and question.sample != ITEMS and _are_folds(names):
         raise folds_as_units("the data sets", few(map(repr, names)))
     for path, node in nodes_of(data):
-        _check_classes(node, question)
-        _refuse_folds(path, node, question)
-        if are_values(node):
-            _check_values(path, node, question)
+        found = next((node[name] for name in ("estimate", "score") if name in node), None)
+        # Classes are fixed, where there are any.
+        if question.dim == CLASS and not has_classes(node):
+            what, received = "there are no classes to average over", "a data set without the dimension 'class'"
+            allowed, remedy = (
+                "scores over (model, class, item), or a result of these",
+                "over='query' averages the queries",
+            )
+            raise InvalidInputError(what, "argument 'over'", received, allowed, f"{remedy} of a data set")
+        if has_classes(node) and question.dim in (CLASS, QUERY) and question.sample not in (None, ITEMS):
+            what = "classes are not a sample: they are fixed, and the same items are behind all of them"
+            remedy = "leave it out: the items are resampled, the same ones for all classes"
+            raise InvalidInputError(what, "argument 'over'", repr(question.over), repr(ITEMS), remedy)
+        # Folds and repeats are no units, be it by their dimension, their word or all their names.
+        if found is not None and question.sample != ITEMS and question.method != CORRECTED:
+            if "fold" in found.dims:
+                raise folds_as_units(where_of(path, "estimate"), "the dimension 'fold'")
+            if are_folds(node, found):
+                word, labels = node.attrs.get(UNIT, QUERY), found.indexes.get(QUERY, pd.Index([]))
+                where = where_of(path) if path else "the dimension 'query'"
+                raise folds_as_units(where, f"{word} {few(map(repr, map(str, labels)))}")
+        if are_values(node):  # of a measure, which have no items
+            if question.sample in (ITEMS, BOTH) or question.method == "influence":
+                where = f"argument 'over', data set {path!r}" if path else "argument 'over'"
+                received = f"over={question.over!r}, method={question.method!r}"
+                remedy = f"leave both out: the {unit_names(QUERY, node.attrs)[1]} are the sample"
+                what = "values of a measure have no items that could be sampled"
+                raise InvalidInputError(what, where, received, "the units of the values", remedy)
+            measures, asked = estimators_of(node), getattr(question, "estimator", None)
+            if measures and asked is not None:
+                choose(tuple(measures), asked, "measure")
         if question.dim == QUERY and question.sample == BOTH:
             refuse_dependent_queries(path, node)
     if not is_scores:
@@ -97,45 +124,6 @@ def require_results(data: Scores) -> None:
 def has_classes(node: xr.Dataset) -> bool:
     """Return whether scores or a result have classes."""
     return any(CLASS in node[name].dims for name in ("estimate", "score") if name in node)
-
-
-def _check_classes(node: xr.Dataset, question: SampleOptions) -> None:
-    """Raise if classes are to be a sample, or are to be averaged over where there are none."""
-    if question.dim == CLASS and not has_classes(node):
-        what, received = "there are no classes to average over", "a data set without the dimension 'class'"
-        allowed, remedy = "scores over (model, class, item), or a result of these", "over='query' averages the queries"
-        raise InvalidInputError(what, "argument 'over'", received, allowed, f"{remedy} of a data set")
-    if has_classes(node) and question.dim in (CLASS, QUERY) and question.sample not in (None, ITEMS):
-        what = "classes are not a sample: they are fixed, and the same items are behind all of them"
-        remedy = "leave it out: the items are resampled, the same ones for all classes"
-        raise InvalidInputError(what, "argument 'over'", repr(question.over), repr(ITEMS), remedy)
-
-
-def _check_values(path: str, node: xr.Dataset, question: SampleOptions) -> None:
-    """Raise if values are asked for a measure that they are not, or for their items."""
-    if question.sample in (ITEMS, BOTH) or question.method == "influence":
-        where = f"argument 'over', data set {path!r}" if path else "argument 'over'"
-        received = f"over={question.over!r}, method={question.method!r}"
-        remedy = f"leave both out: the {unit_names(QUERY, node.attrs)[1]} are the sample"
-        what = "values of a measure have no items that could be sampled"
-        raise InvalidInputError(what, where, received, "the units of the values", remedy)
-    names, estimator = estimators_of(node), getattr(question, "estimator", None)
-    if names and estimator is not None:
-        choose(tuple(names), estimator, "measure")
-
-
-def _refuse_folds(path: str, node: xr.Dataset, question: SampleOptions) -> None:
-    """Raise if the units of estimates, or queries, are folds or repeats by their dimension, their word or all names."""
-    found = next((node[name] for name in ("estimate", "score") if name in node), None)
-    if found is None or question.sample == ITEMS or question.method == CORRECTED:
-        return
-    if "fold" in found.dims:
-        raise folds_as_units(where_of(path, "estimate"), "the dimension 'fold'")
-    if are_folds(node, found):
-        word, labels = node.attrs.get(UNIT, QUERY), found.indexes.get(QUERY, pd.Index([]))
-        raise folds_as_units(
-            where_of(path) if path else "the dimension 'query'", f"{word} {few(map(repr, map(str, labels)))}"
-        )
 
 
 def are_folds(node: xr.Dataset, found: xr.DataArray) -> bool:

@@ -113,7 +113,15 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
     models = labels_of(estimate, MODEL)
     names = unit_names(dim or "", result.attrs)
     way = direction(result.attrs, estimator or next(iter(estimators_of(result)), None))
-    values, units = _values_of_units(way * estimate, dim)
+    units: tuple[str, ...] = ("",)
+    if dim is None:
+        values = np.asarray((way * estimate).transpose(MODEL).values, dtype=np.float64)[:, None]
+    else:  # in the order of their names, if they have any
+        values = np.asarray((way * estimate).transpose(MODEL, dim).values, dtype=np.float64)
+        units = tuple(str(label) for label in labels_of(estimate, dim))
+        if dim in estimate.indexes:
+            order = sorted(range(len(units)), key=units.__getitem__)
+            values, units = values[:, order], tuple(sorted(units))
     known = ~np.isnan(values)
     nowhere: NDArray[np.bool_] = np.logical_not(known.any(axis=0))
     partly: NDArray[np.bool_] = np.logical_not(known.all(axis=0)) & ~nowhere
@@ -144,16 +152,6 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
         what, remedy = "some estimates are not finite", "leave these models out of the comparison"
         raise InvalidInputError(what, "variable 'estimate'", few(map(repr, infinite)), "finite numbers, or NaN", remedy)
     return Estimates(models, dim, units, np.ascontiguousarray(values), left_out, models_left_out, way, gaps)
-
-
-def _values_of_units(estimate: xr.DataArray, dim: str | None) -> tuple[Floats, tuple[str, ...]]:
-    """Return the estimates (M, Q) and the units' names; units in the order of their names, if they have any."""
-    if dim is None:
-        return np.asarray(estimate.transpose(MODEL).values, dtype=np.float64)[:, None], ("",)
-    values = np.asarray(estimate.transpose(MODEL, dim).values, dtype=np.float64)
-    units = [str(label) for label in labels_of(estimate, dim)]
-    order = sorted(range(len(units)), key=units.__getitem__) if dim in estimate.indexes else list(range(len(units)))
-    return values[:, order], tuple(units[place] for place in order)
 
 
 def read_replicates(result: xr.Dataset, estimates: Estimates, estimator: str | None, seed: int | None = None) -> Floats:
@@ -401,10 +399,29 @@ def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
         what, remedy = "there are no data sets to average over", "over='query' averages the queries of one data set"
         allowed = "a DataTree with a result in each node"
         raise InvalidInputError(what, None, type(tree).__name__, allowed, remedy)
-    _refuse_different_measures(nodes)
-    models = _models_of_any(nodes)
-    if incomplete == "drop":
-        _refuse_no_complete_data_set(nodes, len(models))
+    first_of: dict[tuple[str, ...], str] = {}
+    for path, node in nodes:
+        if names := tuple(estimators_of(node)):
+            first_of.setdefault(names, path)
+    if len(first_of) > 1:
+        received = few([f"{few(names)} in data set {path!r}" for names, path in first_of.items()])
+        remedy = "select data sets of one measure, or evaluate all of them with the same estimators"
+        what, allowed = "the data sets have values of different measures", "the same measures in every data set"
+        raise AlignmentError(what, None, received, allowed, remedy)
+    known: dict[object, None] = {}  # the models that any data set has
+    for path, node in nodes:
+        if MODEL not in node.indexes:
+            what = "models are matched between data sets by label, and these have no labels"
+            raise AlignmentError(what, f"data set {path!r}", remedy=f"assign_coords({MODEL}=[...])")
+        check_unique(node.indexes[MODEL], MODEL, f"data set {path!r}")
+        known |= dict.fromkeys(node.indexes[MODEL])
+    models = list(known)
+    if incomplete == "drop" and all(node.sizes[MODEL] < len(models) for _, node in nodes):
+        sizes = [f"{path!r} has {node.sizes[MODEL]:,} of {len(models):,} models" for path, node in nodes[:MOST_SHOWN]]
+        more = f" and {len(nodes) - MOST_SHOWN} more data sets" if len(nodes) > MOST_SHOWN else ""
+        what = "every data set lacks some model, so none is left over which to average all models"
+        remedy = "select the models that several data sets share, or give models the same labels everywhere"
+        raise AlignmentError(what, received="; ".join(sizes) + more, remedy=remedy)
     both = {MODEL: models, "other_model": models}
     averaged = [mean_over_queries(node, path, incomplete) for path, node in nodes]
     gaps = [gap for node in averaged for gap in node.attrs.get(GAPS, ())]
@@ -430,39 +447,6 @@ def along_items(scores: Scores, names: Sequence[str]) -> list[str]:
     """Return which of these name groups of items: each is evaluated on its own."""
     nodes = [node for _, node in nodes_of(scores)]
     return [name for name in names if all(name in node and node[name].dims == (ITEM,) for node in nodes)]
-
-
-def _refuse_different_measures(nodes: list[tuple[str, xr.Dataset]]) -> None:
-    first_of: dict[tuple[str, ...], str] = {}
-    for path, node in nodes:
-        if names := tuple(estimators_of(node)):
-            first_of.setdefault(names, path)
-    if len(first_of) > 1:
-        received = few([f"{few(names)} in data set {path!r}" for names, path in first_of.items()])
-        remedy = "select data sets of one measure, or evaluate all of them with the same estimators"
-        what, allowed = "the data sets have values of different measures", "the same measures in every data set"
-        raise AlignmentError(what, None, received, allowed, remedy)
-
-
-def _models_of_any(nodes: list[tuple[str, xr.Dataset]]) -> list[object]:
-    """Return the labels of the models that any data set has."""
-    models: dict[object, None] = {}
-    for path, node in nodes:
-        if MODEL not in node.indexes:
-            what = "models are matched between data sets by label, and these have no labels"
-            raise AlignmentError(what, f"data set {path!r}", remedy=f"assign_coords({MODEL}=[...])")
-        check_unique(node.indexes[MODEL], MODEL, f"data set {path!r}")
-        models.update(dict.fromkeys(node.indexes[MODEL]))
-    return list(models)
-
-
-def _refuse_no_complete_data_set(nodes: list[tuple[str, xr.Dataset]], n_models: int) -> None:
-    if all(node.sizes[MODEL] < n_models for _, node in nodes):
-        sizes = [f"{path!r} has {node.sizes[MODEL]:,} of {n_models:,} models" for path, node in nodes[:MOST_SHOWN]]
-        more = f" and {len(nodes) - MOST_SHOWN} more data sets" if len(nodes) > MOST_SHOWN else ""
-        what = "every data set lacks some model, so none is left over which to average all models"
-        remedy = "select the models that several data sets share, or give models the same labels everywhere"
-        raise AlignmentError(what, received="; ".join(sizes) + more, remedy=remedy)
 
 
 def of_models_here(node: xr.Dataset) -> xr.Dataset:

@@ -91,14 +91,9 @@ class Redraws:
         return self.sums(values) / self.n_units
 
 
-def draw_units(names: Sequence[str], n_resamples: int, seed: int) -> Indices:
-    """Draw the places (R, Q) of units with replacement, resample by resample."""
-    return generator(seed, "units").integers(len(names), size=(n_resamples, len(names)))
-
-
 def draw_units_and_items(names: Sequence[str], n_resamples: int, seed: int) -> tuple[Indices, Indices]:
-    """Draw units (R, Q) and, for each, which of the R resamples of its items to use."""
-    units = draw_units(names, n_resamples, seed)
+    """Draw units (R, Q) with replacement and, for each, which of the R resamples of its items to use."""
+    units = generator(seed, "units").integers(len(names), size=(n_resamples, len(names)))
     return units, generator(seed, "items of units").integers(n_resamples, size=units.shape)
 
 
