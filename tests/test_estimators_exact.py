@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
+from operator import itemgetter
 from typing import Any
 
 import dask.array as da
@@ -47,6 +48,7 @@ EXPECTED = [name for name, spec in SPECS.items() if "expectation" in spec.ties]
 
 Point = tuple[Fraction, Fraction]  # true and false positives
 Item = tuple[Any, Fraction, Fraction]  # key that orders it (None: never ranked), weights as positive and as negative
+KEY = itemgetter(0)
 
 
 class Reference:
@@ -69,10 +71,14 @@ class Reference:
             scale = self.n * (1 - prevalence) / (self.m * prevalence)
         self.points: list[Point] = []
         self.groups: list[list[Point]] = []  # weights of the tied items of each point
-        for threshold in sorted({key for key, p, n in items if key is not None and p + n > 0}, reverse=True):
-            above = [(p, n) for key, p, n in items if key is not None and key >= threshold]
-            self.points.append((sum((p for p, _ in above), Fraction(0)), scale * sum(n for _, n in above)))
-            self.groups.append([(p, scale * n) for key, p, n in items if key == threshold])
+        right = wrong = Fraction(0)
+        ranked = sorted((item for item in items if item[0] is not None), key=KEY, reverse=True)
+        for _, tied in itertools.groupby(ranked, key=KEY):
+            group = [(p, scale * n) for _, p, n in tied]
+            if any(p + n for p, n in group):
+                right, wrong = right + sum(p for p, _ in group), wrong + sum(n for _, n in group)
+                self.points.append((right, wrong))
+                self.groups.append(group)
         self.wrong = self.m * scale
 
     def of(self, name: str, low: float = 0.0, high: float = 1.0) -> Any:
@@ -274,11 +280,18 @@ def items_of(
     return items
 
 
+def assert_near(received: Any, expected: Any, told: Any = (), *, rtol: float = 0, atol: float = TOLERANCE) -> None:
+    try:
+        np.testing.assert_allclose(received, expected, rtol=rtol, atol=atol)
+    except AssertionError as error:
+        error.add_note(f"{told}")  # which takes longer to write than the areas to compute
+        raise
+
+
 def assert_matches(
-    received: Any, reference: Reference, names: list[str], part: tuple[float, float] = (0.0, 1.0), message: Any = ""
+    received: Any, reference: Reference, names: list[str], part: tuple[float, float] = (0.0, 1.0), told: Any = ()
 ) -> None:
-    expected = [float(reference.of(name, *part)) for name in names]
-    np.testing.assert_allclose(received, expected, rtol=0, atol=TOLERANCE, err_msg=f"{names}\n{message}")
+    assert_near(received, [float(reference.of(name, *part)) for name in names], (names, told))
 
 
 # Brute force
@@ -326,7 +339,7 @@ def test_every_ranking_with_ties(n_items: int) -> None:
     score, label = arrays_of(n_items)
     received = ap.estimate(score, label, ORDINAL)
     for s, y, row in zip(score, label, received, strict=True):
-        assert_matches(row, Reference(items_of(s, y)), ORDINAL, message=(s, y))
+        assert_matches(row, Reference(items_of(s, y)), ORDINAL, told=(s, y))
 
 
 # The matrix: what weights, ties and missing scores mean, for every estimator, in any chunks
@@ -397,15 +410,13 @@ def test_every_estimator_is_its_definition(missing: str, weights: str, ties: str
             orders = [items] if ties != "expectation" else list(all_orders(items))
             references = [Reference(order, prevalence=at) for order in orders]
             expected = [float(sum(one.of(name, *part) for one in references) / len(references)) for name in names]
-            message = f"{names}: {score[i]}, {label if label is None else label[i]}, {row}, {rest}, {options}"
-            near = (
-                {"rtol": 1e-14, "atol": TOLERANCE} if weights in ("none", "whole") else {"rtol": 1e-13, "atol": 5e-15}
-            )
+            told = names, score[i], label if label is None else label[i], row, rest, options
+            rtol, atol = (1e-14, TOLERANCE) if weights in ("none", "whole") else (1e-13, 5e-15)
             # It multiplies rounding by the odds, which are 1,000 with weights of 0.1 and 100.
             of_gain, expected = np.array(names) == "gain_area", np.array(expected)
-            wider = near if weights in ("none", "whole") else near | {"rtol": 1e-12}
-            np.testing.assert_allclose(received[i][~of_gain], expected[~of_gain], **near, err_msg=message)
-            np.testing.assert_allclose(received[i][of_gain], expected[of_gain], **wider, err_msg=message)
+            wider = rtol if weights in ("none", "whole") else 1e-12
+            assert_near(received[i][~of_gain], expected[~of_gain], told, rtol=rtol, atol=atol)
+            assert_near(received[i][of_gain], expected[of_gain], told, rtol=wider, atol=atol)
         assert_chunks_change_nothing(received, score, label, names, given | options, random)
 
 
@@ -433,7 +444,7 @@ def test_positives_that_were_never_scored() -> None:
         reference = Reference(items_of(s, y), total=Fraction(int(y.sum()) + extra))
         reference.all_ranked = extra == 0
         expected = [float(reference.of(name)) for name in ORDINAL]
-        np.testing.assert_allclose(row[: len(ORDINAL)], expected, rtol=0, atol=TOLERANCE, err_msg=f"{s} {y} {extra}")
+        assert_near(row[: len(ORDINAL)], expected, (s, y, extra))
         if extra and not y.all():
             assert np.isnan(row[-1])
 

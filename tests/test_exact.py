@@ -225,9 +225,8 @@ def test_a_long_ranking_against_the_definition(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(rankings, "SHORT", 0)
     for kind, share in itertools.product(["plain", "tied", "infinite"], [0.1, 0.9]):
         score, label = long_ranking(kind, share, np.float64, n_items=80)
-        assert_matches(
-            ap.estimate(score, label, NAMES), Reference(items_of(score, label)), NAMES, message=(kind, share)
-        )
+        reference = Reference(items_of(score, label))
+        assert_matches(ap.estimate(score, label, NAMES), reference, NAMES, told=(kind, share))
 
 
 @pytest.mark.sparse

@@ -57,7 +57,7 @@ def test_small_rankings_against_fractions(path: str, n_batches: int, monkeypatch
         for row in range(BATCH):
             weight = None if weights is None else weights[row]
             reference = Reference(items_of(scores[row], labels[row], weight=weight, missing=missing))
-            message = f"{path}, batch {batch}, row {row}: {scores[row]!r}, {labels[row]!r}, {options}"
-            assert_matches(received[row], reference, NAMES, message=message)
+            told = f"{path}, batch {batch}, row {row}", scores[row], labels[row], options
+            assert_matches(received[row], reference, NAMES, told=told)
             n_compared += 1
     assert n_compared == n_batches * BATCH
