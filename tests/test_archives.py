@@ -127,6 +127,7 @@ def by_name(data: xr.Dataset) -> xr.Dataset:
     return data.assign(event=xr.where(data["event"], "rain", "dry").astype("U4"))
 
 
+@pytest.mark.sparse
 @pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
 @pytest.mark.parametrize("dims", [("model", "lead", "time", "lat"), ("lat", "time", "lead", "model")])
 @pytest.mark.parametrize(

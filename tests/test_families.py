@@ -780,11 +780,12 @@ def test_error_rate_of_skewed_differences():
 
 
 @pytest.mark.slow
-def test_error_rate_and_power_with_false_hypotheses():
+@pytest.mark.parametrize("n_simulations", [1000, pytest.param(6000, marks=pytest.mark.nightly)])
+def test_error_rate_and_power_with_false_hypotheses(n_simulations):
     shift = np.array([0.0, 0.0, 0.0, 4.0, 8.0])
-    stepped = false_claims(romano_wolf, shift, 6000, n_units=10)
-    single = false_claims(single_step, shift, 6000, n_units=10)
-    assert single < stepped <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 6000)
+    stepped = false_claims(romano_wolf, shift, n_simulations, n_units=10)
+    single = false_claims(single_step, shift, n_simulations, n_units=10)
+    assert single < stepped <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / n_simulations)
 
 
 @pytest.mark.slow

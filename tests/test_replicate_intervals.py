@@ -215,6 +215,7 @@ NORMALS = [((1.5, 0.5), 0.5), ((2.5, 0.6), 0.5), ((1, 2), 0.1), ((4, 1), 0.01), 
 SIMULATED = [*((ap.simulate.binormal(*shape), share) for shape, share in NORMALS), (ap.simulate.bibeta(), 0.1)]
 
 
+@pytest.mark.sparse
 @pytest.mark.slow
 @pytest.mark.parametrize(("scenario", "prevalence"), SIMULATED)
 @pytest.mark.parametrize("n", [10, 20, 50, 100])

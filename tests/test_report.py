@@ -330,6 +330,7 @@ def test_pages_compare_by_known_scores_as_compare_does(tmp_path: Path) -> None:
     tree = xr.DataTree.from_dict({name: pooled(3, 90, seed) for seed, name in enumerate("abcde")})
     baseline = str(tree["a"]["model"].values[0])
     result, known = ap.evaluate(tree), ap.compare(ap.evaluate(tree), baseline, over="dataset")
+    power = ap.power(result, baseline, over="dataset")
     assert known.attrs["method"] == "random_effects"
     for given, more in ((result, {}), (result.map_over_datasets(lambda one: one.drop_attrs()), {"scores": tree})):
         page = written(given, tmp_path, overwrite=True, baseline=baseline, **more)
@@ -339,7 +340,6 @@ def test_pages_compare_by_known_scores_as_compare_does(tmp_path: Path) -> None:
         shown = known["p_adjusted"].values <= 0.05
         beat, worse = (int((shown & (sign * known["difference"].values > 0)).sum()) for sign in (1, -1))
         assert f"{beat} of 2 other models beat {baseline}, and {worse} do worse" in page.text.replace("does", "do")
-        power = ap.power(result, baseline, over="dataset")
         assert f"power is {np.median(power['detectable_family'].values[1:]):.2g} (simultaneous" in page.text
 
 

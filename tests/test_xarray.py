@@ -57,14 +57,14 @@ def test_coordinates_travel_and_xarray_goes_on(client: Client, tmp_path: Path) -
     assert ap.aggregate(both)["estimate"].sizes == {"model": 4, "estimator": 2}
 
 
-SLOW = (("store", False), ("lazy", True), ("memory", False), ("memory", True))
-
-
 @pytest.mark.parametrize(
     ("source", "is_list"),
     [
-        *(("store", True), ("lazy", False)),
-        *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW),
+        *(("store", True), ("lazy", False), pytest.param("memory", True, marks=pytest.mark.slow)),
+        *(
+            pytest.param(*one, marks=(pytest.mark.slow, pytest.mark.nightly))
+            for one in (("store", False), ("lazy", True), ("memory", False))
+        ),
     ],
 )
 def test_what_people_do_next(source: str, is_list: bool, client: Client, tmp_path: Path) -> None:
