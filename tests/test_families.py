@@ -504,12 +504,21 @@ def test_redraws_of_many_units_take_little_memory(redraws):
 
 
 def mid_p_of_mcnemar(first, second):
-    """P(T > t) + P(T = t) / 2 of all signs of the units that differ, in rational numbers."""
+    """The mid-p of the units that differ, in rational numbers."""
     differences = [Fraction(int(a)) - Fraction(int(b)) for a, b in zip(first, second, strict=True) if a != b]
-    sums = [abs(sum(signs)) for signs in itertools.product((-1, 1), repeat=len(differences))]
-    observed = abs(sum(differences))
-    ties = sums.count(observed)
-    return (sum(one > observed for one in sums) + Fraction(ties, 2)) / len(sums) if differences else Fraction(1)
+    return mid_p_of_signs(differences) if differences else Fraction(1)
+
+
+def sums_of_signs(differences):
+    """The sizes of the sums of some differences with all signs, and of their own; exact, for a few binary places."""
+    signs = np.array(list(itertools.product((-1, 1), repeat=len(differences))))
+    return abs(signs @ np.array(differences, float)), float(abs(sum(differences)))
+
+
+def mid_p_of_signs(differences):
+    """P(T > t) + P(T = t) / 2 of all signs of some differences."""
+    sums, observed = sums_of_signs(differences)
+    return Fraction(2 * np.count_nonzero(sums > observed) + np.count_nonzero(sums == observed), 2 * len(sums))
 
 
 @pytest.mark.parametrize("n_units", [4, 7, 11, 16])  # all signs, and random ones
@@ -523,6 +532,37 @@ def test_units_that_are_0_or_1_have_the_mid_p_of_mcnemar(n_units, n_ones):
     np.testing.assert_allclose(found.p_value, expected, rtol=1e-12)
     excludes = (found.bounds[:, 0] > 0) | (found.bounds[:, 1] < 0)
     np.testing.assert_array_equal(excludes, np.array(expected) <= 0.05)
+
+
+def p_of_signs(first, second):
+    """The mid-p if other signs than the opposite ones tie, and the share of signs that are as large if none do."""
+    differences = [Fraction(a) - Fraction(b) for a, b in zip(first, second, strict=True) if a != b]
+    if not differences:
+        return Fraction(1)
+    sums, observed = sums_of_signs(differences)
+    is_alone = np.count_nonzero(sums == observed) == 2
+    return Fraction(np.count_nonzero(sums >= observed), len(sums)) if is_alone else mid_p_of_signs(differences)
+
+
+@pytest.mark.parametrize("n_units", [6, 9, 12])
+def test_signs_that_tie_with_others_have_a_mid_p(n_units):
+    """Of means of four tasks; one pair differs on six units alone, one agrees on all, and one has no ties."""
+    random = np.random.default_rng(n_units)
+    values = random.integers(0, 5, (6, n_units)) / 4
+    values[5] = values[0]
+    values[4, :6], values[4, 6:] = np.maximum(values[0, :6] - 0.25 * random.integers(1, 9, 6), -4), values[0, 6:]
+    values = np.vstack([values, random.integers(0, 2**20, n_units) / 2**20])
+    method = SignFlips(values, [f"q{i}" for i in range(n_units)], Goal(0.95, None), 4096, 0)
+    found = method.pairs(*all_pairs(7)).p_value
+    pairs = list(zip(*all_pairs(7), strict=True))
+    expected = [p_of_signs(values[j], values[k]) for j, k in pairs]
+    n_apart = [np.count_nonzero(values[j] != values[k]) for j, k in pairs]
+    known = np.array([n == 0 or n >= 6 for n in n_apart])
+    np.testing.assert_allclose(found[known], np.array(expected, float)[known], rtol=1e-12)
+    assert found[pairs.index((0, 4))] == 2 / 2**6
+    drawn = SignFlips(values, [f"q{i}" for i in range(n_units)], Goal(0.95, None), 2**n_units - 1, 0)
+    p_value = drawn.pairs(*all_pairs(7)).p_value
+    np.testing.assert_allclose(p_value[known], found[known], atol=4 * 0.5 / np.sqrt(2**n_units))
 
 
 def test_the_mid_p_errs_at_most_as_often_as_the_page_says():

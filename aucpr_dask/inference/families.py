@@ -143,6 +143,7 @@ class Family:
     p_value: Floats  # two-sided, unadjusted
     reach: Floats  # |difference / scale| less rounding errors: a replicate that reaches it counts against the pair
     beyond: Floats  # a replicate that reaches only `reach` counts half; the same as `reach` where none does
+    itself: Floats  # half the share of the observed signs and their opposites, where they count whole
     left_out: NDArray[np.bool_]  # models that differ on too few units
     maxima: Maxima
 
@@ -179,9 +180,11 @@ def pair_statistics(
     If the sample has its units, s is the standard error over them, and each replicate is divided by its own
     (bootstrap-t).
 
-    If the signs of differences of one size are flipped, as of units that are 0 or 1, p is the exact mid-p of McNemar's
-    test, P(|t*| > |t|) + P(|t*| = |t|) / 2, and replicates as large as |t| count half in the family, too. Not so if one
-    model is ahead by the same on every unit: then the interval is a point, or infinite where no flips could reject.
+    Of flips, where other signs have the same statistic, p is a mid-p, P(|t*| > |t|) + P(|t*| = |t|) / 2, and replicates
+    as large as |t| count half in the family, too. Means of a few 0 and 1, or precisions at 10, have many such ties. If
+    all differences have one size, as of units that are 0 or 1, it is the exact mid-p of McNemar's test. Where only the
+    opposite signs tie, both count whole, and so do they if one model is ahead by the same on every unit: then the
+    interval is a point, or infinite where no flips could reject.
 
     Two models that agree in every replicate have difference, error and statistic 0 and p-value 1. Two that differ by
     the same amount in every replicate have error 0 and the smallest p-value. Two that differ on too few units cannot be
@@ -193,7 +196,8 @@ def pair_statistics(
     size = np.abs(sample.estimate[first] - sample.estimate[second])
     resolution = sample.resolution[first] + sample.resolution[second]
     reach = np.where(of_units.too_few, 0.0, np.maximum(size - resolution, 0) / scale)
-    beyond = np.where(of_units.of_one_size & ~of_units.too_few, (size + resolution) / scale, reach)
+    has_ties = (sample.flipped is not None) & (of_units.n_apart > 0) & ~of_units.too_few
+    beyond = np.where(has_ties, (size + resolution) / scale, reach)
     place = None if level is None else order_statistic(sample.n_replicates, level, sample.complete)
     tally = loops.Tally.of(reach, beyond, of_units.too_few, sample.n_replicates, place)
     pairs = _replicates(sample, first, second, scale)
@@ -204,8 +208,12 @@ def pair_statistics(
         for panel, sizes in _stretched(sample, sample.units, pairs):
             tally.add(panel, sizes)
     difference = differences(sample, first, second, error)
-    p_value = _shares(tally.counts / 2, sample.n_replicates, sample.complete)
     same = of_units.of_one_size
+    itself = np.where(has_ties & ~same, 0.5**of_units.n_apart, 0.0)
+    if sample.complete:
+        n_tied = tally.counts[:, 0] - tally.counts[:, 1]
+        itself[n_tied > 2 * sample.n_replicates * itself] = 0.0
+    p_value = np.minimum(_shares(tally.counts.mean(axis=1), sample.n_replicates, sample.complete) + itself, 1.0)
     p_value[same] = mid_p(of_units.n_apart[same], of_units.n_ahead[same])
     for pair in np.flatnonzero(of_units.too_few & ~same):
         p_value[pair] = _exact_p_value(sample, int(first[pair]), int(second[pair]))
@@ -215,6 +223,7 @@ def pair_statistics(
         p_value=p_value,
         reach=reach,
         beyond=beyond,
+        itself=itself,
         left_out=of_units.too_few,
         maxima=Maxima(tally.maxima[loops.BELOW], tally.maxima[loops.ABOVE], sample.complete),
         difference=difference,
@@ -405,7 +414,8 @@ def single_step(family: Family) -> Floats:
     """P-values adjusted by single-step max-T: (1 + #{max_j |t_j*| >= |t_i|}) / (1 + R)."""
     maximum = np.sort(family.maxima.of_all)
     below = np.searchsorted(maximum, family.reach) + np.searchsorted(maximum, family.beyond)
-    return _shares(maximum.size - below / 2, maximum.size, family.maxima.complete)
+    shares = _shares(maximum.size - below / 2, maximum.size, family.maxima.complete)
+    return np.minimum(shares + family.itself, 1.0)
 
 
 def romano_wolf(sample: JointReplicates, first: Indices, second: Indices, tests: Family) -> Floats:
@@ -428,7 +438,8 @@ def romano_wolf(sample: JointReplicates, first: Indices, second: Indices, tests:
     middle = slice(start, np.searchsorted(reach, tests.maxima.of_all.max(), side="right"))
     attained[middle] = _step_up(sample, first, second, tests, upwards[middle], maximum)
     p_value = np.empty(first.size)
-    p_value[upwards] = _shares(attained / 2, sample.n_replicates, sample.complete)
+    shares = _shares(attained / 2, sample.n_replicates, sample.complete)
+    p_value[upwards] = np.minimum(shares + tests.itself[upwards], 1.0)
     downwards = upwards[::-1]
     p_value[downwards] = np.maximum.accumulate(p_value[downwards])
     return p_value

@@ -195,7 +195,7 @@ class Tally:
     lower: Floats
     upper: Floats
     maxima: Floats  # (3, R): of each family, the largest size in each replicate
-    counts: Indices  # how many sizes attain `lower`, and how many `upper`, added up
+    counts: Indices  # (P, 2): how many sizes attain `lower`, and how many `upper`
     place: int | None  # from 0 and the smallest size on
     quantiles: Floats  # the size at this place; 0 if none is asked for
 
@@ -205,7 +205,7 @@ class Tally:
     ) -> Tally:
         """Return an empty tally."""
         family = np.where(left_out, LEFT_OUT, np.where(lower < SPLIT, BELOW, ABOVE))
-        counts, quantiles = np.zeros(lower.size, np.int64), np.zeros(lower.size)
+        counts, quantiles = np.zeros((lower.size, 2), np.int64), np.zeros(lower.size)
         return cls(family, lower, upper, np.zeros((3, n_replicates)), counts, place, quantiles)
 
     def add(self, panel: slice, sizes: Floats) -> None:
@@ -213,7 +213,7 @@ class Tally:
         of_pairs = self.family[panel], self.lower[panel], self.upper[panel]
         for p, (size, family, low, high) in enumerate(zip(sizes, *of_pairs, strict=True), panel.start):
             np.maximum(self.maxima[family], size, out=self.maxima[family])
-            self.counts[p] = _number_from(size, low, high)
+            self.counts[p] = _numbers_from(size, low, high)
         if self.place is not None:
             sizes.partition(self.place, axis=1)
             self.quantiles[panel] = sizes[:, self.place]
@@ -236,14 +236,13 @@ def step_up(sizes: Floats, lower: Floats, upper: Floats, maximum: Floats) -> Ind
     counts = np.empty(len(sizes), np.int64)
     for p, size in enumerate(sizes):
         np.maximum(maximum, size, out=maximum)
-        counts[p] = _number_from(maximum, lower[p], upper[p])
+        counts[p] = sum(_numbers_from(maximum, lower[p], upper[p]))
     return counts
 
 
-def _number_from(sizes: Floats, low: float, high: float) -> int:
+def _numbers_from(sizes: Floats, low: float, high: float) -> tuple[int, int]:
     """Count the sizes that attain the one bound, and those that attain the other."""
-    n = int(np.count_nonzero(sizes >= low))
-    return n + (n if low == high else int(np.count_nonzero(sizes >= high)))
+    return int(np.count_nonzero(sizes >= low)), int(np.count_nonzero(sizes >= high))
 
 
 def maxima_of_models(centred: Floats, bias: Floats, inverse: Floats, watcher: Watcher | None = None) -> Floats:

@@ -104,15 +104,16 @@ def apart(values, resolution, first, second, start, stop, n_apart, least, most):
 
 
 @helper
-def sizes_in(one, other, offset, factor, low, sizes, largest):
-    """Set the sizes of the differences of a block, raise the largest to them, and count those from `low` on."""
-    n = 0
+def sizes_in(one, other, offset, factor, low, high, sizes, largest):
+    """Set the sizes of the differences of a block, raise the largest to them, and count those from two bounds on."""
+    n_low, n_high = 0, 0
     for i in range(one.size):
         value = abs(one[i] - other[i] + offset) * factor
         sizes[i] = value
         largest[i] = abs(max(largest[i], value))  # abs: some processors take long for stores that depend on a condition
-        n += np.int64(value >= low)
-    return n
+        n_low += np.int64(value >= low)
+        n_high += np.int64(value >= high)
+    return n_low, n_high
 
 
 @helper
@@ -147,7 +148,7 @@ def add_within(sizes, low, high, n_within, kept, n_kept):
 @kernel(
     types.void(
         *(rows_of(F8), row_of(F8), row_of(F8), row_of(I8), row_of(I8), row_of(I8), row_of(I8), row_of(F8), row_of(F8)),
-        *(I8, F8, F8, I8, I8, F8[:, ::1], I8[::1], F8[::1]),
+        *(I8, F8, F8, I8, I8, F8[:, ::1], I8[:, ::1], F8[::1]),
     )
 )
 def tally(
@@ -190,8 +191,10 @@ def tally(
                 p = some[q]
                 one, other = centred[first[p], block:end], centred[second[p], block:end]
                 largest = maxima[family[p], block:end]
-                n = sizes_in(one, other, shift[p], inverse[p], lower[p], of_block, largest)
-                counts[p] += n + (n if upper[p] == lower[p] else number_from(of_block, upper[p]))
+                bounds = lower[p], upper[p]
+                n_low, n_high = sizes_in(one, other, shift[p], inverse[p], *bounds, of_block, largest)
+                counts[p, 0] += n_low
+                counts[p, 1] += n_high
                 if rank:
                     n_above[q] += number_from(of_block, high)
                     n_kept[q] = add_within(sizes, low, high, n_within, kept[q], n_kept[q])
@@ -223,13 +226,13 @@ def step_up(centred, shift, inverse, first, second, lower, upper, start, stop, m
         largest = maximum[block:end].copy()
         for p in range(first.size):
             one, other = centred[first[p], block:end], centred[second[p], block:end]
-            offset, factor, low = shift[p], inverse[p], lower[p]
+            offset, factor, low, high = shift[p], inverse[p], lower[p], upper[p]
             n = 0
             for i in range(one.size):
                 value = max(largest[i], abs(one[i] - other[i] + offset) * factor)
                 largest[i] = abs(value)
-                n += np.int64(value >= low)
-            counts[p] += n + (n if upper[p] == low else number_from(largest, upper[p]))
+                n += np.int64(value >= low) + np.int64(value >= high)
+            counts[p] += n
         maximum[block:end] = largest
 
 
