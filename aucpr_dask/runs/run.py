@@ -36,7 +36,7 @@ from aucpr_dask.schema.terms import Scores, Stored, as_scores, map_nodes, nodes_
 from aucpr_dask.scores.store import check_same
 from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.claims import CLEARING, FINISHED, FREE, LAYING_OUT, RUNNING, State
-from aucpr_dask.storage.code_versions import in_words
+from aucpr_dask.storage.code_versions import changes_in_words, in_words
 from aucpr_dask.storage.stores import in_the_way, open_arrays, refuse_others
 from aucpr_dask.storage.urls import absolute, overlap, public
 from aucpr_dask.storage.verifying import endings_of, is_whole
@@ -322,15 +322,15 @@ def _refuse_other_code(plan: Plan, state: State, target: str, *, other_code: boo
     what = "another version of the code began this result, and its numbers may differ from those of this one"
     remedy = "continue with the version that began it; or pass overwrite=True (--overwrite) to compute everything "
     remedy += "again, or other_code=True (--other-code) to mix the numbers of both"
-    raise StoreError(what, target, f"{in_words(before)}; now {in_words(now)}", "one result, one code", remedy)
+    raise StoreError(what, target, changes_in_words(before, now), "one result, one code", remedy)
 
 
 def _say_if_by_other_code(plan: Plan, state: State, target: str) -> None:
     """Warn if a finished result, which is returned as it is, is not what this code would compute."""
     before, now = (state.plan or {}).get("code"), plan.parameters["code"]
     if before != now:
-        text = f"{public(target)} is finished, and its numbers are of another version: {in_words(before)}; now "
-        text += f"{in_words(now)}; overwrite=True (--overwrite) computes them again"
+        text = f"{public(target)} is finished, and its numbers are of another version: "
+        text += f"{changes_in_words(before, now)}; overwrite=True (--overwrite) computes them again"
         warn(text)
 
 

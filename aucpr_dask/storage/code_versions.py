@@ -47,6 +47,20 @@ def in_words(found: Mapping[str, Any] | None) -> str:
     return ", ".join(f"{name} {value}" for name, value in code_among(found).items())
 
 
+def changes_in_words(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
+    """Return in what two codes that computed differ.
+
+    >>> ours = "computing code of aucpr-dask"
+    >>> changes_in_words({"numpy": "2.3", "numba": "1", ours: "1e9"}, {"numpy": "2.4", "numba": "1", ours: "2f8"})
+    'other computing code of aucpr-dask; numpy 2.3, now 2.4'
+    """
+    if not before:
+        return in_words(before)
+    changed = {name: (before.get(name), now.get(name)) for name in CODE if before.get(name) != now.get(name)}
+    said = {name: f"{name} {was}, now {one}" for name, (was, one) in changed.items()}
+    return "; ".join((said | ({CODE[1]: f"other {CODE[1]}"} if CODE[1] in said else {})).values())
+
+
 def _folder() -> Path:
     import aucpr_dask
 
