@@ -414,7 +414,7 @@ def test_the_difference_is_that_of_compare() -> None:
     assert repr(found).startswith("b is better: average precision ")
     assert "90 % interval" in repr(found)
     assert repr(found).endswith(f"\n{found.design}")
-    with pytest.warns(FewPositivesWarning, match="it needs 100 or more"):
+    with pytest.warns(FewPositivesWarning, match="It needs 100 or more"):
         resampled = metrics.average_precision_difference(y, a, b, level=0.9, n_resamples=200, seed=5)
     assert resampled.difference == found.difference
     np.testing.assert_allclose(resampled.interval, found.interval, atol=0.05)

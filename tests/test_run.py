@@ -415,7 +415,7 @@ def test_scores_that_are_replaced_during_a_run_are_never_mixed(
     assert replace is not _replace or "overwrite=True" in str(caught.value)
     assert_does_not_open(target)
     if replace is not _copy_chunks:
-        with pytest.raises(StoreError, match="source_digest"):
+        with pytest.raises(StoreError, match="scores or labels are others"):
             ap.run(place, target, workers=client)
         result = ap.run(place, target, workers=client, overwrite=True)
         assert_same_bits(result, ap.evaluate(pooled(16, 60, seed=1)))

@@ -357,7 +357,9 @@ def _notes(document: Document) -> list[str]:
 def _notes_of_pairs(pairs: pd.DataFrame, facts: Document) -> list[str]:
     notes = list[str]()
     if _is_out_of_order(pairs):
-        notes.append("adjusted p-values go by differences in standard errors, and p by the skewness of each pair, too")
+        notes.append(
+            "adjusted p-values go by differences in standard errors, p by the skewness of each pair, too: orders differ"
+        )
     if "equivalence" in facts:
         margin = f"within {float(facts['equivalence']):g}"
         notes.append(f"equivalence ({margin}): each pair alone, not adjusted for the number of pairs")

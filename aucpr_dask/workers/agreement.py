@@ -33,7 +33,7 @@ class Agreement(WorkerPlugin):
         found: dict[str, str] = getattr(worker, "aucpr_dask_facts", {}) or await asyncio.to_thread(here["facts"])
         worker.aucpr_dask_facts = found
         differing = [
-            f"{name} {found.get(name)} instead of {value}"
+            f"other {name}" if " of " in name else f"{name} {found.get(name)} instead of {value}"  # digests say nothing
             for name, value in self._wanted.items()
             if found.get(name) != value
         ]
