@@ -486,7 +486,7 @@ ASKED_OF_QUERIES: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module", params=[{}, {"cluster": 3}], ids=["queries", "clusters"])
+@pytest.fixture(scope="module")
 def languages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, client: Client) -> list[Any]:
     """Scores in memory and in a store, and results in memory and in a store."""
     data, folder = of_languages(**request.param), tmp_path_factory.mktemp("languages")
@@ -495,8 +495,10 @@ def languages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return [data, ap.open_scores(folder / "scores.zarr"), ap.evaluate(data), result]
 
 
+@pytest.mark.sparse
 @pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewUnitsWarning")
 @pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
+@pytest.mark.parametrize("languages", [{}, {"cluster": 3}], indirect=True, ids=["queries", "clusters"])
 @pytest.mark.parametrize("name", ASKED_OF_QUERIES)
 def test_groups_of_queries_are_asked_about_as_if_alone(languages: list[Any], name: str) -> None:
     (data, *others), ask = languages, ASKED_OF_QUERIES[name]

@@ -377,17 +377,6 @@ def test_threads_that_compile_different_kernels_at_once_keep_their_code_apart(tm
     assert cache_files(tmp_path / "cache") == files
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("blocked", ["a file", "a path below a file"])
-def test_without_a_place_for_the_cache_it_still_works(tmp_path: Path, blocked: str) -> None:
-    place = tmp_path / "cache"
-    place.write_text("")
-    if blocked == "a path below a file":
-        place = place / "deeper"
-    assert python(CALL, environment={"AUCPR_DASK_CACHE_DIR": str(place)}) == "0.8333333333333333"
-    assert (tmp_path / "cache").read_text() == ""
-
-
 BOUNDS = """
 import numpy as np, aucpr_dask as ap
 from aucpr_dask.kernels import rankings, weighted
