@@ -470,3 +470,13 @@ def test_a_gate_over_data_sets_names_those_on_which_the_candidate_is_behind() ->
     by = {name: float(node["estimate"].mean("query").diff("model").item()) for name, node in nodes.items()}
     assert gate.by_data_set == pytest.approx(by)
     assert f"ahead on 3 of 5 data sets, behind on q ({by['q']:+.3f}), t ({by['t']:+.3f})" in gate.sentence
+
+
+def test_a_group_that_cannot_be_judged_has_no_differences_of_another_one() -> None:
+    long = scores_of(0.5, 1.0, n_items=600)
+    coords = {"dataset": ("item", np.resize(list("pqr"), 600)), "site": ("item", np.repeat(["north", "south"], 300))}
+    long = long.assign_coords(coords)
+    long["label"][300:] = 0
+    known, unknown = ap.gate(ap.to_tree(long), "b", "a", by="site", over="dataset")
+    assert {*known.by_data_set} == {*"pqr"}
+    assert (unknown.by_data_set, unknown.sizes) == ({}, "")

@@ -287,6 +287,8 @@ def test_words_tell_clusters_from_items(tmp_path: Path) -> None:
     in_clusters = ap.evaluate(scores.assign(cluster=("item", np.arange(120) // 5)))
     text = written(in_clusters, tmp_path, overwrite=True).text
     assert "what to expect of other clusters." in text
+    named = ap.evaluate(scores, clusters=xr.DataArray(np.arange(120) // 5, dims="item", name="patient"))
+    assert "what to expect of other clusters (patient)." in written(named, tmp_path, overwrite=True).text
     assert "in simulations with 8 to 100 clusters with positives" in text
 
 

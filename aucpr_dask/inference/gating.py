@@ -258,7 +258,9 @@ def _gates_of_groups(
     def judged(parts: grouped.Parts, answers: list[Any], path: str) -> list[Gate]:
         some = next(gates for gates in answers if not isinstance(gates, InvalidInputError))
         unknown: dict[str, Any] = dict.fromkeys(("difference", "p_value", "detectable"), math.nan)
-        unknown |= {"verdict": CANNOT_TELL} | dict.fromkeys(("interval", "estimates"), (math.nan, math.nan))
+        unknown |= {"verdict": CANNOT_TELL, "by_data_set": {}, "sizes": ""} | dict.fromkeys(
+            ("interval", "estimates"), (math.nan, math.nan)
+        )
         found = []
         for names, one in zip(parts.names, answers, strict=True):
             reason = str(one).split("\n", maxsplit=1)[0] if isinstance(one, InvalidInputError) else ""

@@ -187,7 +187,7 @@ def about(subject: Subject) -> list[str]:
     """Describe the estimates, the intervals and the sample of a section."""
     singles = "" if subject.method is None else f"{percent(subject.level)} {_spaced(subject.method)}"
     if subject.dim is None:
-        units = "clusters" if "n_positive_clusters" in subject.node else "items"
+        units = designs.drawn_in_words(subject.node.attrs)
         meaning = f"Intervals are {singles}: what to expect of other {units}." if singles else "There are no intervals."
         said = ["Each model has one ranking.", meaning]
         if "n_repeats" in subject.node:
