@@ -357,9 +357,9 @@ def test_each_answer_ends_with_the_next_command(tree: Path) -> None:
         assert printed == f"next: aucpr-dask {expected}"
 
 
-def test_a_report_is_named_like_its_store(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_is_named_like_its_store(stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "result.html" in ok("report", tree / "result.zarr").stdout
+    assert "result.html" in ok("report", stores / "result.zarr").stdout
     assert (tmp_path / "result.html").stat().st_size > 10_000
 
 
