@@ -136,8 +136,14 @@ def labelled_inputs(inputs: dict[str, Any], dims: tuple[str, ...]) -> dict[str, 
             allowed = f"dimensions of 'score' other than {', '.join(map(repr, dims))}"
             remedy = f"sum it over the items: n_positive.sum({found[0] if len(dims) == 1 else found!r})"
             raise _wrong(name, what, received, allowed, remedy)
-    if len(dims) > 1:
-        labelled = with_one_dimension(labelled, dims)
+    if len(dims) > 1:  # items lie along one dimension; what lacks some of the several is repeated along them
+        score = labelled["score"]
+        for name, array in labelled.items():
+            check_same_labels(score, array, ("score", name))
+        for name in labelled.keys() & ITEM_ROLES:
+            own = labelled[name]
+            lengths = {dim: score.sizes[dim] for dim in dims if dim not in own.dims}
+            labelled[name] = own.expand_dims(lengths).stack({joined(dims): dims}, create_index=False)
     for name, index in labelled["score"].indexes.items():
         check_unique(index, str(name), "variable 'score'")
     for name, data in _converted({name: array.data for name, array in labelled.items()}).items():
@@ -179,22 +185,6 @@ def one_dimension(dim: Any) -> str:
 def joined(dims: tuple[str, ...]) -> str:
     """Return what the dimension is called that holds the items of several."""
     return ", ".join(dims)
-
-
-def with_one_dimension(arrays: dict[str, xr.DataArray], dims: tuple[str, ...]) -> dict[str, xr.DataArray]:
-    """Return arrays whose items lie along one dimension; what lacks some of the several is repeated along them."""
-    score = arrays["score"]
-    for name, array in arrays.items():
-        check_same_labels(score, array, ("score", name))
-    lengths = {dim: score.sizes[dim] for dim in dims}
-    return {
-        name: array.expand_dims({dim: n for dim, n in lengths.items() if dim not in array.dims}).stack(
-            {joined(dims): dims}, create_index=False
-        )
-        if name in ITEM_ROLES
-        else array
-        for name, array in arrays.items()
-    }
 
 
 def with_items(dataset: xr.Dataset, dims: tuple[str, ...], *, keeps: bool = False) -> xr.Dataset:

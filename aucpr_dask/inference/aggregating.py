@@ -6,7 +6,7 @@ import functools
 import math
 import operator
 from dataclasses import replace
-from typing import Any, NamedTuple, Unpack, cast
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import scipy
@@ -177,13 +177,11 @@ def aggregate(
         by = alone.pop("by")
         of_groups = None if auxiliary is None else grouped.tree_of_groups(auxiliary, by)
 
-        def asked(tree: xr.DataTree, joint: float) -> xr.Dataset:
+        def asked(tree: xr.DataTree, joint: float) -> Any:
             machine = None if of_groups is None else grouped.part_of_machine(of_groups, tree)
-            data_of_group = grouped.with_data_sets(tree, question)
-            ((_, found),) = terms.nodes_of(aggregate(data_of_group, auxiliary=machine, **alone))
-            return found
+            return aggregate(tree, auxiliary=machine, **alone)
 
-        return grouped.laid_out_by_groups(data, by, asked, level, varying=question.dims)
+        return grouped.answered_by_groups(data, by, asked, question)
     of_scores = question.unit if nodes and requirements.are_scores(data, {}) else {}
     reading: dict[str, Any] = {**options, **of_scores}
     if how == "micro":
@@ -613,11 +611,11 @@ def _over_classes(data: terms.Scores, question: AggregationOptions, options: dic
     if is_scores and grouped.has_groups(data, by):
         alone = {name: value for name, value in options.items() if name != "by"}
 
-        def asked(tree: xr.DataTree, joint: float) -> xr.Dataset:
+        def asked(tree: terms.Scores, joint: float) -> terms.Scores:
             ((_, node),) = terms.nodes_of(tree)
-            return cast(xr.Dataset, _over_classes(node, question, alone))
+            return _over_classes(node, question, alone)
 
-        return grouped.laid_out_by_groups(data, by, asked, question.level)
+        return grouped.answered_by_groups(data, by, asked, question)
     if average in ("micro", "samples") and not is_scores:
         what = f"average={average!r} ranks items and classes together, which needs their scores"
         received, allowed = "a result, which holds one estimate for each class", "scores over (model, class, item)"

@@ -220,7 +220,10 @@ def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
         remedy = "give one of these methods, or leave out equivalence"
         allowed = "any other method, such as 'sign_flip', 't' or 'bootstrap'"
         raise clash(what, remedy, allowed, equivalence=question.equivalence, method="wilcoxon")
-    names = grids.quantities_of(method, has_margin=has_margin)
+    asked = {"difference", "standard_error", "p_value", "p_adjusted", *getattr(method, "more", ())}
+    asked |= set() if isinstance(method, methods.Wilcoxon) else {"interval", "simultaneous_interval"}
+    asked |= {"p_equivalence", "share_inside", "decision"} if has_margin else set()
+    names = [name for name in grids.QUANTITIES if name in asked]
     arrays: Mapping[str, Any]
     sizes: str | None = None
     is_lazy = columns is None and (chunk is not None or n_models > LAZY_FROM)

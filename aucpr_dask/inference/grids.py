@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.inference.methods import Method, Pairs, Wilcoxon, adjusted_p_values, join
+from aucpr_dask.inference.methods import Method, Pairs, adjusted_p_values, join
 from aucpr_dask.inference.pairs import intervals
 from aucpr_dask.inference.units import Floats, Indices
 from aucpr_dask.schema.terms import BOUND, BOUNDS
@@ -58,14 +58,6 @@ QUANTITIES = {
     "tuning": Quantity(0.0),
     "width_ratio": Quantity(1.0),
 }
-
-
-def quantities_of(method: Method, *, has_margin: bool) -> list[str]:
-    """Return the names of the variables that a comparison has."""
-    names = {"difference", "standard_error", "p_value", "p_adjusted", *getattr(method, "more", ())}
-    names |= set() if isinstance(method, Wilcoxon) else {"interval", "simultaneous_interval"}
-    names |= {"p_equivalence", "share_inside", "decision"} if has_margin else set()
-    return [name for name in QUANTITIES if name in names]
 
 
 def lay_out(

@@ -241,28 +241,27 @@ def with_data_sets(tree: xr.DataTree, question: options.ComparisonOptions | opti
     return to_tree(node) if samples.along_items(node, question.dims) else groups_as_data_sets(node)
 
 
-def answered_by_groups(data: terms.Scores, by: Any, ask: Ask, question: options.ComparisonOptions) -> terms.Scores:
-    """Compare or rank the models of every group; adjusted p-values and joint intervals hold for all groups."""
-    asked_for = "holm" if question.adjust is None else question.adjust
-    adjusted: str = checks.choose(designs.BY_P_VALUE, asked_for, "adjust, of groups")
+def answered_by_groups(
+    data: terms.Scores, by: Any, ask: Ask, question: options.ComparisonOptions | options.AggregationOptions
+) -> terms.Scores:
+    """Ask about each group of each data set, and lay out the answers, data sets of one node, over the groups.
+
+    Adjusted p-values and joint intervals of comparisons hold for all groups.
+    """
+    adjust = "none"
+    if isinstance(question, options.ComparisonOptions):
+        asked_for = "holm" if question.adjust is None else question.adjust
+        adjust = checks.choose(designs.BY_P_VALUE, asked_for, "adjust, of groups")
 
     def asked(tree: xr.DataTree, joint: float) -> xr.Dataset:
-        (found,) = (node for _, node in terms.nodes_of(ask(with_data_sets(tree, question), joint)))
+        ((_, found),) = terms.nodes_of(ask(with_data_sets(tree, question), joint))
         return found
 
-    return laid_out_by_groups(data, by, asked, question.level, adjusted, question.dims)
-
-
-def laid_out_by_groups(
-    data: terms.Scores, by: Any, ask: Ask, level: float, adjust: str = "none", varying: Sequence[str] = ()
-) -> terms.Scores:
-    """Ask about each group of each data set, and lay out the answers, data sets of one node, over the groups."""
-
     def combined(parts: Parts, answers: list[Any], path: str) -> xr.Dataset:
-        return _combined(parts, answers, adjust, level)
+        return _combined(parts, answers, adjust, question.level)
 
-    found = ask_each(data, by, ask, level, combined, varying)
-    is_one = samples.DATASET in varying and set(found) == {""}
+    found = ask_each(data, by, asked, question.level, combined, question.dims)
+    is_one = samples.DATASET in question.dims and set(found) == {""}
     return found[""] if is_one else sentences.with_families(terms.gathered(data, found))
 
 
