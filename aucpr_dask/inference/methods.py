@@ -382,31 +382,23 @@ def join(parts: Sequence[Pairs]) -> Pairs:
     """Join parts of a family, in the order of their models, for what concerns the whole family."""
     first, second = (np.concatenate([getattr(part, name) for part in parts]) for name in ("first", "second"))
     order = np.lexsort((second, first))
-    names = ["first", "second", "difference", "error", "p_value"] + ["outer"] * (parts[0].outer is not None)
-    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts])[order] for name in names}
 
-    def largest(maxima: Sequence[Maxima]) -> Maxima | None:
-        return (
-            replace(
-                maxima[0],
-                **{name: np.max([getattr(one, name) for one in maxima], axis=0) for name in ("below", "above")},
-            )
-            if maxima
-            else None
-        )
+    def joined(of_parts: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
+        return {name: np.concatenate([getattr(part, name) for part in of_parts])[order] for name in names}
 
-    tests = [part.tests for part in parts if part.tests is not None]
-    of_tests = {
-        field.name: np.concatenate([getattr(one, field.name) for one in tests])[order]
-        for field in fields(Family)
-        if tests and field.name != "maxima"
-    }
-    maxima = largest([one.maxima for one in tests])
-    return Pairs(
-        **columns,
-        tests=None if maxima is None else Family(**of_tests, maxima=maxima),
-        spread=largest([part.spread for part in parts if part.spread is not None]),
-    )
+    def largest(maxima: Sequence[Maxima]) -> Maxima:
+        below, above = (np.max([getattr(one, name) for one in maxima], axis=0) for name in ("below", "above"))
+        return Maxima(below, above, maxima[0].complete)
+
+    columns = joined(parts, ["first", "second", "difference", "error", "p_value"])
+    columns |= {} if parts[0].outer is None else joined(parts, ["outer"])
+    if parts[0].tests is not None:
+        tests = [_known(part.tests) for part in parts]
+        names = [field.name for field in fields(Family) if field.name != "maxima"]
+        columns["tests"] = Family(**joined(tests, names), maxima=largest([one.maxima for one in tests]))
+    if parts[0].spread is not None:
+        columns["spread"] = largest([_known(part.spread) for part in parts])
+    return Pairs(**columns)
 
 
 def _known(value: _Replicates | None) -> _Replicates:
