@@ -482,3 +482,19 @@ def test_help_describes_every_argument(function: Any) -> None:
     described = re.findall(r"^(?: {4})?((?:\*|\w)[\w*, ]*)(?: :.*)?$", function.__doc__, flags=re.MULTILINE)
     listed = {one.strip("* ") for line in described for one in line.split(",")}
     assert set(inspect.signature(function).parameters) <= listed
+
+
+@pytest.mark.sparse
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
+@pytest.mark.parametrize("ask", [ap.evaluate, ap.compare, ap.rank, ap.aggregate, ap.contrast, ap.letters, ap.power])
+@pytest.mark.parametrize("as_given", [lambda scores: scores, lambda scores: scores["score"]], ids=["data set", "array"])
+def test_coordinates_of_pandas_text_name_groups(ask: Any, as_given: Any) -> None:
+    """The text of pandas 3, which xarray takes as it is, and cannot select of."""
+    of_text = np.where(GROUPS % 2, "Bern", "Oslo")
+    plain = xr.Dataset({"score": (("model", "item"), np.stack([A, B])), "label": ("item", Y)}, {"model": ["a", "b"]})
+    found = []
+    for site in (of_text.astype(object), pd.Series(of_text, dtype="string")):
+        given = as_given(plain.assign_coords(site=("item", site)))
+        labels = () if isinstance(given, xr.Dataset) else (plain["label"],)
+        found.append(ask(given, *labels, by="site"))
+    assert str(found[0]) == str(found[1])

@@ -288,4 +288,4 @@ def test_labels_of_a_dimension_are_contrasted_as_groups_of_items() -> None:
     ]
     for one in found[1:]:
         xr.testing.assert_identical(one["difference"], found[0]["difference"])
-    assert "a is better in 6 than in 24" in found[0].attrs["summary"]
+    assert "a is better in lead 6 than in lead 24" in found[0].attrs["summary"]

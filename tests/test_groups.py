@@ -569,7 +569,7 @@ def test_a_machine_helps_within_groups_of_queries() -> None:
         mean = ap.aggregate(one, auxiliary=other)
         np.testing.assert_array_equal(means["interval"].sel(kind=kind), mean["interval"])
     half = machine.isel(query=machine["kind"] == 0)
-    assert "no answer for '1'" in ap.compare(people, "a", by="kind", auxiliary=half).attrs["summary"]
+    assert "no answer for 'kind 1'" in ap.compare(people, "a", by="kind", auxiliary=half).attrs["summary"]
 
 
 def test_missing_scores_in_groups_of_queries_are_counted_there() -> None:

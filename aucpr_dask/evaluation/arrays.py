@@ -180,6 +180,8 @@ def scores_of(
             remedy = f"make its variables models: scores[{[*scores.data_vars]!r}].to_dataarray('model'), labels"
         given = {"scores": type(scores).__name__, "label": type(label).__name__}
         raise clash(what, remedy, "the variables 'score' and 'label'", **given)
+    if any(map(_text_of_pandas, getattr(scores, "subtree", [scores]))):
+        scores = terms.map_nodes(scores, lambda path, node: node.assign_coords(_text_of_pandas(node)))
     is_given = any(value is not None for value in extra.values())
     if not is_given and dims == (ITEM,) and by is None:
         return scores, None
@@ -192,6 +194,12 @@ def scores_of(
     found = {path: _prepared(node, dims, by, extra, path, keeps=keeps) for path, node in validate.checked_nodes(scores)}
     names = next((names for _, names in found.values()), None)
     return terms.gathered(scores, {path: node for path, (node, _) in found.items()}), names
+
+
+def _text_of_pandas(node: xr.Dataset | xr.DataTree) -> dict[str, Any]:
+    """Return as NumPy's the text of pandas 3, which xarray takes as it is and then cannot select of."""
+    of_pandas = {str(name): one for name, one in node.variables.items() if isinstance(one.dtype, pd.StringDtype)}
+    return {name: (one.dims, np.asarray(one.values, object), one.attrs) for name, one in of_pandas.items()}
 
 
 def _with_positives(dataset: xr.Dataset, pos_label: Any, path: str) -> xr.Dataset:

@@ -451,7 +451,7 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
 
     measure = question.estimator or next(iter(designs.estimators_of(first)), None)
     of_items = is_scores and QUERY not in first["estimate"].dims
-    names = list(map(terms.name_of_group, parts.names))
+    names = parts.in_words
     left_out = [name for place, name in enumerate(names) if place not in known or np.isnan(known[place].value).all()]
     facts = {
         "estimator": measure,
@@ -534,7 +534,8 @@ def contrast_rows(answer: xr.Dataset) -> pd.DataFrame:
     dims = str(answer.attrs["by"]).split(", ")
     others = [f"{OTHER}{dim}" for dim in dims if f"{OTHER}{dim}" in answer.dims]
     difference = answer["difference"].transpose(MODEL, *dims, *others)
-    names = list(map(terms.name_of_group, product(*(answer[dim].values for dim in dims))))
+    labels = product(*(answer[dim].values for dim in dims))
+    names = [terms.group_in_words(dict(zip(dims, one, strict=True))) for one in labels]
     layout = (answer.sizes[MODEL], len(names), len(names) if others else 1)
     values = {
         name: answer[name]

@@ -262,10 +262,10 @@ def _gates_of_groups(
             ("interval", "estimates"), (math.nan, math.nan)
         )
         found = []
-        for names, one in zip(parts.names, answers, strict=True):
+        for name, one in zip(parts.in_words, answers, strict=True):
             reason = str(one).split("\n", maxsplit=1)[0] if isinstance(one, InvalidInputError) else ""
             gates = [replace(each, **unknown, limits=reason) for each in some] if reason else one
-            found += [replace(each, group=terms.name_of_group(names, path)) for each in gates]
+            found += [replace(each, group=terms.name_of_group([name], path)) for each in gates]
         return found
 
     of_data_sets = grouped.ask_each(data, by, asked, question.level, judged, question.dims)

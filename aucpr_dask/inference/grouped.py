@@ -53,6 +53,13 @@ class Parts:
     names: Sequence[tuple[str, ...]]
     data: Sequence[xr.Dataset | xr.DataTree | None]  # a tree of data sets, if these vary; None: no items
 
+    @property
+    def in_words(self) -> list[str]:
+        """What sentences call the groups."""
+        return [
+            terms.group_in_words(dict(zip(self.indexes, one, strict=True))) for one in product(*self.indexes.values())
+        ]
+
     def tree(self, place: int, path: str) -> xr.DataTree | None:
         """Return one group as a tree, whose name is that by which it is resampled."""
         part = self.data[place]
@@ -290,8 +297,8 @@ def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr
     if "family_size" in result.attrs:
         result.attrs["family_size"] = sum(int(one.attrs["family_size"]) for one in known)
     without = {
-        terms.name_of_group(names): str(one).splitlines()[0]
-        for names, one in zip(parts.names, answers, strict=True)
+        name: str(one).splitlines()[0]
+        for name, one in zip(parts.in_words, answers, strict=True)
         if isinstance(one, InvalidInputError)
     }
     n_groups = f"{len(known):,} groups" if not without else f"{len(known):,} of {len(answers):,} groups"

@@ -12,7 +12,6 @@ import numpy as np
 
 from aucpr_dask.inference import replicates, units
 from aucpr_dask.inference.units import Floats, Indices
-from aucpr_dask.kernels.dispatch import sums_of_products
 
 PANEL = 64  # columns of a factor found before what they leave is computed anew
 ROWS = 128  # of a factor, whose draws one thread makes
@@ -20,6 +19,8 @@ ROWS = 128  # of a factor, whose draws one thread makes
 
 def student_draws(variance: Floats, degrees: float, names: Sequence[str], n_resamples: int, seed: int) -> Floats:
     """Draw (R, M) from a multivariate t distribution whose differences have these variances (M, M)."""
+    from aucpr_dask.kernels.dispatch import sums_of_products
+
     by_name = np.array(sorted(range(len(names)), key=names.__getitem__))  # the order of the models changes no bit
     order, factor = pivoted_factor(_centred_covariance(variance[np.ix_(by_name, by_name)]))
     normals = units.generator(seed, "normal draws").standard_normal((n_resamples, len(names)))
@@ -48,6 +49,8 @@ def pivoted_factor(covariance: Floats) -> tuple[Indices, Floats]:
     ``F @ F.T`` is the covariance in that order. The factor exists where models agree, too; those that agree in every
     bit have equal rows. Its columns end where nothing is left but round-off.
     """
+    from aucpr_dask.kernels.dispatch import sums_of_products
+
     n_models = len(covariance)
     factor, order = np.zeros_like(covariance), np.empty(0, np.int64)
     rows, rest = np.arange(n_models), covariance  # of models that no column is for yet

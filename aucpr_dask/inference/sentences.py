@@ -24,9 +24,9 @@ from aucpr_dask.schema.terms import (
     amount,
     count,
     difference_in_words,
+    group_in_words,
     in_words,
     map_nodes,
-    name_of_group,
     nodes_of,
     p_value_in_words,
     percent,
@@ -90,8 +90,8 @@ def of_comparison(answer: xr.Dataset, about: str = "") -> str:
     others = np.atleast_1d(answer[OTHER_MODEL if OTHER_MODEL in dims else BASELINE].values)
 
     def named(at: tuple[int, ...]) -> tuple[str, str, str]:
-        labels = [answer[dim].values[i] for dim, i in zip(dims, at, strict=True) if dim not in of_pairs]
-        where = " in " * bool(labels) + name_of_group(labels)
+        labels = {str(dim): answer[dim].values[i] for dim, i in zip(dims, at, strict=True) if dim not in of_pairs}
+        where = " in " * bool(labels) + group_in_words(labels)
         return str(answer[MODEL].values[at[0]]), str(others[at[1] if len(of_pairs) > 1 else 0]), where
 
     found = []

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import chain
+from numbers import Number
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from aucpr_dask.errors import InvalidInputError, did_you_mean, few
@@ -243,6 +244,15 @@ def name_of_group(labels: Iterable[object], path: str = "", *, as_node: bool = F
     """
     words = (str(label).replace("/", "\u2215") if as_node else str(label) for label in labels)
     return "/".join(filter(None, [path, *words]))
+
+
+def group_in_words(labels: Mapping[str, object]) -> str:
+    """Return what sentences call a group, by its labels along each dimension; a number says of what it is.
+
+    >>> group_in_words({"site": "Bern", "sex": "f"}), group_in_words({"lead": 3, "region": "north"})
+    ('Bern/f', 'lead 3/north')
+    """
+    return name_of_group(f"{dim} {label}" if isinstance(label, Number) else label for dim, label in labels.items())
 
 
 NAME_OF_CLUSTERS = "source_clusters"  # attribute of results: the variable or column that names their clusters

@@ -25,8 +25,8 @@ from aucpr_dask.schema.terms import (
     MODEL,
     UNIT,
     Scores,
+    group_in_words,
     in_words,
-    name_of_group,
     nodes_of,
     p_value_in_words,
     percent,
@@ -417,7 +417,8 @@ def rows_of_groups(answer: xr.Dataset) -> pd.DataFrame:
         return rows.assign(where=rows["group"] + " than in " + rows["other"])
     dims = group_dims(answer)
     flat = answer.stack(place=(MODEL, *dims), create_index=False)
-    where = list(map(name_of_group, zip(*(flat[dim].values for dim in dims), strict=True)))
+    labels = zip(*(flat[dim].values for dim in dims), strict=True)
+    where = [group_in_words(dict(zip(dims, one, strict=True))) for one in labels]
     values = {name: list(flat[name].transpose("place", ...).values) for name in _OF_PAIRS if name in flat}
     return pd.DataFrame({"model": list(map(str, flat[MODEL].values)), "group": where, "where": where} | values)
 
