@@ -42,8 +42,8 @@ if "AUCPR_DASK_TEST_ALL" in os.environ:  # where all packages are installed, non
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Leave a test that needs more than the extra `test` installs out of the quick suite."""
-    if item.get_closest_marker("needs"):
+    """Leave a test that needs more than the extra `test` installs, or a night, out of the quick suite."""
+    if item.get_closest_marker("needs") or item.get_closest_marker("nightly"):
         item.add_marker("slow")
 
 
