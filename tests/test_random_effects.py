@@ -393,3 +393,25 @@ def test_a_gate_never_says_better_of_a_lower_mean(weights: str) -> None:
 def test_weights_are_those_of_data_sets(asked: dict[str, str]) -> None:
     with pytest.raises(InvalidInputError, match="weights are those of data sets"):
         ap.compare(growing()[0], weights="precision", **asked)
+
+
+def test_random_effects_are_those_of_data_sets() -> None:
+    values = xr.DataArray(np.random.default_rng(0).normal(size=(2, 20)), {"model": ["a", "b"]}, ("model", "query"))
+    with pytest.raises(InvalidInputError, match="random effects need the variance of each difference"):
+        ap.compare(ap.from_values(values), method="random_effects")
+
+
+def test_results_of_classes_are_compared_over_data_sets_as_their_scores_are() -> None:
+    random = np.random.default_rng(1)
+    label = (random.integers(0, 3, 300) == np.arange(3)[:, None]).astype(np.int8)
+
+    def scores() -> xr.Dataset:
+        score = random.normal(size=(2, 3, 300)) + label * np.array([1.0, 2.0])[:, None, None]
+        data = {"score": (("model", "class", "item"), score), "label": (("class", "item"), label)}
+        return xr.Dataset(data, {"model": ["a", "b"], "class": [0, 1, 2]})
+
+    tree = xr.DataTree.from_dict({name: scores() for name in "uvwxyz"})
+    result = ap.evaluate(tree, interval="bootstrap", n_resamples=400, keep_replicates=True)
+    found, expected = (ap.compare(data, over="dataset") for data in (result, tree))
+    np.testing.assert_array_equal(found["difference"], expected["difference"])
+    np.testing.assert_allclose(found["interval"], expected["interval"], atol=0.01)

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import FewPositivesWarning, FewUnitsWarning, InvalidInputError, bad_argument, few, warn
+from aucpr_dask.errors import FewPositivesWarning, FewUnitsWarning, InvalidInputError, bad_argument, clash, few, warn
 from aucpr_dask.evaluation.results import provenance
 from aucpr_dask.inference import designs, grids, machine_labels, methods, requirements, samples
 from aucpr_dask.inference.averages import training_variance
@@ -299,6 +299,10 @@ def _by_random_effects(
     node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions, goal: methods.Goal
 ) -> Filled:
     """Return the method that knows the variance of each difference within each data set."""
+    if DIFFERENCE_VARIANCE not in node:
+        what, remedy = "random effects need the variance of each difference within each unit", "leave out method"
+        allowed = "scores of several data sets, or their results with queries or replicates, and over='dataset'"
+        raise clash(what, remedy, allowed, method=question.method, over=question.over)
     values = np.asarray(estimates.of(node[DIFFERENCE_VARIANCE]).transpose(..., MODEL, OTHER_MODEL).values)
     if (unknown := np.isnan(values).any(axis=(1, 2))).any():
         what = "the variance of a difference is not known in some data sets"

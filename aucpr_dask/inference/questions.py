@@ -198,6 +198,7 @@ def results_for(
         # The spread of the data sets shows what items and training do.
         results = map_nodes(results, lambda _, node: averages.without_repeats(node))
     results = map_nodes(results, lambda path, node: averages.compared_by_replicates(path, node, question.estimator))
+    evaluated = dict(nodes_of(results))
     results = averages.means_over_classes(results, question.incomplete)
     if not are_units:
         if question.over not in (None, "clusters"):
@@ -205,7 +206,7 @@ def results_for(
         kept = question.estimator, question.incomplete
         return map_nodes(results, lambda path, node: samples.clusters_as_units(node, *kept, path))
     if has_variances:
-        results = map_nodes(results, lambda path, node: _with_variances(path, node, question))
+        results = map_nodes(results, lambda path, node: _with_variances(path, node, question, evaluated[path]))
     return samples.stack_data_sets(results, question.incomplete).assign_attrs(_counts_of_items(results))
 
 
@@ -269,7 +270,7 @@ def with_default_method(data: Scores, question: ComparisonOptions, options: Mapp
     return replace(question, method=designs.RANDOM_EFFECTS) if nodes and all(map(is_known, nodes)) else question
 
 
-def _with_variances(path: str, node: xr.Dataset, question: ComparisonOptions) -> xr.Dataset:
+def _with_variances(path: str, node: xr.Dataset, question: ComparisonOptions, evaluated: xr.Dataset) -> xr.Dataset:
     """Add the size of a data set, and the variances of differences by queries, or influences or replicates of items.
 
     What has variances and nothing that they come from keeps them.
@@ -287,7 +288,8 @@ def _with_variances(path: str, node: xr.Dataset, question: ComparisonOptions) ->
     else:
         requirements.require_replicates(node, f"method={designs.RANDOM_EFFECTS!r}")
         found = covarying.covariances(samples.chosen(node[samples.REPLICATE], question.estimator), RESAMPLE)
-        size = node["n_positive"]
+        size = evaluated["n_positive"]
+        size = size.mean(CLASS) if CLASS in size.dims else size
     squares = covarying.squares_of_differences(found)
     if covarying.OF_REPEAT in node:
         of_repeat = samples.chosen(node[covarying.OF_REPEAT], question.estimator)
