@@ -73,6 +73,8 @@ class Gate(terms.Sentences):
         Over data sets whose variances are known, the difference by other weights, and what size does to it, in words.
     by_data_set : dict
         Over data sets, the difference on each.
+    group_in_words : str
+        What sentences call the group: with the name of the dimension where its label is a number.
     """
 
     verdict: str
@@ -97,6 +99,7 @@ class Gate(terms.Sentences):
     gaps: str = ""
     sizes: str = ""
     by_data_set: dict[str, float] = field(default_factory=dict, hash=False)
+    group_in_words: str = ""  # as sentences call it, if not by its labels alone
 
     @property
     def passed(self) -> bool:
@@ -262,10 +265,11 @@ def _gates_of_groups(
             ("interval", "estimates"), (math.nan, math.nan)
         )
         found = []
-        for name, one in zip(parts.in_words, answers, strict=True):
+        for labels, name, one in zip(parts.names, parts.in_words, answers, strict=True):
             reason = str(one).split("\n", maxsplit=1)[0] if isinstance(one, InvalidInputError) else ""
             gates = [replace(each, **unknown, limits=reason) for each in some] if reason else one
-            found += [replace(each, group=terms.name_of_group([name], path)) for each in gates]
+            names = {"group": terms.name_of_group(labels, path), "group_in_words": terms.name_of_group([name], path)}
+            found += [replace(each, **names) for each in gates]
         return found
 
     of_data_sets = grouped.ask_each(data, by, asked, question.level, judged, question.dims)

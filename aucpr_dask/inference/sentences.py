@@ -242,7 +242,7 @@ def of_gate(gate: Gate) -> str:
         WORSE: f"failed: {new} is worse than {old}{more}",
         CANNOT_TELL: f"cannot tell whether {new} is worse than {old}{more}",
     }[gate.verdict]
-    claim = f"{printable(gate.group)}: {claim}" if gate.group else claim
+    claim = f"{printable(gate.group_in_words or gate.group)}: {claim}" if gate.group else claim
     if np.isnan(gate.difference):
         return f"{claim}: {gate.limits}"
     measure = in_words(gate.measure) + (f" ({gate.reading})" if gate.reading else "")
