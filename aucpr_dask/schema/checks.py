@@ -235,7 +235,7 @@ def check_labels(label: NDArray[Any], positive_from: int | None, where: str, *, 
         received = f"{bad.size} labels with values {few(values)}, dtype {label.dtype}"
         allowed = f"1 positive, 0 negative, -1 unjudged, -2 no item; whole numbers up to {highest}"
         remedy = f"if these are grades, {if_grades}" if may_be_grades else _remedy_for_labels(values)
-        if ((values < PADDING) & (values % 1 != 0)).any():
+        if ((values < PADDING) & (values != np.rint(values))).any():
             remedy = "these look like scores: give the labels in their place"
         if may_be_grades and not (label == 0).any() and values.size == 1:  # 1 and 2: classes, without a negative
             one = f"{values[0]:g}"
