@@ -339,10 +339,11 @@ def _data_set(
         received = "None" if scores is None else "a table without columns" if no_columns else "an empty mapping"
         raise InvalidInputError(what, "the first argument", received, "names of models, with arrays", remedy)
     if label is None or isinstance(label, str):
-        remedy = 'give them behind the scores: ({"model": scores}, labels)'
+        what, remedy = "labels are needed next to the scores", 'give them behind the scores: ({"model": scores}, labels)'
         if hasattr(scores, "columns"):
-            remedy += "; or ap.from_dataframe(frame, label=...) takes a column of the table"
-        what = "labels are needed next to the scores"
+            column = repr(label) if label in list(scores.columns) else "..."
+            what += ": name the columns of this table"
+            remedy = f"ap.from_dataframe(frame, label={column}, models=[...]); or pass frame[[...]], labels"
         raise InvalidInputError(what, "the second argument", brief(label), "1 positive, 0 negative", remedy)
     if hasattr(scores, "columns"):
         columns = list(getattr(scores, "column_names", scores.columns))
