@@ -868,6 +868,9 @@ def test_data_sets_without_queries_have_the_interval_of_the_level(is_lazy: bool)
         "fixed: the 4 models"
     )
     assert (same.attrs["method"], same.attrs["level"], same.attrs["over"]) == ("wilson", 0.95, "items")
+    in_clusters = ap.aggregate(scores.assign(cluster=("item", np.arange(60) // 3)))
+    assert in_clusters.attrs["design"].startswith("sample: the clusters of one ranking, no queries to average over;")
+    assert in_clusters.attrs["over"] == "clusters"
     wider = ap.aggregate(result, level=0.99)
     expected = ap.evaluate(scores, interval="wilson", level=0.99)["interval"]
     np.testing.assert_array_equal(wider["interval"], expected)

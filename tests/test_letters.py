@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from click.testing import CliRunner
 from conftest import queried
 
@@ -53,6 +54,13 @@ def test_letters_are_the_models_that_compare_finds_worse(method: str) -> None:
     np.testing.assert_array_equal(wide.bounds.loc["plain", "P@10"], ends)
     assert "Brackets: 90 % intervals (score)." in wide.caption
     assert " [{:.3f}, {:.3f}]".format(*ends.values) in wide.to_markdown()
+
+
+def test_letters_of_groups_name_their_family() -> None:
+    random, label = np.random.default_rng(0), np.tile([0, 1], 60)
+    scores = xr.Dataset({"score": (("model", "item"), random.normal(size=(2, 120)) + label), "label": ("item", label)})
+    scores = scores.assign_coords(model=["a", "b"], site=("item", np.repeat(["Bern", "Lund", "Oslo"], 40)))
+    assert "adjusted for the 3 pairs of all groups" in ap.letters(scores, by="site").caption
 
 
 def test_less_is_better_turns_the_letters_round() -> None:

@@ -339,7 +339,10 @@ def _data_set(
         received = "None" if scores is None else "a table without columns" if no_columns else "an empty mapping"
         raise InvalidInputError(what, "the first argument", received, "names of models, with arrays", remedy)
     if label is None or isinstance(label, str):
-        what, remedy = "labels are needed next to the scores", 'give them behind the scores: ({"model": scores}, labels)'
+        what, remedy = (
+            "labels are needed next to the scores",
+            'give them behind the scores: ({"model": scores}, labels)',
+        )
         if hasattr(scores, "columns"):
             column = repr(label) if label in list(scores.columns) else "..."
             what += ": name the columns of this table"

@@ -578,8 +578,10 @@ def _as_it_is(result: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
         kept["interval"].attrs = result["interval"].attrs | {"ci_prob": level}
     models = designs.models_in_words(result.sizes.get(terms.MODEL, 1), {})
     aggregated = xr.Dataset(kept).drop_vars(terms.METHOD, errors="ignore")
-    sentence = f"sample: the items of one ranking, no queries to average over; {how}; fixed: {models}"
-    return aggregated.assign_attrs(_attributes(result, sentence, question, {"over": designs.ITEMS, "method": name}))
+    drawn = designs.drawn_in_words(result.attrs)
+    sentence = f"sample: the {drawn} of one ranking, no queries to average over; {how}; fixed: {models}"
+    facts = {"over": designs.drawn_of(result.attrs), "method": name}
+    return aggregated.assign_attrs(_attributes(result, sentence, question, facts))
 
 
 # --- over classes --------------------------------------------------------------------------------------------------

@@ -275,10 +275,13 @@ def of_hidden_losses(n: int, nouns: tuple[str, str], reserve: float, *, are_shar
 
     >>> of_hidden_losses(12, ("query", "queries"), 0.05, are_shares=True)[0]
     'over 12 queries, losses on fewer than 25 % of queries may not show, and would fail it from 0.2 on average'
+    >>> of_hidden_losses(3, ("data set", "data sets"), 0.05, are_shares=True)[0].partition(", and")[0]
+    'over 3 data sets, losses on fewer than 100 % of data sets may not show'
     """
     share, said = min(1.0, UNSEEN / n), list[str]()
     if not (are_shares and reserve > share):  # else not even losses of 1 on all that are unseen would fail it
-        over = f"over {count(n, *nouns)}, losses on fewer than {percent(share, '.2g')} of {nouns[1]} may not show"
+        few_of = percent(share, ".0f" if share >= 0.1 else ".2g")
+        over = f"over {count(n, *nouns)}, losses on fewer than {few_of} of {nouns[1]} may not show"
         from_where = f"from {reserve / share:.2g} on average" if reserve > 0 else "however small they are"
         said.append(f"{over}, and would fail it {from_where}")
     return said + [f"below {designs.ENOUGH_UNITS} {nouns[1]}, do not rely on a pass alone"] * (n < designs.ENOUGH_UNITS)
@@ -386,7 +389,8 @@ def of_letters(data: xr.Dataset, compared: xr.Dataset, dim: str | None, n_models
     if not is_compared:
         alone = "one model" if n_models == 1 else f"one {designs.unit_names(str(dim), data.attrs)[0]}"
         return f"{said}. Nothing is compared: there is {alone}."
-    of = f"the {count(facts.get('family_size', n_models * (n_models - 1) // 2), 'pair')} of each measure"
+    n_pairs = facts.get("family_size", n_models * (n_models - 1) // 2)
+    of = f"the {count(n_pairs, 'pair')} of {'all groups' if 'by' in facts else 'each measure'}"
     adjusted = "" if facts["adjust"] in (None, "none") else f", {in_words(facts['adjust'])} adjusted for {of}"
     tested = f"{percent(1 - facts['level'])} level, {in_words(facts['method'])}{adjusted}"
     gaps = f" {facts['gaps'][:1].upper()}{facts['gaps'][1:]}." if "gaps" in facts else ""
