@@ -312,12 +312,11 @@ def _mean(
     n_models, n_largest = result.sizes.get(terms.MODEL, 1), 1 if dim is None else result.sizes[dim]
     n_machine = 0 if machine is None else machine.sizes[dim]
     sizes = n_models, n_largest, mean.n_resamples
-    flags, condition = mean.counts.get("flags"), None
-    if flags is not None and (
-        n_largest < RELIABLE_UNITS or flags.chunks is None
-    ):  # of lazy units their number is known
-        condition = FEW if n_largest < RELIABLE_UNITS or (flags & terms.FLAG_BITS["few_units"]).any() else None
-    told: dict[str, Any] = {"has_gaps": dim is not None, "condition": condition}
+    flags = mean.counts.get("flags")
+    are_few = flags is not None and n_largest < RELIABLE_UNITS
+    if flags is not None and flags.chunks is None:  # of lazy units, only the number is known
+        are_few = are_few or bool((flags & terms.FLAG_BITS["few_units"]).any())
+    told: dict[str, Any] = {"has_gaps": dim is not None, "condition": FEW if are_few else None}
     sentence = designs.describe(sampling, *sizes, result.attrs, n_machine=n_machine, **told)
     if sampling.method in (SCORE, "t", designs.POWERED) and n_largest < FEWEST_UNITS:
         sentence += f"; no interval from fewer than {FEWEST_UNITS}"

@@ -78,12 +78,12 @@ def covariance(
         ``covariance([query,] model, other_model)``, float64. ``difference_variance`` and ``outer_variance``, of the
         same shape, are what :func:`compare` judges differences by, with Student's t of ``degrees`` degrees of freedom;
         they also reckon with few positives, few clusters and negatives that the sample does not show. With clusters,
-        ``joint_variance`` is the sum of the variances by items and by clusters: all differences together vary as if
-        drawn with it, up to their scale. NaN where a class
-        has fewer than two items, or lies in fewer than two clusters. Of a data set with classes, they are those of the
-        mean over the classes that have an estimate, NaN for a model that lacks one of these, and always with random
-        prevalence. Every number is bit-for-bit identical for any other models and chunks. The influences, 8 bytes for
-        each score, stay in memory until all pairs of their chunk are done. ``flags`` are those of :func:`evaluate`.
+        ``joint_variance`` is the sum of the variances by items and by clusters, with which families of differences are
+        drawn. NaN where a class has fewer than two items, or lies in fewer than two clusters. Of a data set with
+        classes, they are those of the mean over the classes that have an estimate, NaN for a model that lacks one of
+        these, and always with random prevalence. Every number is bit-for-bit identical for any other models and chunks.
+        The influences, 8 bytes for each score, stay in memory until all pairs of their chunk are done. ``flags`` are
+        those of :func:`evaluate`.
 
     Raises
     ------

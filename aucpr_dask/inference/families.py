@@ -213,7 +213,7 @@ def pair_statistics(
     if sample.complete:
         n_tied = tally.counts[:, 0] - tally.counts[:, 1]
         itself[n_tied > 2 * sample.n_replicates * itself] = 0.0
-    p_value = np.minimum(_shares(tally.counts.mean(axis=1), sample.n_replicates, sample.complete) + itself, 1.0)
+    p_value = _shares(tally.counts.mean(axis=1), sample.n_replicates, sample.complete, itself)
     p_value[same] = mid_p(of_units.n_apart[same], of_units.n_ahead[same])
     for pair in np.flatnonzero(of_units.too_few & ~same):
         p_value[pair] = _exact_p_value(sample, int(first[pair]), int(second[pair]))
@@ -414,8 +414,7 @@ def single_step(family: Family) -> Floats:
     """P-values adjusted by single-step max-T: (1 + #{max_j |t_j*| >= |t_i|}) / (1 + R)."""
     maximum = np.sort(family.maxima.of_all)
     below = np.searchsorted(maximum, family.reach) + np.searchsorted(maximum, family.beyond)
-    shares = _shares(maximum.size - below / 2, maximum.size, family.maxima.complete)
-    return np.minimum(shares + family.itself, 1.0)
+    return _shares(maximum.size - below / 2, maximum.size, family.maxima.complete, family.itself)
 
 
 def romano_wolf(sample: JointReplicates, first: Indices, second: Indices, tests: Family) -> Floats:
@@ -438,8 +437,7 @@ def romano_wolf(sample: JointReplicates, first: Indices, second: Indices, tests:
     middle = slice(start, np.searchsorted(reach, tests.maxima.of_all.max(), side="right"))
     attained[middle] = _step_up(sample, first, second, tests, upwards[middle], maximum)
     p_value = np.empty(first.size)
-    shares = _shares(attained / 2, sample.n_replicates, sample.complete)
-    p_value[upwards] = np.minimum(shares + tests.itself[upwards], 1.0)
+    p_value[upwards] = _shares(attained / 2, sample.n_replicates, sample.complete, tests.itself[upwards])
     downwards = upwards[::-1]
     p_value[downwards] = np.maximum.accumulate(p_value[downwards])
     return p_value
@@ -520,10 +518,10 @@ def equivalence(
     return decided(tails, share_inside, alpha)
 
 
-def _shares(counts: NDArray[Any], n_replicates: int, complete: bool) -> Floats:
-    """Return numbers of replicates as shares of all, the observed data included."""
+def _shares(counts: NDArray[Any], n_replicates: int, complete: bool, itself: Floats | float = 0.0) -> Floats:
+    """Return numbers of replicates as shares of all, the observed data included; `itself` is what else they count."""
     extra = 0 if complete else 1
-    return np.asarray((counts + extra) / (n_replicates + extra), np.float64)
+    return np.asarray(np.minimum((counts + extra) / (n_replicates + extra) + itself, 1.0), np.float64)
 
 
 def _count(mask: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ import numpy as np
 from aucpr_dask.inference import replicates, units
 from aucpr_dask.inference.units import Floats, Indices
 
-PANEL = 64  # columns of a factor found before what they leave is computed anew
+PANEL = 64  # columns of a factor that are found before they are subtracted from the remaining covariance
 ROWS = 128  # of a factor, whose draws one thread makes
 
 

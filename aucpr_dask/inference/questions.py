@@ -202,7 +202,7 @@ def results_for(
     results = averages.means_over_classes(results, question.incomplete)
     if not are_units:
         if question.over not in (None, "clusters"):
-            return results  # whoever names queries counts each
+            return results  # queries asked for by name count one by one
         kept = question.estimator, question.incomplete
         return map_nodes(results, lambda path, node: samples.clusters_as_units(node, *kept, path))
     if has_variances:

@@ -43,7 +43,7 @@ Document = dict[str, Any]  # what `tables.plain` turns into JSON; its tables are
 
 
 def rank_models(result: terms.Scores, estimator: str | None = None, *, most: int | None = None) -> list[Document]:
-    """Rank the models of each data set or group, at `most` so many, by an estimator or the first; means over units."""
+    """Rank the models of up to `most` data sets or groups by their means over units, of one estimator or the first."""
     result = with_kept_as_groups(result)
     n_groups = _n_groups(result)
     groups = islice(terms.nodes_of(groups_as_data_sets(result, most)), most)

@@ -52,7 +52,7 @@ def summarize_scores(scores: terms.Scores, url: str, *, positive_from: int | Non
 
 
 def summarize_result(result: terms.Scores, url: str, most: int | None = None) -> Document:
-    """Gather sizes, options, flags and rankings of a result, of `most` so many groups or data sets."""
+    """Gather sizes, options, flags and rankings of a result, for up to `most` groups or data sets."""
     nodes = {path: _with_counts(node) if are_values(node) else node for path, node in terms.nodes_of(result)}
     sizes = [_size(path, dataset, *_most_positives(dataset), None) for path, dataset in nodes.items()]
     shared = _shared([dataset.attrs for dataset in nodes.values()])
