@@ -16,7 +16,7 @@ from typing import Any
 import lazy_loader
 import wrapt
 
-from aucpr_dask.errors import OptimizedPythonError
+from aucpr_dask.errors import OptimizedPythonError, did_you_mean
 
 if not __debug__:
     raise OptimizedPythonError(
@@ -30,7 +30,15 @@ _named, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # the pu
 
 def __getattr__(name: str) -> Any:
     """Return a public name, imported when it is looked up."""
-    found = _named(name)
+    try:
+        found = _named(name)
+    except AttributeError:
+        if name.startswith("_"):  # tools ask for many
+            raise
+        what = f"module {__name__!r} has no attribute {name!r}"
+        metrics = importlib.import_module(f"{__name__}.metrics")
+        near = did_you_mean(name, [*__all__, *(f"metrics.{one}" for one in metrics.__all__)], "")
+        raise AttributeError(f"{what}; {near}" if near else what) from None
     return _with_plain_signature(found) if isinstance(found, FunctionType) else found
 
 

@@ -6,12 +6,13 @@ import difflib
 import inspect
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 _Error = TypeVar("_Error", bound="AucprError")
+MEANT = "did you mean "
 
 
 class AucprError(Exception):
@@ -44,6 +45,8 @@ class AucprError(Exception):
         allowed: object = None,
         remedy: str | None = None,
     ) -> None:
+        if remedy and remedy.startswith(MEANT):  # the first line is then enough
+            what, remedy = f"{what}; {remedy}", None
         parts = {"where": where, "received": received, "allowed": allowed, "remedy": remedy}
         lines = [what, *(f"  {name}: {value}" for name, value in parts.items() if value is not None)]
         # Escaped, so that a received value can neither steer a terminal nor imitate another part of the message.
@@ -264,26 +267,33 @@ def brief(value: object) -> str:
 
 
 # Names of other packages; scikit-learn's trapezoid, auc(recall, precision), joins the points by straight lines.
-ABBREVIATIONS = {
-    other: own
+OTHER_NAMES = {
+    own: others.split()
     for own, others in {
         "average_precision": "map auprc aucpr auc_pr pr_auc prauc average_precision_score",
         "lower_trapezoid": "trapezoid trapezoidal auc_trapezoid",
         "roc_area": "auc auroc roc_auc auc_roc roc_auc_score",
         "gain_area": "auprg auc_prg prg prg_auc",
         "seed": "random_state rng",
-        "level": "alpha confidence confidence_level",
-        "n_resamples": "n_bootstrap n_bootstraps n_boot",
-        "by": "groups groupby slices",
-        "weight": "sample_weight",
+        "level": "alpha confidence confidence_level conf_level",
+        "n_resamples": "n_bootstrap n_bootstraps n_boot n_permutations",
+        "estimator": "metric metrics measure scoring",
+        "by": "group groups groupby group_by slices",
+        "clusters": "group groups cluster_ids",
+        "weight": "sample_weight sample_weights",
+        "sample_weight": "weight weights",
         "adjust": "correction",
+        "difference": "effect effect_size delta",
+        "models": "model_names names columns",
+        "workers": "n_jobs n_workers client",
+        "from_dataframe": "from_pandas from_polars from_frame read_csv",
+        "open_scores": "open load open_store open_zarr read",
     }.items()
-    for other in others.split()
 }
 
 
 def nearest(value: object, names: Iterable[str]) -> str | None:
-    """Return the name that was probably meant: spelled alike, or abbreviated to its initials."""
+    """Return the name that was probably meant: known from elsewhere, spelled alike, or abbreviated to its initials."""
     if not isinstance(value, str):
         return None
     plain = {name.lower().replace("-", "_").replace(" ", "_"): name for name in names}
@@ -291,8 +301,10 @@ def nearest(value: object, names: Iterable[str]) -> str | None:
     initials = ["".join(word[:1] for word in name.split("_")) for name in plain]
     if len(given) > 1 and given in initials:
         return list(plain.values())[initials.index(given)]
-    known = {name.replace("_", ""): own for name, own in ABBREVIATIONS.items()}
-    close = difflib.get_close_matches(known.get(given.replace("_", ""), given), plain, n=1, cutoff=0.6)
+    known = [own for own, others in OTHER_NAMES.items() if given in others or given.replace("_", "") in others]
+    if of_these := [plain[own] for own in known if own in plain]:
+        return of_these[0]
+    close = difflib.get_close_matches(given, plain, n=1, cutoff=0.65)
     return plain[close[0]] if close else None
 
 
@@ -305,4 +317,13 @@ def closest(name: str, names: Iterable[str]) -> str:
 def did_you_mean(value: object, names: Iterable[str], otherwise: str) -> str:
     """Return a remedy that names what was probably meant."""
     near = nearest(value, names)
-    return otherwise if near is None else f"did you mean {near!r}?"
+    return otherwise if near is None else f"{MEANT}{near!r}?"
+
+
+def refuse_unexpected(function: Callable[..., Any], given: Iterable[str], known: Collection[str]) -> None:
+    """Raise, as Python does, for the first argument that a function does not take, with the name probably meant."""
+    for name in given:
+        if name not in known:
+            what = f"{function.__name__}() got an unexpected keyword argument {name!r}"
+            near = nearest(name, known)
+            raise TypeError(what if near is None else f"{what}; {MEANT}{near!r}?")

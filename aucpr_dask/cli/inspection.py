@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -14,7 +13,7 @@ import click
 import aucpr_dask as ap
 from aucpr_dask.cli import common as cli
 from aucpr_dask.cli import sources
-from aucpr_dask.errors import ForeignStoreError, InvalidInputError, StoreError, few
+from aucpr_dask.errors import ForeignStoreError, StoreError, few
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions, ReportOptions
 
@@ -295,8 +294,6 @@ def audit(
     from aucpr_dask.view.report.auditing import audit_view
 
     values = table if Path(table).is_file() else sources.open_any(table, dataset)
-    if values is table and not any(options[name] for name in ("model", "query", "value", "include")):
-        _refuse_predictions(table)
     made = ap.audit(values, page, **options)
     output.show(audit_view(made, top=top))
     names = ("estimate", "rank", "simultaneous_rank_interval", "p_adjusted_from_next", "new_unit_rank_interval")
@@ -304,17 +301,6 @@ def audit(
     found = {"verdict": dict(made.verdict), "facts": made.findings.attrs, "models": models}
     written = "" if page is None else f"; written to {page}"
     output.finish({"table": table, "page": page and str(page)} | found, after=written)
-
-
-def _refuse_predictions(table: str) -> None:
-    """Raise if a table has scores and labels, with the command that answers what an audit would."""
-    from aucpr_dask.interplay.recognising import recognise
-
-    found = recognise(table)
-    if found.holds == "predictions":
-        what, allowed = "an audit takes values of models on tasks, and this table has scores", "a table of values"
-        words = dict(found.commands).get("which ranks each may have", ("info", table))
-        raise InvalidInputError(what, table, found.kind, allowed, f"aucpr-dask {shlex.join(words)}")
 
 
 @cli.command(

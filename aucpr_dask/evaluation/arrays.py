@@ -13,10 +13,20 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import ColumnWarning, InvalidInputError, bad_argument, brief, clash, did_you_mean, few, warn
+from aucpr_dask.errors import (
+    ColumnWarning,
+    InvalidInputError,
+    bad_argument,
+    brief,
+    clash,
+    did_you_mean,
+    few,
+    refuse_unexpected,
+    warn,
+)
 from aucpr_dask.evaluation import alignment
 from aucpr_dask.evaluation.groups import along_queries, groups_along, parted, without_labels
-from aucpr_dask.schema import terms
+from aucpr_dask.schema import choices, terms
 from aucpr_dask.schema.checks import is_dask
 from aucpr_dask.schema.choices import Arrays, Inputs, Labels
 from aucpr_dask.schema.terms import ITEM, MODEL, QUERY
@@ -72,14 +82,11 @@ def takes_arrays(function: Callable[..., Any]) -> Any:
     ]
     positional = [one for one in own if one.kind is not kinds.KEYWORD_ONLY]
     shown = [first, *positional, *added, *(one for one in own if one not in positional), *variadic]
-    known = {one.name for one in (*own, *added)}
+    known = choices.names_taken(function) | {one.name for one in added}
 
     @functools.wraps(function)
     def with_arrays(*arguments: Any, **options: Any) -> Any:
-        if not variadic and (unknown := [name for name in options if name not in known | {first.name}]):
-            meant = did_you_mean(unknown[0], known, "")
-            what = f"{function.__name__}() got an unexpected keyword argument {unknown[0]!r}"
-            raise TypeError(what + (f"; {meant}" if meant else ""))
+        refuse_unexpected(function, options, known)
         given = {name: options.pop(name) for name in Inputs.__annotations__ if name in options}
         if not arguments and first.name in options:
             arguments = (options.pop(first.name),)

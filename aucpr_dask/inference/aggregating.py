@@ -162,7 +162,6 @@ def aggregate(
     >>> mean.attrs["design"]
     'sample: queries with an estimate (up to 8), each with its items; fixed: the 2 models'
     """
-    requirements.refuse_unknown_options(options, AggregationOptions)
     question = AggregationOptions.among(locals())
     nodes = [node for _, node in terms.nodes_of(data)] if isinstance(data, xr.Dataset | xr.DataTree) else []
     if question.over is None and how == "macro" and nodes and all(map(requirements.has_classes, nodes)):

@@ -205,7 +205,7 @@ def gate(
     >>> ap.gate(result, "tiny", "old").verdict
     'worse'
     """
-    question, rest = parted_options(options, without=("baseline", "equivalence", "chunk"), level=level)
+    question, rest = parted_options(options, level=level)
     data, question, rest, by = prepared(data, question, rest, by)
     if grouped.has_groups(data, by, question.dims):
         asked = {**options, **rest, "over": question.over, "estimator": question.estimator}

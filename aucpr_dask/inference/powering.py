@@ -183,7 +183,7 @@ def power(
     difference: float | None = None,
     power: float = POWER,
     level: float = 0.95,
-    **options: Unpack[choices.ComparingGroups],
+    **options: Unpack[choices.ResamplingGroups],
 ) -> Scores:
     r"""Compute the smallest differences that a comparison can show, and how much data smaller ones need.
 
@@ -242,7 +242,7 @@ def power(
     power = fraction(power, "power")
     difference = None if difference is None else margin(difference, "difference")
     own = {"level": level, "baseline": baseline}
-    question, rest = questions.parted_options(options, without=("adjust", "equivalence", "chunk"), **own)
+    question, rest = questions.parted_options(options, **own)
     data, question, rest, by = questions.prepared(data, question, rest, rest.pop("by", None))
 
     def asked(tree: Scores, joint: float = level) -> Scores:

@@ -43,7 +43,6 @@ DOUBTFUL = 0.5  # share of the rankings of a model: few items may well have two 
 LEAST_QUERIES = 10  # of a data set, for the variance between them to be known
 OF_FAMILY = ("simultaneous_interval", "simultaneous_rank_interval")  # with groups, they hold for all together
 SWAP_OPTIONS = ("positive_from", "unjudged", "over")
-SET_HERE = ("interval", "keep_replicates")  # options of an evaluation that a comparison sets
 
 
 def unit_dim(node: xr.Dataset, question: ComparisonOptions | None = None) -> str | None:
@@ -67,7 +66,6 @@ def answer(
     reply: Callable[[PairedSample], xr.Dataset],
     *,
     auxiliary: Scores | None = None,
-    without: tuple[str, ...] = (),
     joint: float | None = None,
 ) -> Scores:
     """Answer a question for every data set, or for all together if they are the units.
@@ -79,7 +77,7 @@ def answer(
         machine_labels.refuse_other_samples(question)
         for path, node in nodes_of(data):
             requirements.refuse_dependent_queries(path, node)
-    results = results_for(data, question, options, without=without)
+    results = results_for(data, question, options)
     machines: dict[str, xr.Dataset] = {}
     if auxiliary is not None:
         with naming("evaluation", "machine"):
@@ -172,11 +170,8 @@ def evaluated_with(attrs: Mapping[Any, Any]) -> dict[str, Any]:
     return options | {"prevalence_design": attrs.get("prevalence_design", "fixed")}
 
 
-def results_for(
-    data: Scores, question: ComparisonOptions, options: Mapping[str, Any], *, without: tuple[str, ...] = ()
-) -> Any:
+def results_for(data: Scores, question: ComparisonOptions, options: Mapping[str, Any]) -> Any:
     """Return results with all that the question needs; data sets are stacked if they are the units."""
-    requirements.refuse_unknown_options(options, ComparisonOptions, without=(*SET_HERE, *without))
     is_scores = requirements.check(data, question, options)
     if is_scores:
         data = map_nodes(data, shared_by_models)
@@ -309,11 +304,8 @@ def _with_one_dimension(node: xr.Dataset, question: ComparisonOptions) -> xr.Dat
     return kept.stack({question.dim: question.dims}, create_index=False).assign_coords({question.dim: names})
 
 
-def parted_options(
-    options: Mapping[str, Any], *, without: tuple[str, ...], **own: Any
-) -> tuple[ComparisonOptions, dict[str, Any]]:
+def parted_options(options: Mapping[str, Any], **own: Any) -> tuple[ComparisonOptions, dict[str, Any]]:
     """Part the options of a comparison from those of an evaluation."""
-    requirements.refuse_unknown_options(options, ComparisonOptions, without=(*SET_HERE, *without, *own))
     rest = {name: value for name, value in options.items() if name not in ComparisonOptions.__dataclass_fields__}
     asked = {name: value for name, value in options.items() if name not in rest} | own
     question = ComparisonOptions(**asked).checked()

@@ -25,7 +25,6 @@ from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.terms import BOUND, MODEL, Scores
 
-ONLY_OF_COMPARISONS = ("adjust", "equivalence", "baseline", "chunk", "weights")
 RANKING_METHODS = ("sign_flip", "bootstrap_t", "bootstrap", "influence")
 
 
@@ -94,11 +93,11 @@ def rank(
     question = ComparisonOptions.among(locals())
     data, question, reading, by = prepared(data, question, options, by)
     if grouped.has_groups(data, by, question.dims):
-        asked = partial(answer, question=question, options=reading, reply=ranks_of, without=ONLY_OF_COMPARISONS)
+        asked = partial(answer, question=question, options=reading, reply=ranks_of)
         return grouped.answered_by_groups(data, by, lambda tree, joint: asked(tree, joint=joint), question)
     if question.dim == samples.DATASET:
         data = results.groups_as_data_sets(data)
-    found = answer(data, question, reading, ranks_of, without=ONLY_OF_COMPARISONS)
+    found = answer(data, question, reading, ranks_of)
     if with_default_method(data, question, reading).method == designs.RANDOM_EFFECTS:
         found.attrs["design"] += "; by sign flips: ranks need joint replicates, which random effects (compare) lack"
     return found

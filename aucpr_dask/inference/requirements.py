@@ -3,41 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, InvalidInputError, did_you_mean, few, nearest
+from aucpr_dask.errors import AlignmentError, InvalidInputError, did_you_mean, few
 from aucpr_dask.inference.designs import BOTH, COMPARED, CORRECTED, ITEMS, are_values, estimators_of, unit_names
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.checks import FOLDS, choose, folds_as_units
-from aucpr_dask.schema.choices import Inputs
-from aucpr_dask.schema.options import CONVENTION, EvaluationOptions, Options, SampleOptions
-from aucpr_dask.schema.options import option_names as names_of_options
+from aucpr_dask.schema.options import SampleOptions
 from aucpr_dask.schema.terms import CLASS, ESTIMATOR, MEASURE, MODEL, QUERY, UNIT, Scores, nodes_of
 from aucpr_dask.scores.validate import where_of
 
 KINDS = (ESTIMATOR, MEASURE)  # dimensions of what is estimated
 ROUND_OFF = 1e-9  # of sums of weights
 FOLD_NAME = re.compile(r"(test[ _])?(cv|fold|rep|repeat|split)[ _.-]?\d+(_|\b)", re.IGNORECASE)
-
-
-def refuse_unknown_options(options: Iterable[str], record: type[Options], without: Collection[str] = ()) -> None:
-    """Raise, naming close matches, if an option is neither of the record nor of an evaluation, or is in `without`."""
-    known = (names_of_options(record, EvaluationOptions) | {CONVENTION}) - set(without)
-    unknown = [name for name in options if name not in known]
-    if unknown:
-        close = [near for name in unknown if (near := nearest(name, sorted(known)))]
-        known |= Inputs.__annotations__.keys()
-        received, allowed = (", ".join(map(repr, names)) for names in (unknown, close or sorted(known)))
-        where, remedy = "the arguments given by name", "choose one of these, or leave it out"
-        if "models" in unknown:
-            remedy = 'a mapping names models: {"old": scores, "new": others}'
-        what = "unknown option" + "s" * (len(unknown) > 1)
-        raise InvalidInputError(f"{what}: {received}", where, received, allowed, remedy)
 
 
 def are_scores(data: Scores, options: Mapping[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from aucpr_dask.errors import AlignmentError, ColumnWarning, FileFormatError, In
 from aucpr_dask.evaluation.results import group_dims, not_a_result
 from aucpr_dask.inference.designs import are_values, with_estimators
 from aucpr_dask.inference.grouped import with_kept_as_groups
-from aucpr_dask.schema import checks, terms
+from aucpr_dask.schema import checks, choices, terms
 from aucpr_dask.schema.options import TableOptions
 from aucpr_dask.scores.validate import where_of
 
@@ -184,6 +184,7 @@ def _wide(tidy: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 # --- scores in --------------------------------------------------------------------------------------------------
 
 
+@choices.names_meant
 def from_dataframe(
     frame: Any,
     *,

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from aucpr_dask.errors import AucprError, few, printable
+from aucpr_dask.interplay.frames import FRAME, arrow_table
 from aucpr_dask.interplay.values import from_values, taken_in_words
 from aucpr_dask.schema import terms
 from aucpr_dask.scores.importing.files import LONGEST_LINE, reading
-from aucpr_dask.scores.importing.table_files import Batch, open_table
+from aucpr_dask.scores.importing.table_files import ArrowTable, Batch, open_table
 from aucpr_dask.scores.importing.tables import holds_labels, kind_of
 
 NAMES = {
@@ -78,16 +79,34 @@ def recognise(path: str) -> Recognised:
     if found := _of_trec(path):
         return found
     try:
-        table = open_table(file)
-        batch = next(table.batches([name for name in table.columns if name]), None)
-        roles = {} if batch is None else _roles(batch, table.index)
+        batch, roles = _columns_of(open_table(file))
     except AucprError:  # perhaps JSON, Markdown or a web page
         return _of_values(path, {})
     if batch is None:
         return Recognised(path, "a table without rows", (), ())
-    if "label" in roles and not _is_board(batch, roles):
-        return _of_predictions(path, roles)
-    return _of_values(path, roles)
+    return _of_predictions(path, roles) if _has_predictions(batch, roles) else _of_values(path, roles)
+
+
+def predictions_in(data: Any) -> Recognised | None:
+    """Return what a data frame, or the file of a table, is taken for, if it holds scores with labels."""
+    is_file = isinstance(data, str | Path)
+    try:
+        table = open_table(Path(data)) if is_file else ArrowTable.of_table(arrow_table(data), FRAME)
+        batch, roles = _columns_of(table)
+    except (AucprError, OSError):  # no such table: whoever reads it says why
+        return None
+    has_any = batch is not None and _has_predictions(batch, roles)
+    return _of_predictions(str(data) if is_file else "TABLE", roles) if has_any else None
+
+
+def _columns_of(table: Any) -> tuple[Batch | None, dict[str, dict[str, str]]]:
+    """Return the first rows of a table, and its columns by role."""
+    batch = next(table.batches([name for name in table.columns if name]), None)
+    return batch, {} if batch is None else _roles(batch, table.index)
+
+
+def _has_predictions(batch: Batch, roles: dict[str, dict[str, str]]) -> bool:
+    return "label" in roles and not _is_board(batch, roles)
 
 
 def recognise_archive(url: str) -> Recognised:

@@ -102,6 +102,7 @@ def of_trec_eval(name: Any) -> Any:
     return name if found is None else f"{'precision' if found[1] == 'P' else 'recall'}_at({found[2]})"
 
 
+@choices.names_meant
 def from_runs(
     qrels: Any, runs: Any, *, layout: str = "per-run", dtype: str = "float32", duplicates: str = "error"
 ) -> xr.Dataset:

@@ -19,7 +19,7 @@ from aucpr_dask import errors
 from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError, bad_argument, few
 from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.progress import reporting_if
-from aucpr_dask.schema import checks, estimators
+from aucpr_dask.schema import checks, choices, estimators
 from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, REPEAT, Scores, check_node_name
 from aucpr_dask.scores import chunks, validate
 from aucpr_dask.scores.importing.files import OnProgress, write_blocks
@@ -90,6 +90,7 @@ def area(
     return float(estimate(scores, label, estimator, weight=weight, **options))
 
 
+@choices.names_meant
 def from_sklearn(
     classifiers: Mapping[str, Any] | Sequence[Any] | Any,
     data: Mapping[str, Sequence[Any]] | Sequence[Any] | Any,

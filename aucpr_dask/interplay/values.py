@@ -27,7 +27,7 @@ from aucpr_dask.interplay.value_columns import (
     no_values_by_number,
 )
 from aucpr_dask.interplay.value_tables import MODELS, REPEATS, TOPICS, VALUE, Table, tables_of, usual
-from aucpr_dask.schema import checks, options, terms
+from aucpr_dask.schema import checks, choices, options, terms
 from aucpr_dask.scores.importing.files import unknown_column
 from aucpr_dask.scores.importing.tables import PANDAS_INDEX
 
@@ -49,6 +49,7 @@ RUNS = ("run_id", "run")
 OUR_NAMES = frozenset({*terms.RESULT_VARIABLES, *terms.SCORE_VARIABLES, *terms.RANKING_DIMS, *terms.OTHER_NAMES})
 
 
+@choices.names_meant
 def from_values(
     table: Any,
     *,

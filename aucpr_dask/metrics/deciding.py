@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from aucpr_dask.evaluation.rankings import warn_of_doubts
 from aucpr_dask.metrics import targets
 from aucpr_dask.metrics.evaluating import evaluate_arrays, ranked, warn_of_copies
+from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import text
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.terms import ITEM, MODEL, Sentences, difference_in_words, p_value_in_words
 
 
+@choices.names_meant
 def average_precision_interval(
     y_true: Any,
     y_score: Any,
@@ -125,6 +127,7 @@ class Difference(Sentences):
         return "\n".join(filter(None, [said, self.design]))
 
 
+@choices.names_meant
 def average_precision_difference(
     y_true: Any,
     y_score_a: Any,

@@ -19,6 +19,7 @@ from aucpr_dask.scores.validate import float_scores
 AVERAGES = ("macro", "micro", "weighted", "samples")
 
 
+@choices.names_meant
 def average_precision_score(
     y_true: Any,
     y_score: Any,
@@ -141,6 +142,7 @@ def _average_precisions(
     return np.where(is_undefined, 0.0, found)
 
 
+@choices.names_meant
 def precision_recall_curve(
     y_true: Any, y_score: Any, *, pos_label: Any = None, sample_weight: Any = None, drop_intermediate: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[Any]]:

@@ -58,6 +58,7 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # a full disk, a quota or a
 NO_PERMISSION = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
+@choices.names_meant
 def run(
     source: str | Path | Store,
     result: str | Path | Store,

@@ -1,7 +1,14 @@
 """What options may be, as type checkers and editors know it. A test compares the names with the records."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar
+
+from aucpr_dask.errors import refuse_unexpected
+
+_Asked = ParamSpec("_Asked")
+_Answer = TypeVar("_Answer")
 
 Missing: TypeAlias = Literal["raise", "drop", "last", "unretrieved"]
 Ties: TypeAlias = Literal["group", "trec_eval", "expectation"]
@@ -112,14 +119,19 @@ class Contrasting(Inputs, CurveReading, total=False):
 class Estimating(Reading, total=False):
     """How scores are evaluated."""
 
-    interval: Interval | Sequence[Interval] | None
     recall_range: tuple[float, float]
-    keep_replicates: bool
     prevalence_design: PrevalenceDesign
     n_folds: int
 
 
-class Running(Estimating, total=False):
+class EstimatingIntervals(Estimating, total=False):
+    """The same, with intervals."""
+
+    interval: Interval | Sequence[Interval] | None
+    keep_replicates: bool
+
+
+class Running(EstimatingIntervals, total=False):
     """What a run passes on to the evaluation of scores."""
 
     by: Any
@@ -140,32 +152,59 @@ class EvaluatingByGroups(Evaluating, total=False):
     by: Any
 
 
-class EvaluatingAll(EvaluatingByGroups, total=False):
-    """The same, of statements that do not name an estimator either."""
+class EvaluatingAll(EvaluatingByGroups, EstimatingIntervals, total=False):
+    """The same, of statements that do not name an estimator either, and keep intervals."""
 
     estimator: SomeEstimator | None
 
 
-class Comparing(Evaluating, total=False):
-    """What statements pass on to comparisons."""
+class Resampling(Evaluating, total=False):
+    """What statements pass on about the sample of a comparison."""
 
     estimator: SomeEstimator | None
     over: Dims | None
     method: Method | None
-    adjust: Adjustment | None
     weights: Weights
     n_resamples: int | None
     seed: int
     incomplete: Incomplete
 
 
-class ComparingGroups(Comparing, total=False):
+class ResamplingGroups(Resampling, total=False):
     """The same, of statements that do not name groups themselves."""
 
     by: Any
 
 
-class ComparingMeasures(ComparingGroups, total=False):
-    """The same, of statements that do not name a level themselves."""
+class Comparing(Resampling, total=False):
+    """What statements pass on to comparisons."""
 
+    adjust: Adjustment | None
+
+
+class ComparingMeasures(Comparing, total=False):
+    """The same, of statements that name neither groups nor a level themselves."""
+
+    by: Any
     level: float
+
+
+def names_taken(function: Callable[..., Any]) -> set[str]:
+    """Return the names of all arguments of a function, those of ``**options: Unpack[choices.Name]`` among them."""
+    names: set[str] = set()
+    for name, one in inspect.signature(function).parameters.items():
+        typed = str(one.annotation).partition("choices.")[2].rstrip("]")
+        names |= {*globals()[typed].__annotations__} if one.kind is one.VAR_KEYWORD else {name}
+    return names
+
+
+def names_meant(function: Callable[_Asked, _Answer]) -> Callable[_Asked, _Answer]:
+    """Let a function name the argument that was probably meant by one that it does not take."""
+    known = names_taken(function)
+
+    @functools.wraps(function)
+    def checked(*arguments: _Asked.args, **options: _Asked.kwargs) -> _Answer:
+        refuse_unexpected(function, options, known)
+        return function(*arguments, **options)
+
+    return checked

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import Field, asdict, dataclass, field, fields, replace
 from typing import Any, Self, TypeVar, cast, get_args
 
-from aucpr_dask.errors import bad_argument, clash
+from aucpr_dask.errors import bad_argument, clash, refuse_unexpected
 from aucpr_dask.schema import checks, choices
 from aucpr_dask.schema.estimators import (
     IN_ONE_PASS,
@@ -297,7 +297,7 @@ def takes(reading: type[Mapping[str, Any]]) -> Callable[[_Function], _Function]:
 
         @functools.wraps(function)
         def with_known_options(*arguments: Any, **options: Any) -> Any:
-            signature.bind(*arguments, **options)  # otherwise an option of other functions would be passed on
+            refuse_unexpected(function, options, signature.parameters)  # options of other functions would be passed on
             return function(*arguments, **options)
 
         with_known_options.__signature__ = signature  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ import xarray as xr
 from rich.console import Group
 from rich.text import Text
 
-from aucpr_dask.errors import InvalidInputError, printable
+from aucpr_dask.errors import InvalidInputError, brief, printable
 from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.results import groups_as_data_sets
@@ -194,9 +194,9 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Unpack[choi
         what = "this is not a result of several models"
         remedy = "pass one data set that evaluate or from_values returns"
         raise InvalidInputError(what, "argument 'data'", type(data).__name__, "a Dataset with 'estimate'", remedy)
-    if unknown := {"baseline", "equivalence", "estimator", "chunk", "auxiliary"} & {*asked}:
-        what = "a table compares all models by all measures"
-        raise InvalidInputError(what, "options", ", ".join(sorted(unknown)), remedy="leave them out")
+    if "estimator" in asked:
+        what = "a table compares all models by all measures of a result"
+        raise InvalidInputError(what, "option 'estimator'", brief(asked["estimator"]), remedy="leave it out")
     names: list[Any] = [*designs.estimators_of(data)] or [None]
     columns = _columns(data, names, asked)
     first = next(iter(columns.values()))

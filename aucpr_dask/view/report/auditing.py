@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -18,10 +19,11 @@ from rich.text import Text
 from aucpr_dask.errors import ColumnWarning, InvalidInputError, few, printable, warn
 from aucpr_dask.inference import auditing, designs, samples
 from aucpr_dask.interplay.exporting import free_file
+from aucpr_dask.interplay.recognising import predictions_in
 from aucpr_dask.interplay.value_columns import MEAN, RANK, is_no_value
 from aucpr_dask.interplay.value_tables import tables_of
 from aucpr_dask.interplay.values import from_values
-from aucpr_dask.schema import checks
+from aucpr_dask.schema import checks, choices
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.terms import BOUND, MODEL, QUERY, UNIT, percent
 from aucpr_dask.scores.importing.files import unknown_column
@@ -78,6 +80,7 @@ class Audit:
         return f"<ul>{said}</ul>{models_sheet(self.findings, TOP).as_html(audit_words.headline(self.findings))}"
 
 
+@choices.names_meant
 def audit(
     data: Any,
     path: str | Path | None = None,
@@ -203,6 +206,12 @@ def _values_of(data: Any, of_table: dict[str, Any], unit_name: str | None, exclu
             return data
         unit = {} if unit_name is None else {UNIT: checks.text(unit_name, "unit_name")}
         return _without(data.assign_attrs(unit), exclude)
+    if not any(of_table[name] for name in ("model", "query", "value", "include")) and (found := predictions_in(data)):
+        what, allowed = "an audit takes values of models on tasks, and this table has scores", "a table of values"
+        (label,) = next(one.columns for one in found.roles if one.role == "label")
+        words = dict(found.commands).get("which ranks each may have", ("rank", found.path, "--label", label))
+        remedy = f"ap.rank(ap.from_dataframe(frame, label={label!r})), or aucpr-dask {shlex.join(words)}"
+        raise InvalidInputError(what, found.path, found.kind, allowed, remedy)
     (first, *_) = tables = tables_of(data, None)
     if of_table["model"] is None and first.has_unnamed_names:
         of_table |= {"model": first.columns[0]}

@@ -18,7 +18,7 @@ from aucpr_dask.inference import aggregating, samples
 from aucpr_dask.inference.designs import are_values, better, direction, unit_names
 from aucpr_dask.inference.grouped import tree_of_groups, with_kept_as_groups
 from aucpr_dask.interplay.exporting import free_file
-from aucpr_dask.schema import terms
+from aucpr_dask.schema import choices, terms
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS
 from aucpr_dask.schema.options import ReportOptions
 from aucpr_dask.view.report import by_groups, pages, words
@@ -29,6 +29,7 @@ UNKNOWN = "\N{EN DASH}"
 MOST_PICTURED, NAME_WIDTH = 25, 28  # models in the picture of ranks, and characters of their names
 
 
+@choices.names_meant
 def report(
     result: terms.Scores,
     path: str | Path,
