@@ -393,7 +393,7 @@ class TestWrong:
             ('y,a\n1,"2\n', {}, FileFormatError, r"cannot be read\n  where: .*t\.csv, line 2"),
             ("y,a\n1,\ud8002\n", {}, FileFormatError, r"not UTF-8"),
             ("y,a\n1,x\n", {}, InvalidInputError, r"(?s)no column is a model.*models="),
-            ("y,a\n1,2.5\n", {"label": "Y"}, InvalidInputError, r"no column 'Y'; did you mean 'y'\?\n.*\n  received: 'Y'"),
+            ("y,a\n1,2.5\n", {"label": "Y"}, InvalidInputError, r"no column 'Y'; did you mean 'y'\?\n.*\n.*: 'Y'"),
             ("y,forest,b\n1,2.5,3.5\n", {"models": "forst"}, InvalidInputError, r"did you mean 'forest'"),
             ("y,forest,b\n1,2.5,3.5\n", {"exclude": "g: *"}, InvalidInputError, r"no column"),
             ("y,forest,b\n1,2.5,3.5\n", {"negate": ["y"]}, InvalidInputError, r"(?s)models to negate.*'y'.*forest"),
