@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -272,11 +273,17 @@ def _ask_each(
         return ask(data), {}
     answers: dict[str, xr.Dataset] = {}
     errors: dict[str, InvalidInputError] = {}
+    told: dict[tuple[str, type[Warning]], list[str]] = {}
     for path, node in terms.nodes_of(data):
-        try:
-            answers |= terms.nodes_of(ask(xr.DataTree.from_dict({path: node})))
-        except InvalidInputError as error:
-            errors[path] = error
+        with warnings.catch_warnings(record=True) as caught:
+            try:
+                answers |= terms.nodes_of(ask(xr.DataTree.from_dict({path: node})))
+            except InvalidInputError as error:
+                errors[path] = error
+        for one in caught:
+            told.setdefault((str(one.message), one.category), []).append(path)
+    for (text, kind), paths in told.items():
+        warnings.warn(f"{few(paths)}: {text}", kind, stacklevel=2)
     if not answers:
         raise next(iter(errors.values()))
     return xr.DataTree.from_dict(answers), {path: str(error) for path, error in errors.items()}

@@ -423,13 +423,14 @@ def warn_of_doubts(flags: Mapping[str, NDArray[Any]], *, of: str = "rankings", l
     """
     for one in FLAGS:
         raised = {name: (np.ravel(given) & one.bit) > 0 for name, given in flags.items() if one.name in DOUBTS}
-        doubtful = [
-            name + (f", in {count:,} of {found.size:,} {of}" if found.size > 1 else "")
-            for name, found in raised.items()
-            if (count := np.count_nonzero(found)) > least * found.size
-        ]
+        doubtful: dict[str, list[str]] = {}  # names by how many of their rankings are so
+        for name, found in raised.items():
+            if (count := np.count_nonzero(found)) > least * found.size:
+                share = f", in {count:,} of {found.size:,} {of}" if found.size > 1 else ""
+                doubtful.setdefault(share, []).append(name)
         if doubtful:
-            warn(f"{few(doubtful)}: {one.description} {DOUBTS[one.name]}", DoubtfulScoresWarning)
+            names = "; ".join(few(those) + share for share, those in doubtful.items())
+            warn(f"{names}: {one.description} {DOUBTS[one.name]}", DoubtfulScoresWarning)
 
 
 def evaluate_intervals(estimate: Array, n_positive: Array, *, methods: tuple[str, ...], level: float) -> Floats:

@@ -44,7 +44,9 @@ def in_words(found: Mapping[str, Any] | None) -> str:
     """Return which code computed, in one line."""
     if not found:
         return "a version that did not record itself"
-    return ", ".join(f"{name} {value}" for name, value in code_among(found).items())
+    ours, digest, *others = code_among(found).values()
+    rest = zip(CODE[2:], others, strict=True)
+    return ", ".join([f"{CODE[0]} {ours} (code {digest})", *(f"{name} {value}" for name, value in rest)])
 
 
 def changes_in_words(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
