@@ -681,7 +681,7 @@ def test_a_tree_opens_as_xarray_opens_it(tmp_path: Path) -> None:
     for kind in ("scores", "result"):
         backend, metadata = stores.open_checked(tmp_path / f"{kind}.zarr", f"aucpr_dask.{kind}")
         expected: Any = xr.open_datatree(backend, engine="zarr", chunks=None, consolidated=True)  # type: ignore[arg-type]
-        opened = trees.StoredTree(backend, metadata).nodes()
+        opened = trees.StoredNodes(backend, metadata).opened()
         assert list(opened) == [path for path, _ in nodes_of(expected)]
         for (_, mine), (_, theirs) in zip(opened.items(), nodes_of(expected), strict=True):
             assert mine.identical(theirs)

@@ -72,14 +72,14 @@ def opened_result(url: str | Path | Store, chunks: Any = None, reads: Collection
     from aucpr_dask.storage.stores import open_store  # with Zarr, which results in memory do without
 
     opened = open_store(url, KIND, chunks=chunks, remedy_if_unchecked="evaluate again to add them", reads=reads)
-    for _, node in terms.nodes_of(opened):
-        for coordinate in node.coords.values():
-            if coordinate.dtype.kind in "mM":
-                coordinate.encoding = {}  # the next store chooses units of its own: not every format holds nanoseconds
 
     def plain(path: str, node: xr.Dataset) -> xr.Dataset:
+        for name in node.coords:
+            if node.variables[name].dtype.kind in "mM":
+                node.variables[name].encoding = {}  # the next store chooses units: not all formats hold nanoseconds
         # A data set that is selected on its own still finds its scores.
-        return terms.with_plain_names(node).assign_attrs({DATA_SET: path} if path else {})
+        node.attrs |= {DATA_SET: path} if path else {}
+        return terms.with_plain_names(node)
 
     return terms.map_nodes(opened, plain)
 

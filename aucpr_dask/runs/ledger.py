@@ -131,12 +131,12 @@ class Ledger(Claim):
 
     def record_digests(self, digests: Mapping[str, NDArray[np.uint64]]) -> None:
         """Record the digests of the rankings of a result."""
-        for path, values in digests.items():
-            content, key = io.BytesIO(), _digests_key(path)
-            np.save(content, values, allow_pickle=False)
-            before = self._read(key)
-            if before is None or before.to_bytes() != content.getvalue():
-                set_value(self._notes, key, as_buffer(content.getvalue()))
+        contents = {_digests_key(path): _as_npy(values) for path, values in digests.items()}
+        recorded = zip(contents, backends.get_values(self._notes, list(contents)), strict=True)
+        same = {key for key, before in recorded if before is not None and before.to_bytes() == contents[key]}
+        changed = {key: as_buffer(content) for key, content in contents.items() if key not in same}
+        backends.set_values(self._notes, changed)
+        backends.persist(self._notes, changed)
 
     def record_done(self, task: int, facts: Mapping[str, Any]) -> None:
         """Record that a task is done; raises as :meth:`check`."""
@@ -207,6 +207,12 @@ def computed_by(url: Any) -> list[dict[str, Any]]:
 def digest_of_root(document: Buffer) -> str:
     """Return the digest of a root document as it was planned, by which a state names its end."""
     return hashlib.sha256(without_list(document.to_bytes())).hexdigest()
+
+
+def _as_npy(values: NDArray[np.uint64]) -> bytes:
+    content = io.BytesIO()
+    np.save(content, values, allow_pickle=False)
+    return content.getvalue()
 
 
 def _digests_key(path: str) -> str:

@@ -39,7 +39,7 @@ SMALL_CHUNK = 1 << 14  # bytes; smaller chunks are not compressed, because any f
 FLAT = {"name": "default", "separator": "."}  # one folder for the chunks of an array: each costs up to 0.8 ms
 HELD_BY_A_WORKER = 300 * 2**20  # bytes that a worker process takes with all it has imported, before any task
 # Besides evaluating: records and checks of a task, metadata of a data set, what any run does, the start of processes.
-SECONDS_OF_A_TASK, SECONDS_OF_A_DATA_SET, SECONDS_OF_A_RUN, SECONDS_TO_START = 0.01, 0.012, 0.2, 4
+SECONDS_OF_A_TASK, SECONDS_OF_A_DATA_SET, SECONDS_OF_A_RUN, SECONDS_TO_START = 0.006, 0.01, 0.2, 4
 SECONDS_OF_A_NAME = 1e-6  # of an item, which is read and compared with the others
 SECONDS_OF_AN_ITEM, SHARE_OF_A_RESAMPLE = 3e-7, 0.01  # of a ranking with the default interval; more rather than less
 SECONDS_OF_TRIAL, GROWTH = 2.0, 4  # the last of growing trials takes no longer, as far as one can tell
@@ -179,9 +179,10 @@ class Plan:
 
     @property
     def is_small(self) -> bool:
-        """Whether evaluating takes less than about a second, as long as workers take to start."""
-        n_data_sets = len({task.path for task in self.tasks})
-        return sum(self.seconds) + SECONDS_OF_A_DATA_SET * n_data_sets < 1.0
+        """Whether this process evaluates it sooner than workers, one on each core, would start and evaluate it."""
+        from dask.system import CPU_COUNT
+
+        return sum(self.seconds) * (1 - 1 / CPU_COUNT) < SECONDS_TO_START
 
     @cached_property
     def seconds(self) -> list[float]:

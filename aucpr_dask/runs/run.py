@@ -99,7 +99,7 @@ def run(
         from those of this one. ``aucpr-dask verify`` lists who computed what.
     workers : None, int, str, Path, distributed.Client or a cluster of Dask
         None: the current client of Dask, if there is one, as the progress says; otherwise a local cluster with one
-        single-threaded process per core, or this process if it takes about a second. Or what
+        single-threaded process per core, or this process if it is done before they would be. Or what
         :func:`aucpr_dask.connect` takes. Only a cluster started here is closed again.
     patience : str or float, optional
         How long to wait for the first worker, such as ``"30 minutes"``, by default 10 minutes; and for workers that are
@@ -221,7 +221,7 @@ def _client(
 
         current = current_client()
     if workers is None and current is None and plan.is_small:
-        watcher.note("in this process, because there is little to do; name workers to start some")
+        watcher.note("in this process, because starting workers would take longer than they save; workers=N starts N")
         yield None
         return
     from aucpr_dask.workers.connecting import connect_for

@@ -417,7 +417,8 @@ def with_plain_names(dataset: xr.Dataset, more: Mapping[str, Any] | None = None)
     """Return a result whose names all methods of xarray take, with more coordinates."""
     # With NumPy's strings of variable length, `idxmax` and `to_netcdf` fail; with objects along dimensions, plots do.
     names: dict[Any, Any] = {}
-    for name, variable in dataset.coords.items():
+    for name in dataset.coords:
+        variable = dataset.variables[name]
         if ITEM in variable.dims:
             continue  # no result has items, and those of scores may be many
         if variable.dtype.kind == "T" or (variable.dtype == object and name in dataset.dims):

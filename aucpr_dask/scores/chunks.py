@@ -44,7 +44,8 @@ def chunks_of(sizes: Mapping[Any, int], lengths: Mapping[str, int]) -> tuple[int
 
 def item_chunk(dataset: xr.Dataset) -> int | None:
     """Return how many items a chunk holds in the store that a data set was opened from; None if it holds all."""
-    chunks = dataset["score"].encoding.get("preferred_chunks", {}) if "score" in dataset else {}
+    score = dataset.variables.get("score")
+    chunks = {} if score is None else score.encoding.get("preferred_chunks", {})
     length: int | None = chunks.get(ITEM)
     return length if length and length < dataset.sizes[ITEM] else None
 

@@ -28,8 +28,9 @@ from aucpr_dask.scores.chunks import (
 from aucpr_dask.scores.copies import COPIES, copies_among, warn_of_counts
 from aucpr_dask.scores.validate import validate_scores, validated_nodes, with_numbers_of_queries
 from aucpr_dask.storage import stores, urls
-from aucpr_dask.storage.checksums import has_list, plain_entry
-from aucpr_dask.storage.trees import within_chunk
+from aucpr_dask.storage.checksums import has_list
+from aucpr_dask.storage.documents import explaining_damage
+from aucpr_dask.storage.trees import StoredNodes, within_chunk
 from aucpr_dask.storage.zarr_private import sync
 
 if TYPE_CHECKING:
@@ -184,9 +185,11 @@ class SourceNodes:
         self.url = url
 
     @cached_property
-    def _opened(self) -> tuple[Any, Mapping[str, Any], Any]:
-        store, metadata = stores.open_checked(urls.concealed(self.url), KIND)
-        return store, metadata, stores.open_each(store, metadata)
+    def _stored(self) -> StoredNodes:
+        url = urls.concealed(self.url)
+        store, metadata = stores.open_checked(url, KIND)
+        with explaining_damage(url):
+            return StoredNodes(store, metadata)
 
     @cached_property
     def _is_listed(self) -> bool:
@@ -224,19 +227,14 @@ class SourceNodes:
 
     def unread(self, paths: Collection[str], *, reads: Collection[str] = ()) -> dict[str, xr.Dataset]:
         """Return data sets as they are stored; small variables of these names are in memory."""
-        stored = self._opened[2]
-        found = _with_counts(stored if isinstance(stored, xr.Dataset) else stored.nodes(paths, reads=reads))
-        return dict(terms.nodes_of(found))
+        return dict(terms.nodes_of(_with_counts(self._stored.opened(paths, reads=reads))))
 
     def opened(self, paths: Collection[str], keeps: Collection[str] = ()) -> dict[str, xr.Dataset]:
-        """Return data sets, validated, with small variables in memory, and all coordinates."""
+        """Return data sets of :meth:`described`, with small variables in memory, and all coordinates."""
         nodes = self.unread(paths, reads=terms.SCORE_VARIABLES)
         # Tasks count missing scores on their own.
         found = {path: _opened(node.drop_vars("n_missing", errors="ignore")) for path, node in nodes.items()}
-        for path, dataset in found.items():
-            validate_scores(_described(dataset), positive_from=0)
-            found[path] = with_numbers_of_queries(dataset)
-        return found
+        return {path: with_numbers_of_queries(dataset) for path, dataset in found.items()}
 
     def has_chunk(self, path: str, where: Mapping[str, slice]) -> bool:
         """Return that the scores are there: otherwise the store would not open."""
@@ -254,11 +252,9 @@ class SourceNodes:
 
     def within_chunk(self, path: str, where: Mapping[str, Any]) -> Any:
         """Return the scores of some rankings, if they are in one chunk; None if not."""
-        store, metadata, _ = self._opened
-        place = f"{path}/score".strip("/")
         if not all(isinstance(one, slice) for one in where.values()):
             return None
-        return sync(within_chunk(stores.described_array(store, place, plain_entry(metadata[place])), where))
+        return sync(within_chunk(self._stored.array(path, "score"), where))
 
 
 def reader_of(url: str, layout: Layout | None) -> SourceNodes | Archive:

@@ -143,7 +143,7 @@ def _is_repeated(array: xr.DataArray) -> bool:
 
 def in_usual_order(dataset: xr.Dataset) -> xr.Dataset:
     """Return scores whose variables have their dimensions in the order of the records, if they can."""
-    given = {name: dataset[name] for name in terms.SCORE_VARIABLES if name in dataset}
+    given = {name: dataset.variables[name] for name in terms.SCORE_VARIABLES if name in dataset.variables}
     kept = kept_dims(dataset)
     usual = {name: _usual_dims(array, terms.SCORE_VARIABLES[name], kept) for name, array in given.items()}
     other = {name: dims for name, dims in usual.items() if dims not in (None, given[name].dims)}
@@ -153,10 +153,11 @@ def in_usual_order(dataset: xr.Dataset) -> xr.Dataset:
 def kept_dims(dataset: xr.Dataset) -> tuple[str, ...]:
     """Return the dimensions of scores that have no role, and stay in the answer: one answer for each label."""
     known = {*terms.RANKING_DIMS, terms.ITEM, terms.FOLD, terms.GRADE}
-    return tuple(str(dim) for dim in dataset["score"].dims if dim not in known) if "score" in dataset else ()
+    score = dataset.variables.get("score")
+    return () if score is None else tuple(str(dim) for dim in score.dims if dim not in known)
 
 
-def _usual_dims(variable: xr.DataArray, spec: terms.VariableSpec, kept: tuple[str, ...]) -> tuple[str, ...] | None:
+def _usual_dims(variable: xr.Variable, spec: terms.VariableSpec, kept: tuple[str, ...]) -> tuple[str, ...] | None:
     """Return the dimensions of a variable in the order of its record; None if the record does not have them.
 
     Those that have no role stand behind that of models.
@@ -225,10 +226,10 @@ def with_numbers_of_queries(dataset: xr.Dataset) -> xr.Dataset:
 
 def validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None) -> None:
     """Raise a clear error unless this is a valid score data set."""
-    kept = kept_dims(dataset)
+    kept, variables, indexes = kept_dims(dataset), dataset.variables, dataset.indexes
     for spec in terms.SCORE_VARIABLES.values():
-        if spec.name in dataset:
-            _validate_variable(dataset[spec.name], spec, path, kept)
+        if spec.name in variables:
+            _validate_variable(variables[spec.name], spec, path, kept)
         elif spec.required:
             what = f"the variable {spec.name!r} is absent"
             received = ", ".join(map(str, dataset.data_vars)) or "no variables"
@@ -243,22 +244,22 @@ def validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None) 
     _validate_classes(dataset, path)
     _refuse_our_names(dataset, path, kept)
     for dim in (*terms.RANKING_DIMS, *kept, terms.ITEM):
-        if dim in dataset.indexes:
-            check_unique(dataset.indexes[dim], dim, where_of(path))
+        if dim in indexes:
+            check_unique(indexes[dim], dim, where_of(path))
             if dim not in (terms.ITEM, *kept):  # these seed the resamples; items are checked when they are stored
-                terms.check_names(dataset.indexes[dim], f"{where_of(path)}, labels of {dim!r}")
+                terms.check_names(indexes[dim], f"{where_of(path)}, labels of {dim!r}")
     for name in dataset.coords:
         terms.check_node_name(str(name), f"{where_of(path)}, coordinate")
-    if "label" in dataset and isinstance(dataset["label"].data, np.ndarray):
-        checks.check_labels(dataset["label"].data, positive_from, where_of(path, "label"))
+    if isinstance(label := getattr(variables.get("label"), "data", None), np.ndarray):
+        checks.check_labels(label, positive_from, where_of(path, "label"))
     for name in ("weight", "positive_weight", "negative_weight"):
-        if name in dataset and isinstance(dataset[name].data, np.ndarray):
-            checks.check_weights(dataset[name].data, where_of(path, name))
+        if isinstance(weight := getattr(variables.get(name), "data", None), np.ndarray):
+            checks.check_weights(weight, where_of(path, name))
 
 
 def _refuse_our_names(dataset: xr.Dataset, path: str, kept: tuple[str, ...]) -> None:
     """Raise if a dimension or coordinate that goes into the result has the name of something of ours there."""
-    travelling = {str(name) for name, one in dataset.coords.items() if terms.ITEM not in one.dims}
+    travelling = {str(name) for name in dataset.coords if terms.ITEM not in dataset.variables[name].dims}
     if taken := sorted((travelling | {*kept}) & terms.OF_RESULTS | ({*kept} & {*terms.SCORE_VARIABLES})):
         what, remedy = f"the result has something else of the name {taken[0]!r}", f"rename({taken[0]}='another')"
         allowed = f"other names than {', '.join(sorted(terms.OF_RESULTS))}"
@@ -267,8 +268,8 @@ def _refuse_our_names(dataset: xr.Dataset, path: str, kept: tuple[str, ...]) -> 
 
 def _validate_classes(dataset: xr.Dataset, path: str) -> None:
     """Raise unless scores and labels have classes both, or neither; all positives of a class are items."""
-    named = [name for name in ("score", "label", "positive_weight", "negative_weight") if name in dataset]
-    without = [name for name in named if terms.CLASS not in dataset[name].dims]
+    named = [name for name in ("score", "label", "positive_weight", "negative_weight") if name in dataset.variables]
+    without = [name for name in named if terms.CLASS not in dataset.variables[name].dims]
     if without and len(without) < len(named):
         received = f"{', '.join(map(repr, without))} without the dimension {terms.CLASS!r}"
         allowed = "score over (model, class, item); label over (class, item), or over (item) with the item's class"
@@ -282,7 +283,7 @@ def _validate_classes(dataset: xr.Dataset, path: str) -> None:
         raise InvalidInputError(what, where_of(path, "n_positive"), received, allowed, remedy)
 
 
-def _validate_variable(variable: xr.DataArray, spec: terms.VariableSpec, path: str, kept: tuple[str, ...]) -> None:
+def _validate_variable(variable: xr.Variable, spec: terms.VariableSpec, path: str, kept: tuple[str, ...]) -> None:
     where = where_of(path, spec.name)
     refuse_lazy(variable.data, where)
     if variable.dtype.kind not in spec.kinds or (variable.dtype.kind == "f" and variable.dtype.itemsize > 8):

@@ -162,15 +162,16 @@ def persist(store: Store, keys: Collection[str]) -> None:
 
 def sweep(store: Store) -> None:
     """Remove what writes that were killed have left in a local folder."""
-    for file in store.root.rglob("*.partial") if isinstance(store, FolderStore) else ():
-        if _is_leftover(file.name):
-            file.unlink(missing_ok=True)
+    for folder, _, names in os.walk(store.root) if isinstance(store, FolderStore) else ():
+        for name in filter(_is_leftover, names):
+            Path(folder, name).unlink(missing_ok=True)
 
 
 # --- local folders ----------------------------------------------------------------------------------------------
 
 _UNSYNCED = "ledger/done/"  # records of done tasks, of which only the names matter
 SYNCS_AT_ONCE, MANY_SYNCS = 16, 8
+SMALL_FILE = 2**16  # bytes
 MOST_DIRTY = 2**18  # KiB of the memory of a machine that are to be written to its disks
 _NO_PLACE = (errno.ENAMETOOLONG, errno.ELOOP)  # a name that no file can have, or links in a circle
 _ROOT = "zarr.json"
@@ -207,11 +208,17 @@ class FolderStore(LocalStore):
             raise _unreadable(place, error) from error
 
     async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Buffer | None:
-        """Return a value, or a part of it."""
+        """Return a value, or a part of it; a small one at once, because another thread takes longer than the disk."""
+        place = self.root / key
+        try:
+            if byte_range is None and os.stat(place).st_size <= SMALL_FILE:
+                return self.get_sync(key)
+        except (OSError, ValueError):  # what is wrong, the next lines say
+            pass
         try:
             return await super().get(key, prototype, byte_range)
         except OSError as error:
-            raise _unreadable(self.root / key, error) from error
+            raise _unreadable(place, error) from error
 
     async def set(self, key: str, value: Buffer) -> None:
         """Store a value."""
@@ -357,4 +364,4 @@ def _remove(path: Path, check: Callable[[], None]) -> None:
 
 def _is_leftover(name: str) -> bool:
     """Whether a file has the name under which we, or Zarr, begin to write."""
-    return re.fullmatch(r".*\.[0-9a-f]{32}\.partial", name) is not None
+    return name.endswith(".partial") and re.fullmatch(r".*\.[0-9a-f]{32}\.partial", name) is not None

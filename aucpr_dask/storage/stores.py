@@ -40,7 +40,7 @@ from aucpr_dask.storage.claims import CLEARING, LAYING_OUT, Claim, State, as_buf
 from aucpr_dask.storage.decoding import can_encode, encoded
 from aucpr_dask.storage.documents import check_plain_arrays, damaged, explaining_damage
 from aucpr_dask.storage.remote import check_writable
-from aucpr_dask.storage.trees import StoredTree, groups_around
+from aucpr_dask.storage.trees import StoredNodes, groups_around
 from aucpr_dask.storage.urls import StoreName, concealed, is_remote, public
 from aucpr_dask.storage.xarray_private import FillValueCoder, encode_zarr_variable
 from aucpr_dask.storage.zarr_private import ArrayV3Metadata, sync
@@ -536,9 +536,8 @@ def open_store(
     # of all data sets at once, which is quicker. With `chunks`, what is not in memory comes as Dask arrays.
     url = concealed(url)
     backend, metadata = open_checked(url, kind)
-    opened = open_each(backend, metadata)
     with explaining_damage(url):
-        store: Stored = opened.nodes(reads=reads) if isinstance(opened, StoredTree) else opened
+        store = StoredNodes(backend, metadata).opened(reads=reads)
         for _, node in nodes_of(store):
             for variable in node.variables.values():  # the backend undoes them, and version 2 of Zarr lacks the second
                 for name in ("compressors", "serializer"):
@@ -559,15 +558,6 @@ def _chunked(dataset: xr.Dataset, chunks: Mapping[Any, Any]) -> xr.Dataset:
             named = {dim: length for dim, length in chunks.items() if dim in variable.dims}
             variable.data = variable.chunk(variable.encoding.get("preferred_chunks", {}) | named).data
     return dataset
-
-
-def open_each(backend: CheckedStore, metadata: Mapping[str, Any]) -> StoredTree | xr.Dataset:
-    """Open a store of :func:`open_checked`, the data sets of a tree when they are needed."""
-    with explaining_damage(backend):
-        if any(entry.get("node_type") == "group" for entry in metadata.values()):
-            return StoredTree(backend, metadata)
-        source: Any = backend
-        return xr.open_dataset(source, engine="zarr", chunks=None, consolidated=True, zarr_format=3)
 
 
 def _check_kind(attrs: Mapping[str, Any], kind: str, url: str) -> None:

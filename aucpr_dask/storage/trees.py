@@ -16,7 +16,7 @@ from zarr.buffer import default_buffer_prototype
 from zarr.codecs import BytesCodec, VLenUTF8Codec
 from zarr.storage import StorePath
 
-from aucpr_dask.schema.terms import Nodes, nodes_of
+from aucpr_dask.schema.terms import Nodes, Stored, nodes_of
 from aucpr_dask.storage import checksums, documents
 from aucpr_dask.storage.xarray_private import (
     CopyOnWriteArray,
@@ -30,8 +30,8 @@ SMALL = 2**16  # bytes of a variable
 Entries = dict[str, Any]  # the metadata of the arrays of a data set, by name
 
 
-class StoredTree:
-    """A tree in a store: xarray opens the first data set of each form, and the others are opened when asked for.
+class StoredNodes:
+    """The data sets of a store: xarray opens the first one of each form, and the others are opened when asked for.
 
     Parameters
     ----------
@@ -53,16 +53,20 @@ class StoredTree:
         self._first_of: dict[str, str] = {}
         for path, of_path in self._entries.items():
             # Otherwise coordinates are inherited.
-            is_alone = path not in holders and self._entries.keys().isdisjoint(groups_around(path))
+            is_alone = path and path not in holders and self._entries.keys().isdisjoint(groups_around(path))
             form = _form_of(of_path, metadata[path], known) if is_alone else None
             self._first_of[path] = firsts.setdefault(form or path, path)
         self._view = backend.without([path for path, first in self._first_of.items() if path != first])
+        self._is_tree = any(entry["node_type"] == "group" for entry in metadata.values())
         source: Any = self._view
-        tree = xr.open_datatree(source, engine="zarr", chunks=None, consolidated=True, zarr_format=3)
-        self._firsts = Nodes(nodes_of(tree), tree.attrs)
+        how: Any = {"engine": "zarr", "chunks": None, "consolidated": True, "zarr_format": 3}
+        found = (xr.open_datatree if self._is_tree else xr.open_dataset)(source, **how)
+        self._firsts = Nodes(nodes_of(found), found.attrs)
 
-    def nodes(self, paths: Collection[str] | None = None, *, reads: Collection[str] = ()) -> Nodes:
+    def opened(self, paths: Collection[str] | None = None, *, reads: Collection[str] = ()) -> Stored:
         """Return data sets by path, all by default; small variables of the names that it `reads` are in memory."""
+        if not self._is_tree:
+            return self._firsts[""]
         chosen = [path for path in ("", *self._metadata) if path in self._first_of and (paths is None or path in paths)]
         models = {path: self._firsts[self._first_of[path]] for path in chosen if self._first_of[path] in self._firsts}
         others = {path: None for path in models if path != self._first_of[path]}
@@ -85,11 +89,11 @@ class StoredTree:
 
     async def _read(self, path: str, name: str) -> tuple[tuple[str, str], Any]:
         """Return the values of an array."""
-        array = self._array(path, name)
+        array = self.array(path, name)
         found = await within_chunk(array, {})
         return (path, name), await array._async_array.getitem(...) if found is None else found.copy()
 
-    def _array(self, path: str, name: str) -> zarr.Array[Any]:
+    def array(self, path: str, name: str) -> zarr.Array[Any]:
         """Return an array by its entry in the metadata; making the same metadata again would take a third of a ms."""
         entry = self._entries[path][name]
         if id(entry) not in self._known:  # equal entries are one object
@@ -109,7 +113,7 @@ class StoredTree:
                 variables[name], indexes[name] = first.copy(deep=False), known[name]
                 continue
             if data is None:
-                lazy: Any = LazilyIndexedArray(ZarrArrayWrapper(self._array(path, str(name))))
+                lazy: Any = LazilyIndexedArray(ZarrArrayWrapper(self.array(path, str(name))))
                 data = MemoryCachedArray(CopyOnWriteArray(lazy))
             variables[name] = xr.Variable(first.dims, data, first.attrs, encoding)
             if name in known:
