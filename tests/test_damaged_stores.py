@@ -212,7 +212,7 @@ def replaced(document: Any, at: tuple[Any, ...], value: Any) -> Any:
 @pytest.mark.filterwarnings("ignore:.* of another version")
 @pytest.mark.parametrize(
     "n",
-    [12, pytest.param(200, marks=pytest.mark.slow), pytest.param(6000, marks=[pytest.mark.slow, pytest.mark.nightly])],
+    [12, pytest.param(80, marks=pytest.mark.slow), pytest.param(6000, marks=[pytest.mark.slow, pytest.mark.nightly])],
 )
 def test_any_value_of_any_document_may_be_anything(tmp_path: Path, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused by an error of this package, or changes nothing unless the document has lost its checksum."""

@@ -829,10 +829,17 @@ def test_error_rate_and_power_with_false_hypotheses(n_simulations):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("procedure", [pytest.param(single_step, marks=pytest.mark.nightly), romano_wolf])
-def test_error_rate_of_the_bootstrap_over_units(procedure):
+@pytest.mark.parametrize(
+    ("procedure", "n_simulations"),
+    [
+        pytest.param(single_step, 2000, marks=pytest.mark.nightly),
+        pytest.param(romano_wolf, 2000, marks=pytest.mark.nightly),
+        (romano_wolf, 700),
+    ],
+)
+def test_error_rate_of_the_bootstrap_over_units(procedure, n_simulations):
     random = np.random.default_rng(1)
-    n_units, n_models, n_simulations = 150, 5, 2000
+    n_units, n_models = 150, 5
     pairs = all_pairs(n_models)
     claims = 0
     for _ in range(n_simulations):
