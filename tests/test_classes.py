@@ -194,7 +194,8 @@ def test_the_standard_error_is_that_of_the_mean_of_dependent_classes() -> None:
     logits = np.log(bounds / (1 - bounds))
     mean, error = (centred[name].values for name in ("estimate", "standard_error"))
     np.testing.assert_allclose(logits.mean(axis=-1), np.log(mean / (1 - mean)))
-    np.testing.assert_allclose(np.diff(logits)[..., 0] / 2, 1.959964 * error / (mean * (1 - mean)), rtol=1e-6)
+    quantile = stats.t.ppf(0.975, result["n_positive"].mean("class").values.ravel() - 1)
+    np.testing.assert_allclose(np.diff(logits)[..., 0] / 2, quantile * error / (mean * (1 - mean)), rtol=1e-6)
     weighted = ap.aggregate(result, over="class", average="weighted", method="bootstrap")
     replicates = result["replicate"].weighted(result["n_positive"]).mean("class")
     np.testing.assert_allclose(

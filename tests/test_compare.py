@@ -767,8 +767,19 @@ def test_means_of_fixed_queries() -> None:
     normal = ap.aggregate(result, over="items")
     error = np.sqrt((result["standard_error"].values ** 2).sum(axis=1)) / 6
     np.testing.assert_allclose(normal["standard_error"], error, rtol=1e-12)
+    alone = result.copy()
+    alone.attrs = {name: value for name, value in result.attrs.items() if type(name) is str}  # does not know its scores
     reach = stats.norm.ppf(0.975) * error
-    np.testing.assert_allclose(normal["interval"].values[..., 1] - normal["estimate"], reach, rtol=1e-9)
+    plain = ap.aggregate(alone, over="items")
+    np.testing.assert_allclose(plain["interval"].values[..., 1] - plain["estimate"], reach, rtol=1e-9)
+    assert plain.aucpr.flagged("few_positives")["few_positives"].all()
+    unbiased = ap.evaluate(scores, "haldane", missing="drop")
+    centre, of_centre = unbiased["estimate"].values.mean(axis=1), unbiased["standard_error"].values
+    error = np.maximum(error, np.sqrt((of_centre**2).sum(axis=1)) / 6)
+    reach = stats.t.ppf(0.975, result["n_positive"].values.mean(axis=-1) - 1) * error
+    np.testing.assert_allclose(normal["interval"].values[..., 0], centre - reach, rtol=1e-9)
+    upper = np.maximum(centre + reach, normal["estimate"])
+    np.testing.assert_allclose(normal["interval"].values[..., 1], upper, rtol=1e-9)
     bootstrap = ap.aggregate(result, over="items", method="bootstrap")
     replicates = result["replicate"].mean("query").transpose("model", "resample").values
     np.testing.assert_allclose(

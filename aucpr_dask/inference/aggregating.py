@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Unpack
 
@@ -39,7 +40,8 @@ from aucpr_dask.scores.validate import where_of
 RELIABLE_UNITS = 8  # from which on intervals of means hold in most worlds
 SKEWED = 8.0  # times the squared skewness must there be units, where their values vary less than a proportion's
 SCORE = "score"
-CENTRED = "; centred without the bias of average precision, known in classes of 10 positives or more"
+CENTRED = "; centred without the bias of average precision, known in {} of 10 positives or more"
+BIASED = "; not corrected for the bias of average precision, which is too high where positives are few"
 FEW = "so few, or so skewed, that intervals may miss"
 FEWEST_UNITS = 3  # of two, Student's interval is 9 times as wide as they are apart, and so mostly outside 0 to 1
 SKEWNESS_UNSEEN = 1.5  # times the skewness that a few clusters show, which is too small
@@ -48,7 +50,7 @@ METHODS = {
     designs.ITEMS: ("normal", "bootstrap", "logit"),
     designs.BOTH: ("bootstrap",),
 }
-COUNTS = {terms.QUERY: "n_queries", samples.DATASET: "n_datasets"}
+COUNT = "n_positive"
 COUNTS_BY_MACHINE = {terms.QUERY: "n_machine_queries", samples.DATASET: "n_machine_datasets"}
 
 
@@ -78,6 +80,12 @@ def aggregate(
     the interval reaches further on the side to which their sums are skewed. The flag ``few_units`` says where units are
     few, or few for values so skewed.
 
+    Means over data sets, over groups of items, and over fixed queries are about true areas, which average precision
+    exceeds where positives are few. So their intervals are centred at the mean of Haldane's areas, and extended to the
+    estimate, if the scores are given or known to the result. The flag ``few_positives`` says where the bias is not
+    known: if a tenth of the units have fewer than 10 positives, or units are more than five times their mean number of
+    positives; without scores or by replicates, if they are more than a twentieth of it.
+
     Classes are never a sample: they are fixed, and their estimates rest on the same items. The interval of a mean over
     classes is about other items, and keeps the dependence between classes.
 
@@ -92,11 +100,11 @@ def aggregate(
         evaluated first. ``how="micro"`` needs scores.
     over : str or sequence of str, optional
         What the mean varies over, as in :func:`compare`: by default the queries of each data set (or its classes, which
-        are fixed: items vary); ``"dataset"``, the data sets of a tree, in which models are matched by label (queries or
-        classes are averaged first); ``"items"``, with the queries fixed, by their standard errors or replicates;
-        ``("query", "items")``, both, which counts the noise of items twice and is conservative. A data set without
-        queries keeps its first interval if that has this `level`; at another level a formula is computed again, and any
-        other interval is NaN.
+        are fixed: items vary); the name of groups of items, or of another dimension; ``"dataset"``, the data sets of a
+        tree, in which models are matched by label (queries or classes are averaged first); ``"items"``, with the
+        queries fixed, by their standard errors or replicates; ``("query", "items")``, both, which counts the noise of
+        items twice and is conservative. A data set without queries keeps its first interval if that has this `level`;
+        at another level a formula is computed again, and any other interval is NaN.
     how : {"macro", "micro"}
         Mean of the units' estimates; or the estimate of one ranking of all queries' items together, which needs
         scores that can be compared between queries.
@@ -111,7 +119,8 @@ def aggregate(
         Over classes the standard error is that of the mean, by the influence of each item on it or by its replicates;
         the default there is ``"logit"``, normal on the scale of the logit, which stays between 0 and 1. The intervals
         of areas of scores are centred at the mean of Haldane's areas, because the bias of average precision is the same
-        in every class; they are extended to the estimate.
+        in every class; they are extended to the estimate, and take Student's t of n - 1 degrees of freedom, with the
+        mean number n of positives.
         NaN where the standard error of a unit is unknown, or one of its resamples has no estimate.
     level : float
         Confidence level of the interval.
@@ -166,7 +175,7 @@ def aggregate(
     nodes = [node for _, node in terms.nodes_of(data)] if isinstance(data, xr.Dataset | xr.DataTree) else []
     if question.over is None and how == "macro" and nodes and all(map(requirements.has_classes, nodes)):
         question = replace(question, over=terms.CLASS)
-    _refuse_clashes(question, has_machine=auxiliary is not None)
+    _refuse_clashes(question, nodes, has_machine=auxiliary is not None)
     if any(along_queries(node, options.get("by"))[0] for node in nodes):
         if auxiliary is not None and question.dim == samples.DATASET:
             given = {"auxiliary": type(auxiliary).__name__, "over": over}
@@ -187,11 +196,12 @@ def aggregate(
         return _one_ranking_of_queries(data, question, reading)
     if question.dim == terms.CLASS:
         return _over_classes(data, question, reading)
-    results = _with_units(data, question, reading)
+    results = _with_units(data, question, reading, is_centred=auxiliary is None)
     machines: dict[str, xr.Dataset] = {}
     if auxiliary is not None:
         with naming("evaluation", "machine"):
-            machines = machine_labels.machine_nodes(results, _with_units(auxiliary, question, reading), question.dim)
+            by_machine = _with_units(auxiliary, question, reading, is_centred=False)
+            machines = machine_labels.machine_nodes(results, by_machine, question.dim)
     if question.dim == samples.DATASET:
         return _mean(results, samples.DATASET, question, machines.get(""))
 
@@ -199,23 +209,28 @@ def aggregate(
         requirements.refuse_classes_for_queries(path, node)
         if terms.REPEAT in node["estimate"].dims:
             return _over_repeats(node, question)
-        if terms.QUERY not in node["estimate"].dims:
+        if question.dim not in node["estimate"].dims:
             return _as_it_is(node, question) if question.sample is None else _mean(node, None, question)
         if machines or (question.method == "bootstrap" and question.sample != designs.ITEMS):
             requirements.refuse_dependent_queries(path, node)
-        return _mean(node, terms.QUERY, question, machines.get(path))
+        return _mean(node, question.dim, question, machines.get(path))
 
     means: terms.Scores = terms.map_nodes(results, mean_of_node)
     return means
 
 
-def _refuse_clashes(question: AggregationOptions, *, has_machine: bool) -> None:
-    """Raise if options have no meaning together."""
+def _refuse_clashes(question: AggregationOptions, nodes: Sequence[xr.Dataset], *, has_machine: bool) -> None:
+    """Raise if options have no meaning together, or there are no such units."""
     over, how, average = question.dim, question.how, question.average
-    if question.dims and not {terms.QUERY, samples.DATASET, terms.CLASS} & {*question.dims}:
-        what, allowed = f"there are no units called {over!r} to average over", "'query', 'dataset', 'class', 'items'"
-        remedy = f"choose one of these; of any other dimension, result['estimate'].mean({over!r})"
-        raise InvalidInputError(what, "argument 'over'", repr(question.over), allowed, remedy)
+    names = {terms.QUERY, samples.DATASET, terms.CLASS}
+    if question.dims and names.isdisjoint(question.dims):
+        kept = [{*grouped.dims_of_family(node, ()), *samples.along_items(node, question.dims)} for node in nodes]
+        others = sorted(set.intersection(*kept)) if kept else []
+        if over not in others:
+            what = f"there are no units called {over!r} to average over"
+            allowed = ", ".join(map(repr, ("query", samples.DATASET, terms.CLASS, *others, designs.ITEMS)))
+            remedy = "choose one of these, or a coordinate along the items"
+            raise InvalidInputError(what, "argument 'over'", repr(question.over), allowed, remedy)
     if average is not None and over != terms.CLASS:
         remedy = "for queries, how='micro' pools the items of all queries"
         raise clash("average is a choice for classes", remedy, "over='class'", average=average, over=over)
@@ -238,16 +253,43 @@ def _refuse_clashes(question: AggregationOptions, *, has_machine: bool) -> None:
             raise InvalidInputError(what, where, received, "over='query' or 'dataset'", "leave it out")
 
 
-def _with_units(data: terms.Scores, question: AggregationOptions, options: dict[str, Any]) -> Any:
+def _with_units(data: terms.Scores, question: AggregationOptions, options: dict[str, Any], *, is_centred: bool) -> Any:
+    """Return results with the units to average over, and the areas without bias around which their means lie."""
+    is_scores = requirements.check(data, question, options)
+    results = _units(data, question, options, is_scores=is_scores)
+    are_biased = (_are_biased(node, question.dim, question.sample) for _, node in terms.nodes_of(results))
+    by_replicates = question.sample == designs.BOTH or question.method == "bootstrap"
+    if not is_centred or by_replicates or not all(are_biased):
+        return results
+    scores, reading = data, options
+    if not is_scores:
+        if (known := _with_their_scores(data)) is None:
+            return results
+        scores, reading = known
+    others = {name: value for name, value in reading.items() if name not in averages.OF_RESAMPLES}
+    unbiased = dict(terms.nodes_of(_units(scores, question, others | {"estimator": "haldane"}, is_scores=True)))
+
+    def centred(path: str, node: xr.Dataset) -> xr.Dataset:
+        own = unbiased[path].drop_vars(terms.ESTIMATOR)
+        is_biased = node[terms.ESTIMATOR].isin(list(averages.BIASED)) if terms.ESTIMATOR in node.coords else True
+        named = {"estimate": "centre", "standard_error": "centre_error"}
+        kept = {name: new for name, new in named.items() if name in own and name in node}
+        found = {new: xr.where(is_biased, own[name], node[name]) for name, new in kept.items()}
+        return node.assign({new: one.transpose(*node["estimate"].dims) for new, one in found.items()})
+
+    return terms.map_nodes(results, centred)
+
+
+def _units(data: terms.Scores, question: AggregationOptions, options: dict[str, Any], *, is_scores: bool) -> Any:
     """Return results with the units to average over: scores evaluated, data sets stacked, incomplete units hidden."""
-    if requirements.check(data, question, options):
+    if is_scores:
         names = estimator_names(options.get("estimator", "average_precision"))
         by_replicates = question.method == "bootstrap" or not set(names) <= set(WITH_INFLUENCE)
         if question.sample == designs.BOTH or (question.sample == designs.ITEMS and by_replicates):
             options = {"keep_replicates": True} | _resampling(question) | options
         options = {"level": question.level} | options
         if vary := samples.along_items(data, question.dims):
-            options["by"] = [*((name, None) for name in vary), *(options.get("by") or ())]
+            options["by"] = list(dict([*((name, None) for name in vary), *(options.get("by") or ())]).items())
         data = evaluate(data, **options)
     incomplete = question.incomplete or "raise"
     if question.dim == samples.DATASET:
@@ -257,10 +299,20 @@ def _with_units(data: terms.Scores, question: AggregationOptions, options: dict[
         return samples.complete_units(stacked, samples.DATASET, incomplete)
 
     def complete(path: str, node: xr.Dataset) -> xr.Dataset:
-        has_units = terms.QUERY in node["estimate"].dims
-        return samples.complete_units(node, terms.QUERY, incomplete, path) if has_units else node
+        if question.dim != terms.QUERY:
+            node = samples.mean_over_queries(node, path, incomplete)
+        has_units = question.dim in node["estimate"].dims
+        return samples.complete_units(node, question.dim, incomplete, path) if has_units else node
 
-    return data if question.incomplete is None else terms.map_nodes(data, complete)
+    is_strict = question.incomplete is not None or question.dim != terms.QUERY
+    return terms.map_nodes(data, complete) if is_strict else data
+
+
+def _are_biased(result: xr.Dataset, dim: str, sample: str | None) -> bool:
+    """Whether units have areas that few positives inflate. Those of queries that vary are values: there is no other."""
+    if COUNT not in result or dim not in result["estimate"].dims or (dim == terms.QUERY and sample != designs.ITEMS):
+        return False
+    return not averages.CENTRED.isdisjoint(designs.estimators_of(result))
 
 
 def _resampling(question: AggregationOptions) -> dict[str, Any]:
@@ -268,6 +320,11 @@ def _resampling(question: AggregationOptions) -> dict[str, Any]:
 
 
 # --- the mean of one sample ----------------------------------------------------------------------------------------
+
+
+def count_of(dim: str | None) -> str:
+    """Return the variable that counts the units of a mean."""
+    return f"n_{terms.plural(str(dim))}"
 
 
 class _Mean(NamedTuple):
@@ -304,19 +361,26 @@ def _mean(
         mean = _by_spread(result, str(dim), question.level, on_unit_scale if sampling.method == SCORE else False)
     else:
         mean = _by_errors(result, dim, sampling.method, question.level)
-    bounds = _with_a_width(mean, on_unit_scale, question.level)
+    bounds = _with_a_width(mean, dim, on_unit_scale, question.level)
     bounds = bounds.assign_coords({terms.BOUND: np.array(terms.BOUNDS, dtype=object), "level": question.level})
     bounds.attrs = {"ci_kind": _kind(sampling, result.attrs), "ci_prob": question.level}
+    flags = mean.counts.get("flags")
+    is_biased = dim is not None and machine is None and _are_biased(result, dim, sampling.sample)
+    rare = _few_positives(result, str(dim)) if is_biased else None
+    if rare is not None:
+        own = 0 if flags is None else flags
+        mean.counts["flags"] = (own | rare).astype(np.int32).assign_attrs(terms.flag_attributes())
     variables = {"estimate": mean.estimate, "standard_error": mean.error, "interval": bounds} | mean.counts
     n_models, n_largest = result.sizes.get(terms.MODEL, 1), 1 if dim is None else result.sizes[dim]
     n_machine = 0 if machine is None else machine.sizes[dim]
     sizes = n_models, n_largest, mean.n_resamples
-    flags = mean.counts.get("flags")
     are_few = flags is not None and n_largest < RELIABLE_UNITS
     if flags is not None and flags.chunks is None:  # of lazy units, only the number is known
         are_few = are_few or bool((flags & terms.FLAG_BITS["few_units"]).any())
     told: dict[str, Any] = {"has_gaps": dim is not None, "condition": FEW if are_few else None}
     sentence = designs.describe(sampling, *sizes, result.attrs, n_machine=n_machine, **told)
+    if rare is not None:
+        sentence += CENTRED.format(designs.unit_names(str(dim), result.attrs)[1]) if "centre" in result else BIASED
     if sampling.method in (SCORE, "t", designs.POWERED) and n_largest < FEWEST_UNITS:
         sentence += f"; no interval from fewer than {FEWEST_UNITS}"
     if dim == terms.QUERY and sampling.method in (SCORE, "t") and samples.are_in_clusters(result):
@@ -336,12 +400,16 @@ def _mean(
     return xr.Dataset(variables).assign_attrs(_attributes(result, sentence, question, facts))
 
 
-def _with_a_width(mean: _Mean, on_unit_scale: Any, level: float) -> xr.DataArray:
+def _few_positives(result: xr.Dataset, dim: str) -> xr.DataArray:
+    """Flag means of areas whose bias is not known."""
+    return averages.few_positives(result[COUNT], result["estimate"].notnull(), dim, is_centred="centre" in result)
+
+
+def _with_a_width(mean: _Mean, dim: str | None, on_unit_scale: Any, level: float) -> xr.DataArray:
     """Return bounds inside [0, 1], if the measure is, and with a width: that of a proportion, if nothing varies."""
     bounds = mean.bounds
     lower, upper = (bounds.isel({terms.BOUND: place}, drop=True) for place in range(2))
-    of_units = [one for name, one in mean.counts.items() if name in COUNTS.values()]
-    n = of_units[0] if of_units else 0 * mean.estimate + 1
+    n = mean.counts.get(count_of(dim), 0 * mean.estimate + 1)
     has_none = (upper - lower <= ROUND_OFF) & bounds.notnull().all(terms.BOUND)
     quantile = _student((n - 1).where(n > 1), level)
     widened = _score(mean.estimate, 0 * mean.estimate, n, quantile)
@@ -372,17 +440,19 @@ def _known_mean(result: xr.Dataset, dim: str | None) -> tuple[xr.DataArray, xr.D
         return estimate, estimate.where(False), {}
     summary = samples.summarize(estimate, dim)
     mean, error, n_units = (summary.isel({terms.QUANTITY: place}) for place in range(3))
-    return mean, error, {COUNTS[dim]: n_units.astype("int64")}
+    return mean, error, {count_of(dim): n_units.astype("int64")}
 
 
 def _by_spread(result: xr.Dataset, dim: str, level: float, on_unit_scale: Any) -> _Mean:
     """Return the mean with Student's t, or the score interval of values in [0, 1]."""
-    mean, error, counts = _known_mean(result, dim)
-    skewness = samples.summarize(result["estimate"], dim).isel({terms.QUANTITY: 3})
-    drawn = counts[COUNTS[dim]]
+    estimate, standard_error, counts = _known_mean(result, dim)
+    values = result.get("centre", result["estimate"])
+    summary = samples.summarize(values, dim)
+    mean, error, skewness = (summary.isel({terms.QUANTITY: place}) for place in (0, 1, 3))
+    drawn = counts[count_of(dim)]
     degrees, longer = drawn - 1.0, 0 * mean
     if samples.are_in_clusters(result):  # the jackknife, and the effective number of clusters: large ones decide
-        of_clusters = samples.summarize_clusters(result["estimate"], mean, dim, result["cluster"])
+        of_clusters = samples.summarize_clusters(values, mean, dim, result["cluster"])
         degrees, drawn, squares, cubes = (of_clusters.isel({terms.QUANTITY: place}) for place in range(4))
         error = (squares * (drawn - 1) / drawn) ** 0.5
         n, of_sums = degrees + 1, (cubes / squares**1.5).fillna(0)
@@ -403,7 +473,11 @@ def _by_spread(result: xr.Dataset, dim: str, level: float, on_unit_scale: Any) -
     is_skewed = n < SKEWED * skewness**2 * (1 - xr.where(on_unit_scale, share, 0))
     flags = terms.FLAG_BITS["few_units"] * ((n < RELIABLE_UNITS) | is_skewed)
     flags = flags.where(mean.notnull(), 0).astype(np.int32).assign_attrs(terms.flag_attributes())
-    return _Mean(mean, error, bounds, counts | {"flags": flags})
+    if "centre" in result:
+        bounds = _extended(bounds, estimate)
+    else:
+        standard_error = error
+    return _Mean(estimate, standard_error, bounds, counts | {"flags": flags})
 
 
 def _powered(
@@ -424,7 +498,7 @@ def _powered(
 
     bounds, alone = bounds_of(""), bounds_of("_alone")
     widths = [ends.isel({terms.BOUND: 1}) - ends.isel({terms.BOUND: 0}) for ends in (bounds, alone)]
-    counts = {COUNTS[dim]: n, COUNTS_BY_MACHINE[dim]: found["n_machine"], "tuning": found["tuning"]}
+    counts = {count_of(dim): n, COUNTS_BY_MACHINE[dim]: found["n_machine"], "tuning": found["tuning"]}
     counts["width_ratio"] = (widths[0] / widths[1].where(widths[1] > 0)).fillna(1.0)
     return _Mean(found["mean"], found["error"], bounds, counts)
 
@@ -437,20 +511,26 @@ def _by_errors(result: xr.Dataset, dim: str | None, method: str, level: float) -
         received, allowed = "a result without the variable 'standard_error'", "a result with standard errors, or scores"
         remedy = "evaluate(scores, ..., interval='influence'), or another interval that has them"
         raise InvalidInputError(what, "argument 'method'", received, allowed, remedy)
-    error = result["standard_error"]
+    known = result["estimate"].notnull()
+    of_means = {name: result[name] for name in ("standard_error", "centre_error", "centre") if name in result}
     if dim is not None:
-        error = samples.error_of_mean(error, result["estimate"].notnull(), dim)
-    centre = result.get("centre", mean)
-    reach: Any = scipy.special.ndtri(0.5 + level / 2) * np.maximum(error, result.get("centre_error", error))
+        of_means = {
+            name: samples.mean_of_known(one, dim) if name == "centre" else samples.error_of_mean(one, known, dim)
+            for name, one in of_means.items()
+        }
+    error, centre = of_means["standard_error"], of_means.get("centre", mean)
+    quantile: Any = scipy.special.ndtri(0.5 + level / 2)
+    if "centre" in result:  # errors are estimated from few positives
+        n_positive = result[COUNT] if dim is None else result[COUNT].where(known).mean(dim)
+        quantile = _student((n_positive - 1).where(n_positive > 1), level)
+    reach = quantile * np.maximum(error, of_means.get("centre_error", error))
     bounds = _bounds(centre, reach)
     if method == "logit":  # as many standard errors from the centre in the logit, by the delta method; 0 and 1 stay
         is_inside = (centre > 0) & (centre < 1)
         inside = centre.where(is_inside, 0.5)
         logit = np.log(inside / (1 - inside)) + (bounds - inside) / (inside * (1 - inside))
         bounds = (1 / (1 + np.exp(-logit))).where(is_inside, bounds)
-    is_lower = xr.DataArray([True, False], dims=terms.BOUND)
-    bounds = xr.where(is_lower, np.minimum(bounds, mean), np.maximum(bounds, mean)).transpose(*bounds.dims)
-    return _Mean(mean, error, bounds, counts)
+    return _Mean(mean, error, _extended(bounds, mean), counts)
 
 
 def _bounds(mean: xr.DataArray, reach: xr.DataArray, longer: Any = 0.0) -> xr.DataArray:
@@ -458,6 +538,13 @@ def _bounds(mean: xr.DataArray, reach: xr.DataArray, longer: Any = 0.0) -> xr.Da
     lower, upper = mean - (reach - np.minimum(longer, 0.0)), mean + (reach + np.maximum(longer, 0.0))
     bounds: xr.DataArray = xr.concat([lower, upper], dim=terms.BOUND).transpose(..., terms.BOUND)
     return bounds
+
+
+def _extended(bounds: xr.DataArray, mean: xr.DataArray) -> xr.DataArray:
+    """Return bounds that hold the mean."""
+    is_lower = xr.DataArray([True, False], dims=terms.BOUND)
+    found: xr.DataArray = xr.where(is_lower, np.minimum(bounds, mean), np.maximum(bounds, mean))
+    return found.transpose(*bounds.dims)
 
 
 def _by_resamples(
@@ -585,14 +672,11 @@ def _as_it_is(result: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
 # --- over classes --------------------------------------------------------------------------------------------------
 
 
-def _with_their_scores(results: terms.Scores, average: str) -> tuple[terms.Scores, dict[str, Any]] | None:
-    """Return the scores that results know, and how they were read, where estimates alone cannot answer."""
-    nodes = dict(terms.nodes_of(results))
-    if average in ("macro", "weighted") and all(samples.REPLICATE in node for node in nodes.values()):
-        return None
+def _with_their_scores(results: terms.Scores) -> tuple[terms.Scores, dict[str, Any]] | None:
+    """Return the scores that results know, and how they were read."""
     if (scores := known_scores(results)) is None:
         return None
-    first = next(iter(nodes.values()))
+    first = next(node for _, node in terms.nodes_of(results))
     names = designs.estimators_of(first)
     own = {"estimator": names if terms.ESTIMATOR in first.dims else names[0], "over": first.attrs.get("sampled")}
     groups = group_dims(first)
@@ -604,7 +688,9 @@ def _over_classes(data: terms.Scores, question: AggregationOptions, options: dic
     """Average over classes: their estimates and replicates; or rank all together, or the classes of each item."""
     average = question.average or "macro"
     is_scores = requirements.check(data, question, options)
-    if not is_scores and (known := _with_their_scores(data, average)) is not None:
+    by_replicates = average in ("macro", "weighted")
+    by_replicates &= all(samples.REPLICATE in node for _, node in terms.nodes_of(data))
+    if not is_scores and not by_replicates and (known := _with_their_scores(data)) is not None:
         data, reading = known
         return _over_classes(data, question, reading | options)
     by = options.get("by")
@@ -638,7 +724,7 @@ def _over_classes(data: terms.Scores, question: AggregationOptions, options: dic
         facts = {"over": terms.CLASS, "average": average, N_CLASSES: node.attrs[N_CLASSES]}
         mean = _mean(node, None, replace(question, over=designs.ITEMS, method=question.method or "logit"))
         if "centre" in node:
-            mean, facts = mean.assign(flags=node["flags"]), facts | {"design": mean.design + CENTRED}
+            mean, facts = mean.assign(flags=node["flags"]), facts | {"design": mean.design + CENTRED.format("classes")}
         if "lowest" in node:
             mean["interval"] = mean["interval"].fillna(node["lowest"])
         return mean.assign({N_CLASSES: node[N_CLASSES]}).assign_attrs(facts)
@@ -674,7 +760,7 @@ def _mean_over_items(scores: terms.Scores, question: AggregationOptions, options
     evaluated = evaluate(averages.items_as_queries(scores, options), **({"interval": ()} | options))
 
     def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
-        mean = _mean(node, terms.QUERY, replace(question, over=None)).rename({COUNTS[terms.QUERY]: "n_items"})
+        mean = _mean(node, terms.QUERY, replace(question, over=None)).rename({count_of(terms.QUERY): "n_items"})
         kind, design = (text.replace("queries", "items") for text in (mean["interval"].ci_kind, mean.design))
         mean["interval"].attrs["ci_kind"] = kind
         design = design.replace(", each with its items", "")

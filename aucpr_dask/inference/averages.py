@@ -34,8 +34,10 @@ BIASED = frozenset(AREAS) - {
     "haldane",
     "binormal",
 }  # areas that count each positive at its own score, as precision does
+CENTRED = BIASED | {"haldane"}  # whose means have intervals around the mean of Haldane's areas
 OF_RESAMPLES = ("estimator", "interval", "keep_replicates", "n_resamples", "seed", "n_folds")
-FEW_OF_A_CLASS, MOST_RARE = 10, 0.1  # positives with which the bias is not known, and the share of such classes
+FEW_OF_ONE, MOST_RARE = 10, 0.1  # positives with which the bias is not known, and the share of such classes or units
+MOST_UNITS, MOST_BIASED = 5, 0.05  # times their mean number of positives: of Haldane's areas, and of average precision
 OF_FOLD, OF_REPETITION = (re.compile(one, re.IGNORECASE) for one in (r"fold[ _.-]?(\d+)", r"(rep|repeat)[ _.-]?\d+"))
 ITEM_VARIABLES = ("score", "label", "weight", "positive_weight", "negative_weight")
 
@@ -83,7 +85,7 @@ def evaluate_means(scores: Scores, question: AggregationOptions, options: dict[s
     means = _means_with_errors(scores, question, options)
     names = estimator_names(options.get("estimator", "average_precision"))
     reading: dict[str, Any] = {name: value for name, value in options.items() if name not in OF_RESAMPLES}
-    if BIASED.intersection(names):
+    if CENTRED.intersection(names):
         both = evaluate(scores, estimator=["average_precision", "haldane"], interval=(), **reading)
         evaluated, average = dict(nodes_of(both)), question.average or "macro"
         means = map_nodes(means, lambda path, node: _centred(node, evaluated[path], average, question.incomplete))
@@ -124,14 +126,25 @@ def _centred(means: xr.Dataset, both: xr.Dataset, average: str, incomplete: str 
     """
     if not requirements.has_classes(both):
         return means
-    is_rare = (both["n_positive"] < FEW_OF_A_CLASS) & both["estimate"].notnull().any(terms.ESTIMATOR)
-    is_few = is_rare.sum(CLASS) > MOST_RARE * both["estimate"].notnull().any(terms.ESTIMATOR).sum(CLASS)
+    flags = few_positives(both["n_positive"], both["estimate"].notnull().any(terms.ESTIMATOR), CLASS, is_centred=True)
     area = mean_over_classes(both, average, incomplete)["estimate"]
     bias = area.isel({terms.ESTIMATOR: 0}, drop=True) - area.isel({terms.ESTIMATOR: 1}, drop=True)
     is_biased: Any = means[terms.ESTIMATOR].isin(list(BIASED))
-    flags = (terms.FLAG_BITS["few_positives"] * is_few).astype(np.int32).assign_attrs(terms.flag_attributes())
     centre = (means["estimate"] - xr.where(is_biased, bias, 0.0)).clip(0.0, 1.0)
-    return means.assign(centre=centre.transpose(*means["estimate"].dims), flags=flags)
+    n_positive = both["n_positive"].mean(CLASS)
+    return means.assign(centre=centre.transpose(*means["estimate"].dims), flags=flags, n_positive=n_positive)
+
+
+def few_positives(n_positive: xr.DataArray, known: xr.DataArray, dim: str, *, is_centred: bool) -> xr.DataArray:
+    """Flag means over rankings whose bias is not known: of too few positives, or too many for so many positives.
+
+    Bias falls as positives rise, errors fall also as units do.
+    """
+    n, n_positive = known.sum(dim), n_positive.where(known)
+    is_few = (n_positive < FEW_OF_ONE).sum(dim) > MOST_RARE * n
+    is_few = is_few | (n > (MOST_UNITS if is_centred else MOST_BIASED) * n_positive.mean(dim))
+    flags: xr.DataArray = (terms.FLAG_BITS["few_positives"] * is_few).astype(np.int32)
+    return flags.assign_attrs(terms.flag_attributes())
 
 
 def _means_with_errors(scores: Scores, question: AggregationOptions, options: dict[str, Any]) -> Scores:

@@ -457,7 +457,7 @@ def of_models_here(node: xr.Dataset) -> xr.Dataset:
 
 def mean_over_queries(node: xr.Dataset, path: str, incomplete: str) -> xr.Dataset:
     """Average the variables of a node over its queries; those without any estimate are left out."""
-    node = node[[name for name in (*AVERAGED, DIFFERENCE_VARIANCE, SIZE) if name in node]]
+    node = node[[name for name in (*AVERAGED, DIFFERENCE_VARIANCE, SIZE, "n_positive") if name in node]]
     if QUERY not in node["estimate"].dims:
         return node
     node = complete_units(of_models_here(node), QUERY, incomplete, path)

@@ -200,7 +200,7 @@ def _estimator(subject: Subject, i: int, options: ReportOptions) -> dict[str, An
     if subject.dim is None:
         mean["others"] = _others(subject, i, np.float64)
     else:
-        counts = means[aggregating.COUNTS[subject.dim]].transpose(terms.MODEL).values
+        counts = means[aggregating.count_of(subject.dim)].transpose(terms.MODEL).values
         if np.unique(counts).size > 1:
             mean["count"] = counts.astype(np.int32)
         node = subject.node.isel({terms.ESTIMATOR: i}).isel({terms.METHOD: 0}, missing_dims="ignore")
