@@ -104,45 +104,72 @@ def apart(values, resolution, first, second, start, stop, n_apart, least, most):
 
 
 @helper
-def sizes_in(one, other, offset, factor, low, high, sizes, largest):
-    """Set the sizes of the differences of a block, raise the largest to them, and count those from two bounds on."""
-    n_low, n_high = 0, 0
+def sizes_in(one, other, offset, factor, low, high, middle, margin, sizes, largest):
+    """Set the sizes of the differences of a block, raise the largest to them, and count some of them.
+
+    Those that attain two bounds, and those that lie above a middle by more than a margin.
+    """
+    n_low, n_high, n_above = 0, 0, 0
     for i in range(one.size):
         value = abs(one[i] - other[i] + offset) * factor
         sizes[i] = value
         largest[i] = abs(max(largest[i], value))  # abs: some processors take long for stores that depend on a condition
         n_low += np.int64(value >= low)
         n_high += np.int64(value >= high)
-    return n_low, n_high
+        n_above += np.int64(value - middle > margin)
+    return n_low, n_high, n_above
 
 
 @helper
-def number_from(sizes, least):
-    """Count the sizes from `least` on."""
+def add_within(sizes, middle, margin, nearest, kept, n_kept):
+    """Append the sizes within a margin of a middle to those that are kept; return how many these are.
+
+    They are few, so most lanes of a block have none and are passed over.
+    """
+    for lane in range(LANES):
+        distance = np.inf
+        for row in range(BLOCK // LANES):
+            distance = min(distance, abs(sizes[row * LANES + lane] - middle))
+        nearest[lane] = distance
+    n = np.uint64(n_kept)
+    for lane in range(LANES):
+        if nearest[lane] <= margin:
+            for row in range(BLOCK // LANES):
+                size = sizes[row * LANES + lane]
+                kept[n] = size
+                n += np.uint64(abs(size - middle) <= margin)
+    return np.int64(n)
+
+
+@helper
+def number_up_to(values, most):
+    """Count the values up to `most`."""
     n = 0
-    for i in range(sizes.size):
-        n += np.int64(sizes[i] >= least)
+    for i in range(values.size):
+        n += np.int64(values[i] <= most)
     return n
 
 
 @helper
-def add_within(sizes, low, high, n_within, kept, n_kept):
-    """Append the sizes from `low` to below `high` to those that are kept; return how many there are, kept or not.
+def value_at(values, place, low, high):
+    """Return the positive value at a place, counted from 0 and the smallest on; all lie between two bounds.
 
-    They are few, so most lanes of a block have none and are passed over.
+    It is enclosed by bisection: counts compile to vector instructions, and partitions do not.
     """
-    n_within[:] = 0
-    for start in range(0, BLOCK, LANES):
-        row = sizes[start : start + LANES]
-        for lane in range(LANES):
-            n_within[lane] += np.int64((row[lane] >= low) & (row[lane] < high))
-    for lane in range(LANES):
-        if n_within[lane]:
-            for place in range(lane, BLOCK, LANES):
-                if n_kept < kept.size:
-                    kept[n_kept] = sizes[place]
-                n_kept += np.int64((sizes[place] >= low) & (sizes[place] < high))
-    return n_kept
+    n_low, n_high = 0, values.size  # up to the bounds
+    while n_high - n_low > 1:
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        n = number_up_to(values, middle)
+        if n <= place:
+            low, n_low = middle, n
+        else:
+            high, n_high = middle, n
+    found = 0.0
+    for i in range(values.size):
+        found = max(found, values[i] if values[i] <= high else 0.0)
+    return found
 
 
 @kernel(
@@ -176,9 +203,10 @@ def tally(
     from the top: among those within a margin of what other pairs have or, where it is not, among all.
     """
     n_replicates = centred.shape[1]
-    kept, sizes = np.empty((AT_ONCE, BLOCK + int(16 * math.sqrt(n_replicates)))), np.empty(BLOCK)
-    n_kept, n_above, n_within = np.empty(AT_ONCE, np.int64), np.empty(AT_ONCE, np.int64), np.empty(LANES, np.int64)
-    low, high = typical - 3 * margin, typical + 3 * margin
+    most_kept = int(16 * math.sqrt(n_replicates))
+    kept, sizes, nearest = np.empty((AT_ONCE, most_kept + BLOCK)), np.empty(BLOCK), np.empty(LANES)
+    n_kept, n_above = np.empty(AT_ONCE, np.int64), np.empty(AT_ONCE, np.int64)
+    middle, within = typical, 3 * margin
     for begin in range(start, stop, AT_ONCE):
         some = order[begin : min(begin + AT_ONCE, stop)]
         n_kept[:] = 0
@@ -189,25 +217,23 @@ def tally(
             sizes[end - block :] = -1.0
             for q in range(some.size):
                 p = some[q]
-                one, other = centred[first[p], block:end], centred[second[p], block:end]
-                largest = maxima[family[p], block:end]
-                bounds = lower[p], upper[p]
-                n_low, n_high = sizes_in(one, other, shift[p], inverse[p], *bounds, of_block, largest)
+                of_pair = centred[first[p], block:end], centred[second[p], block:end], shift[p], inverse[p]
+                counted = lower[p], upper[p], middle, within
+                n_low, n_high, n_more = sizes_in(*of_pair, *counted, of_block, maxima[family[p], block:end])
                 counts[p, 0] += n_low
                 counts[p, 1] += n_high
-                if rank:
-                    n_above[q] += number_from(of_block, high)
-                    n_kept[q] = add_within(sizes, low, high, n_within, kept[q], n_kept[q])
+                n_above[q] += n_more
+                if rank and n_kept[q] < most_kept:
+                    n_kept[q] = add_within(sizes, middle, within, nearest, kept[q], n_kept[q])
         if rank:
             for q in range(some.size):
                 p, n, place = some[q], n_kept[q], n_kept[q] + n_above[q] - rank
-                if 0 <= place < n <= kept.shape[1]:
-                    found[p] = np.partition(kept[q, :n], place)[place]
+                if 0 <= place < n < most_kept:
+                    found[p] = value_at(kept[q, :n], place, middle - 2 * within, middle + 2 * within)
                 else:
                     every = np.abs(centred[first[p]] - centred[second[p]] + shift[p]) * inverse[p]
                     found[p] = np.partition(every, n_replicates - rank)[n_replicates - rank]
-            middle = np.median(found[some])
-            low, high = middle - margin, middle + margin
+            middle, within = np.median(found[some]), margin
 
 
 @kernel(
