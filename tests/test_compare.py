@@ -1607,3 +1607,20 @@ def test_models_with_doubtful_scores_are_named_at_the_line_of_the_caller() -> No
         with pytest.warns(DoubtfulScoresWarning, match=f"^m0, in {count} rankings: ROC area") as caught:
             call()
         assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_one_comparison_over_clusters_has_nothing_to_adjust() -> None:
+    random = np.random.default_rng(3)
+    label = random.random(1200) < 0.2
+    scores = {name: random.normal(size=1200) + shift * label for name, shift in (("a", 1.0), ("b", 1.2), ("c", 1.1))}
+    pair = {name: scores[name] for name in "ab"}
+    for size in (1, 2, 6):
+        found = ap.compare(pair, label, baseline="a", clusters=np.arange(1200) // size, n_resamples=20_000).sel(
+            model="b"
+        )
+        assert abs(float(found["p_adjusted"] - found["p_value"])) < 0.02 + 0.2 * float(found["p_value"])
+        low, high = found["simultaneous_interval"].values
+        assert (low > 0 or high < 0) == (found["p_adjusted"] <= 0.05)
+    alone = ap.compare(scores, label, baseline="a", n_resamples=20_000)
+    each = ap.compare(scores, label, baseline="a", clusters=np.arange(1200), n_resamples=20_000)
+    np.testing.assert_allclose(each["p_adjusted"], alone["p_adjusted"], atol=0.05)

@@ -6,10 +6,12 @@ import itertools
 
 import numpy as np
 import pytest
+import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference import families
 from aucpr_dask.inference.pairs import against, all_pairs, intervals
@@ -252,3 +254,19 @@ def test_coverage_of_the_bootstrap_over_units():
         sets = rank_sets(families.joint_replicates(values.mean(axis=1), weights @ values.T), 0.9)
         held += np.all(sets.simultaneous[:4, 1] == 5) and np.all(sets.simultaneous[:4, 0] <= 2)
     assert 0.86 < held / n_simulations < 0.94
+
+
+@pytest.mark.parametrize("method", ["sign_flip", "bootstrap", "bootstrap_t"])
+def test_models_that_differ_on_few_units_are_not_told_apart(method: str) -> None:
+    values = np.tile(np.linspace(0.2, 0.8, 12), (3, 1))
+    values[1, 3] += 0.01  # one unit decides between the first two
+    values[2] -= np.linspace(0.1, 0.2, 12)
+    table = xr.Dataset({"estimate": (("model", "query"), values)}, {"model": list("abc")})
+    ranks = ap.rank(table, method=method)
+    assert ranks["simultaneous_rank_interval"].values.tolist() == [[1, 2], [1, 2], [3, 3]]
+    assert ranks["rank_interval"].values.tolist() == [[1, 2], [1, 2], [3, 3]]
+    twins = ap.rank(table.isel(model=[0, 1]), method=method)
+    assert twins["simultaneous_rank_interval"].values.tolist() == [[1, 2], [1, 2]]
+    assert twins.attrs["n_groups"] == 1
+    found = ap.compare(table.isel(model=[0, 1]), "a", method="sign_flip").sel(model="b")
+    assert float(found["p_adjusted"]) == float(found["p_value"]) == 0.5  # of one comparison nothing is adjusted

@@ -164,7 +164,11 @@ class PairStatistics(Family):
 
 
 def pair_statistics(
-    sample: JointReplicates, first: Indices, second: Indices, level: float | None = None
+    sample: JointReplicates,
+    first: Indices,
+    second: Indices,
+    level: float | None = None,
+    narrower: Floats | float = 1.0,
 ) -> PairStatistics:
     """Compute difference, error, statistic and p-value of each pair, and the largest statistic of each replicate.
 
@@ -186,6 +190,8 @@ def pair_statistics(
     opposite signs tie, both count whole, and so do they if one model is ahead by the same on every unit: then the
     interval is a point, or infinite where no flips could reject.
 
+    `narrower` is by how much the error of each difference is smaller than that of its replicates.
+
     Two models that agree in every replicate have difference, error and statistic 0 and p-value 1. Two that differ by
     the same amount in every replicate have error 0 and the smallest p-value. Two that differ on too few units cannot be
     told apart: their error is at least their difference, so that no interval excludes 0, their p-value that of all
@@ -195,9 +201,9 @@ def pair_statistics(
     error, scale = _errors(sample, first, second)
     size = np.abs(sample.estimate[first] - sample.estimate[second])
     resolution = sample.resolution[first] + sample.resolution[second]
-    reach = np.where(of_units.too_few, 0.0, np.maximum(size - resolution, 0) / scale)
+    reach = np.where(of_units.too_few, 0.0, np.maximum(size - resolution, 0) / (narrower * scale))
     has_ties = (sample.flipped is not None) & (of_units.n_apart > 0) & ~of_units.too_few
-    beyond = np.where(has_ties, (size + resolution) / scale, reach)
+    beyond = np.where(has_ties, (size + resolution) / (narrower * scale), reach)
     place = None if level is None else order_statistic(sample.n_replicates, level, sample.complete)
     tally = loops.Tally.of(reach, beyond, of_units.too_few, sample.n_replicates, place)
     pairs = _replicates(sample, first, second, scale)
@@ -423,7 +429,7 @@ def romano_wolf(sample: JointReplicates, first: Indices, second: Indices, tests:
     With pairs in descending order of |t|, p_(i) = max(p_(i-1), (1 + #{max_{j >= i} |t_(j)*| >= |t_(i)|}) / (1 + R)).
     """
     if first.size < 2:
-        return np.where(tests.left_out, 1.0, tests.p_value)
+        return tests.p_value
     upwards = np.argsort(tests.reach, kind="stable")
     reach = tests.reach[upwards]
     attained = np.zeros(first.size, np.int64)  # twice the maxima, over a pair and the smaller ones, that attain it

@@ -116,10 +116,13 @@ class SignFlips:
         """Quantile of the largest Student statistic of the family; that of its interval if it is a single pair."""
         if family.bounds is not None and family.first.size == 1 and family.error[0] > 0:
             return float((family.bounds[0, 1] - family.bounds[0, 0]) / family.error[0] / 2)
-        quantile = families.max_t_quantile(_known(family.spread), self.goal.level)
+        return self.reach_of_family(families.max_t_quantile(_known(family.spread), self.goal.level), family.first.size)
+
+    def reach_of_family(self, quantile: float, n_pairs: int) -> float:
+        """Return how many errors intervals of a family reach, from the quantile of the largest flipped mean."""
         is_possible = 2.0 ** (1 - self.values.shape[1]) <= 1 - self.goal.level
         if quantile == 0 and is_possible:  # every pair differs on too few units, and is left out
-            return pairs.bonferroni_quantile(self.goal.level, family.first.size, self.values.shape[1] - 1)
+            return pairs.bonferroni_quantile(self.goal.level, n_pairs, self.values.shape[1] - 1)
         return float(self.reach(np.array([quantile]))[0])
 
     @property
@@ -220,7 +223,7 @@ class Influence:
     ) -> None:
         self.goal, self.estimate, self.degrees = goal, estimate, degrees
         self.training, self.more = training, () if training is None else ("training_share",)
-        self.variance, self.outer = variance, outer
+        self.variance, self.outer, self.joint = variance, outer, joint
         draws = student_draws(joint, self.draw_degrees, names, n_resamples, seed)
         self.sample = families.joint_replicates(estimate, estimate + draws)
 
@@ -231,7 +234,9 @@ class Influence:
 
     def pairs(self, first: Indices, second: Indices) -> Pairs:
         """Wald intervals and tests."""
-        tests = families.pair_statistics(self.sample, first, second)
+        own, drawn = self.variance[first, second], self.joint[first, second]
+        narrower = np.sqrt(np.divide(own, drawn, out=np.ones(first.size), where=(own > 0) & (drawn > 0)))
+        tests = families.pair_statistics(self.sample, first, second, narrower=narrower)
         difference, error = self.estimate[first] - self.estimate[second], self.errors(first, second)
         outer = np.sqrt(self.outer[first, second])
         wald = student_pairs(first, second, difference, error, self.degrees, self.goal, outer)
@@ -244,6 +249,10 @@ class Influence:
     def simultaneous_quantile(self, family: Pairs) -> float:
         """Quantile of the largest statistic of the family, among the draws; never below that of one pair."""
         quantile = families.max_t_quantile(_known(family.spread), self.goal.level)
+        return self.reach_of_family(quantile, family.first.size)
+
+    def reach_of_family(self, quantile: float, n_pairs: int) -> float:
+        """Return how many errors intervals of a family reach, from the quantile of the largest statistic of draws."""
         return float(self.reach(np.array([quantile]))[0])
 
     @property

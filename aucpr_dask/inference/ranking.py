@@ -156,10 +156,11 @@ def rank_sets(sample: JointReplicates, level: float = 0.95, intervals: SignFlips
     """Compute confidence sets for ranks from two-sided max-T intervals of the differences of all pairs.
 
     Model k is shown to be better than j if theta_k - theta_j > q s_jk, with s_jk the standard deviation of the
-    replicates of the difference. The best possible rank is 1 plus the number of models shown to be better, the worst is
-    M less the number shown to be worse. For simultaneous sets and groups, q is the quantile at `level` of the largest
-    statistic over all pairs; for the marginal set of model j, over the pairs with j (Mogstad et al. 2024,
-    doi:10.1093/restud/rdad006). With `intervals`, errors and reach are those of the method's own intervals.
+    replicates of the difference; never if they differ on too few units to tell. The best possible rank is 1 plus the
+    number of models shown to be better, the worst is M less the number shown to be worse. For simultaneous sets and
+    groups, q is the quantile at `level` of the largest statistic over all pairs; for the marginal set of model j, over
+    the pairs with j (Mogstad et al. 2024, doi:10.1093/restud/rdad006). With `intervals`, errors and reach are those of
+    the method's own intervals.
 
     Memory holds two arrays of 8 M R bytes in addition to the replicates, and a few of 8 M**2 bytes; time grows as R
     M**2, about a second on one core for each million pairs and thousand replicates.
@@ -176,17 +177,20 @@ def rank_sets(sample: JointReplicates, level: float = 0.95, intervals: SignFlips
     own = spread if intervals is None else intervals.errors(first, second)
     error, difference = np.zeros((2, n_models, n_models))
     error[first, second] = error[second, first] = own
+    is_open = np.zeros((n_models, n_models), bool)  # too few units differ to tell: no reach shows a difference
+    is_open[first, second] = is_open[second, first] = families.units_apart(sample, first, second).too_few
     difference[first, second] = families.differences(sample, first, second, own)
     difference[second, first] = -difference[first, second]
 
     def reach(quantile: Floats) -> Floats:
-        return pairs.half_widths(difference, error, quantile if intervals is None else intervals.reach(quantile))
+        quantile = quantile if intervals is None else intervals.reach(quantile)
+        return np.where(is_open, np.inf, pairs.half_widths(difference, error, quantile))
 
     marginal, simultaneous = reach(of_model[:, None]), reach(of_all)
     return RankSets(
         marginal=ranks_from_intervals(difference - marginal, difference + marginal),
         simultaneous=ranks_from_intervals(difference - simultaneous, difference + simultaneous),
-        quantile=float((of_all if intervals is None else intervals.reach(of_all))[0]),
+        quantile=float(of_all[0]) if intervals is None else intervals.reach_of_family(float(of_all[0]), first.size),
         order=order,
         groups=indistinguishable_groups((difference > simultaneous)[np.ix_(order, order)]),
     )
