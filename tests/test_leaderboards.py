@@ -258,7 +258,9 @@ def test_one_column_is_one_thing() -> None:
 
 LESS = """error rate|ECE|FPR95|Brier score|NLL|perplexity|minDCF|EER|MAPE|MAE|RMSE|CRPS|DER|WER|CER|BPC|toxicity
 hallucination rate|time (s)|latency|VRAM (GB)|LPIPS|FID|val_loss|MCD|FNR|log-loss|PPL ↓|Score (lower is better)|TER|MSE
-False positive rate|bits per byte|KL divergence|negative log-likelihood|test error (%)|acc ↓|regret""".replace(
+False positive rate|bits per byte|KL divergence|negative log-likelihood|test error (%)|acc ↓|regret
+logloss|log loss|PER|HD95|ASSD|FVD|BRISQUE|KL|AURC|E-AURC|EPE|EMD|abs_rel|bad_pixel|MPJPE|ATE|wql|levenshtein|surprisal
+risk|miss rate|forgetting|violations|optimality_gap|time_to_solve|ttft|tpot|tokens_used|steps|carbon""".replace(
     "\n", "|"
 )
 
@@ -288,7 +290,10 @@ def test_of_the_usual_measures_of_error_less_is_better_in_every_shape(name: str,
     assert "lower_is_better" not in ap.from_values(PLAIN, measure=name, lower_is_better=False).attrs
 
 
-@pytest.mark.parametrize("name", ["err", "neg_log_loss", "1 - WER", "negative RMSE", "no hallucination", "both ↑ ↓"])
+@pytest.mark.parametrize(
+    "name",
+    ["err", "neg_log_loss", "1 - WER", "negative RMSE", "no hallucination", "both ↑ ↓", "ASR", "attack success rate"],
+)
 def test_an_unclear_direction_is_asked_for(name: str) -> None:
     for make in (
         lambda **told: ap.from_values(PLAIN, measure=name, **told),
@@ -310,6 +315,51 @@ def test_tasks_of_both_directions_are_not_averaged(heads: tuple[str, ...]) -> No
             ap.audit(one)
     lower = [name for name in heads if name in {"ECE ↓", "FPR95 ↓", "t1 (lower is better)", "NLL"}]
     assert ap.from_values(table, lower_is_better=lower).attrs["negated"] == lower
+
+
+ERRORS = PLAIN.rename(columns=dict(zip(TASKS, ("AMI", "Earnings22", "Gigaspeech", "SPGI", "Tedlium"), strict=True)))
+OF_ERRORS = SCORES.mean(axis=1).to_numpy().round(2)
+
+
+@pytest.mark.parametrize(
+    ("mean", "measure"), [("Average WER ↓", "WER"), ("Mean error ↓", "error"), ("Overall (lower is better)", "value")]
+)
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_a_mean_that_is_left_out_says_what_its_tasks_are(mean: str, measure: str, is_weighted: bool) -> None:
+    weighted = SCORES @ np.array([3, 1, 1, 1, 2]) / 8
+    column = weighted.to_numpy().round(2) if is_weighted else OF_ERRORS
+    audited = ap.audit(ERRORS.assign(**{mean: column, "RTFx ↑": [418.0, 145, 200, 9, 20, 30]}))
+    assert audited.findings["model"].values[0] == SCORES.mean(axis=1).idxmin()
+    assert audited.findings.attrs["measure"] == measure
+    assert f"{mean} (a mean or total, by its name)" in dict(audited.verdict)["Columns"]
+
+
+@pytest.mark.parametrize(
+    "means",
+    [
+        {"Average WER ↓": OF_ERRORS, "Average accuracy": OF_ERRORS},
+        {"Mean error": 100 - OF_ERRORS},  # of others, if not turned round
+        {"Average WER": OF_ERRORS * 3},
+    ],
+)
+def test_means_that_contradict_each_other_or_their_tasks_are_asked_about(means: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError, match=r"not clear[\s\S]*WER|error[\s\S]*lower_is_better=True[\s\S]*False"):
+        ap.from_values(ERRORS.assign(**means))
+    assert "lower_is_better" not in ap.from_values(ERRORS.assign(**means), lower_is_better=False).attrs
+    with pytest.raises(InvalidInputError, match=r"of some tasks less is better[\s\S]*exclude="):
+        ap.from_values(ERRORS.rename(columns={"AMI": "AMI ↑"}).assign(**{"Average WER": OF_ERRORS}))
+
+
+def test_a_mean_of_something_else_says_nothing_of_the_tasks() -> None:
+    for beside in ({"Latency Mean (s)": 1.5}, {"Average": OF_ERRORS}, {"Overall Acc": OF_ERRORS}, {"Mean rank": 2.0}):
+        assert "lower_is_better" not in ap.from_values(ERRORS.assign(**beside)).attrs
+
+
+def test_a_mean_of_whole_numbers_is_recognised() -> None:
+    table = PLAIN.assign(points=SCORES.mean(axis=1).to_numpy().round())
+    assert ap.from_values(table).attrs["columns_left_out"] == ["points (the mean of the others)"]
+    alike = pd.DataFrame({"model": [*"abc"], "t0": [10, 50, 90], "t1": [11, 51, 91], "t2": [10, 51, 90]})
+    assert ap.from_values(alike).sizes["query"] == 3
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ ABOUT_THE_MODEL = {
     *("size", "params", "parameters", "parameter", "tokens", "memory", "count"),
     *("dimension", "dimensions", "dim", "dims"),
     *("mb", "gb", "ram", "vram", "flops", "layers", "likes", "downloads", "votes", "followers", "billions"),
-    *("fold", "fewshot", "epochs", "bits"),
-    *("cost", "costs", "price", "usd", "latency", "runtime", "seconds", "throughput", "rtfx", "speed"),
+    *("fold", "fewshot", "epochs", "steps", "iterations", "bits"),
+    *("cost", "costs", "price", "usd", "latency", "runtime", "seconds", "throughput", "rtfx", "speed", "ttft", "tpot"),
     *("id", "ids", "identifier", "uuid", "hash", "sha", "revision", "commit", "version", "url", "link", "license"),
     *("date", "year", "years", "timestamp", "released", "time"),
 }
@@ -28,13 +28,17 @@ ABOUT_THE_MODEL = {
 LESS = {
     *("error", "errors", "mistakes", "failure", "failures", "misclassification", "loss", "regret", "deviance"),
     *("wer", "cer", "ter", "der", "mer", "eer", "hter", "acer", "apcer", "bpcer", "mindcf", "dcf", "cllr"),
-    *("frr", "far", "medr"),
+    *("per", "frr", "far", "medr", "miss rate"),
+    *("logloss", "crossentropy", "surprisal", "levenshtein", "wql"),
     *("nll", "perplexity", "ppl", "bpc", "bpb", "bits per", "cross entropy", "entropy", "aic", "bic"),
     *("rmse", "mse", "mae", "mape", "smape", "mase", "rmsle", "msle", "wape", "crps", "pinball", "rmsd", "nrmse"),
+    *("abs rel", "bad pixel", "mpjpe", "ate", "epe", "emd", "hd", "assd", "brisque", "kl", "aurc", "metricx"),
     *("brier", "ece", "mce", "ace", "fpr", "fnr", "fdr", "false positive", "false negative", "false alarm"),
     *("fid", "kid", "fad", "fvd", "lpips", "mcd", "niqe", "distance", "divergence", "wasserstein", "chamfer"),
     *("hallucination", "hallucinations", "toxicity", "latency", "runtime", "seconds", "time", "vram", "duration"),
-    *("cost", "costs", "price", "energy", "co2"),
+    *("ttft", "tpot", "time to", "tokens used", "steps", "iterations", "memory", "carbon"),
+    *("cost", "costs", "price", "energy", "co2", "risk", "forgetting", "violations", "unfairness"),
+    *("optimality gap", "generalization gap", "parity difference", "odds difference"),
 }
 """Words in the names of measures of which less is better."""
 MORE = {
@@ -48,12 +52,26 @@ MORE = {
     *("r2", "ari", "nmi", "similarity", "likelihood", "bedroc"),
 }
 """Words in the names of measures of which more is better."""
-ONLY_LAST = {"time", "cost", "costs", "price", "energy", "distance", "duration", "seconds", "far", "ace", "pass", "ap"}
+ONLY_LAST = {
+    *("time", "cost", "costs", "price", "energy", "distance", "duration", "seconds", "steps", "iterations", "memory"),
+    *("far", "ace", "pass", "ap", "per", "ate", "hd", "risk", "carbon"),
+}
 """Words that may mean another thing before others, as in "time series"."""
 TURNS = {"no", "non", "not", "neg", "negative", "negated", "inverse", "anti", "reduction", "without", "minus"}
-"""Words that may turn a direction round."""
+"""Words that may turn the direction of an error round."""
+UNCLEAR = {"err", "asr"}
+"""Words that stand for measures of both kinds: expected reciprocal rank, attack success rate."""
+ATTACKS = {"attack", "attacks", "jailbreak", "jailbreaks"}
+"""Words that may turn the direction of a success round."""
 
 VARIANTS = {"norm", "micro", "macro", "weighted", "strict", "loose", "char", "token", "rate", "none", "score", "at"}
+
+_WAYS = {
+    -1: "↓|⬇|▼|\N{DOWNWARDS DOUBLE ARROW}|\\\\downarrow"
+    r"|\b(lower|less|smaller|fewer)[\W_]*(is[\W_]*)?better|\blib\b",
+    1: "↑|⬆|▲|\N{UPWARDS DOUBLE ARROW}|\\\\uparrow"
+    r"|\b(higher|more|larger|greater|bigger)[\W_]*(is[\W_]*)?better|\bhib\b",
+}  # arrows and words that say which way is better
 
 FAR = 20  # times: another scale
 FEWEST_ROWS = 3  # by whose numbers a mean is recognised
@@ -96,6 +114,8 @@ def direction_of(name: str) -> int | None:
     [-1, -1, -1, -1, 0, 0, None]
     >>> [direction_of(name) for name in ("nDCG@10", "toxicity_accuracy", "P@5", "negative log-likelihood")]
     [1, 1, 1, -1]
+    >>> [direction_of(name) for name in ("logloss", "HD95", "PER", "miss_rate", "attack success rate")]
+    [-1, -1, -1, -1, 0]
     """
     if (marked := direction_by_mark(name)) is not None:
         return marked
@@ -105,21 +125,19 @@ def direction_of(name: str) -> int | None:
         words = re.findall(r"[^\W\d_]+\d*", part)
         told = [way for at in range(len(words)) if (way := _direction(words, at)) is not None]
         if told:
-            is_turned = told[-1] < 0 and bool(TURNS & {*words} or re.match(r"\s*1\s*[-\N{MINUS SIGN}]", part))
+            is_rest = re.match(r"\s*1\s*[-\N{MINUS SIGN}]", part) is not None
+            is_turned = is_rest or TURNS & {*words} if told[-1] < 0 else ATTACKS & {*words}
             return 0 if is_turned else told[-1]
         if re.search(r"[^\W_]@\d", part):  # of retrieval, at a rank
             return 1
-        if "err" in words:
+        if UNCLEAR & {*words}:
             return 0
     return None
 
 
 def direction_by_mark(name: str) -> int | None:
     """Return the direction that an arrow or words for it give, if there is one: 0 for both."""
-    ways = {-1: "↓|⬇|▼|\N{DOWNWARDS DOUBLE ARROW}|\\\\downarrow", 1: "↑|⬆|▲|\N{UPWARDS DOUBLE ARROW}|\\\\uparrow"}
-    ways[-1] += r"|\b(lower|less|smaller|fewer)[\W_]*(is[\W_]*)?better|\blib\b"
-    ways[1] += r"|\b(higher|more|larger|greater|bigger)[\W_]*(is[\W_]*)?better|\bhib\b"
-    found = [way for way, pattern in ways.items() if re.search(pattern, name, re.IGNORECASE)]
+    found = [way for way, pattern in _WAYS.items() if re.search(pattern, name, re.IGNORECASE)]
     return sum(found) if found else None
 
 
@@ -177,16 +195,46 @@ def no_values_by_number(columns: Mapping[str, NDArray[np.float64]]) -> dict[str,
     return found
 
 
+def measure_of_mean(name: str, values: NDArray[np.float64], tasks: NDArray[np.float64]) -> str | None:
+    """Return what a column that is a mean by its name says of tasks: the measure; "" if it is not of these tasks.
+
+    None if its name says nothing, or that it is about the model. A mean, weighted or not, lies between the smallest and
+    the largest value of each model, and rises with their mean.
+
+    >>> tasks = np.array([[1.0, 2.0, 4.0], [3.0, 4.0, 5.0]])
+    >>> of_errors, of_others = np.array([2.0, 3.0, 4.5]), np.array([4.5, 3.0, 2.0])
+    >>> measure_of_mean("Average WER ↓", of_errors, tasks), measure_of_mean("Average WER ↓", of_others, tasks)
+    ('WER', '')
+    >>> measure_of_mean("Average", of_errors, tasks), measure_of_mean("Mean latency", of_errors, tasks)
+    (None, None)
+    """
+    measure = re.sub(rf"\b({'|'.join(MEANS)})\b[\s.:]*|{'|'.join(_WAYS.values())}", "", name, flags=re.IGNORECASE)
+    if direction_of(name) is None or is_no_value(name) != MEAN or is_no_value(measure) is not None:
+        return None
+    values, tasks = _without_gaps(values, tasks)
+    mean = tasks.mean(axis=0)
+    rises = float(np.sum((values - values.mean()) * (mean - mean.mean()))) if len(values) else -1.0
+    is_between = bool(((tasks.min(axis=0) <= values) & (values <= tasks.max(axis=0))).all())
+    return " ".join(measure.strip(" ()_-").split()) or "value" if is_between and rises >= 0 else ""
+
+
+def _without_gaps(values: NDArray[np.float64], others: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+    whole = np.isfinite(values) & np.isfinite(others).all(axis=0)
+    return values[whole], others[:, whole]
+
+
 def _made_of(values: NDArray[np.float64], others: NDArray[np.float64]) -> str | None:
     """Return whether a column is the mean or the sum of others, as far as rounding shows."""
-    whole = np.isfinite(values) & np.isfinite(others).all(axis=0)
-    values, others = values[whole], others[:, whole]
+    values, others = _without_gaps(values, others)
     if len(values) < FEWEST_ROWS:
         return None
     unit = max(_rounded_to(values), _rounded_to(others))
+    least = 0.2**FEWEST_ROWS  # the chance, at most, that a column agrees which has nothing to do with the others
     for what, made in (("the mean of the others", others.mean(axis=0)), ("the sum of the others", others.sum(axis=0))):
         reach = unit * (1 if what.startswith("the mean") else len(others))
-        is_told = np.ptp(values) > 10 * reach  # columns that hardly vary agree with anything
+        # Columns that hardly vary agree with anything; where even one of the others is as near, nothing is told.
+        is_told = (2 * reach) ** len(values) <= least * np.ptp(values) ** len(values)
+        is_told &= np.abs(others - made).max(axis=1).min() > 2 * reach
         if is_told and bool((np.abs(values - made) <= reach).all()):
             return what
     return None

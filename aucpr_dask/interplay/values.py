@@ -24,6 +24,7 @@ from aucpr_dask.interplay.value_columns import (
     direction_by_mark,
     direction_of,
     is_no_value,
+    measure_of_mean,
     no_values_by_number,
 )
 from aucpr_dask.interplay.value_tables import MODELS, REPEATS, TOPICS, VALUE, Table, tables_of, usual
@@ -156,7 +157,8 @@ def from_values(
     result = _with_metadata(result, pd.concat([part.about for part in parts]))
     given_lower = dict(getattr(table, "attrs", {})).get(terms.LOWER)
     lower = tuple(given_lower) if lower is None and given_lower is not None else lower
-    return _directed(result, lower, {name for part in parts for name in part.tasks})
+    means = {name: measure for part in parts for name, measure in part.means.items()}
+    return _directed(result, lower, {name for part in parts for name in part.tasks}, means)
 
 
 class _Part(NamedTuple):
@@ -169,6 +171,7 @@ class _Part(NamedTuple):
     left_out: dict[str, str]  # columns, and why
     scaled: list[str]  # columns of percents that were made fractions
     value: str | None  # the column of values of a tidy table
+    means: dict[str, str]  # columns left out that name the measure of which they are means; "" if not of these tasks
 
 
 def _cells(table: Table, named: Mapping[str, str | None], exclude: tuple[str, ...], include: tuple[str, ...]) -> _Part:
@@ -216,9 +219,11 @@ def _cells(table: Table, named: Mapping[str, str | None], exclude: tuple[str, ..
     elif heading == terms.MODEL:
         heads, left_out = _models(table, heads, include)
     tasks = [*heads] if heading == terms.QUERY else []
+    means = _named_by_means(table, tasks, left_out) if tasks and terms.MEASURE in without else {}
     if terms.MEASURE in without and not any(terms.MEASURE in head for head in heads.values()):
         column = of.get(VALUE, VALUE)  # names the measure, unless it says nothing
-        known[terms.MEASURE] = named[terms.MEASURE] or (VALUE if column.lower() in COLUMNS[VALUE] else column)
+        of_errors = next((means[name] for name in means if means[name] and direction_of(name) == -1), VALUE)
+        known[terms.MEASURE] = named[terms.MEASURE] or (of_errors if column.lower() in COLUMNS[VALUE] else column)
     known[REPEAT] = [" ".join(one) for one in zip(*map(table.names, repeats), strict=True)] if repeats else ""
     parts = []
     for name, head in heads.items():
@@ -233,7 +238,7 @@ def _cells(table: Table, named: Mapping[str, str | None], exclude: tuple[str, ..
         all_cells = all_cells[all_cells[terms.MEASURE] == measure]
     about = pd.DataFrame({role: known[role] for role in (terms.MODEL, terms.QUERY) if role in known and tasks == []})
     about = about.assign(**{name: table.frame[name].to_numpy() for name in left_out if not tasks})
-    return _Part(all_cells, about, word, tasks, left_out, scaled, of.get(VALUE))
+    return _Part(all_cells, about, word, tasks, left_out, scaled, of.get(VALUE), means)
 
 
 def _values_among(
@@ -306,6 +311,13 @@ def _no_tasks(table: Table, columns: Sequence[str], include: Sequence[str]) -> t
     return found, scaled
 
 
+def _named_by_means(table: Table, tasks: Sequence[str], left_out: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns left out that are means by their names, with what they say of the measure of the tasks."""
+    values = np.stack([table.numbers(name) for name in tasks])
+    said = {name: measure_of_mean(name, table.read(name), values) for name in left_out}
+    return {name: measure for name, measure in said.items() if measure is not None}
+
+
 def _tasks(names: Sequence[str], left_out: dict[str, str], include: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return what the columns of a leaderboard head: tasks, or several metrics of one task, which are one task."""
     split = by_metric([name for name in names if name not in include])
@@ -361,10 +373,12 @@ def _averaged(cells: pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
     return mean.reset_index(), f"{repeats} ({' to '.join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))} values each)"
 
 
-def _directed(result: xr.Dataset, lower: bool | tuple[str, ...] | None, tasks: Set[str]) -> xr.Dataset:
+def _directed(
+    result: xr.Dataset, lower: bool | tuple[str, ...] | None, tasks: Set[str], means: Mapping[str, str]
+) -> xr.Dataset:
     """Record of which measures less is better, by what the user or their names say; negate such tasks."""
     measures = estimators_of(result)
-    lower = _lower_by_names(result, measures, tasks) if lower is None else lower
+    lower = _lower_by_names(result, measures, tasks, means) if lower is None else lower
     if isinstance(lower, bool):
         lower = tuple(measures) if lower else ()
     if unknown := [name for name in lower if name not in (*measures, *map(str, result[terms.QUERY].values))]:
@@ -376,13 +390,26 @@ def _directed(result: xr.Dataset, lower: bool | tuple[str, ...] | None, tasks: S
     return oriented.assign_attrs({name: names for name, names in facts.items() if names})
 
 
-def _lower_by_names(result: xr.Dataset, measures: Sequence[str], tasks: Set[str]) -> bool | tuple[str, ...]:
-    """Return of which measures less is better, by their names, or by those of all tasks if there is one measure."""
+def _lower_by_names(
+    result: xr.Dataset, measures: Sequence[str], tasks: Set[str], means: Mapping[str, str]
+) -> bool | tuple[str, ...]:
+    """Return of which measures less is better, by their names, or by those of all tasks if there is one measure.
+
+    Tasks whose names say nothing are what the columns of their means say.
+    """
     ways = {name: direction_of(name) for name in measures}
     if len(measures) == 1:
         are_named = result.attrs[terms.UNIT] in ("task", "data set") or bool(tasks)
-        read = direction_of if are_named and ways[measures[0]] is None else direction_by_mark
+        of_means = {name: direction_of(name) for name, measure in means.items() if measure}
+        read = direction_of if are_named and (ways[measures[0]] is None or of_means) else direction_by_mark
         of_tasks = {str(name): read(str(name)) for name in result[terms.QUERY].values}
+        if None in of_tasks.values() and means:
+            unfit = [name for name in means if name not in of_means and direction_of(name) == -1]
+            if of_means and len({*of_means.values()}) == 1:
+                (way,) = {*of_means.values()}
+                of_tasks = {name: way if own is None else own for name, own in of_tasks.items()}
+            elif of_means or (unfit and ways[measures[0]] is None):
+                raise _unclear_direction([*of_means, *unfit])
         if {-1, 0} & {*of_tasks.values()}:
             if {*of_tasks.values()} == {-1} and ways[measures[0]] != 1:
                 return True
@@ -397,11 +424,15 @@ def _lower_by_names(result: xr.Dataset, measures: Sequence[str], tasks: Set[str]
                 remedy += "are negated; or leave out the others: exclude=[...] (--exclude)"
                 raise InvalidInputError(what, "option 'lower_is_better'", received, "one direction", remedy)
     if unclear := [name for name, way in ways.items() if way == 0]:
-        what, received = "it is not clear whether more or less is better", few(list(map(repr, unclear)))
-        remedy = "say it: lower_is_better=True (--lower-is-better all), or False (--lower-is-better none)"
-        allowed = "lower_is_better=True, False, or the names of measures or tasks"
-        raise InvalidInputError(what, "option 'lower_is_better'", received, allowed, remedy)
+        raise _unclear_direction(unclear)
     return tuple(name for name, way in ways.items() if way == -1)
+
+
+def _unclear_direction(names: Sequence[str]) -> InvalidInputError:
+    what, received = "it is not clear whether more or less is better", few(list(map(repr, names)))
+    remedy = "say it: lower_is_better=True (--lower-is-better all), or False (--lower-is-better none)"
+    allowed = "lower_is_better=True, False, or the names of measures or tasks"
+    return InvalidInputError(what, "option 'lower_is_better'", received, allowed, remedy)
 
 
 def _column(columns: Sequence[str], role: str, name: str | None, table: Table) -> str | None:

@@ -210,7 +210,9 @@ def _values_of(data: Any, of_table: dict[str, Any], unit_name: str | None, exclu
         what, allowed = "an audit takes values of models on tasks, and this table has scores", "a table of values"
         (label,) = next(one.columns for one in found.roles if one.role == "label")
         words = dict(found.commands).get("which ranks each may have", ("rank", found.path, "--label", label))
-        remedy = f"ap.rank(ap.from_dataframe(frame, label={label!r})), or aucpr-dask {shlex.join(words)}"
+        remedy = f"ap.rank(ap.from_dataframe(frame, label={label!r}))"
+        if isinstance(data, str | Path):
+            remedy = f"aucpr-dask {shlex.join(words)}"
         raise InvalidInputError(what, found.path, found.kind, allowed, remedy)
     (first, *_) = tables = tables_of(data, None)
     if of_table["model"] is None and first.has_unnamed_names:
