@@ -136,6 +136,39 @@ def test_a_tree_is_each_of_its_data_sets(forest: xr.DataTree) -> None:
         xr.testing.assert_identical(result[name].to_dataset(), ap.evaluate(node.to_dataset(), NAMES))
 
 
+@pytest.mark.parametrize("made", [pooled, queried])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"missing": "drop"},
+        {"missing": "unretrieved", "interval": ["influence_beta", "wilson"], "prevalence_design": "fixed"},
+        {"missing": "last", "estimator": NAMES, "unjudged": "drop", "prevalence": 0.2},
+        {"missing": "drop", "interval": "bootstrap", "n_resamples": 20},
+    ],
+    ids=str,
+)
+def test_small_data_sets_are_evaluated_together_with_the_bits_of_each(
+    made: Callable[..., xr.Dataset], options: dict[str, Any]
+) -> None:
+    nodes = {
+        f"d{k}": made(3, n, seed=k) if made is pooled else made(3, 4, n, seed=k) for k, n in enumerate((2, 9, 30, 9))
+    }
+    for node in nodes.values():
+        node["score"][0, ..., 0] = np.nan
+        node["label"][..., -1] = -1
+    nodes["d4"] = nodes["d1"].assign(label=nodes["d1"]["label"] * 0)
+    nodes["double"] = nodes["d2"].assign(score=nodes["d2"]["score"].astype("f4"))
+    result = ap.evaluate(xr.DataTree.from_dict(nodes), **options)
+    for name, node in nodes.items():
+        alone = ap.evaluate(xr.DataTree.from_dict({name: node}), **options)
+        xr.testing.assert_identical(result[name].to_dataset(), alone[name].to_dataset())
+    with pytest.raises(MissingScoresError) as together:
+        ap.evaluate(xr.DataTree.from_dict(nodes))
+    with pytest.raises(MissingScoresError) as single:
+        ap.evaluate(xr.DataTree.from_dict({"d0": nodes["d0"]}))
+    assert str(together.value) == str(single.value)
+
+
 def test_coordinates_that_a_tree_inherits_are_kept() -> None:
     first, second = pooled(3, 20), pooled(3, 30)
     tree = xr.DataTree.from_dict(

@@ -96,12 +96,13 @@ def dims_of_family(node: xr.Dataset, varying: Sequence[str]) -> list[str]:
 
 def with_kept_as_groups(result: terms.Scores) -> terms.Scores:
     """Return a result whose dimensions without another role are named as its groups, which is how they are shown."""
-
-    def named(path: str, node: xr.Dataset) -> xr.Dataset:
-        dims = dims_of_family(node, ())
-        return node.assign_attrs(by=", ".join(dims)) if len(dims) > len(group_dims(node)) else node
-
-    return terms.map_nodes(result, named)
+    nodes = dict(terms.nodes_of(result))
+    families = {path: dims_of_family(node, ()) for path, node in nodes.items()}
+    named = {path: dims for path, dims in families.items() if len(dims) > len(group_dims(nodes[path]))}
+    if not named:  # to make a tree of thousands takes seconds
+        return result
+    nodes |= {path: nodes[path].assign_attrs(by=", ".join(dims)) for path, dims in named.items()}
+    return terms.gathered(result, nodes)
 
 
 def parts_of(node: xr.Dataset, by: Any, path: str, varying: Sequence[str] = ()) -> Parts:

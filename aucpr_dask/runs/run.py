@@ -30,7 +30,7 @@ from aucpr_dask.runs.ledger import Ledger, differing
 from aucpr_dask.runs.planning import HELD_BY_A_WORKER, Plan, plan_run
 from aucpr_dask.runs.recording import Record
 from aucpr_dask.runs.steps import Step
-from aucpr_dask.runs.tasks import Assignment, evaluate_task, evaluate_tasks, opened_together
+from aucpr_dask.runs.tasks import Assignment, evaluate_task, evaluate_tasks, evaluated_together
 from aucpr_dask.schema import choices
 from aucpr_dask.schema.terms import Scores, Stored, as_scores, map_nodes, nodes_of
 from aucpr_dask.scores.store import check_same
@@ -443,9 +443,9 @@ def _outcomes(
     calls = [(numbers, [plan.tasks[number] for number in numbers], assignment) for numbers in batches]
     if client is None:
         for numbers, tasks, _ in calls:
-            opened = opened_together(tasks, assignment)
+            ready = evaluated_together(tasks, assignment)
             for number, task in zip(numbers, tasks, strict=True):
-                yield number, _tried(number, task, assignment, opened.get(task.path))
+                yield number, _tried(number, task, assignment, ready.get(task))
         return
     from aucpr_dask.runs.submitting import as_they_finish
 

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import xarray as xr
 from zarr.abc.buffer import Buffer
 
 from aucpr_dask.errors import AucprError, OtherRunError, SourceChangedError, UnreachableError
-from aucpr_dask.evaluation.api import evaluate_part
+from aucpr_dask.evaluation.api import evaluate_part, evaluate_parts
 from aucpr_dask.evaluation.groups import Groups, groups_of, read_for
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import Task
@@ -70,10 +70,10 @@ def evaluate_tasks(
 
     An error of one is raised when the others are done.
     """
-    opened, found, failure = opened_together(tasks, assignment), list[AucprError | None](), None
+    ready, found, failure = evaluated_together(tasks, assignment), list[AucprError | None](), None
     for number, task in zip(numbers, tasks, strict=True):
         try:
-            found.append(evaluate_task(number, task, assignment, opened.get(task.path)))
+            found.append(evaluate_task(number, task, assignment, ready.get(task)))
         except Exception as error:
             failure = error
             if len(tasks) == 1 or isinstance(error, OSError):  # others would fare no better
@@ -83,24 +83,38 @@ def evaluate_tasks(
     return found if any(found) else None
 
 
-def opened_together(tasks: Sequence[Task], assignment: Assignment) -> dict[str, xr.Dataset]:
-    """Return the data sets of several tasks; none if there is anything wrong, which their tasks find one by one."""
+class Ready(NamedTuple):
+    """The result of a task that was evaluated with others, and its share of the time."""
+
+    result: dict[str, xr.Variable]
+    seconds: float
+    cpu_seconds: float
+
+
+def evaluated_together(tasks: Sequence[Task], assignment: Assignment) -> dict[Task, Ready]:
+    """Return the results of tasks of several data sets; none if anything is wrong, which they find one by one."""
     paths = {task.path for task in tasks}
-    if len(paths) > 1:
-        with suppress(Exception):
-            return _reader(assignment).opened(paths, read_for(assignment.options.by))
+    if len(paths) == 1:
+        return {}
+    started, processor = time.monotonic(), time.process_time()
+    with suppress(Exception):
+        opened = _reader(assignment).opened(paths, read_for(assignment.options.by))
+        parts = {task: _read(opened[task.path], task, assignment) for task in tasks if not task.steps}
+        found = evaluate_parts(parts, assignment.options)
+        took = time.monotonic() - started, time.process_time() - processor
+        return {task: Ready(result, *(one / len(found) for one in took)) for task, result in found.items()}
     return {}
 
 
-def evaluate_task(
-    number: int, task: Task, assignment: Assignment, dataset: xr.Dataset | None = None
-) -> AucprError | None:
-    """Evaluate one task into its region of the result, and record it; the data set may be open already.
+def evaluate_task(number: int, task: Task, assignment: Assignment, ready: Ready | None = None) -> AucprError | None:
+    """Evaluate one task into its region of the result, unless that is ready, and record it.
 
     Errors that another try would not fix are returned, not raised: bad data, a source that is no longer the same, or a
     place that now belongs to another run.
     """
     started, processor = time.monotonic(), time.process_time()
+    if ready is not None:
+        started, processor = started - ready.seconds, processor - ready.cpu_seconds
     worker = None
     if "distributed" in sys.modules:
         with suppress(ValueError):  # there is none where a program calls this itself
@@ -110,7 +124,7 @@ def evaluate_task(
     target, run_id = assignment.target, assignment.run_id
     ledger = _ledger(target, assignment.token)
     try:
-        result = _evaluated(task, assignment, dataset)
+        result = _evaluated(task, assignment) if ready is None else ready.result
         _check_source(assignment)  # everything has been read
         ledger.check()  # at the last moment
         chunks = _write(task, result, _documents(target, task.path, tuple(sorted(result)), run_id), target)
@@ -152,18 +166,23 @@ def _write(
     return found | endings_of(in_part, task.slices)
 
 
-def _evaluated(task: Task, assignment: Assignment, dataset: xr.Dataset | None) -> dict[str, xr.Variable]:
-    """Evaluate the parts of a task one after another, and put their results together."""
-    if dataset is None:
-        dataset = _data_set(_reader(assignment), task.path, tuple(read_for(assignment.options.by)))
-    whole: dict[str, xr.Variable] = {}
+def _read(dataset: xr.Dataset, part: Task, assignment: Assignment) -> tuple[xr.Dataset, str, Groups | None]:
+    """Return a part of a data set, its scores in memory if they lie in one chunk; its path, and groups of its items."""
     source = _reader(assignment)
+    source.check(part.path, part.in_source)
+    chosen = dataset.isel(part.in_source)
+    if (score := source.within_chunk(part.path, part.in_source)) is not None:
+        chosen.variables["score"].data = score
+    return chosen, part.path, _groups(dataset, part.path, assignment)
+
+
+def _evaluated(task: Task, assignment: Assignment) -> dict[str, xr.Variable]:
+    """Evaluate the parts of a task one after another, and put their results together."""
+    dataset = _data_set(_reader(assignment), task.path, tuple(read_for(assignment.options.by)))
+    whole: dict[str, xr.Variable] = {}
     for part in task.parts():
-        source.check(task.path, part.in_source)
-        groups, chosen = _groups(dataset, task.path, assignment), dataset.isel(part.in_source)
-        if (score := source.within_chunk(task.path, part.in_source)) is not None:
-            chosen["score"].variable.data = score
-        result = evaluate_part(chosen, task.path, assignment.options, groups)
+        chosen, path, groups = _read(dataset, part, assignment)
+        result = evaluate_part(chosen, path, assignment.options, groups)
         if part == task:
             return result
         place = task.place_of(part)
