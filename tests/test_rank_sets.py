@@ -256,6 +256,7 @@ def test_coverage_of_the_bootstrap_over_units():
     assert 0.86 < held / n_simulations < 0.94
 
 
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewUnitsWarning")
 @pytest.mark.parametrize("method", ["sign_flip", "bootstrap", "bootstrap_t"])
 def test_models_that_differ_on_few_units_are_not_told_apart(method: str) -> None:
     values = np.tile(np.linspace(0.2, 0.8, 12), (3, 1))
