@@ -450,9 +450,14 @@ def test_info_says_what_a_file_holds(predictions: Path) -> None:
     files = {
         "a.run": ("q1 Q0 d1 1 2.5 x\n", "TREC run", "trec"),
         "qrels": ("q1 0 d1 1\n", "judgments", "trec"),
-        "board.csv": ("model,a,b\nx,0.5,0.25\n", "1 model, 2 queries", "audit"),
+        "run.csv": ("query_id,doc_id,score\nq1,d1,2.5\n", "a run: query_id", "trec"),
+        "qrels.csv": ("query-id,corpus-id,relevance\nq1,d1,2\n", "judgments: query-id", "RUNS"),
+        "board.csv": ("model,a,b\nx,0.5,0.25\ny,0.25,0.5\n", "2 models, 2 queries", "audit"),
+        "one.csv": ("model,a,b\nx,0.5,0.25\n", "1 model, 2 queries", "import values"),
         "unclear.csv": ("model,AUROC ↑,ECE ↓\nx,0.5,0.25\n", "it is not clear", "--lower-is-better"),
-        "solved.csv": ("model,instance,resolved\nx,i,1\nx,j,0\n", "1 model, 2 instances", "audit"),
+        "solved.csv": ("model,instance,resolved\nx,i,1\ny,i,0\nx,j,0\ny,j,0\n", "2 models, 2 instances", "audit"),
+        "instances.csv": ("instance_id,a,b\ni,1,0\nj,0,0\nk,1,1\n", "2 models, 3 instances", "audit"),
+        "twice.csv": ("Model,t0,t1,t2\na,1,2,7\na,1,2,7.5\nb,0,2,6\n", "two values of a measure", "--label"),
         "tidy.csv": ("model,id,y,score\nx,i,1,0.5\nx,j,0,0.25\n", "each model and item", "--model"),
     }
     for name, (text, kind, command) in files.items():
@@ -460,6 +465,43 @@ def test_info_says_what_a_file_holds(predictions: Path) -> None:
         shown = ok("info", predictions.with_name(name)).stdout
         assert kind in shown, shown
         assert command in shown, shown
+
+
+BOARD = "Method,AUROC ↑,FPR95 ↓,ECE ↓\na,0.9,0.3,0.05\nb,0.92,0.25,0.06\nc,0.93,0.22,0.04\n"
+
+
+@pytest.mark.parametrize("words", ["compare", "rank", "table", "aggregate", "gate --candidate b --baseline a"])
+def test_every_command_takes_the_remedies_for_a_table_of_values(words: str, tmp_path: Path) -> None:
+    board, (name, *options) = tmp_path / "board.csv", words.split()
+    board.write_text(BOARD)
+    refused = call(name, board, *options)
+    assert refused.exit_code == 2
+    assert "of some tasks less is better" in refused.stderr
+    assert "--lower-is-better" in refused.stderr
+    lower = [word for task in ("FPR95 ↓", "ECE ↓") for word in ("--lower-is-better", task)]
+    answers = [call(name, board, *options, *chosen) for chosen in (lower, ["--exclude", "AUROC ↑"])]
+    assert {answer.exit_code for answer in answers} <= {0, 3}
+    assert "negated, because less is better: FPR95 ↓, ECE ↓" in " ".join(answers[0].stdout.split())
+    assert "less is better" in answers[1].stdout
+
+
+def test_options_of_values_are_refused_for_predictions(predictions: Path) -> None:
+    refused = call("compare", predictions, "--label", "sick", "--lower-is-better")
+    assert refused.exit_code == 2
+    assert "'--lower-is-better'" in refused.stderr
+
+
+def test_a_file_of_one_model_or_of_a_run_names_the_command_that_helps(tmp_path: Path) -> None:
+    folder = tmp_path / "swe"
+    folder.mkdir()
+    for name, ids in {"a": ["i", "j"], "b": ["j"]}.items():
+        (folder / f"{name}.json").write_text(json.dumps({"resolved_ids": ids, "ids": ["i", "j", "k"]}))
+    (tmp_path / "run.csv").write_text("query_id,doc_id,score\nq1,d1,2.5\n")
+    assert "import values" in call("compare", folder / "a.json").stdout
+    assert "`aucpr-dask import values`" in call("audit", folder / "a.json").stderr
+    assert f"`aucpr-dask import values {folder} values.zarr`" in call("info", folder).stderr
+    assert "2 models, 3 instances" in ok("import", "values", folder, tmp_path / "values.zarr").stdout
+    assert "import trec" in call("rank", tmp_path / "run.csv").stderr
 
 
 def test_info_says_what_an_archive_holds(tmp_path: Path) -> None:

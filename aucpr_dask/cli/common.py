@@ -368,26 +368,63 @@ several: dict[str, Any] = {
     "callback": lambda ctx, param, values: tuple(name for value in values for name in value.split(",")),
 }
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace what is there already.")
-columns_of_values = with_options(
-    click.option("--model", metavar="COLUMN", help="The column of models [default: model, run, system, ...]."),
-    click.option(
-        "--query",
-        metavar="COLUMN",
-        help="The column of queries, topics, tasks or data sets [default: query_id, topic, task, dataset, ...].",
-    ),
-    click.option("--value", metavar="COLUMN", help="The column of values of a tidy table [default: value, score]."),
-    click.option("--exclude", multiple=True, metavar="NAME", help="A column that does not hold values (repeat)."),
-    click.option("--include", multiple=True, metavar="NAME", help="Take in a column that would be left out (repeat)."),
-    click.option(
-        "--lower-is-better",
-        multiple=True,
-        is_flag=False,
-        flag_value="all",
-        metavar="all|none|NAME",
-        callback=lambda ctx, param, names: {(): None, ("all",): True, ("none",): False}.get(names, names),
-        help="Of which measures or columns less is better (repeat).",
-    ),
-)
+
+
+def only_of_values(before: str = "") -> tuple[Option[Any], ...]:
+    """Make the options that tables of predictions have not; their names start with `before`."""
+    return (
+        click.option(
+            "--include",
+            f"{before}include",
+            multiple=True,
+            metavar="NAME",
+            help="Take in a column of values that would be left out (repeat).",
+        ),
+        click.option(
+            "--lower-is-better",
+            f"{before}lower_is_better",
+            multiple=True,
+            is_flag=False,
+            flag_value="all",
+            metavar="all|none|NAME",
+            callback=lambda ctx, param, names: {(): None, ("all",): True, ("none",): False}.get(names, names),
+            help="Of which measures or columns of values less is better (repeat).",
+        ),
+    )
+
+
+def columns_of_values(before: str = "") -> Option[Any]:
+    """Make all options of tables of values; their names start with `before`."""
+    return with_options(
+        click.option(
+            "--model",
+            f"{before}model",
+            metavar="COLUMN",
+            help="The column of models [default: model, run, system, ...].",
+        ),
+        click.option(
+            "--query",
+            f"{before}query",
+            metavar="COLUMN",
+            help="The column of queries, topics, tasks or data sets [default: query_id, topic, task, dataset, ...].",
+        ),
+        click.option(
+            "--exclude",
+            f"{before}exclude",
+            multiple=True,
+            metavar="NAME",
+            help="A column that does not hold values (repeat).",
+        ),
+        click.option(
+            "--value",
+            f"{before}value",
+            metavar="COLUMN",
+            help="The column of values of a tidy table [default: value, score].",
+        ),
+        *only_of_values(before),
+    )
+
+
 top_option = click.option(
     "--top",
     type=click.IntRange(min=1),

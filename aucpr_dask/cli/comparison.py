@@ -328,9 +328,9 @@ def gate(
 ) -> None:
     """Judge whether candidates are better, or not worse by more than a margin, than a baseline.
 
-    SOURCE is a store of results or of scores, or a table (CSV, TSV, Parquet) with a column of scores for each model.
-    Or give a table for each model, matched by --item: the last is the baseline, and models are named after their
-    files.
+    SOURCE is a store of results or of scores, or a table (CSV, TSV, Parquet) with a column of scores for each model, or
+    with values of models. Or give a table for each model, matched by --item: the last is the baseline, and models are
+    named after their files.
 
     Exit codes: 0 all candidates passed, 1 some are worse, 2 the input is wrong, 3 there are too few data to tell.
     """
@@ -384,6 +384,8 @@ def _models(
             allowed, remedy = "one store, or a table for each model", "add --candidate NAME and --baseline NAME"
             raise InvalidInputError(what, first, received, allowed, remedy)
         return source.open(), candidates, str(baseline)
+    if not others and source.holds != "predictions":
+        return source.open(is_quiet=is_quiet), candidates, str(baseline)
     if not others:
         named = {} if "model" in source.columns else {"models": [*candidates, str(baseline)]}
         scores = source.of_tables(is_quiet=is_quiet, **named)  # a summary of a job has the table alone

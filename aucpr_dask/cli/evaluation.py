@@ -138,7 +138,7 @@ def plan(
     "aucpr-dask evaluate aucpr-demo/scores.zarr result.zarr --level 0.9",
     short_help="Evaluate scores, of a store or a table, and write a result store.",
 )
-@sources.takes_source("source")
+@sources.takes_source("source", of_values=False)
 @click.argument("result", required=False)
 @_evaluation_options
 @cli.workers_option
@@ -172,10 +172,9 @@ def evaluate(
         place, chosen, like = source.place, source.dataset, None
         if is_table:
             place, chosen = f"{folder}/{Path(place).name}.zarr", ()
-            table = source.open()
-            if any("estimate" in node for _, node in terms.nodes_of(table)):
+            if source.holds == "values":
                 raise click.UsageError("These are values already: aggregate, compare, rank and report take them.")
-            ap.save_scores(table, place)
+            ap.save_scores(source.of_tables(), place)
         else:
             like = source.layout()
         target = result or f"{folder}/result.zarr"

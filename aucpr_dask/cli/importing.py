@@ -177,7 +177,7 @@ def _are_of_numpy(files: tuple[str, ...]) -> bool:
 
 @cli.command("aucpr-dask import values ndcg.csv values.zarr --measure nDCG@10", of=import_group)
 @files_and_store
-@cli.columns_of_values
+@cli.columns_of_values()
 @click.option("--measure", metavar="COLUMN|NAME", help="The column of measures, or the name of the one measure.")
 @click.option("--unit-name", metavar="NOUN", help="What one query is called [default: as its column].")
 @click.option("--separator", metavar="CHAR", help="What separates cells [default: tab in .tsv, else guessed].")

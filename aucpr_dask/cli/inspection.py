@@ -199,6 +199,7 @@ def export(output: cli.Output, store: str, path: str, dataset: tuple[str, ...], 
 @click.option("--intervals", is_flag=True, help="Show the interval of each mean.")
 @click.option("--output", "path", metavar="FILE", help="Also write the table: FILE.tex, .md or .csv.")
 @click.option("--label", default="tab:results", show_default=True, help="Of a LaTeX table.")
+@cli.columns_of_values(cli.OF_TABLE)
 @cli.overwrite_option
 def table(
     output: cli.Output,
@@ -219,11 +220,12 @@ def table(
     """
     import tempfile
 
-    from aucpr_dask.interplay.recognising import recognise
-
+    columns = {name: options.pop(f"{cli.OF_TABLE}{own}") for name, own in sources.OF_VALUES.items()}
     is_of_runs = measures is not None or bool(estimators) or positive_from is not None or len(files) > 1
-    source = sources.Source(output, files, dataset)
-    if qrels is None and (is_of_runs or (source.is_table and recognise(source.place).holds != "values")):
+    source = sources.Source(
+        output, files, dataset, {name: one for name, one in columns.items() if one not in (None, ())}
+    )
+    if qrels is None and (is_of_runs or (source.is_table and source.holds == "predictions")):
         raise click.UsageError("Runs need their judgments: --qrels FILE.")
     if measures is not None and (estimators or positive_from is not None):
         raise click.UsageError("--measures says all: 'AP(rel=2) P(rel=2)@10', without --estimator and --positive-from.")
@@ -267,7 +269,7 @@ def table(
 )
 @click.argument("table")
 @click.option("--output", "page", type=click.Path(path_type=Path), metavar="FILE", help="Also write the page FILE.")
-@cli.columns_of_values
+@cli.columns_of_values()
 @click.option("--unit-name", metavar="NOUN", help="What one column of the table is.  [default: task, or as stored]")
 @sources.dataset_option
 @cli.option_of(ComparisonOptions, "estimator")

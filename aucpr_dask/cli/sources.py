@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +14,7 @@ import click
 
 import aucpr_dask as ap
 from aucpr_dask.cli import common as cli
-from aucpr_dask.errors import InvalidInputError, few
+from aucpr_dask.errors import AucprError, InvalidInputError, few
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import TableOptions
 
@@ -26,8 +27,10 @@ COLUMNS = (
     *("item", "model", "score", "exclude", "negate", "weight", "fold", "repeat"),
 )
 LISTS = ("models", "exclude", "negate")
-# Options of tables of predictions that tables of values have, too, as they call them.
+ONLY_OF_VALUES = ("include", "lower_is_better")
+# Options of tables of values, as these call them: some of those of tables of predictions, and others.
 OF_VALUES = {"model": "model", "query": "query", "score": "value", "exclude": "exclude"}
+OF_VALUES |= {name: name for name in ONLY_OF_VALUES}
 MOST_WITHOUT_DASK = 32 * 2**20  # bytes of scores
 
 
@@ -59,31 +62,53 @@ class Source:
         """What a store holds, or that another program wrote it."""
         return kind_of(self.place)
 
-    def open(self) -> terms.Scores:
-        """Open a store; or show in the first line what columns or variables are taken for.
+    @cached_property
+    def holds(self) -> str:
+        """What a table holds, by its columns and the options: "predictions", "values", or "other", which is not clear.
 
-        A table without labels may hold values of any measure.
+        Raise for a file that is no table.
         """
+        if self.dataset or not {*self.columns} <= {*OF_VALUES}:
+            return "predictions"
+        from aucpr_dask.interplay.recognising import recognise
+
+        found = recognise(self.place)
+        if found.holds == "other" and found.commands:
+            ((question, words), *_) = found.commands
+            remedy = f"{question}: aucpr-dask {shlex.join(words)}"
+            raise InvalidInputError("this is no table of models", self.place, found.kind, "a table", remedy)
+        return found.holds
+
+    def open(self, *, is_quiet: bool = False) -> terms.Scores:
+        """Open a store; or show in the first line what columns or variables are taken for."""
         if not self.is_table:
             if (layout := self.layout()) is None:
                 return open_any(self.place, self.dataset)
             scores = ap.open_scores(self.place, like=layout)
             scores = terms.map_nodes(scores, lambda _, node: node.chunk({terms.ITEM: -1}))
             return terms.select_data_sets(scores, self.dataset)
-        if not self.dataset and {*self.columns} <= {*OF_VALUES}:
-            from aucpr_dask.interplay.recognising import recognise
+        if self.holds != "predictions":
             from aucpr_dask.interplay.values import from_values, taken_in_words
 
-            if recognise(self.place).holds in ("values", *(["other"] if self.columns else [])):
-                values = from_values(self.place, **{OF_VALUES[name]: value for name, value in self.columns.items()})
-                self.output.show(f"{self.place}: {taken_in_words(values)}", fold=False)
-                return values
-        return self.of_tables()
+            named = {OF_VALUES[name]: value for name, value in self.columns.items()}
+            try:
+                values = from_values(self.place, **named)
+            except AucprError as error:
+                error.add_note("  of a table of predictions: --label names the column of labels")
+                raise
+            said = f"{self.place}: {taken_in_words(values)}"
+            self.output.show(*([] if is_quiet else [said]), fold=False)
+            return values
+        return self.of_tables(is_quiet=is_quiet)
 
     def of_tables(self, *, is_quiet: bool = False, **columns: Any) -> terms.Scores:
         """Return the scores in tables, and show what columns are taken for; `columns` come before the options."""
         from aucpr_dask.scores.importing.tables import scores_of_files
 
+        if only := [name for name in ONLY_OF_VALUES if name in self.columns]:
+            what, option = "this is an option of tables of values of models", f"--{only[0].replace('_', '-')}"
+            received, remedy = "a table of predictions", f"leave out {option}"
+            raise InvalidInputError(what, f"option {option!r}", received, "a table without labels", remedy)
         if "dim" in self.columns:
             what, remedy = "a table has columns, and no dimensions", "leave out --dim"
             raise InvalidInputError(what, "option '--dim'", ", ".join(self.columns["dim"]), "columns", remedy)
@@ -115,7 +140,8 @@ class Source:
         words = [self.place]
         for name, value in {**self.columns, **options, "dataset": self.dataset, "by": self.by or ()}.items():
             for one in value if isinstance(value, tuple) else (value,):
-                words += [f"--{name.replace('_', '-')}", str(one)]
+                word = {True: "all", False: "none"}[one] if isinstance(one, bool) else str(one)
+                words += [f"--{name.replace('_', '-')}", word]
         return words
 
 
@@ -147,8 +173,11 @@ dataset_option = click.option(
 )
 
 
-def takes_source(argument: str, **look: Any) -> cli.Option[Any]:
-    """Add an argument and the options that say how it is read; the command gets a :class:`Source` in their place."""
+def takes_source(argument: str, *, of_values: bool = True, **look: Any) -> cli.Option[Any]:
+    """Add an argument and the options that say how it is read; the command gets a :class:`Source` in their place.
+
+    `of_values` says whether it may be a table of values.
+    """
     lists: dict[str, Any] = cli.several | {"note": cli.SEVERAL}
     options = [
         click.argument(argument, **{"metavar": "SOURCE", **look}),
@@ -171,11 +200,13 @@ def takes_source(argument: str, **look: Any) -> cli.Option[Any]:
         how = lists if name in LISTS else {"default": None}
         how |= {"metavar": "VALUE" if name == "pos_label" else "COLUMN", "show_default": False}
         options.append(cli.option_of(TableOptions, name, dest=f"{cli.OF_TABLE}{name}", **how))
+    options += cli.only_of_values(cli.OF_TABLE) if of_values else ()
+    names = (*COLUMNS, *(ONLY_OF_VALUES if of_values else ()), "dim")
 
     def decorate(command: cli.Command) -> cli.Command:
         @functools.wraps(command)
         def wrapped(output: cli.Output, **given: Any) -> Any:
-            columns = {name: given.pop(f"{cli.OF_TABLE}{name}") for name in (*COLUMNS, "dim")}
+            columns = {name: given.pop(f"{cli.OF_TABLE}{name}") for name in names}
             columns = {name: value for name, value in columns.items() if value not in (None, ())}
             if (like := given.pop("like")) is not None:
                 from aucpr_dask.scores.archives import words_of

@@ -18,6 +18,7 @@ from aucpr_dask.schema import terms
 from aucpr_dask.scores.importing.files import LONGEST_LINE, reading
 from aucpr_dask.scores.importing.table_files import ArrowTable, Batch, open_table
 from aucpr_dask.scores.importing.tables import holds_labels, kind_of
+from aucpr_dask.scores.importing.trec import column_role
 
 NAMES = {
     "label": "label labels y y_true ytrue target truth true_label gold outcome relevant relevance class "
@@ -79,7 +80,10 @@ def recognise(path: str) -> Recognised:
     if found := _of_trec(path):
         return found
     try:
-        batch, roles = _columns_of(open_table(file))
+        table = open_table(file)
+        if found := _of_trec_columns(path, table.columns):
+            return found
+        batch, roles = _columns_of(table)
     except AucprError:  # perhaps JSON, Markdown or a web page
         return _of_values(path, {})
     if batch is None:
@@ -149,14 +153,30 @@ def _of_trec(path: str) -> Recognised | None:
     with reading(Path(path)) as stream:
         cells = stream.readline(LONGEST_LINE).decode("utf-8", "replace").split()
     if len(cells) == 6 and cells[1].upper() == "Q0":
-        commands = (
-            ("areas of its lists, with judgments", ("import", "trec", path, "scores.zarr", "--qrels", "QRELS")),
-        )
-        return Recognised(path, "a TREC run: topic, Q0, document, rank, score, tag", (), commands)
+        return _run(path, "a TREC run: topic, Q0, document, rank, score, tag")
     if len(cells) == 4 and re.fullmatch(r"-?\d+", cells[3]) and re.fullmatch(r"Q?\d+", cells[1]):
-        commands = (("areas of runs", ("import", "trec", "RUNS", "scores.zarr", "--qrels", path)),)
-        return Recognised(path, "TREC judgments: topic, iteration, document, grade", (), commands)
+        return _judgments(path, "TREC judgments: topic, iteration, document, grade")
     return None
+
+
+def _of_trec_columns(path: str, columns: Sequence[str]) -> Recognised | None:
+    """Return what a table is taken for that has only columns of topics, documents, and scores or grades."""
+    roles = {column_role(name): name for name in columns}
+    if not len(columns) == len(roles) == 3 or {*roles} != {"topic", "document", "value"}:
+        return None
+    if ROLES.get(_plain(roles["value"])) == "score":
+        return _run(path, f"a run: {', '.join(columns)}")
+    return _judgments(path, f"judgments: {', '.join(columns)}")
+
+
+def _run(path: str, kind: str) -> Recognised:
+    words = ("import", "trec", path, "scores.zarr", "--qrels", "QRELS")
+    return Recognised(path, kind, (), (("areas of its lists, with judgments", words),))
+
+
+def _judgments(path: str, kind: str) -> Recognised:
+    words = ("import", "trec", "RUNS", "scores.zarr", "--qrels", path)
+    return Recognised(path, kind, (), (("areas of runs", words),))
 
 
 def _roles(batch: Batch, index: frozenset[str]) -> dict[str, dict[str, str]]:
@@ -165,6 +185,10 @@ def _roles(batch: Batch, index: frozenset[str]) -> dict[str, dict[str, str]]:
     for column in batch.cells:
         role, why = _role_of(batch, column, index)
         roles.setdefault(role, {})[column] = why
+    for column, why in _no_labels(roles).items():
+        del roles["label"][column]
+        roles.setdefault("metadata", {})[column] = why
+    roles = {role: columns for role, columns in roles.items() if columns}
     for role in ("label", "model", "score", "item", "query", "dataset", "clusters", "fold", "repeat", "weight"):
         named = list(roles.get(role, ()))
         best = next((name for name in named if ROLES.get(_plain(name)) == role), named[0] if named else None)
@@ -178,6 +202,16 @@ def _roles(batch: Batch, index: frozenset[str]) -> dict[str, dict[str, str]]:
         for column in list(roles.pop("model", ())) if "label" in roles else ():
             roles.setdefault("metadata", {})[column] = "names models, and there is no column of scores"
     return roles
+
+
+def _no_labels(roles: dict[str, dict[str, str]]) -> dict[str, str]:
+    """Return the columns that hold labels and yet are none: not by their names, nor the only one beside scores."""
+    labels = roles.get("label", {})
+    are_named = any(ROLES.get(_plain(name)) == "label" for name in labels)
+    has_scores = "score" in roles or ("models" in roles and "model" not in roles)
+    if are_named or (len(labels) == 1 and has_scores):
+        return {}
+    return {name: f"{why}, and its name is none of labels" for name, why in labels.items() if RARER not in why}
 
 
 def _role_of(batch: Batch, column: str, index: frozenset[str]) -> tuple[str, str]:
@@ -249,8 +283,14 @@ def _of_values(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
             raise
         what, *parts = str(error).split("\n  ")
         remedies = [f"; {part.removeprefix('remedy: ')}" for part in parts if part.startswith("remedy: ")]
-        kind = f"a table without labels (1 and 0); as values of models it is not clear: {what}{''.join(remedies)}"
+        kind = "a table without a column that is one of labels (1 and 0; --label names it)"
+        kind += f"; as values of models it is not clear: {what}{''.join(remedies)}"
         return Recognised(path, kind, _listed(roles), ())
+    if values.sizes[terms.MODEL] == 1:  # nothing to compare it with
+        others = f"OTHER{''.join(Path(path).suffixes[-1:])}"
+        words = ("import", "values", path, others, "values.zarr")
+        together = (("with the files of other models, as a store", words),)
+        return Recognised(path, taken_in_words(values), (), together, "values")
     commands = (
         ("which places are more than chance", ("audit", path)),
         ("which models differ", ("compare", path)),

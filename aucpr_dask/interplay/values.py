@@ -535,6 +535,8 @@ def taken_in_words(values: xr.Dataset) -> str:
     else:
         taken = f"{terms.plural(one)} {few(units, 8)}"
     notes = [note.partition("; include=")[0] for note in notes_of(values)]
+    if values.sizes[terms.MODEL] == 1:
+        notes.append("`aucpr-dask import values` takes the files of other models with it")
     return "; ".join([sizes, f"{taken}, {better(attrs)}", *notes])
 
 

@@ -630,7 +630,8 @@ def read_root_document(url: Any) -> bytes:
         is_ours = not unfinished or _is_store(url, backend)
     if not is_ours:
         what = "this is no store"
-        remedy = "name the folder of a store; `aucpr-dask import` makes one of files of scores"
+        remedy = "name the folder of a store; `aucpr-dask import` makes one of files of scores, and "
+        remedy += f"`aucpr-dask import values {url} values.zarr` of files of values of models"
         raise errors.StoreError(what, url, "a folder that holds other things", "a finished store", remedy)
     if unfinished:
         remedy = "run the same command again; it resumes or starts over; add --overwrite if it is refused"

@@ -165,7 +165,7 @@ def _read(path: Path, names: tuple[str, ...]) -> Columns:
     codes, tags = Codes(), Codes()
     parse = _scores_of if names is _RUN_COLUMNS else _grades_of
     parts: Iterable[_Part]
-    if start.lstrip().startswith(b"{") and not {"topic", "document"} <= {*map(_role_of, _object(start))}:
+    if start.lstrip().startswith(b"{") and not {"topic", "document"} <= {*map(column_role, _object(start))}:
         parts = [_of_json(path, parse, codes)]
     elif start.startswith((_PARQUET, b"{")) or _is_header(start):
         parts = _of_table(path, parse, codes, tags)
@@ -192,7 +192,7 @@ def _of_lines(path: Path, names: tuple[str, ...], codes: Codes, tags: Codes, *, 
 def _named_columns(start: bytes, usual: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
     """Return what the columns of a file hold by its first line, and whether that is a header."""
     cells = [cell.strip().decode("utf-8", "replace") for cell in start.split(b"\t" if b"\t" in start else None)]
-    roles = [_role_of(cell) for cell in cells]
+    roles = [column_role(cell) for cell in cells]
     value = "score" if usual is _RUN_COLUMNS else "grade"
     if sorted(roles) == ["document", "topic", "value"]:
         return tuple(value if role == "value" else role for role in roles), True
@@ -206,17 +206,18 @@ def _named_columns(start: bytes, usual: tuple[str, ...]) -> tuple[tuple[str, ...
 def _is_header(start: bytes) -> bool:
     """Return whether a first line, cut at commas, names columns of topics, documents and values."""
     cells = start.decode("utf-8", "replace").split(",")
-    return {"topic", "document", "value"} <= set(map(_role_of, cells))
+    return {"topic", "document", "value"} <= set(map(column_role, cells))
 
 
-def _role_of(name: str) -> str:
+def column_role(name: str) -> str:
+    """Return what a column of a table of a run, or of judgments, holds, by its name; "" if that says nothing."""
     return _ROLES.get(re.sub(r"[\W_]+", "", name).lower(), "")
 
 
 def _of_table(path: Path, parse: _Parse, codes: Codes, tags: Codes) -> Iterator[_Part]:
     """Yield the rows of a table with columns of topics, documents, and scores or grades."""
     table = open_table(path)
-    found = {role: name for name in reversed(table.columns) if (role := _role_of(name))}
+    found = {role: name for name in reversed(table.columns) if (role := column_role(name))}
     if not {"topic", "document", "value"} <= {*found}:
         allowed = "columns of topics (query_id), documents (doc_id), and scores (score) or grades (relevance)"
         raise FileFormatError("columns are missing", f"{path}, line 1", few(map(repr, table.columns)), allowed)

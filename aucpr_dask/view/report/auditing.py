@@ -210,9 +210,7 @@ def _values_of(data: Any, of_table: dict[str, Any], unit_name: str | None, exclu
         what, allowed = "an audit takes values of models on tasks, and this table has scores", "a table of values"
         (label,) = next(one.columns for one in found.roles if one.role == "label")
         words = dict(found.commands).get("which ranks each may have", ("rank", found.path, "--label", label))
-        remedy = f"ap.rank(ap.from_dataframe(frame, label={label!r}))"
-        if isinstance(data, str | Path):
-            remedy = f"aucpr-dask {shlex.join(words)}"
+        remedy = f"ap.rank(ap.from_dataframe(frame, label={label!r})), or aucpr-dask {shlex.join(words)}"
         raise InvalidInputError(what, found.path, found.kind, allowed, remedy)
     (first, *_) = tables = tables_of(data, None)
     if of_table["model"] is None and first.has_unnamed_names:
@@ -223,6 +221,10 @@ def _values_of(data: Any, of_table: dict[str, Any], unit_name: str | None, exclu
         warn(f"{text}; {remedy}", ColumnWarning)
     columns = [name for name in exclude if name in first.columns]
     table = from_values(tables, unit_name="task" if unit_name is None else unit_name, exclude=columns, **of_table)
+    if table.sizes[MODEL] == 1:
+        received, allowed = repr(str(table[MODEL].values[0])), "two or more"
+        remedy = "read the files of all models: ap.audit([one, another]), or `aucpr-dask import values` and its store"
+        raise InvalidInputError("there is only one model", first.name, received, allowed, remedy)
     include = checks.names_of(of_table["include"], "include")
     rows = {str(name): is_no_value(str(name)) for name in table[QUERY].values if str(name) not in (*include, *exclude)}
     rows = {name: why for name, why in rows.items() if why in (MEAN, RANK)}
