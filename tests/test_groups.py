@@ -776,7 +776,7 @@ def test_means_over_data_sets_keep_the_other_groups() -> None:
 def test_means_over_groups_are_centred_without_bias() -> None:
     """Around the mean of average precision they missed nearly always: the bias does not average out."""
     random, truth = np.random.default_rng(6), ap.simulate.binormal(1.0).area(0.1)
-    label = random.random((100, 40, 200)) < 0.1
+    label = random.random((100, 40, 240)) < 0.1
     arrays = {"score": random.normal(size=label.shape) + label, "label": label.astype(np.int8)}
     data = xr.Dataset({name: (("model", "site", "item"), one) for name, one in arrays.items()}, {"model": range(100)})
     for over, kept in {"site": data, "items": data.rename(site="query")}.items():

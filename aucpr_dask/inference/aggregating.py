@@ -83,7 +83,7 @@ def aggregate(
     Means over data sets, over groups of items, and over fixed queries are about true areas, which average precision
     exceeds where positives are few. So their intervals are centred at the mean of Haldane's areas, and extended to the
     estimate, if the scores are given or known to the result. The flag ``few_positives`` says where the bias is not
-    known: if a tenth of the units have fewer than 10 positives, or units are more than five times their mean number of
+    known: if a tenth of the units have fewer than 10 positives, or units are more than twice their mean number of
     positives; without scores or by replicates, if they are more than a twentieth of it.
 
     Classes are never a sample: they are fixed, and their estimates rest on the same items. The interval of a mean over

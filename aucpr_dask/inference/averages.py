@@ -37,7 +37,7 @@ BIASED = frozenset(AREAS) - {
 CENTRED = BIASED | {"haldane"}  # whose means have intervals around the mean of Haldane's areas
 OF_RESAMPLES = ("estimator", "interval", "keep_replicates", "n_resamples", "seed", "n_folds")
 FEW_OF_ONE, MOST_RARE = 10, 0.1  # positives with which the bias is not known, and the share of such classes or units
-MOST_UNITS, MOST_BIASED = 5, 0.05  # times their mean number of positives: of Haldane's areas, and of average precision
+MOST_UNITS, MOST_BIASED = 2, 0.05  # times their mean number of positives: of Haldane's areas, and of average precision
 OF_FOLD, OF_REPETITION = (re.compile(one, re.IGNORECASE) for one in (r"fold[ _.-]?(\d+)", r"(rep|repeat)[ _.-]?\d+"))
 ITEM_VARIABLES = ("score", "label", "weight", "positive_weight", "negative_weight")
 
