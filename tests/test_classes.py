@@ -411,3 +411,13 @@ def test_means_over_many_rare_classes_are_centred_without_bias() -> None:
     np.testing.assert_allclose(mean["interval"].transpose("ci_bound", ...)[0], haldane[0], rtol=0.02)
     rare = scores.isel(item=slice(100))
     assert ap.aggregate(rare, over="class").aucpr.flagged("few_positives")["few_positives"].all()
+
+
+def test_classes_are_the_default_and_may_be_named() -> None:
+    scores = multiclass(200)
+    for ask in (
+        lambda **named: ap.compare(scores, scores["model"].values[0], **named),
+        lambda **named: ap.rank(scores, **named),
+        lambda **named: ap.power(scores, **named),
+    ):
+        xr.testing.assert_identical(ask(over="class"), ask())

@@ -863,3 +863,36 @@ def test_an_audit_takes_the_groups_of_a_result_as_tasks() -> None:
     assert ap.audit(by_data_set).verdict == ap.audit(ap.to_tree(data), over="dataset").verdict
     with pytest.raises(InvalidInputError, match="also site"):
         ap.audit(ap.evaluate(data, by=["dataset", "site"], interval=()))
+
+
+@pytest.mark.parametrize("name", ["rank", "difference", "p_value", "baseline"])
+def test_groups_of_a_name_that_answers_use_are_refused(name: str) -> None:
+    random = np.random.default_rng(0)
+    label = (random.random(200) < 0.3).astype("int8")
+    variables = {"score": (("model", "item"), random.normal(size=(2, 200)) + label), "label": ("item", label)}
+    scores = xr.Dataset(variables, {"model": ["a", "b"], name: ("item", np.arange(200) % 2)})
+    for ask in (
+        lambda: ap.compare(scores, "a", by=name),
+        lambda: ap.contrast(scores, name),
+        lambda: ap.rank(scores, by=name),
+    ):
+        with pytest.raises(InvalidInputError, match="something else of the name"):
+            ask()
+
+
+def test_graded_labels_are_read_within_groups() -> None:
+    random = np.random.default_rng(0)
+    grade = random.integers(4, size=400).astype("int8")
+    variables = {"score": (("model", "item"), random.normal(size=(2, 400)) + grade), "label": ("item", grade)}
+    site = np.where(random.random(400) < 0.5, "x", "y")
+    graded = xr.Dataset(variables, {"model": ["a", "b"], "site": ("item", site)})
+    plain = graded.assign(label=(graded["label"] >= 2).astype("int8"))
+    for ask in (
+        lambda scores, **reading: ap.compare(scores, "a", by="site", **reading),
+        lambda scores, **reading: ap.rank(scores, by="site", **reading),
+        lambda scores, **reading: ap.contrast(scores, "site", **reading),
+    ):
+        found, expected = (
+            one.drop_vars(["design", "summary"], errors="ignore") for one in (ask(graded, positive_from=2), ask(plain))
+        )
+        xr.testing.assert_equal(found, expected)

@@ -359,7 +359,8 @@ def evaluate(
     >>> result["estimate"].values.round(3), result["interval"].sel(model="new").values.round(3)
     (array([0.252, 0.694]), array([0.543, 0.801]))
     """
-    return results.that_know(evaluate_scores(scores, EvaluationOptions.among(locals())), scores)
+    options = EvaluationOptions.among(locals())
+    return results.that_know(evaluate_scores(scores, options), scores, options.by or ())
 
 
 def evaluate_scores(scores: terms.Scores, options: EvaluationOptions) -> terms.Scores:

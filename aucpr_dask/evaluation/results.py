@@ -16,6 +16,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AucprError, InvalidInputError
+from aucpr_dask.evaluation.groups import By, Listed
 from aucpr_dask.evaluation.request import SCHEME, PreparedDataset
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import EvaluationOptions
@@ -261,14 +262,15 @@ class KnownScores(str):
     It is stored, copied and compared as text. The attribute's value is plain: HDF5 takes no text of another class.
     """
 
-    __slots__ = ("path", "recall")
+    __slots__ = ("groups", "path", "recall")
     recall: Callable[[], terms.Scores | None]
     path: str
+    groups: By
 
-    def __new__(cls, find: Callable[[], terms.Scores | None], path: str) -> Self:
-        """Return the text, with a function that returns the scores, if they are still there."""
+    def __new__(cls, find: Callable[[], terms.Scores | None], path: str, groups: By) -> Self:
+        """Return the text, with a function that returns the scores, if they are still there, and their groups."""
         made = super().__new__(cls, SCORES)
-        made.recall, made.path = find, path
+        made.recall, made.path, made.groups = find, path, groups
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -278,11 +280,11 @@ class KnownScores(str):
         return self
 
 
-def that_know(result: terms.Scores, scores: terms.Scores) -> terms.Scores:
-    """Return results that know their scores, for questions that estimates alone cannot answer."""
+def that_know(result: terms.Scores, scores: terms.Scores, groups: By = ()) -> terms.Scores:
+    """Return results that know their scores and groups, for questions that estimates alone cannot answer."""
     n_bytes = sum(node["score"].nbytes for _, node in terms.nodes_of(scores))
     find = weakref.ref(scores) if n_bytes > MOST_KEPT else lambda: scores
-    return terms.map_nodes(result, lambda path, node: node.assign_attrs({KnownScores(find, path): IN_MEMORY}))
+    return terms.map_nodes(result, lambda path, node: node.assign_attrs({KnownScores(find, path, groups): IN_MEMORY}))
 
 
 def known_scores(results: terms.Scores) -> terms.Scores | None:
@@ -299,7 +301,8 @@ def known_scores(results: terms.Scores) -> terms.Scores | None:
             scores = _unchanged(*stored) if known is None else known.recall()
             sources[source] = {} if scores is None else dict(terms.nodes_of(scores))
         node = sources[source].get(result.attrs.get(DATA_SET, path) if known is None else known.path)
-        if node is None or (alike := _alike(node, result)) is None:
+        alike = None if node is None else _alike(node, result, () if known is None else known.groups)
+        if alike is None:
             return None
         found[path] = alike
     return terms.gathered(results, found)
@@ -318,17 +321,38 @@ def _unchanged(store: str | None, digest: str | None, layout: str | None) -> ter
         return None
 
 
-def _alike(scores: xr.Dataset, result: xr.Dataset) -> xr.Dataset | None:
-    """Return the part of scores that a result is about; None if it has others."""
+def _alike(scores: xr.Dataset, result: xr.Dataset, groups: By) -> xr.Dataset | None:
+    """Return the part of scores that a result is about; None if it is about others, or about means of theirs."""
+    estimate = result["estimate"]
     by = str(result.attrs["by"]).split(", ") if "by" in result.attrs else []
-    if set(by) - set(result["estimate"].dims):
+    if set(by) - set(estimate.dims):
         return None  # one group alone
-    for dim in (terms.MODEL, terms.QUERY, terms.CLASS, *by):
+    for name, grouper in groups:
+        if isinstance(grouper, Listed):
+            labels = np.asarray(grouper.labels)
+            if labels.dtype.kind == "O" and not all(isinstance(one, str) for one in labels):
+                return None  # such as bins
+            scores = scores.isel({terms.ITEM: np.flatnonzero(scores[name].values >= 0)})
+            scores = scores.assign_coords({name: (terms.ITEM, labels[scores[name].values], scores[name].attrs)})
+    lead = [str(dim) for dim in scores["score"].dims if dim != terms.ITEM]
+    if set(map(str, estimate.dims)) - {*lead, *by, terms.ESTIMATOR}:
+        return None  # several results side by side
+    for dim in lead:
+        if dim not in estimate.dims:
+            if dim not in result.coords or dim not in scores.indexes:
+                return None  # means over it
+            (place,) = scores.indexes[dim].get_indexer(pd.Index([result[dim].item()]))
+            if place < 0:
+                return None
+            scores = scores.isel({dim: int(place)}, drop=dim in (terms.QUERY, terms.CLASS, terms.REPEAT))
+        elif dim not in result.indexes and scores.sizes[dim] != estimate.sizes[dim]:
+            return None
+    for dim in (*lead, *by):
         if dim not in result.indexes:
             continue
         wanted, own = result.indexes[dim], scores.get(dim)
         if own is None or not wanted.isin(np.unique(np.asarray(own))).all():
-            return None  # renamed, or groups by bins
+            return None  # renamed
         along = str(own.dims[0])
         labels = pd.Index(np.asarray(own))
         places = labels.get_indexer(wanted) if along == dim else np.flatnonzero(labels.isin(wanted))

@@ -18,7 +18,7 @@ from aucpr_dask.errors import InvalidInputError, clash, naming
 from aucpr_dask.evaluation.api import evaluate, interval
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.groups import along_queries
-from aucpr_dask.evaluation.results import group_dims, known_scores, laid_out, provenance
+from aucpr_dask.evaluation.results import group_dims, laid_out, provenance
 from aucpr_dask.inference import (
     averages,
     covarying,
@@ -674,7 +674,7 @@ def _as_it_is(result: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
 
 def _with_their_scores(results: terms.Scores) -> tuple[terms.Scores, dict[str, Any]] | None:
     """Return the scores that results know, and how they were read."""
-    if (scores := known_scores(results)) is None:
+    if (scores := questions.scores_behind(results)) is None:
         return None
     first = next(node for _, node in terms.nodes_of(results))
     names = designs.estimators_of(first)

@@ -171,18 +171,20 @@ def contrast(
         data, question = _with_their_scores(data, by, question)
         is_scores = requirements.are_scores(data, {})
     if isinstance(data, xr.DataTree) and isinstance(by, str) and by == samples.DATASET:
-        nodes = dict(terms.nodes_of(validated_scores(data) if is_scores else data))
+        nodes = dict(terms.nodes_of(validated_scores(data, positive_from=0) if is_scores else data))
         index = pd.Index(list(nodes), name=samples.DATASET)
         of_tree = grouped.Parts({samples.DATASET: index}, [(path,) for path in nodes], list(nodes.values()))
         return _answer(of_tree, "", question, is_scores=is_scores)
     if is_scores:
-        data = validated_scores(data)
+        data = validated_scores(data, positive_from=0)
     else:
         requirements.require_results(data)
 
     def answer(path: str, node: xr.Dataset) -> xr.Dataset:
         kept = grouped.dims_of_family(node, ())
-        return _answer(_parts(node, by, path, kept), path, question, is_scores=is_scores, kept=len(kept))
+        parts = _parts(node, by, path, kept)
+        grouped.refuse_names_of_answers(parts.indexes, path)
+        return _answer(parts, path, question, is_scores=is_scores, kept=len(kept))
 
     return terms.map_nodes(data, answer)
 
@@ -203,7 +205,7 @@ def _with_their_scores(data: terms.Scores, by: Any, question: _Question) -> tupl
     nodes = dict(terms.nodes_of(data)) if isinstance(data, xr.Dataset | xr.DataTree) else {}
     if not nodes or any("estimate" not in node or QUERY in node["estimate"].dims for node in nodes.values()):
         return data, question
-    if any(map(designs.are_values, nodes.values())) or (scores := results.known_scores(data)) is None:
+    if any(map(designs.are_values, nodes.values())) or (scores := questions.scores_behind(data)) is None:
         return data, question
     first = next(iter(nodes.values()))
     groups, named = results.group_dims(first), [by] if isinstance(by, str) else by

@@ -22,7 +22,7 @@ from aucpr_dask.evaluation.groups import (
     with_labels,
 )
 from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets
-from aucpr_dask.inference import covarying, designs, requirements, samples, sentences
+from aucpr_dask.inference import covarying, designs, paired_samples, requirements, samples, sentences
 from aucpr_dask.inference.pairs import benjamini_hochberg, holm
 from aucpr_dask.progress import reporting_if
 from aucpr_dask.schema import checks, options, terms
@@ -181,6 +181,16 @@ def parts_of_tree(tree: xr.DataTree, by: Any, varying: Sequence[str]) -> Parts:
     return Parts(indexes, list(found), [xr.DataTree.from_dict(nodes) if nodes else None for nodes in found.values()])
 
 
+def refuse_names_of_answers(names: Iterable[str], path: str) -> None:
+    """Raise if groups have a name that answers give to something of their own."""
+    taken = [name for name in names if name in (*OF_ANSWERS, *paired_samples.DESCRIPTIONS)]
+    if taken:  # `level`, maybe a pressure, gives way
+        what = f"the answer has something else of the name {taken[0]!r}"
+        where, received = f"data set {path!r}" if path else "the data set", f"a dimension or groups {taken[0]!r}"
+        remedy = f"rename({taken[0]}='another')"
+        raise InvalidInputError(what, where, received, "a name that no variable of answers has", remedy)
+
+
 def ask_each(
     data: terms.Scores,
     by: Any,
@@ -194,17 +204,14 @@ def ask_each(
     Intervals of all groups hold together at `level`. An answer may be the error of a group that cannot be asked about.
     """
     if requirements.are_scores(data, {}):
-        data = validated_scores(data)
+        data = validated_scores(data, positive_from=0)
     if samples.DATASET in varying and isinstance(data, xr.DataTree):
         each = {"": parts_of_tree(data, by, varying)}
     else:
         each = {path: parts_of(node, by, path, varying) for path, node in terms.nodes_of(data)}
     found = {}
     for path, parts in each.items():
-        if taken := [name for name in parts.indexes if name in OF_ANSWERS]:  # `level`, maybe a pressure, gives way
-            what, received = "the answer has something else of this name", f"a dimension or groups {taken[0]!r}"
-            allowed, remedy = f"other names than {', '.join(OF_ANSWERS)}", f"rename({taken[0]}='another')"
-            raise InvalidInputError(what, f"data set {path!r}" if path else "the data set", received, allowed, remedy)
+        refuse_names_of_answers(parts.indexes, path)
         answers: list[Any] = []
         with warnings.catch_warnings(record=True) as caught, reporting_if(None) as report:
             warnings.simplefilter("always")

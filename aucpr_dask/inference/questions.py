@@ -24,6 +24,7 @@ from aucpr_dask.schema.estimators import WITH_INFLUENCE
 from aucpr_dask.schema.options import READINGS, ComparisonOptions, EvaluationOptions
 from aucpr_dask.schema.terms import (
     CLASS,
+    ESTIMATOR,
     FOLD,
     ITEM,
     MODEL,
@@ -109,6 +110,8 @@ def prepared(
     in_clusters = ("cluster" in node and QUERY in node["cluster"].dims for node in nodes.values())
     if question.over == "clusters" and nodes and all(in_clusters):
         question = replace(question, over=None)  # the default, of queries
+    if question.over == CLASS and nodes and all(map(requirements.has_classes, nodes.values())):
+        question = replace(question, over=None)  # likewise, of classes
     if question.dim == samples.DATASET and by is None and samples.along_items(data, question.dims):
         return to_tree(data), question, dict(options), by
     if question.dim == samples.DATASET and isinstance(data, xr.Dataset) and samples.DATASET not in group_dims(data):
@@ -120,7 +123,7 @@ def prepared(
         return data, question, dict(options), by
     if not any(_lacks_items(node, question) for node in nodes.values()):
         return data, question, {}, by
-    if (scores := known_scores(data)) is None:
+    if (scores := scores_behind(data)) is None:
         for path, node in nodes.items():
             if _is_drawn_otherwise(node, question):
                 what, received = f"in this result {node.attrs['sampled']} vary", f"over={question.over!r}"
@@ -133,6 +136,23 @@ def prepared(
     question = replace(question, over=asked, estimator=estimator)
     groups = [*of_queries[0], *(name for name in group_dims(first) if name not in question.dims)]
     return prepared(scores, question, evaluated_with(first.attrs), groups or None)
+
+
+def scores_behind(results: Scores) -> Scores | None:
+    """Return the scores of results, if they are known and still give these estimates."""
+    scores = known_scores(results)
+    nodes = dict(nodes_of(results))
+    if scores is None or any(node["estimate"].chunks is not None for node in nodes.values()):
+        return scores  # lazy results, from stores whose digests say whether they are the same
+    first = next(iter(nodes.values()))
+    names = designs.estimators_of(first)
+    asked = evaluated_with(first.attrs) | {"estimator": names if ESTIMATOR in first["estimate"].dims else names[0]}
+    again = dict(nodes_of(evaluate(scores, interval=(), by=group_dims(first) or None, **asked)))
+    for path, node in nodes.items():
+        found, known = xr.align(again[path]["estimate"], node["estimate"], join="right")
+        if not found.compute().transpose(*known.dims).reset_coords(drop=True).equals(known.reset_coords(drop=True)):
+            return None
+    return scores
 
 
 def _lacks_items(node: xr.Dataset, question: ComparisonOptions) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from itertools import pairwise
@@ -340,6 +341,8 @@ def _columns(pairs: pd.DataFrame, header: str, *, has_room: bool = True) -> list
 
 
 def _p_value(value: float) -> str:
+    if math.isnan(value):  # of a comparison that there is not
+        return "-"
     return f"{value:.4f}" if value >= 0.00005 else "<0.0001"
 
 

@@ -13,10 +13,11 @@ import xarray as xr
 from aucpr_dask._version import __version__
 from aucpr_dask.errors import InvalidInputError, brief, closest, printable
 from aucpr_dask.evaluation.arrays import refuse_path
-from aucpr_dask.evaluation.results import groups_as_data_sets, known_scores, that_know
+from aucpr_dask.evaluation.results import groups_as_data_sets, that_know
 from aucpr_dask.inference import aggregating, samples
 from aucpr_dask.inference.designs import are_values, better, direction, unit_names
 from aucpr_dask.inference.grouped import tree_of_groups, with_kept_as_groups
+from aucpr_dask.inference.questions import scores_behind
 from aucpr_dask.interplay.exporting import free_file
 from aucpr_dask.schema import choices, terms
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS
@@ -115,7 +116,7 @@ def report(
     if scores is not None:
         result = that_know(result, scores)
     elif not any(samples.REPLICATE in node for node in nodes.values()):  # by which models are compared
-        scores = known_scores(result)
+        scores = scores_behind(result)
     groups = by_groups.groups_shown(result, scores, options, by)
     result = with_kept_as_groups(result)
     scores = None if scores is None else by_groups.scores_of_groups(scores, result, by)

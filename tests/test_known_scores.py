@@ -1,0 +1,103 @@
+"""A result that is asked about its items recalls its scores: of its own labels, or none."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from xarray.groupers import BinGrouper
+
+import aucpr_dask as ap
+from aucpr_dask.errors import InvalidInputError
+
+LABELS: dict[str, list[Any]] = {
+    "lead": [6, 24, 72],
+    "query": ["q1", "q2", "q3"],
+    "class": list("uvw"),
+    "repeat": [0, 1],
+}
+REFUSED = "this needs resamples of the items"
+
+
+def scores_over(dim: str, seed: int = 0) -> xr.Dataset:
+    random, labels = np.random.default_rng(seed), LABELS[dim]
+    label = (random.random((len(labels), 300)) < 0.2).astype("int8")
+    score = random.normal(size=(2, len(labels), 300))
+    score += label * np.linspace(0.5, 2, score[..., 0].size).reshape(2, -1, 1)
+    dims: tuple[str, ...] = (dim, "item")
+    if dim == "repeat":
+        label, dims = label[0], ("item",)
+    return xr.Dataset(
+        {"score": (("model", dim, "item"), score), "label": (dims, label)}, {"model": ["a", "b"], dim: labels}
+    )
+
+
+def difference(result: xr.Dataset) -> Any:
+    return (result["estimate"].sel(model="b") - result["estimate"].sel(model="a")).values
+
+
+@pytest.mark.parametrize("dim", LABELS)
+def test_one_label_of_a_result_is_compared_alone(dim: str) -> None:
+    result = ap.evaluate(scores_over(dim))
+    for label in LABELS[dim]:
+        one = result.sel({dim: label})
+        found = ap.compare(one, "a")["difference"].sel(model="b")
+        np.testing.assert_allclose(found, difference(one), rtol=1e-13)
+        assert f"{float(found):+.3f}" in str(ap.gate(one, "b", "a", margin=0.5)) or dim == "repeat"
+    with pytest.raises(InvalidInputError, match=REFUSED):
+        ap.compare(result.mean(dim, keep_attrs=True), "a")
+
+
+def test_some_leads_of_a_result_are_compared_alone() -> None:
+    some = ap.evaluate(scores_over("lead")).sel(lead=[6, 24])
+    found = ap.compare(some, "a")
+    assert found["lead"].values.tolist() == [6, 24]
+    np.testing.assert_allclose(found["difference"].sel(model="b"), difference(some), rtol=1e-13)
+
+
+def test_results_of_other_scores_are_not_compared_by_the_first() -> None:
+    leads = scores_over("lead")
+    each = [ap.evaluate(leads.isel(lead=place, drop=True)) for place in (0, 2)]
+    other = ap.evaluate(scores_over("lead", seed=5).isel(lead=0, drop=True))
+    for mixed in (
+        xr.concat(each, pd.Index([2023, 2024], name="year")),
+        xr.concat([each[0].sel(model=["a"]), other.sel(model=["b"])], "model"),
+        each[0].assign_coords(model=["b", "a"]),
+    ):
+        with pytest.raises(InvalidInputError, match=REFUSED):
+            ap.compare(mixed, "a")
+
+
+def test_scores_that_have_changed_are_not_taken_for_those_of_the_result() -> None:
+    scores = scores_over("lead").isel(lead=0, drop=True)
+    result = ap.evaluate(scores)
+    ap.compare(result, "a")
+    scores["score"].values[:] *= -1
+    with pytest.raises(InvalidInputError, match=REFUSED):
+        ap.compare(result, "a")
+
+
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
+@pytest.mark.parametrize("kind", ["numbers", "text", "categories", "months"])
+def test_groups_are_recalled_by_their_labels(kind: str) -> None:
+    scores = scores_over("lead").isel(lead=0, drop=True)
+    code = np.random.default_rng(1).integers(3, size=300)
+    if kind == "months":
+        scores = scores.rename(item="time").assign_coords(time=pd.date_range("2020-01-01", periods=300))
+        result = ap.evaluate(scores, by="time.month", dim="time").sel(month=[4, 6, 7])
+    else:
+        groups = {"numbers": code + 1, "text": np.array(["x", "y", "z"])[code]}
+        groups["categories"] = pd.Categorical(code, categories=[2, 1, 0], ordered=True)
+        result = ap.evaluate(scores, by={"month": groups[kind]})
+    found = ap.compare(result, "a")["difference"].sel(model="b", month=result["month"])
+    np.testing.assert_allclose(found, difference(result), rtol=1e-13)
+    one = result.isel(month=[1])
+    np.testing.assert_allclose(ap.compare(one, "a")["difference"].sel(model="b"), difference(one), rtol=1e-13)
+
+
+def test_bins_are_not_recalled() -> None:
+    scores = scores_over("lead").isel(lead=0, drop=True).assign_coords(age=("item", np.arange(300) % 40))
+    result = ap.evaluate(scores, by={"age": BinGrouper([0, 10, 20, 40], right=False)})
+    with pytest.raises(InvalidInputError, match=REFUSED):
+        ap.compare(result, "a")
