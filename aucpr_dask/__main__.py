@@ -38,6 +38,10 @@ def _lighten() -> None:
         ask = utils.is_dask_collection
         utils.is_dask_collection = lambda instance: "dask" in sys.modules and ask(instance)
 
+    @wrapt.when_imported("dask.utils")
+    def leave_docstrings(utils: Any) -> None:
+        utils.derived_from = lambda *_, **__: lambda method: method  # NumPy's, which take a third of Dask's import
+
     @wrapt.when_imported("dask")
     def compute_in_threads(dask: Any) -> None:
         dask.config.set(scheduler=dask.config.get("scheduler", "threads"))  # else Dask looks for distributed ones
