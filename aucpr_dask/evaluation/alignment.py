@@ -12,6 +12,7 @@ import xarray as xr
 from aucpr_dask.errors import AlignmentError, InvalidInputError, bad_argument, brief, few
 from aucpr_dask.evaluation.rankings import lead_of
 from aucpr_dask.schema.checks import REAL, check_counts, is_dask, names_of, text
+from aucpr_dask.schema.described import Described
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.terms import GRADE, ITEM, ITEM_ROLES, RANKING_DIMS
 from aucpr_dask.scores.validate import check_same_labels, check_unique, float_scores, refuse_lazy, where_of
@@ -47,7 +48,7 @@ def aligned(inputs: dict[str, xr.DataArray], options: EvaluationOptions, dim: st
 
 def chunked_alike(inputs: dict[str, Labelled], like: str = "score") -> dict[str, Labelled]:
     """Chunk all arrays alike if one is lazy: those in memory like the scores, as Dask would cut them by their size."""
-    if all(array.chunks is None for array in inputs.values()):
+    if all(array.chunks is None or isinstance(array.data, Described) for array in inputs.values()):
         return inputs
     lengths = inputs[like].chunksizes
     return {

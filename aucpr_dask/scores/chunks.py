@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from aucpr_dask.schema.described import Described
 from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, PADDING, QUERY, RANKING_DIMS, REPEAT
 
 Region = tuple[slice, ...]  # of scores
@@ -23,18 +23,10 @@ DERIVED = ("n_missing", "digest")  # from the other variables
 
 def empty_variable(sizes: Mapping[Any, int], dtype: Any, lengths: Mapping[str, int] | None = None) -> xr.Variable:
     """Return a variable without values, in chunks of the given lengths; whole along other dimensions."""
-    shape, chunks = tuple(sizes.values()), chunks_of(sizes, lengths or {})
-    return xr.Variable(sizes, _empty(shape, np.dtype(dtype), chunks))
-
-
-@lru_cache(maxsize=64)  # Dask takes half a millisecond for each, and those of data sets of one form are the same
-def _empty(shape: tuple[int, ...], dtype: np.dtype[Any], chunks: tuple[int, ...]) -> Any:
+    shape, dtype = tuple(sizes.values()), np.dtype(dtype)
     if 0 in shape:
-        return np.empty(shape, dtype)  # xarray would compute a Dask array of size 0
-    import dask.array as da
-
-    # Dask would pickle a function to find a name.
-    return da.empty(shape, dtype=dtype, chunks=chunks, name=f"described-{dtype}-{shape}-{chunks}")
+        return xr.Variable(sizes, np.empty(shape, dtype))  # xarray would compute a Dask array of size 0
+    return xr.Variable(sizes, Described(shape, dtype, chunks_of(sizes, lengths or {})))
 
 
 def chunks_of(sizes: Mapping[Any, int], lengths: Mapping[str, int]) -> tuple[int, ...]:
