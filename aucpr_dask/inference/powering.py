@@ -51,6 +51,7 @@ class Reach:
     has_units: bool
     least: int = 2  # units with which a difference can be shown at all
     is_near_one: bool = False  # whether areas are, over items
+    most: float = math.inf  # largest difference that the measure allows
     skewness: float = 0.0  # of the units' differences, towards the side that is to be shown
 
     def of(self, place: int) -> Reach:
@@ -58,10 +59,14 @@ class Reach:
         return replace(self, error=self.error[[place]], reach=self.reach[[place]])
 
     def detectable(self, power: float) -> Floats:
-        """Return the true difference that is shown with this probability: the interval lies on its side of 0."""
+        """Return the true difference that is shown with this probability: the interval lies on its side of 0.
+
+        It is infinite if no two models can differ by so much.
+        """
         errors = nctdtrinc(np.minimum(self.degrees, AS_NORMAL), 1 - power, self.reach)
         errors = np.where(np.isinf(self.reach), np.inf, errors + self._of_skewness(power))
-        return np.where(np.isinf(self.reach), np.inf, np.where(self.error > 0, errors, 0.0) * self.error)
+        found = np.where(self.error > 0, errors, 0.0) * self.error
+        return np.where(np.isinf(self.reach) | (found > self.most), np.inf, found)
 
     def _of_skewness(self, power: float) -> Floats | float:
         """Return by how many standard errors skewness moves the detectable difference.
@@ -147,6 +152,7 @@ def reaches(sample: PairedSample, first: Indices, second: Indices) -> tuple[Pair
         has_units=has_units,
         least=least,
         is_near_one=not has_units and bool(np.nanmax(sample.shown) > NEAR_ONE),
+        most=1.0 if sample.are_shares else math.inf,
     )
     joint = np.full(half.shape, method.simultaneous_quantile(family))
     return family, single, replace(single, reach=joint, alpha=(1 - level) / max(1, half.size))
