@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from click.testing import CliRunner
 
 import aucpr_dask as ap
@@ -79,7 +80,7 @@ CALLS = {
     "ap.evaluate(SCORES, sample_weight=A)": "'sample_weight'; did you mean 'weight'?",
     "ap.evaluate(SCORES, level=95)": "level must lie between 0 and 1",
     'ap.evaluate(SCORES, by="sites")': "there is no coordinate 'sites' of the items; did you mean 'site'?",
-    'ap.compare(SCORES, baseline="Old")': "there is no such model; did you mean 'old'?",
+    'ap.compare(SCORES, baseline="Old")': "there is no model 'Old'; did you mean 'old'?",
     "metrics.average_precision_interval(Y, A, alpha=0.05)": "'alpha'; did you mean 'level'?",
     "metrics.average_precision_difference(Y, A, B, groups=Y)": "'groups'; did you mean 'clusters'?",
     "metrics.average_precision_score(Y, A, weight=Y)": "'weight'; did you mean 'sample_weight'?",
@@ -114,12 +115,30 @@ CALLS = {
     "ap.evaluate(SCORES.drop_vars('label'))": "a data set needs 'label'",
     'ap.evaluate_runs({"bm25": {"q": {"d": 0.5}}}, {"q": {"d": 1}})': "these are runs in place of judgments",
     "SCORES.aucpr.plot.forest()": "forest plots a result",
+    "SCORES.aucpr.plot.scatter()": "there is no plot 'scatter'; precision_recall, roc,",
+    'ap.chance({"a": A, "b": B}, Y)': "'score' is no array but dict",
+    'ap.curve({"a": A, "b": B}, Y)': "'score' is no array but dict",
+    "ap.curve(SCORES, Y)": "'score' is no array but Dataset",
+    "ap.compare(SCORES, y=Y)": "'y'; did you mean 'label'?",
+    'ap.from_dataframe(FRAME, target="y")': "'target'; did you mean 'label'?",
+    'ap.compare(SCORES, "old", method="delong")': "'delong'; did you mean 'influence'?",
+    'ap.compare(SCORES, "old", adjust="bonferroni")': "'bonferroni'; did you mean 'holm'?",
+    'ap.compare(SCORES, "xgboost")': "there is no model 'xgboost'",
+    "ap.compare(A, B, Y)": "these are three arrays: scores of several models have names",
+    "ap.evaluate(A, B, Y)": "these are three arrays: scores of several models have names",
+    'ap.contrast(SCORES.sel(model=["old"]), "site", baseline="old")': "the baseline is the only model",
+    "ap.interval(PROBABILITY, Y)": "n_positive looks like labels",
+    'ap.evaluate({"a": A, "b": B}, 0 * Y)': "no item is positive, so no area is defined",
+    'ap.export("x.csv", SCORES)': "this is not the path of a file",
+    "ap.Accumulator(A, Y)": "an accumulator starts without items",
+    'ap.report(SCORES, "report.pdf")': "a report is a page of HTML",
+    'ap.run("s.zarr", "areas.csv")': "a store is a folder, and this is the name of a file",
 }
 COMMANDS = {
     "evaluate missing.zarr x.zarr": "there is no store at this place",
     "evaluate s.zarr r.zarr --interval logit": "there is something at this place already",
     "compare s.csv": "there is no column 'label'",
-    "compare s.zarr --baseline older": "there is no such model",
+    "compare s.zarr --baseline older": "there is no model 'older'",
     "compare s.zarr --data-set x": "Did you mean '--dataset'?",
     "import table s.csv x.zarr": "Missing option '--label'",
     "gate s.zarr new old": "a store stands alone: its models are named by options",
@@ -128,6 +147,8 @@ COMMANDS = {
     "show s.zarr": "this store holds scores, not a result",
     "plan r.zarr": "this store holds a result, not scores",
     "rank s.zarr --cluster patient": "No such option '--cluster'",
+    "evaluate s.zarr areas.csv": "a store is a folder, and this is the name of a file",
+    "report r.zarr page.pdf": "a report is a page of HTML",
     "audit s.csv": "an audit takes values of models on tasks, and this table has scores",
 }
 
@@ -167,3 +188,41 @@ def test_a_mistake_at_the_prompt_is_named_in_the_first_line(
     line = next(line for line in done.stderr.splitlines() if line.startswith("Error:"))
     assert done.exit_code == 2
     assert said in line
+
+
+def test_a_failed_gate_is_false() -> None:
+    models = {"old": A, "new": B, "other": B + A}
+    passed, failed = ap.gate(models, Y, "new", "old"), ap.gate(models, Y, "old", "new")
+    assert passed
+    assert passed.passed
+    assert not failed
+    assert not failed.passed
+    assert ap.gate(models, Y, ["new", "other"], "old")
+    assert not ap.gate(models, Y, ["new", "old"], "other")
+
+
+def test_a_table_of_scores_is_estimated_by_column() -> None:
+    found = ap.estimate(FRAME[["old", "new"]], FRAME["y"])
+    assert found == {"old": ap.estimate(A, Y), "new": ap.estimate(B, Y)}
+    by_site = ap.estimate(FRAME[["old", "new"]], Y, by=FRAME["site"])
+    np.testing.assert_array_equal(by_site["new"], ap.estimate(B, Y, by=FRAME["site"]))
+
+
+def test_groups_may_be_columns_of_a_table() -> None:
+    models = {"old": A, "new": B}
+    xr.testing.assert_identical(
+        ap.evaluate(models, Y, by=FRAME[["site"]]), ap.evaluate(models, Y, by={"site": FRAME["site"]})
+    )
+
+
+def test_areas_of_rankings_without_positives_are_no_labels() -> None:
+    bounds = ap.interval([0.5, np.nan], [1, 0])
+    assert np.isfinite(bounds[0]).all()
+    assert np.isnan(bounds[1]).all()
+
+
+def test_chance_reads_as_a_sentence() -> None:
+    found = ap.chance(A, Y)
+    said = f"average precision {found.area:.4f}; a random order has as much with probability {found.p_value_lower:.3g}"
+    assert repr(found).startswith(said)
+    assert len(repr(ap.chance(np.stack([A] * 12), Y)).splitlines()) == 11

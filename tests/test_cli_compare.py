@@ -282,7 +282,7 @@ def test_data_sets_as_units(tree: Path) -> None:
     [
         (
             ["--baseline", "m33"],
-            "there is no such model; did you mean 'm3'?\n  where: argument 'baseline'\n  received: 'm33'\n",
+            "there is no model 'm33'; did you mean 'm3'?\n  where: argument 'baseline'\n  received: 'm33'\n",
         ),
         (["--dataset", "x"], "there is no such data set in this store\n  received: 'x'"),
         (["--estimator", "continuous"], "this estimator is not in the result"),

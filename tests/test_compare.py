@@ -946,11 +946,11 @@ def test_means_of_scores() -> None:
     [
         (
             {"baseline": "m11"},
-            "there is no such model; did you mean 'm1'?\n  where: argument 'baseline'\n  received: 'm11'\n",
+            "there is no model 'm11'; did you mean 'm1'?\n  where: argument 'baseline'\n  received: 'm11'\n",
         ),
         ({"baseline": ["m1", "m1"]}, "name one or more models, each once"),
         ({"baseline": []}, "name one or more models, each once"),
-        ({"baseline": 3}, "there is no such model; did you mean 'm3'?\n  where: argument 'baseline'\n  received: '3'"),
+        ({"baseline": 3}, "there is no model '3'; did you mean 'm3'?\n  where: argument 'baseline'\n  received: '3'"),
         (
             {"estimator": "continuous"},
             "this estimator is not in the result\n  where: option 'estimator'\n  received: 'continuous'",

@@ -286,7 +286,7 @@ def test_several_data_sets_are_refused_before_their_models(forest: xr.DataTree) 
     tree = xr.DataTree.from_dict({"one": pooled(3, 40), "two": pooled(2, 40).assign_coords(model=["x", "y"])})
     with pytest.raises(InvalidInputError, match=r"a gate judges one data set[\s\S]*--dataset"):
         ap.gate(tree, "m1", "m0")
-    with pytest.raises(InvalidInputError, match=r"there is no such model[\s\S]*data set: 'two'"):
+    with pytest.raises(InvalidInputError, match=r"there is no model 'm1'[\s\S]*data set: 'two'"):
         ap.gate(tree, "m1", "m0", over="dataset")
 
 
@@ -306,7 +306,7 @@ def test_a_candidate_left_out_for_its_gaps_is_named() -> None:
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        (("c", "a"), {}, "there is no such model"),
+        (("c", "a"), {}, "there is no model 'c'"),
         (("a", "a"), {}, "each once"),
         (([], "a"), {}, "there is no candidate"),
         (("b", "a", -0.1), {}, "margin must not be negative"),

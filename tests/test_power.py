@@ -197,7 +197,7 @@ def test_a_tree_has_an_answer_for_each_data_set() -> None:
         ({"power": 1.0}, "power must lie between 0 and 1"),
         ({"method": "wilcoxon"}, "has no intervals"),
         ({"adjust": "holm"}, "unexpected keyword argument 'adjust'"),
-        ({"baseline": "nobody"}, "there is no such model"),
+        ({"baseline": "nobody"}, "there is no model 'nobody'"),
         ({"ties": "group"}, "options of an evaluation"),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -322,6 +322,25 @@ def labels_of_items(value: Any) -> pd.Index | None:
     return value.index if isinstance(value, pd.Series) else value.columns if isinstance(value, pd.DataFrame) else None
 
 
+def is_table(value: Any) -> bool:
+    """Whether this is a table of pandas, polars or Arrow."""
+    return hasattr(value, "columns") and not isinstance(value, xr.DataArray | xr.Dataset)
+
+
+def columns_of(table: Any) -> dict[Any, Any]:
+    """Return the columns of a table by their names."""
+    names = list(getattr(table, "column_names", table.columns))
+    refuse_same_names(names)
+    return {name: table[name] for name in names}
+
+
+def refuse_same_names(names: Sequence[Any]) -> None:
+    """Raise if two models have one name."""
+    if len(set(map(str, names))) < len(names):
+        what, allowed = "two models have the same name", "a name of its own for each"
+        raise InvalidInputError(what, "the first argument", few(names), allowed, "rename one")
+
+
 def as_array(value: Any, name: str) -> Any:
     """Return a NumPy or Dask array."""
     if isinstance(value, np.ma.MaskedArray):
@@ -331,6 +350,12 @@ def as_array(value: Any, name: str) -> Any:
     if isinstance(value, np.ndarray) or is_dask(value):
         refuse_lazy(value, f"argument {name!r}")
         return value
+    if isinstance(value, Mapping | xr.Dataset | xr.DataTree):
+        what, allowed = f"{name!r} is no array but {type(value).__name__}", "one array, with the items on its last axis"
+        remedy = "give the scores of one model, or a row for each; evaluate takes models by name"
+        if name != "score":
+            remedy = "give the array in it"
+        raise _wrong(name, what, few(map(repr, value)), allowed, remedy)
     try:
         return np.asarray(value)
     except (TypeError, ValueError) as error:

@@ -18,7 +18,14 @@ import xarray as xr
 
 from aucpr_dask.errors import AucprError, InvalidInputError
 from aucpr_dask.evaluation import block_results, results
-from aucpr_dask.evaluation.alignment import chunked_alike, numeric, refuse_our_dimensions, with_named_axes
+from aucpr_dask.evaluation.alignment import (
+    chunked_alike,
+    columns_of,
+    is_table,
+    numeric,
+    refuse_our_dimensions,
+    with_named_axes,
+)
 from aucpr_dask.evaluation.arrays import keeps_trees, takes_arrays
 from aucpr_dask.evaluation.groups import Groups, groups_of_arrays
 from aucpr_dask.evaluation.mapping import Output, map_evaluation, refuse_whole_only
@@ -67,7 +74,8 @@ def estimate(
     score : array, shape (..., item)
         NumPy, Dask or xarray; float32 or float64 (integers are converted). Larger is more positive. Items of NumPy
         and Dask arrays are matched by position, also with those of pandas objects, whose indices must be equal.
-        DataArrays are matched by name, and refused next to other arrays. Or a mapping of names to such arrays.
+        DataArrays are matched by name, and refused next to other arrays. Or a mapping of names to such arrays, or a
+        table with a column for each model.
     label : array, shape broadcastable to that of `score`
         1 positive, 0 negative, -1 unjudged, -2 padding; grades with `positive_from`. None with soft weights.
     estimator : str or sequence of str
@@ -117,7 +125,7 @@ def estimate(
     Returns
     -------
     array of float64, shape (...) or (..., estimator)
-        The same kind as `score`, of a mapping another one; NaN without positives, unless these count as 0.
+        The same kind as `score`, of a mapping or a table a dictionary; NaN without positives, unless these count as 0.
 
     Raises
     ------
@@ -145,7 +153,8 @@ def estimate(
     array([[1.        , 1.        ],
            [0.33333333, 0.16666667]])
     """
-    if isinstance(score, Mapping):
+    if isinstance(score, Mapping) or is_table(score):
+        score = score if isinstance(score, Mapping) else columns_of(score)
         others = {name: value for name, value in locals().items() if name not in ("score", "label", "estimator")}
         return {name: estimate(one, label, estimator, **others) for name, one in score.items()}
     groups = None if by is None else groups_of_arrays(score, label, by, dim)
@@ -216,6 +225,7 @@ def interval(
             raise InvalidInputError(what, None, repr(name), allowed, remedy)
     kwargs: dict[str, Any] = {"methods": methods, "level": checks.fraction(level, "level")}
     given = numeric(estimate=estimate, n_positive=n_positive)
+    _refuse_labels(*given)
     arrays: dict[str, Any] = dict(zip(("estimate", "n_positive"), given, strict=True))
     axes: tuple[str, ...] = ()
     if is_labelled := any(isinstance(array, xr.DataArray) for array in given):
@@ -244,6 +254,16 @@ def interval(
         bounds = bounds.assign_coords(labels | ({} if is_pressure else {"level": kwargs["level"]}))
     bounds = bounds.isel({terms.METHOD: 0}) if isinstance(method, str) else bounds
     return bounds if is_labelled else bounds.transpose(*axes, ...).data
+
+
+def _refuse_labels(estimate: Any, n_positive: Any) -> None:
+    """Raise if numbers of positives are labels: zeros and ones, and areas where there is no positive."""
+    if not (isinstance(estimate, np.ndarray) and isinstance(n_positive, np.ndarray)) or n_positive.size < 2:
+        return
+    if np.isin(n_positive, (0, 1)).all() and np.any((n_positive == 0) & (np.nan_to_num(estimate) != 0)):
+        what, allowed = "n_positive looks like labels, not like numbers of positives", "the positives behind each area"
+        remedy = "ap.evaluate(scores, labels) has areas and intervals; or give the area and labels.sum()"
+        raise InvalidInputError(what, "argument 'n_positive'", "zeros and ones", allowed, remedy)
 
 
 @keeps_trees

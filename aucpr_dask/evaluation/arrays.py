@@ -95,6 +95,7 @@ def takes_arrays(function: Callable[..., Any]) -> Any:
         data, *others = arguments
         if "label" not in given and others and not _is_no_label(others[0], data, has_label=has_label):
             given["label"] = others.pop(0)
+            _refuse_three_arrays(data, given["label"], others)
         others = [None, *others] if has_label else others
         dims = alignment.named_dimensions(given.get("dim", ITEM))
         if dims != (ITEM,) and others and positional[0].name == "by":  # before the items are laid out along one
@@ -140,6 +141,15 @@ def _is_no_label(value: Any, data: Any, *, has_label: bool) -> bool:
     known = {"label", "positive_weight", "estimate"}
     has_labels = not has_label and all(known & set(node.data_vars) for _, node in terms.nodes_of(data))
     return has_labels or not getattr(value, "ndim", 0) or getattr(getattr(value, "dtype", None), "kind", "") in "OUT"
+
+
+def _refuse_three_arrays(data: Any, label: Any, others: Sequence[Any]) -> None:
+    """Raise if the labels follow two arrays of scores, as in functions that compare just two."""
+    shapes = [getattr(one, "shape", ()) for one in (data, label, *others[:1])]
+    if len(shapes) == 3 and shapes[0] and len(set(shapes)) == 1:
+        what, received = "these are three arrays: scores of several models have names", f"shape {shapes[0]} of each"
+        remedy = 'name the models: {"old": a, "new": b}, labels'
+        raise InvalidInputError(what, "the first three arguments", received, "scores, then labels", remedy)
 
 
 def scores_of(
@@ -340,7 +350,8 @@ def _data_set(
     scores: Any, label: Any, extra: Mapping[str, Any], by: Any, dims: tuple[str, ...]
 ) -> tuple[xr.Dataset, Mapping[str, Any], Any]:
     """Return arrays of scores and labels as a data set; and the clusters and weights, without labels of their own."""
-    no_columns = hasattr(scores, "columns") and not len(getattr(scores, "column_names", scores.columns))
+    is_table = alignment.is_table(scores)
+    no_columns = is_table and not len(alignment.columns_of(scores))
     if scores is None or no_columns or (isinstance(scores, Mapping) and not scores):
         what, remedy = "there are no scores", 'give at least one: {"model": scores}'
         received = "None" if scores is None else "a table without columns" if no_columns else "an empty mapping"
@@ -350,17 +361,16 @@ def _data_set(
             "labels are needed next to the scores",
             'give them behind the scores: ({"model": scores}, labels)',
         )
-        if hasattr(scores, "columns"):
+        if is_table:
             column = repr(label) if label in list(scores.columns) else "..."
             what += ": name the columns of this table"
-            remedy = f"ap.from_dataframe(frame, label={column}, models=[...]); or pass frame[[...]], labels"
+            remedy = f"ap.from_dataframe(frame, label={column}, models=[...]); or pass frame[[...]], labels; "
+            remedy += "if these are values of models on tasks, ap.from_values(frame)"
         raise InvalidInputError(what, "the second argument", brief(label), "1 positive, 0 negative", remedy)
-    if hasattr(scores, "columns"):
-        columns = list(getattr(scores, "column_names", scores.columns))
-        _refuse_same_names(columns)
-        scores = {name: scores[name] for name in columns}
+    if is_table:
+        scores = alignment.columns_of(scores)
     named = dict(scores) if isinstance(scores, Mapping) else {None: scores}
-    _refuse_same_names(list(named))
+    alignment.refuse_same_names(list(named))
     if any(isinstance(one, xr.DataArray) for one in (*named.values(), label)):
         return _of_labelled(named, label, dims), extra, by
     return _of_plain(named, label, extra, by)
@@ -374,12 +384,6 @@ def refuse_path(data: Any) -> None:
             remedy = "read it with pandas or polars: ap.from_dataframe(frame, label=...)"
         what = f"this is a path, not scores or a result: {brief(str(data))}"
         raise InvalidInputError(what, "the first argument", type(data).__name__, "data, in memory or lazy", remedy)
-
-
-def _refuse_same_names(names: Sequence[Any]) -> None:
-    if len(set(map(str, names))) < len(names):
-        what, allowed = "two models have the same name", "a name of its own for each"
-        raise InvalidInputError(what, "the first argument", few(names), allowed, "rename one")
 
 
 def _of_labelled(named: Mapping[Any, Any], label: Any, dims: tuple[str, ...]) -> xr.Dataset:

@@ -103,6 +103,7 @@ class Groups:
 
 def parted(by: Any, n_items: int, known: Sequence[str] = ()) -> list[tuple[str, Any, Any]]:
     """Return the name, the labels (None: those of the coordinate) and the grouper, or None, of each coordinate."""
+    by = alignment.columns_of(by) if alignment.is_table(by) else by
     refuse_no_groups(by)
     listed: list[tuple[Any, Any]]
     if isinstance(by, str):
@@ -333,7 +334,9 @@ def _no_coordinate(dataset: xr.Dataset, name: str, path: str, dim: str) -> Inval
     is_other = name in dataset.variables
     what = f"{name!r} does not lie along the items" if is_other else f"there is no coordinate {name!r} of the items"
     received = f"{name!r} over ({', '.join(map(str, dataset[name].dims))})" if is_other else repr(name)
-    remedy = did_you_mean(name, along, f"add it: scores.assign_coords({name}=('item', labels))")
+    remedy = did_you_mean(
+        name, along, f"give its labels: by={{{name!r}: labels}}; at the prompt, import again with --by {name}"
+    )
     if is_other and name in dataset["score"].dims:
         remedy = f"leave it out: each {name} is evaluated alone already"
         again = "to contrast or group its labels, make them items, and call these otherwise than 'item': "

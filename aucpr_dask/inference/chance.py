@@ -27,10 +27,11 @@ Array = NDArray[Any]
 
 AT_ONCE = 2**22  # scores that are sorted at a time
 MOST_STEPS, MOST_HITS = 10**9, 8_000  # items times positives, and positives, of a random order
+MOST_SHOWN = 10  # rankings
 COLUMNS = ("area", "p_value_lower", "p_value_upper")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Chance(Sentences):
     """Areas, and how likely a random order has one as large.
 
@@ -48,6 +49,18 @@ class Chance(Sentences):
     p_value_lower: Any
     p_value_upper: Any
     p_adjusted: Any
+
+    def __repr__(self) -> str:
+        if is_dask(self.area):
+            return "areas, and p-values against a random order, which are not computed yet"
+        columns = (np.ravel(getattr(self, name)).tolist() for name in (*COLUMNS, "p_adjusted"))
+        lines = [
+            f"average precision {area:.4f}; a random order has as much with probability {lower:.3g} to {upper:.3g}"
+            + (f" (adjusted {adjusted:.3g})" if np.ndim(self.area) else "")
+            for area, lower, upper, adjusted in zip(*columns, strict=True)
+        ]
+        more = [f"and {len(lines) - MOST_SHOWN:,} more"] if len(lines) > MOST_SHOWN else []
+        return "\n".join([*lines[:MOST_SHOWN], *more])
 
 
 @takes(choices.RankingReading)

@@ -276,7 +276,7 @@ def positions(labels: Baseline, names: Sequence[str], where: str = "argument 'ba
         close = [near for name in unknown for near in difflib.get_close_matches(name, names, n=3)]
         remedy = did_you_mean(unknown[0], names, "give labels of models, or numbers if they have none")
         received, allowed = few(map(repr, unknown)), few(map(repr, close or names))
-        raise InvalidInputError("there is no such model", where, received, allowed, remedy)
+        raise InvalidInputError(f"there is no model {brief(unknown[0])}", where, received, allowed, remedy)
     if not given or len(set(given)) < len(given):
         received, allowed = few(map(repr, given)) or "no model", few(map(repr, names))
         raise InvalidInputError("name one or more models, each once", where, received, allowed, "give each model once")

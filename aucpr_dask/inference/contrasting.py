@@ -413,6 +413,9 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
                 difference[:, place, column], error[:, place, column], degrees[:, place, column] = found
     if question.baseline is not None:
         (place,) = comparing.positions(question.baseline, list(map(str, models)))
+        if len(models) == 1:
+            what, remedy = "the baseline is the only model", "leave out the baseline to contrast its areas"
+            raise bad_argument(what, "baseline", question.baseline, "one of two models or more", remedy)
         difference[place] = error[place] = np.nan
 
     # P-values are adjusted, and simultaneous intervals hold, for all pairs of groups of all models, each pair once.

@@ -106,6 +106,9 @@ class Gate(terms.Sentences):
         """Whether the candidate is better or not worse."""
         return self.verdict in (BETTER, NOT_WORSE)
 
+    def __bool__(self) -> bool:
+        return self.passed
+
     def __repr__(self) -> str:
         return "\n".join(filter(None, [self.sentence, self.design]))
 
@@ -124,6 +127,9 @@ class Gates(terms.Sentences, tuple[Gate, ...]):
     def passed(self) -> bool:
         """Whether every candidate is better or not worse."""
         return all(gate.passed for gate in self)
+
+    def __bool__(self) -> bool:
+        return self.passed
 
     @property
     def verdict(self) -> str:

@@ -70,10 +70,10 @@ def export(
     >>> file.read_text().splitlines()[1].split(",")[:3]
     ['a', 'average_precision', '0.8333333333333333']
     """
+    place = named_file(path)
     if is_remote(os.fspath(path)):
         remedy = "name a local path, and copy the output"
         raise InvalidInputError("exports are written to this machine", None, concealed(os.fspath(path)), remedy=remedy)
-    place = named_file(path)
     kind = _format_of(place, format)
     needs_scores = kind == "trec_run"
     needed, noun = ("score", "scores") if needs_scores else ("estimate", "a result")

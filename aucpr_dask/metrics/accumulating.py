@@ -100,9 +100,12 @@ class Accumulator(Sentences):
     Accumulator: average precision 0.461877, exact (3,002 items, 306 positives)
     """
 
-    def __init__(self, bins: str = "adaptive", *, memory: int = 1 << 26) -> None:
+    def __init__(self, bins: str = "adaptive", *items: Any, memory: int = 1 << 26) -> None:
         from aucpr_dask.kernels.binned_scores import LEAST_MEMORY, MOST_MEMORY, AdaptiveBins, FixedBins
 
+        if items:
+            what, remedy = "an accumulator starts without items", "ap.Accumulator().update(score, label)"
+            raise InvalidInputError(what, "the arguments", f"{1 + len(items)} of them", "how scores are binned", remedy)
         if not isinstance(memory, int | np.integer) or not LEAST_MEMORY <= memory <= MOST_MEMORY:
             what = "memory must be a number of bytes from 1 MiB to 64 GiB"
             allowed = f"integers from {LEAST_MEMORY} to {MOST_MEMORY}"

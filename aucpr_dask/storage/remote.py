@@ -9,7 +9,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from zarr.abc.buffer import Buffer
@@ -28,6 +28,10 @@ def check_writable(url: str | Path) -> None:
     if is_remote(url) and scheme_of(str(url)) in WEB:
         remedy = "write to a folder or an object store (s3://, gs://, az://)"
         raise StoreError("a web server can only be read from", concealed(url), remedy=remedy)
+    name = concealed(url).partition("?")[0]
+    if (suffix := PurePath(name).suffix.lower()) in urls.FILES:
+        remedy = f"name it {name.removesuffix(suffix)}.zarr; export (ap.export) writes tables of a result"
+        raise StoreError("a store is a folder, and this is the name of a file", concealed(url), remedy=remedy)
 
 
 def refuse_secret(url: str) -> None:

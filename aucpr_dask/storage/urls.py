@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from zarr.abc.store import Store
 
 WEB = ("http", "https")  # read only
+# What the names of files end in, which no store is.
+TABLES = (".csv", ".tsv", ".parquet", ".feather", ".json", ".jsonl", ".xlsx", ".txt")
+FILES = frozenset({*TABLES, ".html", ".pdf", ".png", ".svg"})
 
 _CHAINED = r"::(?=[A-Za-z][\w+.-]*://)"  # between the URLs of a chain of fsspec
 _HIDDEN = "***"
@@ -127,6 +130,8 @@ def revealed(url: str | Path) -> str:
     if not isinstance(url, str | PurePath) or "\0" in str(url) or not str(url):
         where, allowed = "the place of a store or a file", "text, a pathlib.Path, or a Zarr store"
         remedy = "give a path such as 'scores.zarr', or a URL such as 's3://bucket/scores.zarr'"
+        if hasattr(url, "data_vars"):
+            remedy = "these data are in memory: save them first (ap.save_scores), or use ap.evaluate"
         raise InvalidInputError("this is not a path or URL", where, brief(url), allowed, remedy)
     return url.whole if isinstance(url, SecretUrl) else str(url)
 

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask._version import __version__
-from aucpr_dask.errors import InvalidInputError, brief, closest, printable
+from aucpr_dask.errors import InvalidInputError, bad_argument, brief, closest, printable
 from aucpr_dask.evaluation.arrays import refuse_path
 from aucpr_dask.evaluation.results import groups_as_data_sets, that_know
 from aucpr_dask.inference import aggregating, samples
@@ -22,6 +22,7 @@ from aucpr_dask.interplay.exporting import free_file
 from aucpr_dask.schema import choices, terms
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS
 from aucpr_dask.schema.options import ReportOptions
+from aucpr_dask.storage.urls import FILES
 from aucpr_dask.view.report import by_groups, pages, words
 from aucpr_dask.view.report.subjects import Subject, comparisons, curves_of, matched, shown_labels, subjects_of
 from aucpr_dask.view.tables import distinct, number
@@ -103,6 +104,10 @@ def report(
     """
     refuse_path(result)
     target = free_file(path, overwrite=overwrite)
+    if target.suffix.lower() in FILES - {".html"}:
+        what = "a report is a page of HTML, and this is the name of another file"
+        remedy = f"name it {target.with_suffix('.html').name}; export (ap.export) writes tables"
+        raise bad_argument(what, "path", str(path), "a name that ends in .html", remedy)
     what = "this is not a result"
     remedy = 'make one: ap.evaluate({"model": scores}, labels), or ap.evaluate(ap.from_dataframe(frame, label=...))'
     if not isinstance(result, xr.Dataset | xr.DataTree):
