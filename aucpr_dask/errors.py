@@ -272,7 +272,7 @@ OTHER_NAMES = {
     for own, others in {
         "average_precision": "map auprc aucpr auc_pr pr_auc prauc average_precision_score",
         "lower_trapezoid": "trapezoid trapezoidal auc_trapezoid",
-        "roc_area": "auc auroc roc_auc auc_roc roc_auc_score",
+        "roc_area": "auc auroc aucroc roc_auc auc_roc roc_auc_score",
         "gain_area": "auprg auc_prg prg prg_auc",
         "seed": "random_state rng",
         "level": "alpha confidence confidence_level conf_level",

@@ -83,6 +83,8 @@ def test_columns_and_data_sets_are_added(tmp_path: Path) -> None:
     rows.drop(columns="m").assign(n=rows["m"] * 2).to_csv(table, index=False)
     result = call("import", "table", table, tmp_path / "s.zarr", "--label", "y", "--dataset", "set", "--append")
     assert result.exit_code == 0, result.output
+    assert "s.zarr: added 1 model, 5 items, 2 data sets" in result.output
+    assert "\nnow 2 models; " in result.output
     rows.assign(set="u").to_csv(table, index=False)
     import_table(table, tmp_path / "s.zarr", label="y", dataset="set", append=True)
     tree = ap.open_scores(tmp_path / "s.zarr")

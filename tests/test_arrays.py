@@ -134,7 +134,7 @@ def test_unknown_sizes_of_chunks_are_named(call: Any) -> None:
     ("call", "error", "message"),
     [
         (lambda: ap.estimate(TWO_COLUMNS, Y), InvalidInputError, r"items on its first axis[\s\S]*\[:, 1\].*\.T"),
-        (lambda: ap.estimate(pd.DataFrame(TWO_COLUMNS, columns=["a", "b"]), pd.Series(Y)), InvalidInputError, r"\.T"),
+        (lambda: ap.curve(pd.DataFrame(TWO_COLUMNS, columns=["a", "b"]), pd.Series(Y)), InvalidInputError, r"\.T"),
         (lambda: ap.evaluate({"a": TWO_COLUMNS}, Y), InvalidInputError, r"'a' has the items[\s\S]*\[:, 1\]"),
         (lambda: ap.evaluate({"a": A[1:]}, Y), InvalidInputError, "differ in shape"),
         (lambda: ap.evaluate({"a": A}, Y, clusters=GROUPS[1:]), InvalidInputError, "clusters and the labels differ"),

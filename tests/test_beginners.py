@@ -40,7 +40,9 @@ CALLS = {
     "ap.evaluate(np.stack([A, B], axis=1), Y)": "items on its first axis",
     "ap.estimate(A, Y[:100])": "arrays differ in the number of items",
     "ap.estimate(A, 2 * Y)": "labels outside their domain",
-    'ap.estimate(A, np.where(Y, "yes", "no"))': "labels are not numbers",
+    'ap.estimate(A, np.where(Y, "yes", "no"))': "labels are not numbers but text",
+    'ap.evaluate({"a": A}, np.where(Y, "yes", "no"))': "name the positive one, such as pos_label='yes'",
+    'ap.from_dataframe(FRAME, label="site")': "labels are text: name the positive one, such as pos_label='v'",
     "ap.estimate(WITH_NAN, Y)": "missing scores (NaN)",
     "ap.evaluate(Y, PROBABILITY)": "the scores look like labels",
     'ap.compare(Y, {"a": A, "b": B})': "the labels are one array; scores come first, then labels",
@@ -141,9 +143,14 @@ COMMANDS = {
     "compare s.zarr --baseline older": "there is no model 'older'",
     "compare s.zarr --data-set x": "Did you mean '--dataset'?",
     "import table s.csv x.zarr": "Missing option '--label'",
+    "compare s.csv --label site": "labels are text: name the positive one, such as pos_label='v' (--pos-label v)",
+    "compare comma.csv --label y": "no column is a model: numbers have a decimal comma",
     "gate s.zarr new old": "a store stands alone: its models are named by options",
     "gate s.zarr --candidate new": "name the models to compare",
-    "gate s.zarr --candidate new --baseline old --margin 1%": "'1%' is not a valid float",
+    "gate s.zarr --candidate new --baseline old --margin 1%": "'1%' is not a number. 1 percent is 0.01.",
+    "compare s.csv --level 95%": "'95%' is not a number. 95 percent is 0.95.",
+    "compare s.csv --alpha 0.05": "No such option '--alpha'. Did you mean '--level'?",
+    "compare s.csv --target y": "No such option '--target'. Did you mean '--label'?",
     "show s.zarr": "this store holds scores, not a result",
     "plan r.zarr": "this store holds a result, not scores",
     "rank s.zarr --cluster patient": "No such option '--cluster'",
@@ -157,6 +164,7 @@ COMMANDS = {
 def first_hour(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     folder = tmp_path_factory.mktemp("first hour")
     FRAME.to_csv(folder / "s.csv", index=False)
+    FRAME.to_csv(folder / "comma.csv", index=False, sep=";", decimal=",")
     scores = ap.from_dataframe(FRAME, label="y", by=["site"])
     ap.save_scores(scores, folder / "s.zarr")
     ap.run(folder / "s.zarr", folder / "r.zarr")

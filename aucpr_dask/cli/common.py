@@ -160,6 +160,18 @@ class _Brief(click.Command):
             click.echo(self.get_help(ctx), color=ctx.color)
             ctx.exit()
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse arguments; an option of another name is told the one that was probably meant."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            flags = [flag for param in self.params for flag in param.opts if flag.startswith("--")]
+            near = errors.nearest(error.option_name.lstrip("-"), [flag.lstrip("-") for flag in flags])
+            if near is None:
+                raise
+            message = f"{error.message} Did you mean '--{near}'?"
+            raise click.NoSuchOption(error.option_name, message, ctx=ctx) from None
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Describe the options; these in the order in which they were made, and rare ones by name."""
         options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
@@ -282,7 +294,7 @@ class Choice(click.Choice[str]):
             raise click.BadParameter(f"{error.message}{hint}", ctx, param) from None
 
 
-class Share(click.FloatRange):
+class _MaybePercent(click.types.FloatParamType):
     """A number of which people may give percents; its error says what these are."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -290,10 +302,22 @@ class Share(click.FloatRange):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
+            message = error.message.replace(f"a valid {self.name}", "a number")
             text = str(value).rstrip("% ")
-            if not re.fullmatch(r"\d+(\.\d+)?", text):
-                raise
-            raise click.BadParameter(f"{error.message} {text} percent is {float(text) / 100:g}.", ctx, param) from None
+            if re.fullmatch(r"\d+(\.\d+)?", text):
+                message += f" {text} percent is {float(text) / 100:g}."
+            raise click.BadParameter(message, ctx, param) from None
+
+
+class Number(_MaybePercent):
+    """A number."""
+
+
+class Share(_MaybePercent, click.FloatRange):
+    """A number from a range."""
+
+
+NUMBER = Number()
 
 
 OF_EVALUATION = (CONVENTION, *READINGS, "prevalence_design")
@@ -337,7 +361,7 @@ def option_of(
         shown = None if most is not None and most >= 2**31 - 1 else most  # a limit that nobody meets
         made |= {"type": click.IntRange(least, shown), "show_default": default is not None}
     else:
-        made |= {"type": float if "float" in str(one.type) else str, "show_default": default is not None}
+        made |= {"type": NUMBER if "float" in str(one.type) else str, "show_default": default is not None}
     flags = flags or (_FLAGS.get(name, f"--{name.replace('_', '-')}"),)
     made |= _LOOKS.get(name, {}) | settings
     if made.get("required"):

@@ -208,9 +208,13 @@ def rank(output: cli.Output, store: sources.Source, **options: Any) -> None:
     short_help="Show which differences the data can show, and how much data smaller ones need.",
 )
 @_baseline_option
-@click.option("--difference", type=float, metavar="D", help="A difference that matters: how many data does it need?")
+@click.option(
+    "--difference", type=cli.NUMBER, metavar="D", help="A difference that matters: how many data does it need?"
+)
 @cli.by_option
-@click.option("--power", type=float, default=0.8, show_default=True, help="Probability with which it is to be shown.")
+@click.option(
+    "--power", type=cli.NUMBER, default=0.8, show_default=True, help="Probability with which it is to be shown."
+)
 @cli.method_option(
     "sign_flip bootstrap_t bootstrap t influence",
     "Of units: sign_flip (default), bootstrap_t, bootstrap or t; of items: influence (default, where the estimator or "

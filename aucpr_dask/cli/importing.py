@@ -9,9 +9,11 @@ from typing import Any
 
 import click
 
+import aucpr_dask as ap
 from aucpr_dask.cli import common as cli
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.options import RunOptions, TableOptions
+from aucpr_dask.schema.terms import count, nodes_of
 
 
 @click.group("import", epilog=cli.epilog("aucpr-dask import table table.csv scores.zarr --label y"))
@@ -78,12 +80,12 @@ def trec(
         raise click.UsageError("--measures says what to compute, and --values where to write it: give both or neither.")
     read = functools.partial(import_trec, files, qrels, store, **options)
     if measures is None or values is None:
-        output.data(_imported(output, store, read))
+        output.data(_imported(output, store, read, append=options["append"]))
         return
     from aucpr_dask.interplay.retrieval import evaluator_of, import_measures
 
     evaluator_of(measures, qrels)  # refused before anything is written
-    document = _imported(output, store, read)
+    document = _imported(output, store, read, append=options["append"])
     kept = {name: options[name] for name in ("named_by", "dataset", "overwrite")}
     compute = functools.partial(import_measures, files, qrels, store, values, measures, **kept)
     output.data(document | {"values": _imported(output, values, compute, then="aggregate")})
@@ -103,7 +105,8 @@ def table(output: cli.Output, files: tuple[str, ...], store: str, **options: Any
     from aucpr_dask.scores.importing.tables import import_table
 
     options["models"] = options["models"] or None
-    output.data(_imported(output, store, functools.partial(import_table, files, store, **options)))
+    read = functools.partial(import_table, files, store, **options)
+    output.data(_imported(output, store, read, append=options["append"]))
 
 
 NUMPY = (".npz", ".npy")
@@ -161,7 +164,7 @@ def arrays(output: cli.Output, files: tuple[str, ...], store: str, **options: An
         read = functools.partial(import_xarray, files[0], store, **options, rename=rename)
     else:
         raise click.UsageError(f"One file at a time: {len(files)} are given; add others by --append.")
-    output.data(_imported(output, store, read))
+    output.data(_imported(output, store, read, append=options["append"]))
 
 
 _ROLES = {"score": "score", "label": "label", "clusters": "cluster", "fold": "fold"}
@@ -206,7 +209,9 @@ def _pairs(words: tuple[str, ...]) -> dict[str, str] | None:
     return dict(word.split("=", 1) for word in words) or None
 
 
-def _imported(output: cli.Output, store: str, read: Callable[..., object], then: str = "info") -> dict[str, Any]:
+def _imported(
+    output: cli.Output, store: str, read: Callable[..., object], then: str = "info", *, append: bool = False
+) -> dict[str, Any]:
     """Import with progress, and return what a program should know about it."""
     if Path(store).is_file():
         what = "the last argument names the store to write, and this is a file"
@@ -214,5 +219,9 @@ def _imported(output: cli.Output, store: str, read: Callable[..., object], then:
         raise InvalidInputError(what, "argument STORE", store, "a new folder, or a URL", remedy)
     with output.progress() as report:
         summary = read(on_progress=report)
-    output.show(f"{store}: {summary}", f"{output.seconds:.1f} s; next: aucpr-dask {then} {store}", fold=False)
+    nodes = nodes_of(ap.open_scores(store)) if append else ()
+    models = {str(name) for _, node in nodes for name in node["model"].values}
+    added, now = ("added ", f"now {count(len(models), 'model')}; ") if append else ("", "")
+    after = f"{now}{output.seconds:.1f} s; next: aucpr-dask {then} {store}"
+    output.show(f"{store}: {added}{summary}", after, fold=False)
     return {"store": store, "seconds": output.seconds, "summary": summary}

@@ -474,6 +474,8 @@ def _of_plain(
         score = da.stack(list(arrays.values()))
     else:
         score = np.stack(list(arrays.values()))
+    if not is_dask(labels) and labels.size and labels.dtype.kind in "iub" and not (labels > 0).any():
+        warn("no item is positive, so no area is defined: are these the labels, and is 1 the positive one?")
     variables = {"score": (dims, score)}
     variables["label"] = dims[-labels.ndim :], labels
     coords = {} if None in named else {MODEL: np.array(list(given), object)}

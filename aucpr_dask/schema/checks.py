@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
@@ -228,7 +229,11 @@ def check_labels(label: NDArray[Any], positive_from: int | None, where: str, *, 
         return
     if label.dtype.kind not in "iuf":
         remedy = "convert them: 1 for positive, 0 for negative items"
-        raise InvalidInputError("labels are not numbers", where, f"dtype {label.dtype}", "integers or bool", remedy)
+        what = "labels are not numbers"
+        if texts := text_labels(label):
+            what = "labels are not numbers but text"
+            remedy = f"compare them with the positive one: label == {texts[0]!r}"
+        raise InvalidInputError(what, where, f"dtype {label.dtype}", "integers or bool", remedy)
     bad = label[~((label >= PADDING) & (label <= highest) & (label == np.rint(label)))]
     if bad.size:
         values = np.unique(bad)
@@ -243,6 +248,18 @@ def check_labels(label: NDArray[Any], positive_from: int | None, where: str, *, 
             remedy = f"if {one} is the positive class, pass pos_label={one}, or label == {one}; if these are grades, "
             remedy += f"pass positive_from={one}, or the grade from which your task counts positives"
         raise InvalidInputError("labels outside their domain", where, received, allowed, remedy)
+
+
+def text_labels(label: NDArray[Any]) -> list[str]:
+    """Return the different labels, the rarest first, if all are text."""
+    counts = Counter(label.ravel().tolist()) if label.dtype.kind in "OUT" else Counter[object]()
+    found = [str(one) for one, _ in reversed(counts.most_common())]
+    return found if all(isinstance(one, str) for one in counts) else []
+
+
+def positive_text(texts: Sequence[str]) -> str:
+    """Say that one of these labels is to be named as the positive one."""
+    return f"labels are text: name the positive one, such as pos_label={texts[0]!r} (--pos-label {texts[0]})"
 
 
 def whole_labels(label: NDArray[Any], score: NDArray[Any], where: str = "label") -> NDArray[Any]:

@@ -290,9 +290,12 @@ def _validate_variable(variable: xr.Variable, spec: terms.VariableSpec, path: st
         allowed = f"{' or '.join(KINDS[kind] for kind in spec.kinds)} ({spec.description})"
         what = f"{spec.name!r} has an unsupported type"
         remedy = f"convert it, for example dataset[{spec.name!r}].astype(...)"
+        received = f"dtype {variable.dtype}"
         if spec.name == "label" and variable.dtype.kind in "OUST":
             remedy = "name the positive class: pos_label=..."
-        raise InvalidInputError(what, where, f"dtype {variable.dtype}", allowed, remedy)
+            if isinstance(variable.data, np.ndarray) and (texts := checks.text_labels(variable.data)):
+                what, received = checks.positive_text(texts), few(map(repr, texts))
+        raise InvalidInputError(what, where, received, allowed, remedy)
     usual = _usual_dims(variable, spec, kept)
     if tuple(variable.dims) != usual:
         received, how = f"({', '.join(map(str, variable.dims))})", f"dataset.transpose{usual}" if usual else None

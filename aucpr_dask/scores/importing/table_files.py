@@ -154,6 +154,11 @@ class Batch:
                 raise rounded(self.where(row, column), value)
         return numbers
 
+    def has_commas(self, column: str) -> bool:
+        """Whether all cells of a column are numbers with a decimal comma."""
+        words = self.text(column)[1]
+        return len(words) > 0 and all(_DECIMAL_COMMA.fullmatch(word.strip()) for word in words)
+
     def where(self, row: int, column: str) -> str:
         """Return the place of a cell in words."""
         return self.table.where(self.first + row, column)

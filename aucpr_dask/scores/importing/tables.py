@@ -16,7 +16,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask import errors
-from aucpr_dask.schema import terms
+from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import TableOptions
 from aucpr_dask.scores import chunks, importing, validate
 from aucpr_dask.scores.importing.files import (
@@ -242,7 +242,11 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
         received += f", of which {errors.few(map(repr, ids))} hold whole numbers, which may be no scores" if ids else ""
         allowed = "at least one column of numbers with a fraction, besides the label and what is excluded"
         remedy = "name the columns of scores: models=[...] (--models)"
-        raise errors.InvalidInputError("no column is a model", table.path, received, allowed, remedy)
+        what = "no column is a model"
+        if commas := [] if options.models or first is None else list(filter(first.has_commas, left_out)):
+            what, received = f"{what}: numbers have a decimal comma", errors.few(map(repr, commas))
+            remedy = "write decimals with a point, or read them so: pandas.read_csv(file, sep=';', decimal=',')"
+        raise errors.InvalidInputError(what, table.path, received, allowed, remedy)
     notes = []
     if options.models is None:
         notes.append(f"{TAKEN}: {errors.few(map(repr, models), MOST_COLUMNS)}")
@@ -338,7 +342,7 @@ class _LabelReader:
         labels = [self._label_of(word) for word in words]
         if None in labels:
             bad = labels.index(None)
-            raise self._error(words[bad], batch.where(int(np.argmax(codes == bad)), self._column))
+            raise self._error(words[bad], batch.where(int(np.argmax(codes == bad)), self._column), words)
         return np.array(labels, np.int8)[codes]
 
     def check_found(self, path: Path) -> None:
@@ -364,8 +368,8 @@ class _LabelReader:
             return terms.NEGATIVE
         return None
 
-    def _error(self, cell: str, where: str) -> errors.FileFormatError:
-        allowed = "1 positive, 0 negative, -1 unjudged, true, false"
+    def _error(self, cell: str, where: str, words: Sequence[str]) -> errors.FileFormatError:
+        received, allowed = repr(cell), "1 positive, 0 negative, -1 unjudged, true, false"
         remedy = "recode the column, or leave out these rows"
         if cell.strip() in MISSING_CELLS:
             what, remedy = "the label is missing", "use -1 for an unjudged item"
@@ -375,6 +379,9 @@ class _LabelReader:
         elif self._positive is None:
             what = "this is not a label"
             remedy = "say which value is the positive one: pos_label=VALUE (--pos-label)"
+            texts = [word.strip() for word in words if word.strip() not in MISSING_CELLS]
+            if all(_number(text) is None and text.lower() not in _TRUTH for text in texts):
+                what, received = checks.positive_text([cell.strip()]), errors.few(map(repr, texts))
         elif not self._met_positive:
             what = f"no label is {self._positive!r}, the positive one: they are {self._negative!r} and {cell.strip()!r}"
             allowed = f"{self._positive!r} (positive), and one other value"
@@ -386,7 +393,7 @@ class _LabelReader:
         else:
             what = "this label is a third value"
             allowed = f"{self._positive!r} (positive) and {self._negative!r} (negative)"
-        return errors.FileFormatError(what, where, repr(cell), allowed, remedy)
+        return errors.FileFormatError(what, where, received, allowed, remedy)
 
 
 def _number(text: str) -> float | None:
