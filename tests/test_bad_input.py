@@ -35,7 +35,7 @@ from conftest import pooled, queried
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
-from aucpr_dask.errors import AlignmentError, AucprError, FewPositivesWarning, InvalidInputError, brief
+from aucpr_dask.errors import MEANT, AlignmentError, AucprError, FewPositivesWarning, InvalidInputError, brief
 from aucpr_dask.schema import options
 from aucpr_dask.scores.importing.tables import import_table
 from aucpr_dask.simulate import bibeta, binormal, offset_uniform
@@ -180,7 +180,8 @@ def outcome(call: str, changed: dict[str, Any], seconds: int = SECONDS) -> str:
             with at_most(seconds):
                 dask.compute(function(**given | changed))
         except AucprError as error:
-            lacking = [part.strip(" \n:") for part in PARTS if part not in str(error)]
+            text = str(error).replace(f"; {MEANT}", "\n  remedy: ")  # which stands in the first line
+            lacking = [part.strip(" \n:") for part in PARTS if part not in text]
             return f"! no {', no '.join(lacking)}: {error}" if lacking else str(error)
         except Exception as error:
             places = [frame for frame in traceback.extract_tb(error.__traceback__) if "aucpr_dask/" in frame.filename]

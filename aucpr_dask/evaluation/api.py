@@ -75,7 +75,7 @@ def estimate(
         NumPy, Dask or xarray; float32 or float64 (integers are converted). Larger is more positive. Items of NumPy
         and Dask arrays are matched by position, also with those of pandas objects, whose indices must be equal.
         DataArrays are matched by name, and refused next to other arrays. Or a mapping of names to such arrays, or a
-        table with a column for each model.
+        table with a column for each model, and a row for each item.
     label : array, shape broadcastable to that of `score`
         1 positive, 0 negative, -1 unjudged, -2 padding; grades with `positive_from`. None with soft weights.
     estimator : str or sequence of str
@@ -153,7 +153,7 @@ def estimate(
     array([[1.        , 1.        ],
            [0.33333333, 0.16666667]])
     """
-    if isinstance(score, Mapping) or is_table(score):
+    if isinstance(score, Mapping) or (is_table(score) and np.shape(label)[-1:] in ((), (len(score),))):
         score = score if isinstance(score, Mapping) else columns_of(score)
         others = {name: value for name, value in locals().items() if name not in ("score", "label", "estimator")}
         return {name: estimate(one, label, estimator, **others) for name, one in score.items()}
