@@ -24,6 +24,7 @@ from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, InvalidInputError
 from aucpr_dask.inference.designs import ENOUGH_UNITS
 from aucpr_dask.inference.powering import ENOUGH_POSITIVES
+from aucpr_dask.interplay.values import save_values
 
 ROOT = Path(__file__).parents[1]
 
@@ -393,6 +394,18 @@ def test_names_cannot_break_the_table(tables: Path) -> None:
     assert header.startswith("| candidate | verdict | average precision | old | difference |")
     assert row.startswith(r'| n\|\<b\>&"')
     assert "| better |" in row
+
+
+def test_the_table_names_what_is_left_out(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).random((2, 40))
+    values[1] += 0.3
+    values[1, :8] = np.nan
+    frame = pd.DataFrame(values, ["old", "new"], [f"q{i:02}" for i in range(40)]).rename_axis("model").reset_index()
+    save_values(ap.from_values(frame), tmp_path / "values.zarr")
+    words = (tmp_path / "values.zarr", "--candidate", "new", "--baseline", "old", "--incomplete", "drop", "--markdown")
+    said = call(*words).stdout
+    assert "Left out: 8 of 40 queries" in said
+    assert "What a pass may miss: over 32 queries, losses on" in said
 
 
 @pytest.mark.parametrize(

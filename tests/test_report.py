@@ -967,3 +967,9 @@ def test_a_page_of_groups_says_to_which_family_each_statement_belongs(tmp_path: 
     assert "4 comparisons in 2 groups by site at 5 %, adjusted by Holm for all 4" in page.text
     of_group = "Romano-Wolf adjusted for 2 comparisons of this group alone; above, for those of all groups"
     assert page.text.count(of_group) == 2
+
+
+def test_a_leader_of_fewer_queries_is_said_to_be_one(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"model": ["a", "z"], "t1": [90.0, 95.0], "t2": [40.0, np.nan], "t3": [50.0, np.nan]})
+    page = ap.report(ap.from_values(frame), tmp_path / "page.html").read_text()
+    assert "z leads (value 95.00, over 1 of 3 queries: means over others do not compare)" in page

@@ -353,6 +353,7 @@ def gate(
 
 def _markdown(gates: Gates) -> str:
     """Return a table with a row for each candidate, as summaries of jobs show it; no text in it is read as markup."""
+    from aucpr_dask.inference.sentences import sentence
     from aucpr_dask.view.tables import markdown_rows, number, signed
 
     first = gates[0]
@@ -370,8 +371,10 @@ def _markdown(gates: Gates) -> str:
 
     table = [[escaped(cell) for cell in row] for row in rows]
     passed = next((gate.caveat for gate in gates if gate.passed and gate.caveat), "")
-    notes = f"Margin {first.margin:g}. Design: {first.design}." + f" A pass {passed}." * bool(passed)
-    return "\n".join([*markdown_rows(table, "---:"), "", escaped(notes)])
+    notes = [f"Margin {first.margin:g}. Design: {first.design}."]
+    notes += [f"{sentence(gaps)}" for gaps in dict.fromkeys(gate.gaps for gate in gates) if gaps]
+    notes += [f"What a pass may miss: {passed}."] if passed else []
+    return "\n".join([*markdown_rows(table, "---:"), "", escaped(" ".join(notes))])
 
 
 def _models(

@@ -11,13 +11,14 @@ import xarray as xr
 
 from aucpr_dask.errors import FewPositivesWarning, InvalidInputError, few, printable
 from aucpr_dask.inference import designs, ranking
+from aucpr_dask.inference.designs import unit_names
 from aucpr_dask.inference.powering import POWER, pair_reaches
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.inference.sentences import may_be_first, of_reach, sentence
 from aucpr_dask.schema.estimators import ESTIMATORS, EstimatorSpec, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS, IntervalSpec
 from aucpr_dask.schema.options import ComparisonOptions, ReportOptions
-from aucpr_dask.schema.terms import FLAGS, MODEL, QUERY, count, in_words, percent, plural, rounded_percent
+from aucpr_dask.schema.terms import ESTIMATOR, FLAGS, MODEL, QUERY, count, in_words, percent, plural, rounded_percent
 from aucpr_dask.storage.urls import public
 from aucpr_dask.view.report.subjects import Subject
 
@@ -119,12 +120,24 @@ def headline(subject: Subject, ranks: xr.Dataset | None, options: ReportOptions)
         return ""
     name, estimate, ends = subject.leader
     interval = "" if ends is None else f", {percent(subject.level)} interval {ends[0]:.2f} to {ends[1]:.2f}"
-    said = f"{name} leads ({subject.measured[0]} {estimate:.2f}{interval}){_against_baseline(subject, options)}"
+    said = f"{name} leads ({subject.measured[0]} {estimate:.2f}{interval}{_of_fewer(subject, name)})"
+    said += _against_baseline(subject, options)
     if ranks is not None:
         said += f"; {may_be_first(ranks):,} of {len(subject.models):,} models may be the best"
     elif subject.dim == QUERY and len(subject.models) > MOST_RANKED:
         said += f"; how many of the {len(subject.models):,} models may be the best was not examined"
     return f"{said}.{_limits(subject, options)}"
+
+
+def _of_fewer(subject: Subject, name: str) -> str:
+    """Say if the mean of a model is over fewer units than others have, with which it then does not compare."""
+    if subject.dim is None or "n_queries" not in subject.means:
+        return ""
+    counts = subject.means["n_queries"].isel({ESTIMATOR: 0}, missing_dims="ignore")
+    own = int(counts.isel({MODEL: list(subject.models).index(name)}, missing_dims="ignore"))
+    units = unit_names(subject.dim, subject.means.attrs)[1]
+    most = int(counts.max())
+    return f", over {own:,} of {most:,} {units}: means over others do not compare" if own < most else ""
 
 
 def _limits(subject: Subject, options: ReportOptions) -> str:
