@@ -19,6 +19,7 @@ from aucpr_dask.errors import AlignmentError, AucprError, ColumnWarning, FileFor
 from aucpr_dask.interplay import value_tables
 from aucpr_dask.interplay.recognising import recognise
 from aucpr_dask.interplay.value_columns import is_no_value
+from aucpr_dask.interplay.values import taken_in_words
 
 random = np.random.default_rng(7)
 MODELS = [f"org/m{i}" for i in range(6)]
@@ -355,6 +356,54 @@ def test_a_mean_of_something_else_says_nothing_of_the_tasks() -> None:
         assert "lower_is_better" not in ap.from_values(ERRORS.assign(**beside)).attrs
 
 
+def test_rows_that_are_means_are_left_out_and_named() -> None:
+    of_models = pd.concat([PLAIN, pd.DataFrame([{"model": "Average", **SCORES.mean()}])])
+    of_tasks = SCORES.T.rename_axis("task")
+    of_tasks.loc["Overall mean"] = of_tasks.mean()
+    for table in (of_models, of_tasks.reset_index(), TIDY.assign(model=TIDY["model"].replace(MODELS[0], "avg."))):
+        values = ap.from_values(table)
+        assert values.sizes["query"] == 5
+        (said,) = values.attrs["columns_left_out"]
+        name = said.removeprefix("row ").partition(" (")[0]
+        assert said == f"row {name} (a mean or total, by its name)"
+        assert name not in values["model"].values
+        assert sum(ap.from_values(table, include=name).sizes.values()) == sum(values.sizes.values()) + 1
+        assert said in dict(ap.audit(table).verdict)["Columns"]
+    mean_of_columns = SCORES.T.assign(Mean=1.0).rename_axis("task").reset_index()
+    assert ap.from_values(mean_of_columns)["model"].values.tolist() == MODELS
+    with pytest.raises(InvalidInputError, match="no column"):
+        ap.from_values(of_models, include="Averages")
+
+
+def test_the_first_line_says_one_direction() -> None:
+    errors = PLAIN.rename(columns={name: f"Error rate {name}" for name in TASKS})
+    assert taken_in_words(ap.from_values(errors)).endswith("Error rate task 4, less is better")
+    both = TIDY.assign(rmse=1.0, r2=0.5).drop(columns="score")
+    said = "measures 'rmse', 'r2' (--estimator); less is better: rmse; more is better: r2"
+    assert taken_in_words(ap.from_values(both)) == f"6 models, 5 tasks; {said}"
+    marked = [f"{name} (lower is better)" for name in ("ECE", "Brier", "NLL")]
+    values = ap.from_values(PLAIN[["model", *TASKS[:3]]].set_axis(["model", *marked], axis=1))
+    assert values["query"].values.tolist() == marked
+    assert "negated" not in values.attrs
+    assert values.attrs["lower_is_better"] == ["value"]
+    assert taken_in_words(ap.from_values(PLAIN, measure="AP")).endswith("task 4; AP, more is better")
+
+
+def test_an_audit_says_what_was_averaged_and_negated() -> None:
+    seeds = pd.concat([TIDY.assign(seed=seed) for seed in range(3)])
+    assert "Averaged over seed (3 values each)." in dict(ap.audit(seeds).verdict)["Columns"]
+    said = dict(ap.audit(PLAIN, lower_is_better=["task 1"]).verdict)["Columns"]
+    assert "Negated, because less is better: task 1." in said
+    mixed = (SCORES / 100).assign(**{"task 0": SCORES["task 0"].map("{:.1f}%".format)}).reset_index()
+    assert "Percents, read as fractions: task 0." in dict(ap.audit(mixed).verdict)["Columns"]
+
+
+def test_the_cell_without_a_percent_sign_is_named() -> None:
+    table = pd.DataFrame({"model": [*"abc"], "t0": ["40%", "0.41", "39%"], "t1": [0.1, 0.2, 0.3]})
+    with pytest.raises(InvalidInputError, match=r"percent sign[\s\S]*row 2, column 't0'[\s\S]*0\.41"):
+        ap.from_values(table)
+
+
 def test_a_mean_of_whole_numbers_is_recognised() -> None:
     table = PLAIN.assign(points=SCORES.mean(axis=1).to_numpy().round())
     assert ap.from_values(table).attrs["columns_left_out"] == ["points (the mean of the others)"]
@@ -544,6 +593,9 @@ def test_results_and_samples_of_lm_eval(tmp_path: Path) -> None:
     assert values["model"].values.tolist() == ["org/a", "org/b"]
     assert values["query"].values.tolist() == [f"t{i}" for i in range(7)]
     assert values["measure"].values.tolist() == ["acc", "ppl ↓", "f1 (strict)"]
+    assert values.attrs["columns_left_out"] == ["group all_of_t (a mean of its tasks)"]
+    assert "value_column" not in values.attrs
+    assert "less is better: ppl ↓; more is better: acc, f1 (strict)" in taken_in_words(values)
     assert values.attrs["lower_is_better"] == ["ppl ↓"]
     np.testing.assert_allclose(values["estimate"].sel(model="org/b", measure="acc")[:6], 0.3 + np.arange(6) / 10)
     assert ap.audit(made).findings.sizes["query"] == 6

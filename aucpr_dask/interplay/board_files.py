@@ -16,6 +16,7 @@ from aucpr_dask.schema.terms import MEASURE, MODEL
 TASK, EXAMPLE, INSTANCE, VALUE, RESOLVED = "task", "example_id", "instance_id", "value", "resolved"
 LESS = " ↓"  # behind the name of a measure of which a file says that less is better
 OF_SWE_BENCH = [MODEL, INSTANCE, RESOLVED]
+LEFT_OUT = "left_out"  # the attribute of a table made here: what its file holds and the table does not, and why
 ABOUT_MODELS = ("model_meta.json",)  # files beside those of MTEB
 
 
@@ -29,7 +30,10 @@ class Format(NamedTuple):
 
 def read_board(found: Any, path: Path) -> pd.DataFrame | None:
     """Return the table of what a file in JSON holds, if a known program wrote it."""
-    return next((one.read(found, path) for one in FORMATS if one.fits(found)), None)
+    frame = next((one.read(found, path) for one in FORMATS if one.fits(found)), None)
+    if frame is not None:
+        frame.attrs.setdefault(LEFT_OUT, {})
+    return frame
 
 
 def _is_number(value: Any) -> bool:
@@ -64,7 +68,9 @@ def _results(found: Mapping[str, Any], path: Path) -> pd.DataFrame:
     ]
     counts = Counter(metric for _, _, metric, _ in rows)
     rows.sort(key=lambda row: -counts[row[2]])  # the measure of most tasks first
-    return pd.DataFrame(rows, columns=[MODEL, TASK, MEASURE, VALUE])
+    frame = pd.DataFrame(rows, columns=[MODEL, TASK, MEASURE, VALUE])
+    frame.attrs[LEFT_OUT] = {f"group {name}": "a mean of its tasks" for name in found["results"] if name in groups}
+    return frame
 
 
 def _metrics(values: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from aucpr_dask.errors import AucprError, few, printable
 from aucpr_dask.interplay.frames import FRAME, arrow_table
+from aucpr_dask.interplay.value_tables import HTML, MARKDOWN
 from aucpr_dask.interplay.values import from_values, taken_in_words
 from aucpr_dask.schema import terms
 from aucpr_dask.scores.importing.files import LONGEST_LINE, reading
@@ -79,12 +80,14 @@ def recognise(path: str) -> Recognised:
         return Recognised(path, "arrays", (), commands)
     if found := _of_trec(path):
         return found
+    if file.suffix.lower() in (*MARKDOWN, *HTML):
+        return _of_values(path, {})
     try:
         table = open_table(file)
         if found := _of_trec_columns(path, table.columns):
             return found
         batch, roles = _columns_of(table)
-    except AucprError:  # perhaps JSON, Markdown or a web page
+    except AucprError:  # perhaps JSON
         return _of_values(path, {})
     if batch is None:
         return Recognised(path, "a table without rows", (), ())

@@ -105,6 +105,16 @@ def is_no_value(name: str) -> str | None:
     return ABOUT if is_count or tells & ABOUT_THE_MODEL else None
 
 
+def is_mean_of_rows(name: str, unit: str) -> bool:
+    """Whether a row of this name is the mean of others, of models or of units: "Average", "Overall mean".
+
+    >>> [is_mean_of_rows(name, "model") for name in ("Average", "Mean teacher")], is_mean_of_rows("Mean IoU", "task")
+    ([True, False], True)
+    """
+    words = {*_words(name)}
+    return bool(words) and (words <= MEANS or (unit in ("task", "data set") and is_no_value(name) in (MEAN, RANK)))
+
+
 def direction_of(name: str) -> int | None:
     """Return 1 if more of what has this name is better, -1 if less is, 0 if it is not clear, None if nothing says it.
 
@@ -169,7 +179,11 @@ def _task_and_metric(name: str) -> tuple[str, str] | None:
         ways = [_direction(words, i) for i in range(len(words))]
         # All words of it, but for such as "norm" in "acc_norm", belong to a measure.
         are_its = [way is not None or word in VARIANTS for way, word in zip(ways, words, strict=True)]
-        if re.search(r"[^\W_]", task) and any(way is not None for way in ways) and all(are_its):
+        if (
+            re.search(r"[^\W_]", re.sub("|".join(_WAYS.values()), "", task, flags=re.IGNORECASE))
+            and any(way is not None for way in ways)
+            and all(are_its)
+        ):
             return task.strip(), metric.strip()
     return None
 

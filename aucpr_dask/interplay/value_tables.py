@@ -18,7 +18,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, brief, few
-from aucpr_dask.interplay.board_files import ABOUT_MODELS, INSTANCE, OF_SWE_BENCH, RESOLVED, read_board
+from aucpr_dask.interplay.board_files import ABOUT_MODELS, INSTANCE, LEFT_OUT, OF_SWE_BENCH, RESOLVED, read_board
 from aucpr_dask.interplay.frames import FRAME, arrow_table
 from aucpr_dask.schema.checks import is_list, real, require
 from aucpr_dask.schema.terms import ESTIMATOR, LONGEST_NAME, MEASURE, MODEL
@@ -28,7 +28,19 @@ from aucpr_dask.scores.importing.table_files import MISSING_CELLS, TextTable, op
 TOPICS = ("query_id", "qid", "topic", "query", "q_id", "topic_id", "query-id")
 REPEATS = ("seed", "epoch", "repeat", "trial", "repetition", "fold")  # columns over which values are averaged
 MODELS = (
-    *("model", "system", "method", "agent", "model_name", "models", "llm", "system_name", "method_name", "algorithm"),
+    *(
+        "model",
+        "system",
+        "method",
+        "agent",
+        "model_name",
+        "models",
+        "llm",
+        "system_name",
+        "method_name",
+        "algorithm",
+        "algo",
+    ),
     *("run_id", "run", "tag", "run_name", "name", "submission", "team"),
 )
 VALUE = "value"
@@ -66,7 +78,8 @@ class Table:
     name: str  # what errors call it
     word: str  # for a row, before its number
     run: str = ONE_RUN  # what its one run is called, if it has no column of models
-    has_given_columns: bool = True  # or those of arrays and mappings, made here
+    has_given_columns: bool = True  # or those of arrays, mappings and result files, made here
+    left_out: dict[str, str] = field(default_factory=dict)  # what was not taken from its file, and why
     _parsed: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -127,6 +140,7 @@ class Table:
         """Return the cells of a column of values, NaN where missing."""
         cells, numbers = self.frame[column], self.read(column)
         if np.isinf(numbers).any():
+            self._refuse_without_percent(column)
             place = int(np.isinf(numbers).argmax())
             where = self.where(place, column)
             allowed = "a finite number, with a decimal point; empty, NA or NaN for a missing one"
@@ -134,6 +148,17 @@ class Table:
             what = "the value is not a finite number"
             raise InvalidInputError(what, where, brief(cells.iloc[place]), allowed, remedy)
         return numbers
+
+    def _refuse_without_percent(self, column: str) -> None:
+        """Raise if most cells have a percent sign and a few, the first of which is named, have none."""
+        texts = [str(one).strip() for one in self.frame[column]]
+        signs = np.array(["%" in text for text in texts])
+        bare = np.array([math.isfinite(_number(_bare(text))) for text in texts])
+        if 0 < bare.sum() < signs.sum():
+            place = int(bare.argmax())
+            what, where = "most cells of a column have a percent sign, and this one has none", self.where(place, column)
+            remedy = f"write it in all or in none, or leave the column out: exclude={column!r} (--exclude)"
+            raise InvalidInputError(what, where, brief(self.frame[column].iloc[place]), "one way", remedy)
 
     def _are_numbers(self, column: str) -> bool:
         dtype = self.frame[column].dtype
@@ -214,7 +239,9 @@ def _together(tables: list[Table]) -> list[Table]:
     if any(table.columns != OF_SWE_BENCH for table in tables):
         return tables
     whole = pd.concat([table.frame for table in tables]).pivot(index=INSTANCE, columns=MODEL, values=RESOLVED)
-    return [_of_frame(pd.Series(whole.fillna(0.0).T.stack(), name=RESOLVED).reset_index())]
+    return [
+        replace(_of_frame(pd.Series(whole.fillna(0.0).T.stack(), name=RESOLVED).reset_index()), has_given_columns=False)
+    ]
 
 
 def _of_mapping(values: Mapping[Any, Any]) -> Table:
@@ -281,7 +308,9 @@ def _frame_of_model(values: Any) -> pd.DataFrame:
 def _of_file(path: Path, separator: str | None) -> Table:
     if (found := _parsed(path)) is not None:
         table = _of_mapping(found) if isinstance(found, dict) else _of_frame(found)
-        return replace(table, name=str(path))
+        left_out = found.attrs.get(LEFT_OUT) if isinstance(found, pd.DataFrame) else None
+        is_given = table.has_given_columns and left_out is None
+        return replace(table, name=str(path), has_given_columns=is_given, left_out=left_out or {})
     with reading(path) as stream:
         first = stream.readline(LONGEST_NAME).decode("utf-8", "replace").split("\t")
     # The third cell of a line of an evaluation is a number, that of a header is a name.
@@ -311,9 +340,10 @@ def _parsed(path: Path) -> Any:
     if suffix.startswith(HTML):
         require("lxml", "html", path)
         try:
-            return _only_table(pd.read_html(io.StringIO(text), flavor="lxml"), path)
+            tables = pd.read_html(io.StringIO(text), flavor="lxml")
         except ValueError as error:  # no table
             raise FileFormatError("there is no table on this page", path, error) from error
+        return _only_table(tables, path)
     try:
         is_lines = suffix.startswith(LINES)
         found: Any = [json.loads(line) for line in text.splitlines() if line.strip()] if is_lines else json.loads(text)
@@ -374,7 +404,7 @@ def _of_evaluation(path: Path) -> Table:
         remedy = "print them: trec_eval -q, or ir_measures -q"
         raise FileFormatError("there is no value of a single topic", path, remedy=remedy)
     single = single.assign(**{MODEL: of_all.get(RUN_ID, bare_name(path, SUFFIXES))})
-    table = Table(single, str(path), "line")
+    table = Table(single, str(path), "line", has_given_columns=False)
     _check_means(table, of_all)
     return table
 

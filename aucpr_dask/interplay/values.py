@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,9 +20,11 @@ from aucpr_dask.inference.designs import better, estimators_of
 from aucpr_dask.interplay.value_columns import (
     ABOUT,
     FAR,
+    MEAN,
     by_metric,
     direction_by_mark,
     direction_of,
+    is_mean_of_rows,
     is_no_value,
     measure_of_mean,
     no_values_by_number,
@@ -176,9 +178,12 @@ class _Part(NamedTuple):
 
 def _cells(table: Table, named: Mapping[str, str | None], exclude: tuple[str, ...], include: tuple[str, ...]) -> _Part:
     """Return the values of a table, and what was not taken for values."""
+    of_rows = [_column(table.columns, role, named[role], table) for role in (terms.MODEL, terms.QUERY)]
     for name in (*exclude, *include):
-        if name not in table.columns:
+        is_row = name in include and any(one and name in {*table.frame[one].map(str)} for one in of_rows)
+        if name not in table.columns and not is_row:
             raise unknown_column(name, table.columns, table.name)
+    rows, include = include, tuple(name for name in include if name in table.columns)
     columns = [name for name in table.columns if name not in exclude]
     of = {role: found for role, name in named.items() if (found := _column(columns, role, name, table)) is not None}
     if terms.MEASURE in of and named[VALUE] is None and table.is_numeric(of[terms.MEASURE]):
@@ -201,6 +206,7 @@ def _cells(table: Table, named: Mapping[str, str | None], exclude: tuple[str, ..
         of |= {VALUE: free[0]} if len(free) == 1 else {}
     if VALUE in of or {*of} >= {terms.MODEL, terms.QUERY}:
         left_out = {name: _why_not(table, name) for name in others if name not in free}
+    table, rows_left_out = _without_means(table, of, rows)
     # A row for each value, and no other column: of one run, if no query comes twice.
     of_values = [name for role, name in of.items() if role in (terms.QUERY, terms.MEASURE)]
     is_one_run = {*of} >= {terms.QUERY, VALUE} and not {*columns} - {*of.values(), *repeats}
@@ -231,14 +237,33 @@ def _cells(table: Table, named: Mapping[str, str | None], exclude: tuple[str, ..
         cells = known | head | {VALUE: numbers, "column": name, "row": table.row}
         parts.append(pd.DataFrame(cells, index=table.frame.index))
     given = of.get(terms.QUERY, terms.QUERY)
-    word = UNITS.get(usual(given), terms.in_words(given) if named[terms.QUERY] else terms.QUERY)
+    word = _word(given, is_named=named[terms.QUERY] is not None)
     all_cells = pd.concat(parts).assign(repeats=", ".join(repeats))
     if named[terms.MEASURE] not in (None, of.get(terms.MEASURE), of.get(VALUE)):
         measure = checks.choose(tuple(all_cells[terms.MEASURE].unique()), named[terms.MEASURE], terms.MEASURE)
         all_cells = all_cells[all_cells[terms.MEASURE] == measure]
     about = pd.DataFrame({role: known[role] for role in (terms.MODEL, terms.QUERY) if role in known and tasks == []})
     about = about.assign(**{name: table.frame[name].to_numpy() for name in left_out if not tasks})
+    left_out = table.left_out | left_out | rows_left_out
     return _Part(all_cells, about, word, tasks, left_out, scaled, of.get(VALUE), means)
+
+
+def _word(column: str, *, is_named: bool) -> str:
+    """Return the word for one query, by the name of their column."""
+    return UNITS.get(usual(column), terms.in_words(column) if is_named else terms.QUERY)
+
+
+def _without_means(table: Table, of: Mapping[str, str], include: Sequence[str]) -> tuple[Table, dict[str, str]]:
+    """Return a table without rows that are means of the others by their names, and which these are."""
+    found = dict[str, str]()
+    for role in (terms.MODEL, terms.QUERY):
+        if role in of:
+            names, unit = table.frame[of[role]], role if role == terms.MODEL else _word(of[role], is_named=False)
+            means = [one for one in names.unique() if str(one) not in include and is_mean_of_rows(str(one), unit)]
+            found |= {f"row {name}": f"{MEAN}, by its name" for name in means}
+            if means:
+                table = replace(table, frame=table.frame[~names.isin(means)], _parsed={})
+    return table, found
 
 
 def _values_among(
@@ -336,6 +361,8 @@ def _models(
 ) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
     """Return the columns that models head, and those of text, which tell of the queries; raise for other names."""
     left_out = {name: "text" for name in heads if name not in include and table.is_text(name)}
+    means = [name for name in heads if name not in include and is_mean_of_rows(name, terms.MODEL)]
+    left_out |= dict.fromkeys(means, f"{MEAN}, by its name")
     if len(left_out) == len(heads):
         left_out = {}  # its first cell is refused
     for name in heads:
@@ -528,16 +555,24 @@ def taken_in_words(values: xr.Dataset) -> str:
     one = str(attrs[terms.UNIT])
     sizes = f"{terms.count(values.sizes[terms.MODEL], 'model')}, {terms.count(len(units), one)}"
     column = attrs.get(terms.VALUE_COLUMN)
-    if column is not None:
-        taken = f"values in column {column!r}"
-    elif len(measures) > 1:
+    lower = list(attrs.get(terms.LOWER, ()))
+    way = f", {better(attrs)}"
+    if len(measures) > 1:
         taken = f"measures {few(list(map(repr, measures)))} (--estimator)"
+        others = [name for name in measures if name not in lower]
+        way = f", {'less' if lower else 'more'} is better"
+        if lower and others:
+            way = f"; less is better: {few(lower, 8)}; more is better: {few(others, 8)}"
+    elif column is not None:
+        taken = f"values in column {column!r}"
     else:
         taken = f"{terms.plural(one)} {few(units, 8)}"
-    notes = [note.partition("; include=")[0] for note in notes_of(values)]
+        way = way if measures == [VALUE] else f"; {measures[0]}{way}"
+    told = values.assign_attrs({terms.LOWER: None})
+    notes = [note.partition("; include=")[0] for note in notes_of(told)]
     if values.sizes[terms.MODEL] == 1:
         notes.append("`aucpr-dask import values` takes the files of other models with it")
-    return "; ".join([sizes, f"{taken}, {better(attrs)}", *notes])
+    return "; ".join([sizes, f"{taken}{way}", *notes])
 
 
 def notes_of(values: xr.Dataset) -> list[str]:
@@ -551,7 +586,7 @@ def notes_of(values: xr.Dataset) -> list[str]:
         terms.LOWER: "less is better: {}",
         "negated": "negated, because less is better: {}",
     }
-    listed = {name: attrs[name] for name in said if name in attrs}
+    listed = {name: attrs[name] for name in said if attrs.get(name)}
     return [said[name].format(few(one, 8) if isinstance(one, list) else one) for name, one in listed.items()]
 
 

@@ -12,7 +12,7 @@ from aucpr_dask.inference.auditing import EXPECTED, TOP
 from aucpr_dask.inference.designs import better, measured, unit_names
 from aucpr_dask.inference.families import LEAST_UNITS
 from aucpr_dask.inference.sentences import sentence, smallest_shown
-from aucpr_dask.schema.terms import MODEL, OTHER_MEASURES, QUERY, VALUE_COLUMN, count, in_words, rounded_percent
+from aucpr_dask.schema.terms import MODEL, OTHER_MEASURES, QUERY, SCALED, VALUE_COLUMN, count, in_words, rounded_percent
 
 MOST_DECISIVE = 5
 
@@ -72,6 +72,12 @@ def _columns(findings: xr.Dataset) -> str:
         said += f" Other measures, which estimator= (--estimator) audits: {few(list(map(printable, others)), 8)}."
     if columns := list(findings.attrs.get("columns_left_out", ())):
         said += f" Not taken: {few(list(map(printable, columns)), 8)}."
+    if names := list(findings.attrs.get("negated", ())):
+        said += f" Negated, because less is better: {few(list(map(printable, names)), 8)}."
+    if names := list(findings.attrs.get(SCALED, ())):
+        said += f" Percents, read as fractions: {few(list(map(printable, names)), 8)}."
+    if repeats := findings.attrs.get("averaged_over"):
+        said += f" Averaged over {printable(repeats)}."
     return said
 
 

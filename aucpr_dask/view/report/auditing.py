@@ -20,7 +20,6 @@ from aucpr_dask.errors import ColumnWarning, InvalidInputError, few, printable, 
 from aucpr_dask.inference import auditing, designs, samples
 from aucpr_dask.interplay.exporting import free_file
 from aucpr_dask.interplay.recognising import predictions_in
-from aucpr_dask.interplay.value_columns import MEAN, RANK, is_no_value
 from aucpr_dask.interplay.value_tables import tables_of
 from aucpr_dask.interplay.values import from_values
 from aucpr_dask.schema import checks, choices
@@ -225,13 +224,7 @@ def _values_of(data: Any, of_table: dict[str, Any], unit_name: str | None, exclu
         received, allowed = repr(str(table[MODEL].values[0])), "two or more"
         remedy = "read the files of all models: ap.audit([one, another]), or `aucpr-dask import values` and its store"
         raise InvalidInputError("there is only one model", first.name, received, allowed, remedy)
-    include = checks.names_of(of_table["include"], "include")
-    rows = {str(name): is_no_value(str(name)) for name in table[QUERY].values if str(name) not in (*include, *exclude)}
-    rows = {name: why for name, why in rows.items() if why in (MEAN, RANK)}
-    left_out = [f"{name} ({why}, by its name)" for name, why in rows.items()]
-    left_out = [*table.attrs.get("columns_left_out", []), *left_out]
-    table = _without(table, [*rows, *(name for name in exclude if name not in columns)])
-    return table.assign_attrs(columns_left_out=left_out) if left_out else table
+    return _without(table, [name for name in exclude if name not in columns])
 
 
 def _without(table: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
