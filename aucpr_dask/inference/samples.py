@@ -21,7 +21,19 @@ from aucpr_dask.inference.units import (
     means_of_replicates,
     total_of_units,
 )
-from aucpr_dask.schema.terms import ESTIMATOR, ITEM, MEASURE, MODEL, QUANTITY, QUERY, REPEAT, RESAMPLE, Scores, nodes_of
+from aucpr_dask.schema.terms import (
+    ESTIMATOR,
+    ITEM,
+    MEASURE,
+    MODEL,
+    QUANTITY,
+    QUERY,
+    REPEAT,
+    RESAMPLE,
+    Scores,
+    count,
+    nodes_of,
+)
 from aucpr_dask.scores.validate import check_unique, where_of
 
 DATASET = "dataset"
@@ -143,7 +155,7 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
     if 0 in values.shape and dim is not None and known.any():
         raise _nothing_left(names, incomplete, None)
     if 0 in values.shape:
-        received = f"{len(models)} models; left out: {few(map(repr, left_out))}"
+        received = f"{count(len(models), 'model')}; left out: {few(map(repr, left_out))}"
         remedy = "check for positives: the flags of the result mark rankings without any"
         what = "there is nothing to compare: no estimate is defined for every model"
         raise InvalidInputError(what, "variable 'estimate'", received, "estimates that all models have", remedy)

@@ -153,7 +153,7 @@ _MEANINGS = {
     "no_positives": "No positive: the area is undefined (NaN), unless it counts as 0.",
     "no_negatives": "No negative: the order does not matter; the area is 1 unless positives were missed.",
     "few_positives": "Biased upwards: fewer than 20 positives (or clusters with some) up to the highest recall; "
-    "of a mean, 10 a class.",
+    "of a mean, 10 a class. Add positives, or report the interval.",
     "heavy_ties": "At least a tenth of the positives share their score with a negative.",
     "inverted_polarity": "ROC area below one half by over 3 standard errors: is larger more positive?",
     "hard_scores": "Only two distinct scores: these look like predicted labels, not scores.",
@@ -161,11 +161,11 @@ _MEANINGS = {
     "missing_scores": "Some items have no score from this model.",
     "nothing_ranked": "The model scored no item of this query.",
     "undefined_resamples": "Some resamples have no estimate: intervals rest on the others.",
-    "no_interval": "An estimate has none of these intervals: it does not vary, or items cannot be drawn as they need.",
+    "no_interval": "No interval: the estimate does not vary, or items cannot be drawn so. Name another, or add data.",
     "unseen_rates": "Rates below one false positive decide: about 20 (1-p)/p negatives show a prevalence of p.",
     "repeated_items": "Many items have the scores of another in all models: intervals of copies are too narrow.",
     "few_weights": "Fewer than 10 items by weight, or clusters by size, are most of the variance: intervals may miss.",
-    "few_units": "Fewer than 8 units, or few for values so skewed: the interval of their mean may miss.",
+    "few_units": "Fewer than 8 units, or few for values so skewed: the interval of their mean may miss. Add units.",
 }
 FLAGS = tuple(Flag(name, 1 << place, meaning) for place, (name, meaning) in enumerate(_MEANINGS.items()))
 FLAG_BITS = {flag.name: flag.bit for flag in FLAGS}
