@@ -896,3 +896,15 @@ def test_graded_labels_are_read_within_groups() -> None:
             one.drop_vars(["design", "summary"], errors="ignore") for one in (ask(graded, positive_from=2), ask(plain))
         )
         xr.testing.assert_equal(found, expected)
+
+
+@pytest.mark.parametrize("times", [pd.to_timedelta([6, 24], "h"), pd.to_datetime(["2024-01-01", "2024-02-01"])])
+def test_times_are_called_alike_in_sentences_gates_and_reports(times: pd.Index, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    label = (random.random((2, 300)) < 0.2).astype("int8")
+    score = random.normal(size=(2, 2, 300)) + label * np.array([1.0, 2.5])[:, None, None]
+    variables = {"score": (("model", "lead", "item"), score), "label": (("lead", "item"), label)}
+    scores = xr.Dataset(variables, {"model": ["a", "b"], "lead": times})
+    assert f"{times[0]} (+" in ap.compare(scores, "a").attrs["summary"]
+    assert str(ap.gate(scores, "b", "a", margin=0.1)).startswith(f"{times[0]}: passed")
+    assert str(times[0]) in ap.report(ap.evaluate(scores), tmp_path / "page.html").read_text()

@@ -485,6 +485,9 @@ def _reference(reference: Any, parts: grouped.Parts, kept: int) -> NDArray[np.in
         return None
     contrasted = list(parts.indexes)[kept:]
     labels = dict(reference) if isinstance(reference, Mapping) else dict.fromkeys(contrasted[:1], reference)
+    named = {terms.name_of_group(name[kept:]): name[kept:] for name in parts.names}
+    if isinstance(reference, str) and len(contrasted) > 1 and reference in named:
+        labels = dict(zip(contrasted, named[reference], strict=True))
     wanted = tuple(str(labels.get(name)) for name in contrasted)
     places = {name: place for place, name in enumerate(parts.names)}
     found = [places.get((*name[:kept], *wanted)) for name in places]

@@ -242,8 +242,20 @@ def name_of_group(labels: Iterable[object], path: str = "", *, as_node: bool = F
     >>> name_of_group(["north", 2024], "storms"), len(name_of_group(["north/east", 2024], as_node=True).split("/"))
     ('storms/north/2024', 2)
     """
-    words = (str(label).replace("/", "\u2215") if as_node else str(label) for label in labels)
+    said = map(_as_text, labels)
+    words = (one.replace("/", "\u2215") for one in said) if as_node else said
     return "/".join(filter(None, [path, *words]))
+
+
+def _as_text(label: object) -> str:
+    """Return a label as text; times as pandas writes them, whose labels they are in an index."""
+    kind = getattr(getattr(label, "dtype", None), "kind", "")
+    if kind not in ("m", "M"):
+        return str(label)
+    import pandas as pd
+
+    scalar: Any = label
+    return str(pd.Timestamp(scalar) if kind == "M" else pd.Timedelta(scalar))
 
 
 def group_in_words(labels: Mapping[str, object]) -> str:
@@ -252,7 +264,9 @@ def group_in_words(labels: Mapping[str, object]) -> str:
     >>> group_in_words({"site": "Bern", "sex": "f"}), group_in_words({"lead": 3, "region": "north"})
     ('Bern/f', 'lead 3/north')
     """
-    return name_of_group(f"{dim} {label}" if isinstance(label, Number) else label for dim, label in labels.items())
+    return name_of_group(
+        f"{dim} {_as_text(label)}" if isinstance(label, Number) else label for dim, label in labels.items()
+    )
 
 
 NAME_OF_CLUSTERS = "source_clusters"  # attribute of results: the variable or column that names their clusters
