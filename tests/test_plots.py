@@ -616,7 +616,7 @@ def test_the_wrong_kind_is_named(clef_result: xr.Dataset, kind: str, plot: str, 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"model": "absent"}, "no model 'absent'"),
+        ({"model": "absent"}, "no such model"),
         ({"model": [f"m{i}" for i in range(11)]}, "too many curves"),
         ({"top": 11}, "top must be"),
         ({"bands": "wide"}, "unknown bands"),
