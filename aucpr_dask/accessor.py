@@ -87,12 +87,14 @@ class Plots:
         allowed = "scores, results, comparisons, ranks and studies"
         raise InvalidInputError("there is no usual plot of these data", None, ", ".join(sorted(names)), allowed)
 
-    def __getattr__(self, name: str) -> Any:
-        """Raise for a picture that there is not, with the names of those that there are."""
-        from aucpr_dask.errors import did_you_mean, few
+    if not TYPE_CHECKING:  # where names that there are not are errors already
 
-        known = [one for one in vars(Plots) if not one.startswith("_")]
-        raise AttributeError(f"there is no plot {name!r}; {did_you_mean(name, known, few(known, len(known)))}")
+        def __getattr__(self, name: str) -> Any:
+            """Raise for a picture that there is not, with the names of those that there are."""
+            from aucpr_dask.errors import did_you_mean, few
+
+            known = [one for one in vars(Plots) if not one.startswith("_")]
+            raise AttributeError(f"there is no plot {name!r}; {did_you_mean(name, known, few(known, len(known)))}")
 
     # Of scores.
     precision_recall = _Public(lambda: plots.precision_recall)
