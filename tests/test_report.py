@@ -442,6 +442,7 @@ def test_signature_and_command_have_the_options_of_the_record() -> None:
         "like",
         *(f"table_{name}" for name in ("clusters", "exclude", "fold", "item", "label", "model", "models", "negate")),
         *(f"table_{name}" for name in ("dim", "pos_label", "query", "repeat", "score", "weight")),
+        *(f"table_{name}" for name in ("include", "lower_is_better")),
     }
     with pytest.raises(ap.errors.InvalidInputError, match="top"):
         ReportOptions(top=-1).checked()
