@@ -101,3 +101,9 @@ def test_bins_are_not_recalled() -> None:
     result = ap.evaluate(scores, by={"age": BinGrouper([0, 10, 20, 40], right=False)})
     with pytest.raises(InvalidInputError, match=REFUSED):
         ap.compare(result, "a")
+
+
+def test_a_dimension_called_dataset_is_kept_as_any_other() -> None:
+    scores = scores_over("lead").rename(lead="dataset").assign_coords(dataset=["x", "y", "z"])
+    xr.testing.assert_equal(ap.compare(ap.evaluate(scores), "a"), ap.compare(scores, "a"))
+    assert list(ap.letters(scores).means) == [f"average precision, {name}" for name in "xyz"]

@@ -174,3 +174,15 @@ def test_one_model_or_one_query_has_a_table_of_means(kept: dict[str, list[int]])
     assert (table.worse == "").all(axis=None)
     scores = ap.letters(queried(3, 6), n_resamples=100)
     assert scores.means.shape == (3, 1)
+
+
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewUnitsWarning")
+@pytest.mark.parametrize("has_queries", [True, False])
+def test_models_that_lack_scores_are_compared_on_common_items(has_queries: bool) -> None:
+    scores = queried(3, 9, 60)
+    scores = scores if has_queries else scores.isel(query=0, drop=True)
+    random = np.random.default_rng(1)
+    scores["score"] = scores["score"].where(random.random(scores["score"].shape) > 0.05)
+    table, found = ap.letters(scores, missing="drop"), ap.compare(scores, missing="drop")
+    np.testing.assert_array_equal(table.means["average precision"].sort_index(), found["estimate"].sortby("model"))
+    assert "items that all scored: " in table.caption

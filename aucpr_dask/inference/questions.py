@@ -134,8 +134,14 @@ def prepared(
     asked = question.over if question.names else first.attrs.get("sampled", ITEM + "s")
     estimator = question.estimator or next(iter(designs.estimators_of(first)), None)
     question = replace(question, over=asked, estimator=estimator)
-    groups = [*of_queries[0], *(name for name in group_dims(first) if name not in question.dims)]
+    groups = [*of_queries[0], *(name for name in _groups_of_items(first, scores) if name not in question.dims)]
     return prepared(scores, question, evaluated_with(first.attrs), groups or None)
+
+
+def _groups_of_items(result: xr.Dataset, scores: Scores) -> list[str]:
+    """Return the groups of a result that are no dimensions of its scores."""
+    kept = {dim for _, node in nodes_of(scores) for dim in node["score"].dims}
+    return [name for name in group_dims(result) if name not in kept]
 
 
 def scores_behind(results: Scores) -> Scores | None:
@@ -147,7 +153,7 @@ def scores_behind(results: Scores) -> Scores | None:
     first = next(iter(nodes.values()))
     names = designs.estimators_of(first)
     asked = evaluated_with(first.attrs) | {"estimator": names if ESTIMATOR in first["estimate"].dims else names[0]}
-    again = dict(nodes_of(evaluate(scores, interval=(), by=group_dims(first) or None, **asked)))
+    again = dict(nodes_of(evaluate(scores, interval=(), by=_groups_of_items(first, scores) or None, **asked)))
     for path, node in nodes.items():
         found, known = xr.align(again[path]["estimate"], node["estimate"], join="right")
         if not found.compute().transpose(*known.dims).reset_coords(drop=True).equals(known.reset_coords(drop=True)):
@@ -222,7 +228,7 @@ def results_for(data: Scores, question: ComparisonOptions, options: Mapping[str,
         return map_nodes(results, lambda path, node: samples.clusters_as_units(node, *kept, path))
     if has_variances:
         results = map_nodes(results, lambda path, node: _with_variances(path, node, question, evaluated[path]))
-    return samples.stack_data_sets(results, question.incomplete).assign_attrs(_counts_of_items(results))
+    return samples.stack_data_sets(results, question.incomplete).assign_attrs(counts_of_items(results))
 
 
 def _in_one_pass(results: Scores) -> Scores:
@@ -343,7 +349,7 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
     if by := [FOLD] if question.method == designs.CORRECTED else samples.along_items(scores, question.dims):
         asked = plain | {"by": by}
         of_groups: Scores = evaluate(scores, **asked)
-        counts = {path: _counts_of_items(node) for path, node in nodes_of(scores)}
+        counts = {path: counts_of_items(node) for path, node in nodes_of(scores)}
         return map_nodes(of_groups, lambda path, node: node.assign_attrs(counts[path]))
     of_items = question.estimator in (None, *WITH_INFLUENCE) and set(options) <= set(covarying.COVARIANCE_OPTIONS)
 
@@ -361,7 +367,7 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
             result: xr.Dataset = covarying.covariance(node, plain["estimator"][0], **options)
         else:
             result = evaluate_dataset(node, path, over_items if are_sampled else over_units)
-        return result.assign_attrs(_counts_of_items(node) | {designs.HAS_SCORES: True})
+        return result.assign_attrs(counts_of_items(node) | {designs.HAS_SCORES: True})
 
     return map_nodes(scores, evaluate_node)
 
@@ -388,7 +394,7 @@ def _with_covariance(
     reading = {name: value for name, value in options.items() if name in READINGS}
     data = on_common_items(data, question, EvaluationOptions.of(**reading))
     result: Scores = covarying.covariance(data, question.estimator or "average_precision", **options)
-    counts = {path: _counts_of_items(node) for path, node in nodes_of(data)}
+    counts = {path: counts_of_items(node) for path, node in nodes_of(data)}
     return map_nodes(result, lambda path, node: node.assign_attrs(counts[path]))
 
 
@@ -497,7 +503,7 @@ def _hidden(node: xr.Dataset, ranked: xr.DataArray, options: EvaluationOptions) 
     return hidden.assign_attrs(kept | {designs.COSTS: {name: tuple(cost) for name, *cost in costs}})
 
 
-def _counts_of_items(data: Scores) -> dict[str, Any]:
+def counts_of_items(data: Scores) -> dict[str, Any]:
     """Return how many items of all data sets together were compared and scored, if they were counted, and who cost."""
     nodes = [node.attrs for _, node in nodes_of(data)]
     if not any(designs.COMPARED in attrs for attrs in nodes):

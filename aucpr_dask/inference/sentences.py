@@ -393,5 +393,6 @@ def of_letters(data: xr.Dataset, compared: xr.Dataset, dim: str | None, n_models
     of = f"the {count(n_pairs, 'pair')} of {'all groups' if 'by' in facts else 'each measure'}"
     adjusted = "" if facts["adjust"] in (None, "none") else f", {in_words(facts['adjust'])} adjusted for {of}"
     tested = f"{percent(1 - facts['level'])} level, {in_words(facts['method'])}{adjusted}"
-    gaps = f" {facts['gaps'][:1].upper()}{facts['gaps'][1:]}." if "gaps" in facts else ""
-    return f"{said}. Letters name the models that are significantly worse ({tested}).{gaps}"
+    gaps = facts.get("gaps") or "; ".join(designs.missing_items(data.attrs))
+    told = f" {sentence(gaps)}" if gaps else ""
+    return f"{said}. Letters name the models that are significantly worse ({tested}).{told}"

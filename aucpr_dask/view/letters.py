@@ -23,7 +23,7 @@ from aucpr_dask.inference import aggregating, comparing, designs, questions, sen
 from aucpr_dask.interplay.exporting import free_file, written_whole
 from aucpr_dask.schema import choices, terms
 from aucpr_dask.schema.checks import truth
-from aucpr_dask.schema.options import CONVENTION, ComparisonOptions, EvaluationOptions, option_names
+from aucpr_dask.schema.options import CONVENTION, READINGS, ComparisonOptions, EvaluationOptions, option_names
 from aucpr_dask.view import rankings, reprs
 from aucpr_dask.view.tables import Column, Sheet, bounds, markdown_rows, number
 
@@ -185,11 +185,15 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Unpack[choi
     {'hybrid': 'c', 'dense': 'c', 'bm25': ''}
     """
     asked: dict[str, Any] = {**options}
-    scores = data  # a result knows its scores while somebody keeps them
+    common: Any = data  # a result knows its scores while somebody keeps them
     if isinstance(data, xr.Dataset) and "score" in data:
         of_scores = (option_names(EvaluationOptions) - option_names(ComparisonOptions)) | {"estimator", CONVENTION}
         own = {name: asked.pop(name) for name in of_scores & {*asked}}
-        data = evaluate(scores, **({} if intervals else {"interval": ()}) | own)
+        reading = {name: own[name] for name in READINGS if name in own}
+        asks = ComparisonOptions.among(asked), EvaluationOptions.of(**reading)
+        common = questions.on_common_items(data, *asks)
+        data = evaluate(common, **({} if intervals else {"interval": ()}) | own)
+        data = data.assign_attrs(questions.counts_of_items(common))
     if not isinstance(data, xr.Dataset) or "estimate" not in data or terms.MODEL not in data["estimate"].dims:
         what = "this is not a result of several models"
         remedy = "pass one data set that evaluate or from_values returns"
