@@ -294,3 +294,15 @@ def test_adjusted_p_values_out_of_order_are_explained() -> None:
         is_odd = bool((np.diff(in_order[~np.isnan(in_order)]) < -0.00005).any())
         assert is_odd == (adjust == "romano_wolf")
         assert ("adjusted p-values go by" in " ".join(repr(found.aucpr).split())) == is_odd
+
+
+def test_ranks_of_groups_are_whole_and_a_group_without_an_answer_is_named() -> None:
+    random = np.random.default_rng(0)
+    label = (random.random((3, 300)) < 0.2).astype("int8")
+    label[1] = 0
+    score = random.normal(size=(2, 3, 300)) + label * np.array([1, 1.4])[:, None, None]
+    variables = {"score": (("model", "lead", "item"), score), "label": (("lead", "item"), label)}
+    said = str(ap.rank(xr.Dataset(variables, {"model": ["a", "b"], "lead": [6, 24, 72]})).aucpr)
+    assert "  1-2  " in said
+    assert "1.0" not in said
+    assert "no answer for lead 24" in said

@@ -220,6 +220,8 @@ def _answer_of(documents: list[Document], top: int | None) -> Answer:
             where.setdefault(placed, []).append(document["data_set"])
     in_order = sorted(where.items(), key=lambda found: found[0][0])
     notes = [note if len(names) == len(documents) else f"{few(names)}: {note}" for (_, note), names in in_order]
+    if "pairs" not in first and facts.get("groups_left_out"):  # a comparison names them where it says what it found
+        notes.append(f"no answer for {facts['groups_left_out']}")
     return Answer(("all groups", f"{_about(facts)}, by {facts['by']}"), sheets, ["", *notes])
 
 
@@ -484,4 +486,4 @@ def _where_best_is_from(ranks: Document) -> str:
 
 
 def _span(ends: Sequence[int]) -> str:
-    return str(ends[0]) if ends[0] == ends[1] else f"{ends[0]}-{ends[1]}"
+    return f"{ends[0]:g}" if ends[0] == ends[1] else f"{ends[0]:g}-{ends[1]:g}"
