@@ -298,3 +298,19 @@ def test_everything_with_a_text_has_one_in_notebooks() -> None:
 def test_messages_lead_on(call: Any, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         call()
+
+
+def test_coordinates_along_kept_dimensions_travel_into_comparisons(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    label = (random.random((3, 300)) < 0.2).astype("int8")
+    score = random.normal(size=(2, 3, 300)) + label * np.array([1, 1.4])[:, None, None]
+    coords = {"model": ["a", "b"], "lead": ("lead", [6, 24, 72], {"units": "h"})}
+    coords |= {"season": ("lead", ["w", "s", "w"], {"long_name": "season"})}
+    data = xr.Dataset({"score": (("model", "lead", "item"), score), "label": (("lead", "item"), label)}, coords)
+    answers = [ap.compare(data, "a"), ap.rank(data), ap.power(data), ap.compare(ap.evaluate(data), "a")]
+    ap.save_comparison(answers[0], tmp_path / "stored.zarr")
+    for answer in [*answers, ap.open_comparison(tmp_path / "stored.zarr")]:
+        assert answer["lead"].attrs == {"units": "h"}
+        assert answer["season"].dims == ("lead",)
+        assert answer["season"].values.tolist() == ["w", "s", "w"]
+        assert answer["season"].attrs == {"long_name": "season"}
