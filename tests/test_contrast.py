@@ -289,3 +289,25 @@ def test_labels_of_a_dimension_are_contrasted_as_groups_of_items() -> None:
     for one in found[1:]:
         xr.testing.assert_identical(one["difference"], found[0]["difference"])
     assert "a is better in lead 6 than in lead 24" in found[0].attrs["summary"]
+
+
+def test_what_models_and_groups_lack_is_said() -> None:
+    random = np.random.default_rng(0)
+    site = np.array(["w", "x", "y"])[random.integers(3, size=600)]
+    label = (random.random(600) < 0.3).astype("int8")
+    score = random.normal(size=(3, 600)) + label * np.array([[0.5], [0.8], [1.0]])
+    score[2, site == "w"] = np.nan
+    score[1, np.flatnonzero(site == "x")[:10]] = np.nan
+    variables = {"score": (("model", "item"), score), "label": ("item", label)}
+    scores = xr.Dataset(variables, {"model": list("abc"), "site": ("item", site)})
+    answer = ap.contrast(scores, "site", missing="drop")
+    gaps = f"'c' lacks {np.sum(site == 'w')} items in w, 'b' lacks 10 items in x"
+    assert answer.attrs["gaps"] == gaps
+    assert answer.attrs["summary"].endswith(gaps)
+    values = random.random((2, 12))
+    values[1, 2] = np.nan
+    languages = ("query", ["de"] * 6 + ["en"] * 5 + ["fr"])
+    queries = xr.Dataset({"estimate": (("model", "query"), values)}, {"model": ["a", "b"], "lang": languages})
+    of_queries = ap.contrast(queries, "lang")
+    assert of_queries.attrs["groups_left_out"] == "fr"  # one query shows no variance
+    assert of_queries.attrs["gaps"] == "1 query of de without an estimate of every model"

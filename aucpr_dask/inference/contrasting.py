@@ -457,7 +457,11 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
     measure = question.estimator or next(iter(designs.estimators_of(first)), None)
     of_items = is_scores and QUERY not in first["estimate"].dims
     names = parts.in_words
-    left_out = [name for place, name in enumerate(names) if place not in known or np.isnan(known[place].value).all()]
+    has_answer = [
+        place in known and not np.isnan(known[place].value + known[place].variance).all() for place in range(n_groups)
+    ]
+    left_out = [name for name, has_one in zip(names, has_answer, strict=True) if not has_one]
+    gaps = _gaps({names[place]: group.result for place, group in known.items()}, question)
     facts = {
         "estimator": measure,
         "by": ", ".join(parts.indexes),
@@ -472,11 +476,27 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
         "design": _design(answer, first, n_groups - len(left_out), n_folds)
         + (OF_HALDANE if of_items and str(measure) in CENTRES else ""),
         "groups_left_out": "; ".join(left_out) or None,
+        "gaps": gaps or None,
     }
     asked = {name: value for name, value in facts.items() if value is not None}
     answer = answer.assign_attrs(results.provenance(first, asked))
     said = sentences.of_contrasts(answer, contrast_rows(answer), designs.direction(first.attrs, measure))
+    said = "; ".join(filter(None, [said, gaps]))
     return terms.with_plain_names(answer.assign_attrs({sentences.SUMMARY: said}))
+
+
+def _gaps(of_groups: Mapping[str, xr.Dataset], question: _Question) -> str:
+    """Say which models lack how many items of which groups, and which groups lack queries."""
+    lacks: list[str] = []
+    for name, result in of_groups.items():
+        if question.reading.get("missing") == "drop" and "n_missing" in result:
+            counts = result["n_missing"].sum([dim for dim in result["n_missing"].dims if dim != MODEL])
+            of_models = zip(samples.labels_of(counts, MODEL), counts.values, strict=True)
+            lacks += [f"{str(model)!r} lacks {count:,} items in {name}" for model, count in of_models if count]
+        estimate = samples.chosen(result["estimate"], question.estimator)
+        if QUERY in estimate.dims and (n := int(estimate.isnull().any(MODEL).sum())):
+            lacks.append(f"{terms.count(n, 'query', 'queries')} of {name} without an estimate of every model")
+    return few(lacks)
 
 
 def _reference(reference: Any, parts: grouped.Parts, kept: int) -> NDArray[np.int64] | None:
