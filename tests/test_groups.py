@@ -170,6 +170,7 @@ def test_groups_are_named_in_every_way() -> None:
     assert expected["site"].values.tolist() == list("abcd")
     ways = [["site"], data["site"], data["site"].values, list(data["site"].values), {"site": data["site"].values}]
     ways += [pd.Series(data["site"].values, name="site"), {"site": UniqueGrouper()}, [data["site"]]]
+    ways += [{"site": pd.array(data["site"].values.astype(object), dtype="str")}]
     for by in ways:
         found = ap.evaluate(data, by=by)["estimate"]
         np.testing.assert_array_equal(found, expected)

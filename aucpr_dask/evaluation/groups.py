@@ -100,6 +100,8 @@ class Groups:
 
 # Which groups
 
+COLUMNS = (pd.Series, pd.Index, pd.api.extensions.ExtensionArray)  # which pandas can factorize, as groupers do
+
 
 def parted(by: Any, n_items: int, known: Sequence[str] = ()) -> list[tuple[str, Any, Any]]:
     """Return the name, the labels (None: those of the coordinate) and the grouper, or None, of each coordinate."""
@@ -121,7 +123,7 @@ def parted(by: Any, n_items: int, known: Sequence[str] = ()) -> list[tuple[str, 
         if not isinstance(name, str) or name in {one for one, *_ in found}:
             remedy = 'name them: by={"site": labels, "sex": other_labels}'
             raise bad_argument("groups need names, each once", "by", name, "names of dimensions of the result", remedy)
-        is_grouper = hasattr(value, "factorize") and not isinstance(value, pd.Series | pd.Index | pd.Categorical)
+        is_grouper = hasattr(value, "factorize") and not isinstance(value, COLUMNS)
         found.append((name, None, value) if value is None or is_grouper else (name, value, None))
     return found
 
