@@ -265,7 +265,7 @@ def test_labels_of_other_dimensions_have_contrasts_of_their_own_in_one_family(re
 def test_a_row_of_the_picture_for_each_contrast() -> None:
     scores = sample(10, 300)
     for answer, labels in (
-        (ap.contrast(scores, "site"), {"Bern than in Lund, new", "Bern than in Graz, old"}),
+        (ap.contrast(scores, "site"), {"Bern \u2212 Lund, new", "Bern \u2212 Graz, old"}),
         (ap.contrast(scores, "site", reference="Bern", baseline="old"), {"Graz, new", "Lund, new"}),
     ):
         axes = answer.aucpr.plot()

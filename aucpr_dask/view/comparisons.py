@@ -419,7 +419,7 @@ def rows_of_groups(answer: xr.Dataset) -> pd.DataFrame:
     """
     if "contrasted" in answer.attrs:
         rows = contrast_rows(answer)
-        return rows.assign(where=rows["group"] + " than in " + rows["other"])
+        return rows.assign(where=rows["group"] + " \u2212 " + rows["other"])
     dims = group_dims(answer)
     flat = answer.stack(place=(MODEL, *dims), create_index=False)
     labels = zip(*(flat[dim].values for dim in dims), strict=True)
