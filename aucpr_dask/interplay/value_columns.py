@@ -247,7 +247,8 @@ def _made_of(values: NDArray[np.float64], others: NDArray[np.float64]) -> str | 
     for what, made in (("the mean of the others", others.mean(axis=0)), ("the sum of the others", others.sum(axis=0))):
         reach = unit * (1 if what.startswith("the mean") else len(others))
         # Columns that hardly vary agree with anything; where even one of the others is as near, nothing is told.
-        is_told = (2 * reach) ** len(values) <= least * np.ptp(values) ** len(values)
+        width = np.ptp(values)
+        is_told = width > 0 and min(2 * reach / width, 1.0) ** len(values) <= least
         is_told &= np.abs(others - made).max(axis=1).min() > 2 * reach
         if is_told and bool((np.abs(values - made) <= reach).all()):
             return what

@@ -87,6 +87,10 @@ def _neighbours(findings: xr.Dataset) -> str:
     differ = f"{facts['n_neighbours_shown']:,} {'differs' if facts['n_neighbours_shown'] == 1 else 'differ'}"
     tested = f"{100 * (1 - facts['level']):.3g} % level, {in_words(facts['method'])}, adjusted for all pairs"
     groups = f"Models that cannot be told apart form {count(facts['n_groups'], 'group')}."
+    n_neighbours, n_groups = findings.sizes[MODEL] - 1, facts["n_groups"]
+    shows_all = facts["n_neighbours_shown"] == n_neighbours
+    if (facts["n_pairs_shown"] > 0) != (n_groups > 1) or shows_all != (n_groups > n_neighbours):
+        groups += " Pairs go by step-down p-values, groups and ranks by simultaneous intervals: here they disagree."
     return f"Of {pairs}, {differ} beyond chance{of_all} ({tested}). {groups}"
 
 
