@@ -96,7 +96,7 @@ CALLS = {
     "ap.curve(A, Y, weights=Y)": "'weights'; did you mean 'weight'?",
     "ap.curve(A)": "missing 1 required positional argument: 'label'",
     'ap.run("s.zarr", "x.zarr", n_jobs=2)': "'n_jobs'; did you mean 'workers'?",
-    "ap.evalute(SCORES)": "has no attribute 'evalute'; did you mean 'evaluate'?",
+    "ap.evaluatte(SCORES)": "has no attribute 'evaluatte'; did you mean 'evaluate'?",
     "ap.average_precision_score(Y, A)": "did you mean 'metrics.average_precision_score'?",
     "ap.from_pandas(FRAME)": "did you mean 'from_dataframe'?",
     "ap.audit(FRAME)": "an audit takes values of models on tasks, and this table has scores",
