@@ -221,7 +221,7 @@ def _client(
 
         current = current_client()
     if workers is None and current is None and plan.is_small:
-        watcher.note("running in this process: too little work for workers (workers=2, or --workers 2, starts two)")
+        watcher.note("running in this process: too little work for workers (workers=2 starts two)")
         yield None
         return
     from aucpr_dask.workers.connecting import connect_for
