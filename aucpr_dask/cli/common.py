@@ -395,7 +395,7 @@ overwrite_option = click.option("--overwrite", is_flag=True, help="Replace what 
 
 
 def only_of_values(before: str = "") -> tuple[Option[Any], ...]:
-    """Make the options that tables of predictions have not; their names start with `before`."""
+    """Make the options that tables of predictions lack; their names start with `before`."""
     return (
         click.option(
             "--include",

@@ -372,7 +372,7 @@ def _markdown(gates: Gates) -> str:
     table = [[escaped(cell) for cell in row] for row in rows]
     passed = next((gate.caveat for gate in gates if gate.passed and gate.caveat), "")
     notes = [f"Margin {first.margin:g}. Design: {first.design}."]
-    notes += [f"{sentence(gaps)}" for gaps in dict.fromkeys(gate.gaps for gate in gates) if gaps]
+    notes += [sentence(gaps) for gaps in dict.fromkeys(gate.gaps for gate in gates) if gaps]
     notes += [f"What a pass may miss: {passed}."] if passed else []
     return "\n".join([*markdown_rows(table, "---:"), "", escaped(" ".join(notes))])
 

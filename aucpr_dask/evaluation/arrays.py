@@ -350,8 +350,8 @@ def _data_set(
     scores: Any, label: Any, extra: Mapping[str, Any], by: Any, dims: tuple[str, ...]
 ) -> tuple[xr.Dataset, Mapping[str, Any], Any]:
     """Return arrays of scores and labels as a data set; and the clusters and weights, without labels of their own."""
-    is_table = alignment.is_table(scores)
-    no_columns = is_table and not len(alignment.columns_of(scores))
+    columns = alignment.columns_of(scores) if alignment.is_table(scores) else None
+    no_columns = columns is not None and not columns
     if scores is None or no_columns or (isinstance(scores, Mapping) and not scores):
         what, remedy = "there are no scores", 'give at least one: {"model": scores}'
         received = "None" if scores is None else "a table without columns" if no_columns else "an empty mapping"
@@ -361,14 +361,13 @@ def _data_set(
             "labels are needed next to the scores",
             'give them behind the scores: ({"model": scores}, labels)',
         )
-        if is_table:
-            column = repr(label) if label in list(scores.columns) else "..."
+        if columns is not None:
+            column = repr(label) if label in columns else "..."
             what += ": name the columns of this table"
             remedy = f"ap.from_dataframe(frame, label={column}, models=[...]); or pass frame[[...]], labels; "
             remedy += "if these are values of models on tasks, ap.from_values(frame)"
         raise InvalidInputError(what, "the second argument", brief(label), "1 positive, 0 negative", remedy)
-    if is_table:
-        scores = alignment.columns_of(scores)
+    scores = scores if columns is None else columns
     named = dict(scores) if isinstance(scores, Mapping) else {None: scores}
     alignment.refuse_same_names(list(named))
     if any(isinstance(one, xr.DataArray) for one in (*named.values(), label)):

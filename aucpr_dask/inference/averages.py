@@ -136,7 +136,7 @@ def _centred(means: xr.Dataset, both: xr.Dataset, average: str, incomplete: str 
 
 
 def few_positives(n_positive: xr.DataArray, known: xr.DataArray, dim: str, *, is_centred: bool) -> xr.DataArray:
-    """Flag means over rankings whose bias is not known: of too few positives, or too many for so many positives.
+    """Flag means whose bias is unknown: rankings have too few positives, or are too many for their positives.
 
     Bias falls as positives rise, errors fall also as units do.
     """

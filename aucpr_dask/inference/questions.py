@@ -108,10 +108,9 @@ def prepared(
     """
     nodes = dict(nodes_of(data)) if isinstance(data, xr.Dataset | xr.DataTree) else {}
     in_clusters = ("cluster" in node and QUERY in node["cluster"].dims for node in nodes.values())
-    if question.over == "clusters" and nodes and all(in_clusters):
-        question = replace(question, over=None)  # the default, of queries
-    if question.over == CLASS and nodes and all(map(requirements.has_classes, nodes.values())):
-        question = replace(question, over=None)  # likewise, of classes
+    are_usual = {"clusters": in_clusters, CLASS: map(requirements.has_classes, nodes.values())}
+    if nodes and question.over in are_usual and all(are_usual[question.over]):
+        question = replace(question, over=None)  # the default, of queries in clusters and of classes
     if question.dim == samples.DATASET and by is None and samples.along_items(data, question.dims):
         return to_tree(data), question, dict(options), by
     if question.dim == samples.DATASET and isinstance(data, xr.Dataset) and samples.DATASET not in group_dims(data):

@@ -100,7 +100,7 @@ def predictions_in(data: Any) -> Recognised | None:
     try:
         table = open_table(Path(data)) if is_file else ArrowTable.of_table(arrow_table(data), FRAME)
         batch, roles = _columns_of(table)
-    except (AucprError, OSError):  # no such table: whoever reads it says why
+    except (AucprError, OSError):  # not a table that can be read: reading it reports why
         return None
     has_any = batch is not None and _has_predictions(batch, roles)
     return _of_predictions(str(data) if is_file else "TABLE", roles) if has_any else None
@@ -208,7 +208,7 @@ def _roles(batch: Batch, index: frozenset[str]) -> dict[str, dict[str, str]]:
 
 
 def _no_labels(roles: dict[str, dict[str, str]]) -> dict[str, str]:
-    """Return the columns that hold labels and yet are none: not by their names, nor the only one beside scores."""
+    """Return columns of label values that are not labels: neither named so, nor the only one beside scores."""
     labels = roles.get("label", {})
     are_named = any(ROLES.get(_plain(name)) == "label" for name in labels)
     has_scores = "score" in roles or ("models" in roles and "model" not in roles)

@@ -10,8 +10,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import FewPositivesWarning, InvalidInputError, few, printable
-from aucpr_dask.inference import designs, ranking
-from aucpr_dask.inference.designs import unit_names
+from aucpr_dask.inference import aggregating, designs, ranking
 from aucpr_dask.inference.powering import POWER, pair_reaches
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.inference.sentences import may_be_first, of_reach, sentence
@@ -131,11 +130,12 @@ def headline(subject: Subject, ranks: xr.Dataset | None, options: ReportOptions)
 
 def _of_fewer(subject: Subject, name: str) -> str:
     """Say if the mean of a model is over fewer units than others have, with which it then does not compare."""
-    if subject.dim is None or "n_queries" not in subject.means:
+    counted = aggregating.count_of(subject.dim)
+    if counted not in subject.means:
         return ""
-    counts = subject.means["n_queries"].isel({ESTIMATOR: 0}, missing_dims="ignore")
+    counts = subject.means[counted].isel({ESTIMATOR: 0}, missing_dims="ignore")
     own = int(counts.isel({MODEL: list(subject.models).index(name)}, missing_dims="ignore"))
-    units = unit_names(subject.dim, subject.means.attrs)[1]
+    _, units = designs.unit_names(str(subject.dim), subject.means.attrs)
     most = int(counts.max())
     return f", over {own:,} of {most:,} {units}: means over others do not compare" if own < most else ""
 
