@@ -38,6 +38,21 @@ def test_code_runs(name: str, one_cluster: None, tmp_path: Path) -> None:
     run_page(BLOCKS[name], tmp_path)
 
 
+@pytest.mark.slow
+def test_answers_of_how_do_i_need_only_its_first_block(
+    one_cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pasted one by one, in a folder where all of them have run before."""
+    monkeypatch.chdir(tmp_path)
+    first, *answers = (block for block in BLOCKS["docs/how-do-i.md"] if block.language in RUNNING and not block.reason)
+    for _ in range(2):
+        names: dict[str, Any] = {"__name__": "__main__"}
+        run(first, names)
+        for answer in answers:
+            printed = run(answer, dict(names))
+            assert answer.output is None or is_as_shown(printed, answer.output), answer.place
+
+
 def test_code_that_does_not_run_has_a_reason() -> None:
     """In other languages, too: nobody has tried it here."""
     silent = [

@@ -53,7 +53,7 @@ def curve(
     dim: str | Sequence[str] = ITEM,
     **reading: Unpack[choices.CurveReading],
 ) -> xr.Dataset | xr.DataArray:
-    """Compute precision-recall, ROC or achievable curves: their operating points, or their values on a grid.
+    """Compute precision-recall, ROC or achievable curves, in full or on a grid.
 
     An item is predicted positive if its score is at or above the threshold, so tied items are one step. Between
     the points A and B, false positives grow linearly with true positives, and with

@@ -31,7 +31,7 @@ def reference_levels(
     positive_from: int | None = None,
     dim: str | Sequence[str] = ITEM,
 ) -> xr.Dataset:
-    """Compute the lowest and highest attainable areas, and that of a random ranking.
+    """Compute the lowest, the highest and the random area that labels allow.
 
     The extremes are the areas of two rankings without ties: items by the ratio
     ``positive_weight / (positive_weight + negative_weight)``, increasing in score or decreasing. For
@@ -133,9 +133,10 @@ def reference_levels(
 
 
 def normalised(area: Area, levels: xr.Dataset, *, zero: str = "minimum") -> Area:
-    """Return where an area lies between two levels: ``(area - zero) / (maximum - zero)``.
+    """Return where an area lies between two levels.
 
-    With ``zero="random"`` this is the area beyond chance, ``(AP - chance) / (1 - chance)``.
+    It is ``(area - zero) / (maximum - zero)``; with ``zero="random"`` this is the area beyond chance,
+    ``(AP - chance) / (1 - chance)``.
 
     Parameters
     ----------
@@ -192,9 +193,9 @@ def normalised(area: Area, levels: xr.Dataset, *, zero: str = "minimum") -> Area
 
 
 def unachievable_precision(recall: Any, prevalence: float) -> Any:
-    """Return the precision below which no ranking can fall at a recall: ``pi r / (1 - pi + pi r)``.
+    """Return the precision below which no ranking can fall at a recall.
 
-    The area of the region below it is ``1 + (1 - pi) ln(1 - pi) / pi``.
+    It is ``pi r / (1 - pi + pi r)``. The area of the region below it is ``1 + (1 - pi) ln(1 - pi) / pi``.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ def aggregate(
     auxiliary: terms.Scores | None = None,
     **options: Unpack[choices.EvaluatingAll],
 ) -> terms.Scores:
-    """Average the estimates of each model over its queries, over data sets or over classes, with an interval.
+    """Average the estimates of each model over queries, data sets or classes.
 
     By default queries are the sample, and the interval is about other queries like these: the q whose estimate is not
     NaN. The spread of the queries already includes the noise of their items. Estimates that lie between 0 and 1 by

@@ -74,7 +74,7 @@ def chance(
     dim: str | Sequence[str] = ITEM,
     **reading: Unpack[choices.RankingReading],
 ) -> Any:
-    """Bound the p-value of average precision against a random order, with certainty.
+    """Bound the p-value of average precision against a random order.
 
     The p-value is ``P(A >= a)``: a is the area of the ranking, and A that of the same ranking with its labels in random
     order, each order equally likely. It is computed by dynamic programming, not by drawing orders, and every rounding

@@ -47,7 +47,7 @@ def compare(
     auxiliary: terms.Scores | None = None,
     **options: Unpack[choices.Evaluating],
 ) -> terms.Scores:
-    """Compare models with each other or with baselines, on the same units or items.
+    """Compare models with each other or with baselines, on the same items or units.
 
     Every comparison is paired: it uses the differences of two models on the same queries, data sets or resampled
     items. Under ``missing="drop"``, models are compared on the items that all of them scored. The requested
@@ -284,12 +284,12 @@ def positions(labels: Baseline, names: Sequence[str], where: str = "argument 'ba
 
 
 def save_comparison(comparison: terms.Scores, store: str | Path, *, overwrite: bool = False) -> None:
-    """Write the result of :func:`compare` or :func:`rank` to a Zarr store, lazy arrays chunk by chunk.
+    """Write the result of :func:`compare` or :func:`rank` to a Zarr store.
 
     Parameters
     ----------
     comparison : xarray.Dataset or xarray.DataTree
-        What to write.
+        What to write; lazy arrays are written chunk by chunk.
     store : str or Path
         Where to write.
     overwrite : bool

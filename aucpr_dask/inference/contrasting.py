@@ -83,7 +83,7 @@ def contrast(
     prevalence_design: choices.PrevalenceDesign = "random",
     **reading: Unpack[choices.Contrasting],
 ) -> terms.Scores:
-    """Contrast groups: tell whether a model, or its difference from a baseline, is worse in one than in another.
+    """Tell whether a model, or its gain over a baseline, differs between groups.
 
     With A and B the areas of a model in two groups, the difference is B - A; with a baseline, it is the difference of
     the two differences. Its variance is the sum of both, ``V = ((n - 1) s² + 10 m (1 - m) / n) / (n + 9)`` for an area

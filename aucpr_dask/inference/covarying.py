@@ -48,7 +48,7 @@ def covariance(
     prevalence_design: choices.PrevalenceDesign = "random",
     **reading: Unpack[choices.LabelReading],
 ) -> terms.Scores:
-    """Estimate how the areas of all models of a data set vary together over samples of items.
+    """Estimate how the areas of all models of a data set vary together.
 
     With ``u_i(model)`` the influence of item i, the derivative of the estimate with respect to the multiplicity of the
     item, ``covariance(a, b) = sum_i u_i(a) u_i(b)``. The standard error of one model is the root of its variance,

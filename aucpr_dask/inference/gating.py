@@ -153,7 +153,7 @@ def gate(
     power: float = POWER,
     **options: Unpack[choices.Comparing],
 ) -> Gate | Gates:
-    """Tell whether a candidate is better than a baseline, or at least not worse by more than a margin.
+    """Tell whether a candidate is better than a baseline, or at most a margin worse.
 
     The verdict follows from the interval of the paired difference, candidate minus baseline: *better* if all of it is
     above 0, *not worse* if none of it is below -margin, *worse* if all of it is, and otherwise *cannot tell*. The first

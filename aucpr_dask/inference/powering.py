@@ -191,7 +191,7 @@ def power(
     level: float = 0.95,
     **options: Unpack[choices.ResamplingGroups],
 ) -> Scores:
-    r"""Compute the smallest differences that a comparison can show, and how much data smaller ones need.
+    r"""Compute what differences a comparison can show, and what smaller ones need.
 
     A difference is *shown* if its interval excludes 0. With c the reach of the interval in standard errors, the true
     difference d is shown with the probability that noncentral t with noncentrality ``d / standard_error`` exceeds c;

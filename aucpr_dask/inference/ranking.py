@@ -268,7 +268,7 @@ def friedman(
     incomplete: choices.Incomplete = "raise",
     **options: Unpack[choices.EvaluatingByGroups],
 ) -> Scores:
-    """Test whether mean ranks of models differ over data sets or queries, and which models are not told apart.
+    """Test whether mean ranks of models differ over data sets or queries.
 
     Ranks ignore how much models differ, and the test of two of them depends on which others take part.
     :func:`aucpr_dask.compare` has differences with intervals.

@@ -205,7 +205,7 @@ def from_dataframe(
     pos_label: object = None,
     dtype: str = "float64",
 ) -> terms.Scores:
-    """Return the score data sets of a data frame of pandas, polars, or another with the Arrow interface.
+    """Return the score data sets of a data frame of pandas, polars or Arrow.
 
     A *wide* frame has a row for each item and a column of scores for each model. A *tidy* frame has a row for each
     model and item: then `model` and `item` are needed. A null or NaN is a missing score; in a tidy frame, so is an

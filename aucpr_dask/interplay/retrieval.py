@@ -52,7 +52,7 @@ def evaluate_runs(
     duplicates: str = "error",
     **options: Any,
 ) -> xr.Dataset:
-    """Evaluate runs against judgments, by default with the numbers of ``trec_eval -c``.
+    """Evaluate runs against judgments, by default as ``trec_eval -c`` does.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ _TWO_CLASSES = "make it two classes: y == pos_label"
 
 
 def scorer(estimator: str = "average_precision", *, pos_label: Any = None, **options: Any) -> Any:
-    """Return a scikit-learn scorer, as `scoring` of ``cross_val_score``, ``GridSearchCV`` and others takes it.
+    """Return a scikit-learn scorer, for `scoring` of ``GridSearchCV`` and others.
 
     It calls ``decision_function`` or, if there is none, ``predict_proba``, as scikit-learn's own scorers do, and
     accepts ``sample_weight``. Larger is better for every estimator.
@@ -107,7 +107,7 @@ def from_sklearn(
     progress: bool | None = None,
     on_progress: OnProgress | None = None,
 ) -> Scores:
-    """Return the scores of classifiers on data sets: as fitted, or out of fold by cross-validation.
+    """Return the scores of classifiers on data sets, as fitted or out of fold.
 
     Parameters
     ----------

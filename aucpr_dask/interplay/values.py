@@ -66,7 +66,7 @@ def from_values(
     lower_is_better: bool | str | Sequence[str] | None = None,
     separator: str | None = None,
 ) -> xr.Dataset:
-    """Return values of any measure per model and query, topic, task or data set, as a result.
+    """Return values of any measure, by model and query or data set, as a result.
 
     :func:`aucpr_dask.aggregate`, :func:`aucpr_dask.compare`, :func:`aucpr_dask.rank`, the plots,
     :func:`aucpr_dask.report` and :func:`aucpr_dask.export` take it as they take areas. Values may lie outside 0 to 1.

@@ -1,4 +1,4 @@
-"""Metrics of plain arrays: scikit-learn's signatures and numbers, an interval, and the difference of two models."""
+"""Metrics of plain arrays, with scikit-learn's signatures and numbers."""
 
 from aucpr_dask.metrics.accumulating import AreaBounds
 from aucpr_dask.metrics.deciding import Difference, average_precision_difference, average_precision_interval

@@ -56,7 +56,7 @@ class AreaBounds(Sentences):
 
 
 class Accumulator(Sentences):
-    """Average precision of items that arrive in parts: one pass, bounded memory, certified bounds.
+    """Average precision of items that arrive in parts, with certified bounds.
 
     Positives and negatives are counted in bins of scores. The bounds are the lowest and the highest area for any order
     and any ties of the items within each bin. The result is the same, bit for bit, in whatever order items arrive and
@@ -144,7 +144,7 @@ class Accumulator(Sentences):
         return self
 
     def merge(self, other: Accumulator) -> Self:
-        """Add the counts of another accumulator of the same options, which stays as it is; return this one."""
+        """Add the counts of another accumulator, which stays as it is; return this one."""
         if not isinstance(other, Accumulator) or other._settings != self._settings:
             bins, memory = self._settings
             received = brief(other._settings if isinstance(other, Accumulator) else other)
@@ -168,7 +168,7 @@ class Accumulator(Sentences):
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """The counts in fixed bins, which may be changed in place; the sum of arrays is the array of all items."""
+        """The counts in fixed bins, writable; those of parts of the items add up."""
         from aucpr_dask.kernels.binned_scores import FixedBins
 
         if not isinstance(self._bins, FixedBins):

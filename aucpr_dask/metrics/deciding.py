@@ -81,7 +81,7 @@ def average_precision_interval(
 
 @dataclass(frozen=True, repr=False)
 class Difference(Sentences):
-    """The difference between the average precision of two models, b minus a, on the same samples.
+    """The difference between the average precision of two models, b minus a.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ def average_precision_difference(
     clusters: Any = None,
     prevalence_design: str = "random",
 ) -> Difference:
-    """Tell whether model b has a larger average precision than model a on samples that both have scored.
+    """Tell whether model b has a larger average precision than model a.
 
     The comparison is paired: it uses the influence of every sample on both areas, or resamples that both models share.
     It needs about ten positives, with resamples about a hundred, and

@@ -28,7 +28,7 @@ def average_precision_score(
     pos_label: Any = 1,
     sample_weight: Any = None,
 ) -> float | NDArray[np.float64]:
-    """Compute average precision, with the signature and the numbers of scikit-learn.
+    """Compute average precision, with scikit-learn's signature and numbers.
 
     ``AP = sum over n of (R_n - R_(n-1)) P_n``, with the precision P_n and the recall R_n at the n-th threshold.
 
@@ -146,7 +146,7 @@ def _average_precisions(
 def precision_recall_curve(
     y_true: Any, y_score: Any, *, pos_label: Any = None, sample_weight: Any = None, drop_intermediate: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[Any]]:
-    """Compute precision and recall at every threshold, with the signature and the numbers of scikit-learn.
+    """Compute precision and recall at every threshold, as scikit-learn does.
 
     Parameters
     ----------

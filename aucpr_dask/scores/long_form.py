@@ -16,7 +16,7 @@ DATASET = "dataset"
 
 
 def to_long(scores: terms.Scores, by: str = DATASET) -> xr.Dataset:
-    """Put the data sets of a tree into one, with their names as a coordinate along the items.
+    """Put the data sets of a tree into one, with their names along the items.
 
     Queries become a coordinate too, without their padding. Evaluated ``by=`` these coordinates, the numbers are
     bit-for-bit those of the tree.
@@ -95,7 +95,7 @@ def _flat(path: str, node: xr.Dataset) -> xr.Dataset:
 
 
 def to_tree(scores: terms.Scores, by: str = DATASET) -> xr.DataTree:
-    """Make each group of items of one data set a data set of a tree, named by a coordinate along the items.
+    """Make each group of items of one data set a data set of a tree.
 
     Parameters
     ----------

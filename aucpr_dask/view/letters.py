@@ -153,7 +153,7 @@ class Letters:
 
 @takes_arrays
 def letters(data: xr.Dataset, *, intervals: bool = False, **options: Unpack[choices.ComparingMeasures]) -> Letters:
-    """Make the table of a paper: the mean of each model by each measure, with letters for the models that are worse.
+    """Make the table of a paper: means, with letters for models that are worse.
 
     Each model has a letter. Behind a mean stand the letters of the models that are significantly worse by this
     measure, over all pairs of models together; each measure is a family of its own.

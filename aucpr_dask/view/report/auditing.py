@@ -101,7 +101,7 @@ def audit(
     title: str = "Leaderboard audit",
     overwrite: bool = False,
 ) -> Audit:
-    """Audit a leaderboard: which of its places are more than chance, and which tasks decide them.
+    """Audit a leaderboard: which places are more than chance, which tasks decide.
 
     A leaderboard sorts models by their mean over tasks. The audit takes the tasks as a sample of tasks like them, and
     finds the ranks that each model may have, groups that cannot be told apart, how many neighbours differ, the

@@ -45,7 +45,7 @@ def report(
     seed: int = 0,
     overwrite: bool = False,
 ) -> Path:
-    """Write a result as one HTML page that needs no network, even for 5,000 models on 50 queries.
+    """Write a result as one HTML page that needs no network.
 
     The page holds a leaderboard of each data set and each query to sort, filter and search, the comparison of any two
     models, curves if the scores are given, an explanation of the numbers and their provenance, and every table as CSV.
