@@ -10,6 +10,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from numba.core.codegen import CPUCodeLibrary
 from numba.core.dispatcher import Dispatcher
 
 import aucpr_dask as ap
+from aucpr_dask.cli.common import Output
 from aucpr_dask.cli.evaluation import compiling_ahead
 from aucpr_dask.errors import CacheWarning
 from aucpr_dask.kernels import compiling
@@ -60,16 +62,19 @@ def call() -> None:
     assert kernel.is_ready
 
 
-@pytest.mark.parametrize(("is_terminal", "said"), [(True, 1), (False, 0)])
-def test_a_terminal_hears_once_why_it_waits(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_terminal: bool, said: int
+@pytest.mark.parametrize(
+    ("is_terminal", "is_command", "said"), [(True, False, 1), (False, False, 0), (False, True, 1), (True, True, 1)]
+)
+def test_who_waits_hears_once_why(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_terminal: bool, is_command: bool, said: int
 ) -> None:
     monkeypatch.setattr(compiling, "SILENT_SECONDS", 0.05)
     monkeypatch.setattr(compiling, "_seconds", 0.0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
-    for seconds in (0.01, 0.2, 0.2):
-        with compiling._saying_so():
-            time.sleep(seconds)
+    with code_cache.announcing(Output(as_json=True).announce) if is_command else nullcontext():
+        for seconds in (0.01, 0.2, 0.2):
+            with compiling._saying_so():
+                time.sleep(seconds)
     assert capsys.readouterr().err.count(compiling.COMPILING) == said
 
 

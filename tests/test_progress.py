@@ -8,6 +8,7 @@ import pty
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -293,3 +294,15 @@ def test_programs_read_progress_as_lines_of_json(capsys: pytest.CaptureFixture[s
     assert [step.pop("seconds") >= 0 for step in steps] == [True, True]  # the first and the last, within a second
     step = {"progress": "evaluating", "total": 3, "detail": "2 rankings/s"}
     assert steps == [step | {"done": 0}, step | {"done": 3}]
+
+
+def test_a_log_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where the first step takes long, as while workers compile."""
+    monkeypatch.setattr(view, "SECONDS_BETWEEN_LINES", 0.05)
+    with reporting(view.console_for(stderr=True)) as report:
+        report("evaluating", 0, 0, "starting")
+        time.sleep(0.3)
+        assert capsys.readouterr().err.startswith("evaluating: starting, ")
+    with reporting(view.console_for(stderr=True)) as report:
+        report("evaluating", 0, 0, "starting")
+    assert capsys.readouterr().err == ""

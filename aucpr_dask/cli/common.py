@@ -29,6 +29,7 @@ from aucpr_dask import errors
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import CONVENTION, CONVENTIONS, READINGS, EvaluationOptions, Options, ResamplingOptions
+from aucpr_dask.storage.code_cache import announcing
 from aucpr_dask.storage.urls import concealed
 
 if TYPE_CHECKING:
@@ -247,6 +248,10 @@ class Output:
         self.show(f"{before}{self.seconds:.1f} s{after}", fold=False)
         self.data(document | {"seconds": self.seconds})
 
+    def announce(self, text: str) -> None:
+        """Show a line on stderr, with ``--json`` as an object."""
+        click.echo(json.dumps({"note": text}) if self.as_json else text, err=True)
+
     def progress(self, *, after: float = 0.0) -> AbstractContextManager[Report]:
         """Return a context that shows progress on stderr, with ``--json`` as JSON objects on lines of their own."""
         from aucpr_dask.progress import reporting
@@ -266,7 +271,9 @@ def _with_output(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def wrapped(*args: Any, as_json: bool, **kwargs: Any) -> Any:
-        return command(Output(as_json=as_json), *args, **{name: _concealed(value) for name, value in kwargs.items()})
+        output = Output(as_json=as_json)
+        with announcing(output.announce):
+            return command(output, *args, **{name: _concealed(value) for name, value in kwargs.items()})
 
     return wrapped
 

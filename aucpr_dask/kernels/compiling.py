@@ -11,7 +11,6 @@ import importlib
 import multiprocessing
 import pickle
 import pkgutil
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -171,12 +170,12 @@ class Kernel:
 
 @contextmanager
 def _saying_so() -> Iterator[None]:
-    """Say once, on a terminal, that this process has been compiling for two seconds."""
+    """Say once, to whoever watches, that this process has been compiling for two seconds."""
     global _seconds
     started, left = time.monotonic(), SILENT_SECONDS - _seconds
-    timer = threading.Timer(left, print, [COMPILING], {"file": sys.stderr, "flush": True})
+    timer = threading.Timer(left, code_cache.announce, [COMPILING])
     timer.daemon = True
-    if left > 0 and sys.stderr is not None and sys.stderr.isatty() and multiprocessing.parent_process() is None:
+    if left > 0 and multiprocessing.parent_process() is None:
         timer.start()
     try:
         yield

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -291,10 +292,29 @@ class _Display:
 
 
 class _Lines(_Display):
-    """A line every few seconds."""
+    """A line every few seconds, the first also if the work does not move on."""
 
     def __init__(self, console: Console, after: float) -> None:
-        super().__init__(console, max(after, SECONDS_BETWEEN_LINES), SECONDS_BETWEEN_LINES, is_asked=not after)
+        patience = max(after, SECONDS_BETWEEN_LINES)
+        super().__init__(console, patience, SECONDS_BETWEEN_LINES, is_asked=not after)
+        self._shows = threading.Lock()
+        self._first = threading.Timer(patience, self._show_first)
+        self._first.daemon = True
+        self._first.start()
+
+    def __call__(self, what: str, done: int, total: int, detail: str = "") -> None:
+        with self._shows:
+            super().__call__(what, done, total, detail)
+
+    def _show_first(self) -> None:
+        with self._shows:
+            if self._work and not self._has_shown:
+                self._show_now()
+
+    def close(self) -> None:
+        self._first.cancel()
+        with self._shows:
+            super().close()
 
     def _show(self, latest: _Work) -> None:
         self._say(f"{latest}, {time.monotonic() - self._started:.0f} s")

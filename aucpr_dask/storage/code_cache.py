@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import version
@@ -227,6 +227,27 @@ def check_once() -> None:
             prepared_home()
     except OSError as error:
         warn_once(error)
+
+
+_commands: list[Callable[[str], None]] = []  # how the command that runs shows a line
+
+
+@contextmanager
+def announcing(show: Callable[[str], None]) -> Iterator[None]:
+    """Let a command show what is announced while it runs, in a log as well."""
+    _commands.append(show)
+    try:
+        yield
+    finally:
+        _commands.remove(show)
+
+
+def announce(text: str) -> None:
+    """Show a line of the command that runs, or to somebody who watches: the log of a program is its own."""
+    if _commands:
+        _commands[-1](text)
+    elif sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules):
+        print(text, file=sys.stderr, flush=True)
 
 
 def stay_silent() -> None:
