@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import re
+from pathlib import Path
 from typing import Any
 
 import dask.array as da
@@ -498,3 +499,25 @@ def test_coordinates_of_pandas_text_name_groups(ask: Any, as_given: Any) -> None
         labels = () if isinstance(given, xr.Dataset) else (plain["label"],)
         found.append(ask(given, *labels, by="site"))
     assert str(found[0]) == str(found[1])
+
+
+def test_items_of_a_stored_grid_are_named_by_its_dimensions(tmp_path: Path) -> None:
+    ap.save_scores(FIELDS, tmp_path / "scores.zarr", dim=ITEMS)
+    stored = ap.open_scores(tmp_path / "scores.zarr")
+    expected = ap.compare(FIELDS, "old", dim=ITEMS)
+    xr.testing.assert_equal(ap.compare(stored, "old", dim=ITEMS).compute(), expected)
+    xr.testing.assert_equal(ap.compare(stored, "old").compute(), expected)
+    with pytest.raises(InvalidInputError, match=r"no dimension 'time'[\s\S]*dim='item'"):
+        ap.compare(stored, "old", dim="time")  # which would keep the places apart
+
+
+def test_rankings_of_two_kinds_are_refused_with_a_remedy_that_works() -> None:
+    score = rng.normal(size=(2, 5, 3, 40))
+    label = (rng.random((5, 3, 40)) < 0.4).astype("int8")
+    scores = xr.Dataset({"score": (("model", "query", "class", "item"), score)}, {"model": ["a", "b"]})
+    scores["label"] = (("query", "class", "item"), label)
+    with pytest.raises(InvalidInputError, match=r"all but one of query and class[\s\S]*rename\(\{'class': \.\.\.\}\)"):
+        ap.compare(scores, "a")
+    kept = ap.compare(scores.rename({"class": "kind"}), "a")
+    expected = ap.compare(scores.isel({"class": 1}, drop=True), "a")
+    np.testing.assert_array_equal(kept["p_value"].isel(kind=1), expected["p_value"])

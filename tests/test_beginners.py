@@ -75,6 +75,7 @@ CALLS = {
     'ap.estimate(A, Y, "f1")': "not computed here",
     'ap.estimate(A, Y, "precision_at")': "the estimator's parameter is wrong",
     'ap.evaluate(SCORES, interval="bootstraps")': "unknown interval method: 'bootstraps'",
+    'ap.evaluate(SCORES, interval="percentile")': "unknown interval method: 'percentile'; did you mean 'bootstrap'",
     "ap.evaluate(SCORES, random_state=0)": "'random_state'; did you mean 'seed'?",
     "ap.evaluate(SCORES, n_bootstrap=100)": "'n_bootstrap'; did you mean 'n_resamples'?",
     "ap.evaluate(SCORES, alpha=0.05)": "'alpha'; did you mean 'level'?",

@@ -138,15 +138,16 @@ def test_forms_of_the_same_scores_have_the_same_answers(
     options: dict[str, Any] = {"missing": "drop"} if given["is_missing"] else {}
     options |= {"by": "site"} if given.get("has_groups") else {}
     if form == "lazy":
-        other = scores.chunk(model=1, item=-1)
+        other = scores.chunk(model=1, item=-1, **({structure: 1} if structure else {}))
     elif form == "stored":
         ap.save_scores(scores, tmp_path / "scores.zarr")
         other = ap.open_scores(tmp_path / "scores.zarr")
     else:
         other = scores.isel(item=np.random.default_rng(seed).permutation(scores.sizes["item"]), model=[2, 0, 1])
-    for question in ("evaluate", "compare"):
+    for question in ("evaluate", "compare", *(["aggregate"] if structure else [])):
         ask, names = ASKED[question]
-        expected, found = ask(scores, **options), ask(other, **options).compute()
+        over = {"over": "class"} if question == "aggregate" and structure == "class" else {}
+        expected, found = ask(scores, **options, **over), ask(other, **options, **over).compute()
         for name in names:
             if name in expected:
                 aligned = found[name].sel(model=MODELS).transpose(*expected[name].dims)

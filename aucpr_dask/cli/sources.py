@@ -129,9 +129,9 @@ class Source:
             self.output.show(str(layout), fold=False)
             return layout
         if self.columns:
-            what = "these options say what the columns of a table are, and this is none"
-            received, remedy = ", ".join(self.columns), "leave them out"
-            allowed = "a table (CSV, TSV, JSON lines, Parquet, Feather), or a store alone"
+            what = "these options are for tables and stores of other programs; this store has names of its own"
+            received, remedy = ", ".join(f"--{name.replace('_', '-')}" for name in self.columns), "leave them out"
+            allowed = "a table (CSV, TSV, JSON lines, Parquet, Feather), or this store alone"
             raise InvalidInputError(what, self.place, received, allowed, remedy)
         return None
 

@@ -243,7 +243,7 @@ def _prepared(
     """Return one data set with its clusters and weights, its items along one dimension, and the names of groups."""
     if "score" not in dataset:
         return dataset, by  # and validation says what is missing
-    validate.refuse_other_dimensions(dataset["score"], dims, path)
+    dims = validate.dims_of_items(dataset, dims, path)
     for option, role in (("clusters", "cluster"), ("weight", "weight")):
         if extra[option] is not None:
             if role in dataset:

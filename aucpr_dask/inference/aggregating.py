@@ -737,9 +737,12 @@ def _over_repeats(node: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
     if question.sample == designs.UNITS:
         raise checks.folds_as_units("argument 'over'", f"over={question.over!r}, and a result over repeats")
     mean, n_folds = averages.mean_of_repeats(node), node.attrs.get(terms.N_FOLDS)
-    items = mean[samples.REPLICATE].std(terms.RESAMPLE, ddof=1) if samples.REPLICATE in mean else mean["standard_error"]
+    if samples.REPLICATE in mean:
+        items = samples.reduced(np.std, mean[samples.REPLICATE], terms.RESAMPLE, ddof=1)
+    else:
+        items = mean["standard_error"]
     n_repeats = node.sizes[terms.REPEAT]
-    spread = mean[covarying.OF_REPEAT].var(terms.REPEAT, ddof=1) if n_repeats > 1 else 0.0 * items
+    spread = samples.reduced(np.var, mean[covarying.OF_REPEAT], terms.REPEAT, ddof=1) if n_repeats > 1 else 0.0 * items
     training = (spread * averages.inflation(n_repeats, n_folds)) ** 0.5
     error = items if question.sample == designs.ITEMS else (items**2 + training**2) ** 0.5
     parts = mean.assign(standard_error=error).drop_vars(samples.REPLICATE, errors="ignore")

@@ -68,7 +68,7 @@ def mean_over_classes(
     means[N_CLASSES] = known.sum(CLASS).astype("int64")
     if samples.REPLICATE in result:
         means[samples.REPLICATE] = samples.mean_where_known(result[samples.REPLICATE] * share, known, CLASS)
-        means["standard_error"] = means[samples.REPLICATE].std(RESAMPLE, ddof=1, skipna=False)
+        means["standard_error"] = samples.reduced(np.std, means[samples.REPLICATE], RESAMPLE, ddof=1)
     facts = {"over": CLASS, "average": average, N_CLASSES: result.sizes[CLASS]}
     return means.assign_attrs(result.attrs | facts)
 
@@ -114,7 +114,8 @@ def _with_lowest(means: xr.Dataset, alone: xr.Dataset, level: float) -> xr.Datas
     quantile = float(scipy.special.ndtri(0.5 + level / 2)) ** 2
     lowest = alone["interval"].isel({terms.BOUND: 0}, drop=True)
     lowest = lowest.max(terms.METHOD) if terms.METHOD in lowest.dims else lowest  # estimators have one each
-    worth = 1 / (((1 - lowest) / (quantile * lowest)).mean(CLASS) / means[N_CLASSES])
+    of_classes = samples.mean_of_known((1 - lowest) / (quantile * lowest), CLASS)
+    worth = means[N_CLASSES] / of_classes
     bound = (worth / (worth + quantile)).where(_is_perfect(means))
     return means.assign(lowest=bound.transpose(*means["estimate"].dims).reset_coords(drop=True))
 
@@ -171,8 +172,7 @@ def _means_with_errors(scores: Scores, question: AggregationOptions, options: di
 
 def _with_error(path: str, node: xr.Dataset) -> xr.Dataset:
     """Return the estimate and the standard error of each model from the influences of the items."""
-    squares = node["influence"] ** 2
-    error = np.sqrt(squares.sum(str(squares.dims[-1]), skipna=False))
+    error = samples.reduced(np.sum, node["influence"] ** 2, str(node["influence"].dims[-1])) ** 0.5
     return node[["estimate", N_CLASSES]].assign(standard_error=error)
 
 

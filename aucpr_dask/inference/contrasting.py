@@ -286,7 +286,7 @@ def _of_items(part: xr.Dataset, result: xr.Dataset, estimator: str, question: _Q
 
 
 def _squares(influence: xr.DataArray) -> Floats:
-    return np.asarray((influence**2).sum(str(influence.dims[-1]), skipna=False).values)
+    return np.asarray(samples.reduced(np.sum, influence**2, str(influence.dims[-1])).values)
 
 
 def _differences(

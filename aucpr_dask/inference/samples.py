@@ -227,6 +227,11 @@ def applied(
     return result
 
 
+def reduced(function: Callable[..., Any], variable: xr.DataArray, dim: str, **options: Any) -> xr.DataArray:
+    """Reduce `variable` over `dim` with a function of NumPy, whose order of adding follows the layout: it is set."""
+    return applied(lambda values: function(np.ascontiguousarray(values), axis=-1, **options), variable, over=[dim])
+
+
 def mean_of_known(variable: xr.DataArray, dim: str) -> xr.DataArray:
     """Return the mean over the units that are not NaN, added in the order of their names."""
     mean: xr.DataArray = summarize(variable, dim).isel({QUANTITY: 0})
@@ -242,7 +247,7 @@ def mean_where_known(variable: xr.DataArray, known: xr.DataArray, dim: str) -> x
 def error_of_mean(standard_error: xr.DataArray, known: xr.DataArray, dim: str) -> xr.DataArray:
     """Return the standard error of a mean over fixed units, each with its own items."""
     # An unknown error of a known estimate is not 0: it makes the error of the mean unknown.
-    variance: xr.DataArray = (standard_error**2).where(known, 0.0).sum(dim, skipna=False)
+    variance = reduced(np.sum, (standard_error**2).where(known, 0.0), dim)
     error: xr.DataArray = variance**0.5 / known.sum(dim)
     return error
 

@@ -31,10 +31,10 @@ from aucpr_dask.scores.chunks import MOST_LOADED, without_values
 from aucpr_dask.scores.importing.arrays import open_zarr
 from aucpr_dask.scores.validate import (
     are_of_class,
+    dims_of_items,
     float_scores,
     is_small_float,
     not_a_class,
-    refuse_other_dimensions,
     validated_nodes,
     where_of,
     with_numbers_of_queries,
@@ -249,8 +249,7 @@ def _described(path: str, dataset: xr.Dataset) -> xr.Dataset:
 
 def _flat(node: xr.Dataset, layout: Layout, path: str, url: str) -> xr.Dataset:
     """Return a data set whose items lie along one dimension, and are read when they are needed."""
-    dims = layout.dims
-    refuse_other_dimensions(node["score"], dims, path, remedy="name those of the items: --dim time,lat,lon")
+    dims = dims_of_items(node, layout.dims, path, remedy="name those of the items: --dim time,lat,lon")
     if dims != (ITEM,) and (ITEM in node.dims or ITEM in node.variables):
         what, remedy = f"these scores have something else of the name {ITEM!r}", f"name it: dim={ITEM!r} (--dim)"
         raise InvalidInputError(what, url, ", ".join(dims), None, remedy)

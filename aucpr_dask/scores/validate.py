@@ -304,6 +304,10 @@ def _validate_variable(variable: xr.Variable, spec: terms.VariableSpec, path: st
             how = f"dataset.rename({{{others[0]!r}: 'item'}})"
             how = how if len(others) == 1 else f"dataset.stack(item={others}, create_index=False)"
             how = f"name the dimensions of the items: dim={others[-1]!r}, or several; or {how}"
+        roles = [dim for dim in terms.RANKING_DIMS[1:] if dim in variable.dims]
+        if spec.name == "score" and len(roles) > 1:
+            how = f"give all but one of {' and '.join(roles)} another name, with an answer for each of its labels: "
+            how += f"dataset.rename({{{roles[-1]!r}: ...}})"
         raise InvalidInputError(f"{spec.name!r} has unsupported dimensions", where, received, _layouts(spec), how)
 
 
@@ -432,9 +436,13 @@ def not_a_class(pos_label: Any, where: str, labels: NDArray[Any] | None = None) 
     return InvalidInputError(what, where, f"pos_label={pos_label!r}", classes, remedy)
 
 
-def refuse_other_dimensions(score: xr.DataArray, dims: tuple[str, ...], path: str = "", remedy: str = "") -> None:
-    """Raise unless scores have all dimensions of the items."""
+def dims_of_items(dataset: xr.Dataset, dims: tuple[str, ...], path: str = "", remedy: str = "") -> tuple[str, ...]:
+    """Return the dimensions of the items: of a grid that was stored item by item, that one. Raise if one is absent."""
+    score = dataset["score"]
     absent = [dim for dim in dims if dim not in score.dims]
+    along = [dataset[dim].values for dim in absent if dim in dataset.coords and dataset[dim].dims == (terms.ITEM,)]
+    if absent and len(along) == len(dims) and pd.MultiIndex.from_arrays(along).is_unique:  # each item once
+        return (terms.ITEM,)
     if absent:
         others = [str(dim) for dim in score.dims if dim not in dims and dim not in terms.RANKING_DIMS]
         what = f"'score' has no dimension {' and '.join(map(repr, absent))}"
@@ -442,6 +450,7 @@ def refuse_other_dimensions(score: xr.DataArray, dims: tuple[str, ...], path: st
         usual = f"name the dimensions of the items: dim={(others or [terms.ITEM])[-1]!r}"
         close = did_you_mean(absent[0], others, remedy or usual)
         raise InvalidInputError(what, f"{where_of(path)}, argument 'dim'", received, "dimensions of 'score'", close)
+    return dims
 
 
 def refuse_lazy(array: Any, where: str) -> None:

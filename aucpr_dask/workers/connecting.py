@@ -232,7 +232,8 @@ def started(
                 cluster.close()
         reason = error.__cause__ or error
         what, received = f"{of_class} could not be started", f"{type(reason).__name__}: {reason}"
-        raise ClusterError(what, where, received, None, GUARD if is_local else None) from error
+        of_script = f"see what Dask says above; if nothing, {GUARD}"
+        raise ClusterError(what, where, received, None, of_script if is_local else None) from error
     return cluster
 
 
