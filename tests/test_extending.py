@@ -110,13 +110,15 @@ def test_a_result_of_few_grows_to_many(client: Client, tmp_path: Path, monkeypat
         np.arange(11)[::-1] * 10,
         np.arange(11) / 3,
         np.datetime64("2024-01-31T12", "ns") + np.arange(11) * np.timedelta64(31, "h"),
+        np.arange(11) * np.timedelta64(31, "ms"),
     ],
-    ids=["whole numbers", "fractions", "dates"],
+    ids=["whole numbers", "fractions", "dates", "spans"],
 )
 def test_labels_that_are_no_text(client: Client, tmp_path: Path, labels: Any) -> None:
-    scores = WHOLE.assign_coords(model=labels)
+    scores = WHOLE.assign_coords(model=labels, same=("model", labels))
     run(client, scores.isel(model=[3, 1]), tmp_path)
     result = run(client, scores, tmp_path)
+    np.testing.assert_array_equal(result["same"], result["model"])
     np.testing.assert_array_equal(result["model"], [*labels[[3, 1]], labels[0], labels[2], *labels[4:]])
     assert_same_bits(result, ap.evaluate(scores, **OPTIONS).sel(model=result["model"].values))
 

@@ -300,17 +300,96 @@ def test_messages_lead_on(call: Any, words: str) -> None:
         call()
 
 
-def test_coordinates_along_kept_dimensions_travel_into_comparisons(tmp_path: Path) -> None:
+def data_at_leads() -> xr.Dataset:
     random = np.random.default_rng(0)
     label = (random.random((3, 300)) < 0.2).astype("int8")
     score = random.normal(size=(2, 3, 300)) + label * np.array([1, 1.4])[:, None, None]
-    coords = {"model": ["a", "b"], "lead": ("lead", [6, 24, 72], {"units": "h"})}
+    coords = {"model": ("model", ["a", "b"], {"note": "m"}), "family": ("model", ["x", "y"], {"note": "f"})}
+    coords |= {"lead": ("lead", pd.to_timedelta([6, 24, 72], unit="h"), {"standard_name": "forecast_period"})}
     coords |= {"season": ("lead", ["w", "s", "w"], {"long_name": "season"})}
-    data = xr.Dataset({"score": (("model", "lead", "item"), score), "label": (("lead", "item"), label)}, coords)
-    answers = [ap.compare(data, "a"), ap.rank(data), ap.power(data), ap.compare(ap.evaluate(data), "a")]
+    coords |= {"level": ((), 500.0, {"units": "hPa"}), "run": ((), np.datetime64("2024-01-01", "ns"))}
+    coords |= {"site": ("item", np.arange(300) % 3, {"note": "s"})}
+    return xr.Dataset({"score": (("model", "lead", "item"), score), "label": (("lead", "item"), label)}, coords)
+
+
+def test_coordinates_travel_into_answers_with_their_attributes(tmp_path: Path) -> None:
+    data = data_at_leads()
+    result = ap.evaluate(data)
+    answers = [ap.compare(data, "a"), ap.rank(data), ap.power(data), ap.compare(result, "a"), ap.covariance(data)]
+    answers += [ap.aggregate(result), ap.contrast(data, "site"), ap.compare(data, by="site"), result]
+    answers += [ap.curve(data["score"], data["label"], grid=[0.5]), ap.curve(data["score"], data["label"])]
+    answers += [ap.estimate(data["score"], data["label"]), ap.evaluate(data, by="site")]
     ap.save_comparison(answers[0], tmp_path / "stored.zarr")
     for answer in [*answers, ap.open_comparison(tmp_path / "stored.zarr")]:
-        assert answer["lead"].attrs == {"units": "h"}
-        assert answer["season"].dims == ("lead",)
-        assert answer["season"].values.tolist() == ["w", "s", "w"]
-        assert answer["season"].attrs == {"long_name": "season"}
+        for name in ("model", "family", "lead", "season", "level", "run"):
+            assert answer[name].dims == data[name].dims
+            assert answer[name].values.tolist() == data[name].values.tolist(), name
+            assert answer[name].attrs == data[name].attrs
+        assert "site" not in answer.dims or answer["site"].attrs == {"note": "s"}
+    assert answers[0].attrs["level"] == 0.95
+    assert "95 % interval" in str(result.aucpr)
+    assert set(result.aucpr.to_dataframe()["level"]) == {0.95}
+    assert str(ap.aggregate(result).aucpr).count("[0.458, 0.717]") == 1  # of a lead
+
+
+def test_coordinates_of_several_data_sets_travel_where_they_agree() -> None:
+    data = data_at_leads().isel(lead=0, drop=True)
+    later = data.assign_coords(run=np.datetime64("2025-01-01", "ns")).assign(score=data["score"] * 2)
+    tree = xr.DataTree.from_dict({"one": data, "two": later.isel(model=[1, 0])})
+    answer = ap.compare(tree, "a", over="dataset")
+    assert answer["family"].values.tolist() == ["x", "y"]
+    assert float(answer["level"]) == 500
+    assert "run" not in answer.coords
+    other = xr.DataTree.from_dict({"one": data, "two": later.assign_coords(family=("model", ["y", "x"]))})
+    assert "family" not in ap.compare(other, "a", over="dataset").coords
+
+
+def test_coordinates_of_the_names_of_answers_are_refused() -> None:
+    data = data_at_leads().isel(lead=0, drop=True)
+    with pytest.raises(InvalidInputError, match=r"something else of the name 'difference'.*\n(.*\n)*.*rename"):
+        ap.compare(data.rename(family="difference"), "a")
+    assert ap.rank(data.rename(family="difference"))["difference"].values.tolist() == ["x", "y"]
+
+
+LABELS = {
+    "spans": pd.to_timedelta([6, 24, 72], unit="h"),
+    "dates": pd.to_datetime(["2020-01-01", "2021-02-03", "2022-01-01"]),
+    "bools": pd.Index([True, False, True]),
+    "bytes": pd.Index(np.array([3, 1, 2], "u1")),
+    "floats": pd.Index([0.5, 1.5, np.pi]),
+    "objects": pd.Index(["x", "yy", "zzz"], dtype=object),
+}
+AS_TEXT = {
+    "categories": pd.CategoricalIndex(["lo", "hi", "mid"], categories=["lo", "mid", "hi"], ordered=True),
+    "periods": pd.period_range("2024-01", periods=3, freq="M"),
+    "intervals": pd.IntervalIndex.from_breaks([0, 1, 2, 5]),
+    "of several kinds": pd.Index(["x", 2, 3.5], dtype=object),
+}
+
+
+@pytest.mark.parametrize("kind", [*LABELS, *AS_TEXT])
+def test_labels_come_back_from_stores(kind: str, tmp_path: Path) -> None:
+    labels = (LABELS | AS_TEXT)[kind]
+    data = data_at_leads().assign_coords(other=("lead", labels, {"note": "n"}))
+    data = data if kind == "bools" else data.assign_coords(lead=("lead", labels, {"note": "n"}))
+    ap.save_scores(data, tmp_path / "scores.zarr")
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr")
+    ap.save_comparison(ap.compare(data, "a"), tmp_path / "answer.zarr")
+    assert np.array_equal(result["estimate"], ap.evaluate(data)["estimate"])
+    for found in (ap.open_scores(tmp_path / "scores.zarr"), result, ap.open_comparison(tmp_path / "answer.zarr")):
+        for name in ("lead", "other"):
+            known = pd.Index(map(str, labels)) if kind in AS_TEXT else data[name].to_index()
+            assert found[name].to_index().astype(known.dtype).equals(known)
+            assert kind in AS_TEXT or found[name].dtype.kind in (data[name].dtype.kind, "U")
+            assert data[name].attrs.items() <= found[name].attrs.items()
+            if kind == "categories":
+                assert found[name].attrs["categories"] == ["lo", "mid", "hi"]
+
+
+def test_categories_keep_their_order_in_stores(tmp_path: Path) -> None:
+    sizes = pd.Categorical(np.array(["small", "big", "huge"])[np.arange(300) % 3], ["small", "big", "huge"])
+    data = data_at_leads().isel(lead=0, drop=True).assign_coords(size=("item", pd.CategoricalIndex(sizes)))
+    ap.save_scores(data, tmp_path / "scores.zarr")
+    found = ap.evaluate(ap.open_scores(tmp_path / "scores.zarr"), by="size")
+    assert found["size"].values.tolist() == ["small", "big", "huge"]
+    assert np.array_equal(found["estimate"], ap.evaluate(data, by="size")["estimate"])

@@ -152,7 +152,7 @@ def _points(prepared: Prepared, kind: str) -> xr.Dataset:
         input_core_dims=core_dims(arrays, prepared.dim),
         output_core_dims=[[POINT]] * len(points.COORDINATES) + [[]] * len(points.TOTALS),
         kwargs={"roles": tuple(arrays), "options": prepared.options, "kind": kind},
-        keep_attrs=False,
+        keep_attrs="override",  # those of coordinates
     )
     return _described(dict(zip((*points.COORDINATES, *points.TOTALS), columns, strict=True)), {"kind": kind})
 
@@ -370,8 +370,7 @@ def prepare_curves(arguments: dict[str, Any], options: EvaluationOptions, dim: s
     given = {role: arguments[role] for role in ROLES if arguments.get(role) is not None}
     if not isinstance(given.get("score"), xr.DataArray):
         given = _name_axes(plain_inputs(given), one_dimension(dim))
-    prepared = prepare(given, options, dim)
-    return replace(prepared, arrays={name: array.reset_coords(drop=True) for name, array in prepared.arrays.items()})
+    return prepare(given, options, dim)
 
 
 def _name_axes(arrays: dict[str, Any], dim: str) -> dict[str, xr.DataArray]:

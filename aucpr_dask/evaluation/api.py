@@ -175,8 +175,6 @@ def estimate(
         estimates = estimates.rename("estimate").assign_coords({terms.ESTIMATOR: list(options.estimators)})
         attrs = {str(name): one.attrs for name, one in score.coords.items()}
         estimates = estimates if groups is None else estimates.assign_coords(groups.coordinates(attrs))
-        for name in attrs.keys() & set(estimates.coords):
-            estimates.coords[name].attrs |= attrs[name]
     chosen = prepared.unwrapped(estimates.isel({terms.ESTIMATOR: 0}) if isinstance(estimator, str) else estimates)
     return float(chosen) if isinstance(chosen, np.ndarray) and chosen.ndim == 0 else chosen
 

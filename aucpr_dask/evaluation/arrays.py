@@ -102,17 +102,27 @@ def takes_arrays(function: Callable[..., Any]) -> Any:
             options["by"] = others.pop(0)
         data, by = scores_of(data, by=options.get("by"), **given)
         options |= {} if by is None else {"by": by}
-        if dims == (ITEM,):
-            return function(data, *others, **options)
         try:
-            return function(data, *others, **options)
+            return _with_coordinates(function(data, *others, **options), data)
         except InvalidInputError as error:  # about the dimensions as they are called
+            if dims == (ITEM,):
+                raise
             whole = repr(dict.fromkeys(dims, -1))
             raise error.with_names({f"{{{ITEM!r}: -1}}": whole, repr(ITEM): ", ".join(map(repr, dims))}) from error
 
     with_arrays.__signature__ = plain.replace(parameters=shown)  # type: ignore[attr-defined]
     with_arrays.__doc__ = _with_added(function.__doc__, [one.name for one in added])
     return with_arrays
+
+
+def _with_coordinates(answer: Any, data: Any) -> Any:
+    """Return an answer about data sets with the coordinates of these."""
+    if not isinstance(answer, DATA_SETS) or not isinstance(data, DATA_SETS):
+        return answer
+    nodes = dict(terms.nodes_of(data))
+    if isinstance(answer, xr.Dataset):
+        return terms.with_coordinates(answer, list(nodes.values()))
+    return terms.map_nodes(answer, lambda path, node: terms.with_coordinates(node, [nodes[path]]))
 
 
 def _with_added(text: str | None, names: Sequence[str]) -> str | None:

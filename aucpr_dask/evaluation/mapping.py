@@ -101,7 +101,7 @@ def _apply(
     dask: Literal["allowed", "parallelized"],
     kwargs: Mapping[str, Any],
 ) -> Any:
-    return xr.apply_ufunc(
+    found = xr.apply_ufunc(
         function,
         *arrays.values(),
         input_core_dims=core_dims(arrays, dim, over),
@@ -110,8 +110,11 @@ def _apply(
         dask=dask,
         output_dtypes=[output.dtype for output in outputs],
         dask_gufunc_kwargs={"output_sizes": {d: n for output in outputs for d, n in output.sizes.items()}},
-        keep_attrs=False,
+        keep_attrs="override",  # those of coordinates
     )
+    for one in found if isinstance(found, tuple) else (found,):
+        one.attrs = {}
+    return found
 
 
 def core_dims(arrays: Mapping[str, Labelled], dim: str, over: str | None = None) -> list[list[str]]:

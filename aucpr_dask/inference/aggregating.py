@@ -650,7 +650,7 @@ def _as_it_is(result: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
     if terms.METHOD in result.coords and result.sizes[terms.METHOD]:
         name = str(result[terms.METHOD].values[0])
         bounds = result["interval"].isel({terms.METHOD: 0}, drop=True)
-        has = float(bounds["level"]) if "level" in bounds.coords else result.attrs.get("level")
+        has = result.attrs.get("level", bounds.coords.get("level"))
         if has == level:
             how = f"interval of the result: {name}"
         elif name in intervals.INTERVALS and intervals.INTERVALS[name].is_formula and "n_positive" in result:

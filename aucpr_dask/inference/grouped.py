@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -52,7 +52,6 @@ class Parts:
     indexes: Mapping[str, pd.Index]
     names: Sequence[tuple[str, ...]]
     data: Sequence[xr.Dataset | xr.DataTree | None]  # a tree of data sets, if these vary; None: no items
-    coords: Mapping[str, xr.Variable] = field(default_factory=dict)  # along kept dimensions, these among them
 
     @property
     def in_words(self) -> list[str]:
@@ -130,8 +129,7 @@ def parts_of(node: xr.Dataset, by: Any, path: str, varying: Sequence[str] = ()) 
         data = [part for one in data for part in _selected(one, terms.ITEM, groups.places)]
         indexes |= groups.indexes
     names = [tuple(map(str, labels)) for labels in product(*indexes.values())]
-    along = {str(name): one.variable for name, one in node.coords.items() if one.dims and {*one.dims} <= {*dims}}
-    return Parts(indexes, names, data, along)
+    return Parts(indexes, names, data)
 
 
 def _selected(node: xr.Dataset | None, dim: str, places: Iterable[Any]) -> list[xr.Dataset | None]:
@@ -299,10 +297,7 @@ def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr
         ..., *sizes, *(dim for dim in (terms.BOUND,) if dim in listed.dims)
     )
     result = result.map(lambda one: one.astype(np.int64 if one.dtype.kind == "i" else np.float64), keep_attrs=True)
-    attrs = {name: one.attrs for name, one in parts.coords.items()}
-    labels = {name: (name, index, attrs.get(name)) for name, index in parts.indexes.items()}
-    others = {name: one for name, one in parts.coords.items() if name not in sizes and name not in result.variables}
-    result = result.assign_coords(xr.Coordinates(labels)).assign_coords(others)
+    result = result.assign_coords(xr.Coordinates({name: (name, index) for name, index in parts.indexes.items()}))
     result = terms.with_plain_names(result.assign(_facts_of_groups(answers, sizes)))
     own = {*result.data_vars, "design", sentences.SUMMARY}
     result.attrs = {name: value for name, value in first.attrs.items() if name not in own}

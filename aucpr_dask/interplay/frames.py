@@ -143,6 +143,8 @@ def _methods(node: xr.Dataset) -> list[str]:
 
 def _tidy(path: str, node: xr.Dataset) -> pd.DataFrame:
     numbers = node[[name for name in NUMBERS if name in node]].assign_coords(_labels(node))
+    if _methods(node) and "level" in node.attrs and "level" not in node.dims:  # where it may be a pressure
+        numbers = numbers.assign_coords(level=node.attrs["level"])
     for method, bound in product(_methods(node), terms.BOUNDS):
         at = {terms.BOUND: bound} | ({terms.METHOD: method} if terms.METHOD in node["interval"].dims else {})
         numbers[f"{method}_{bound}"] = node["interval"].sel(at).reset_coords(drop=True)
@@ -162,7 +164,8 @@ def _labels(node: xr.Dataset) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         if dim in group_dims(node) and node[dim].dtype.kind in "iuf":
             continue
         if dim in node.coords:
-            text = np.array([str(name) for name in np.atleast_1d(node[dim].values)], object)
+            names = node.indexes.get(dim, np.atleast_1d(node[dim].values))
+            text = np.array([str(name) for name in names], object)
             labels[dim] = (tuple(map(str, node[dim].dims)), text.reshape(node[dim].shape))
         elif dim in node.sizes:
             labels[dim] = ((dim,), np.array([f"{dim} {number}" for number in range(node.sizes[dim])], object))

@@ -29,7 +29,7 @@ from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.checksums import have_checksums, plain_entry
 from aucpr_dask.storage.claims import as_buffer
 
-DATES = "datetime64[ns]"  # a result stores dates as the integers of this type
+TIMES = {"M": "datetime64[ns]", "m": "timedelta64[ns]"}  # a result stores times as the integers of these types
 
 Names = dict[str, tuple[Any, ...]]  # along each dimension of a data set
 
@@ -63,20 +63,22 @@ def _names(backend: Store, metadata: Mapping[str, Any], path: str, dim: str, siz
     key = f"{path}/{dim}".strip("/")
     if key not in metadata:
         return tuple(range(size))
-    labels = stores.described_array(backend, key, metadata[key])[:]
-    return _as_names(labels, are_dates="calendar" in metadata[key]["attributes"])
+    labels = np.asarray(stores.described_array(backend, key, metadata[key])[:])
+    attributes = metadata[key]["attributes"]
+    is_span = attributes.get("units") == "nanoseconds"
+    return _as_names(labels, "M" if "calendar" in attributes else "m" if is_span else labels.dtype.kind)
 
 
-def _as_names(labels: Any, *, are_dates: bool) -> tuple[Any, ...]:
+def _as_names(labels: Any, kind: str) -> tuple[Any, ...]:
     labels = np.asarray(labels)
-    return tuple((labels.astype(DATES).astype(str) if are_dates else labels).tolist())
+    return tuple((labels.astype(TIMES[kind]).astype(str) if kind in TIMES else labels).tolist())
 
 
 def wanted_contents(plan: Plan, groups: Collection[str]) -> Contents:
     """Return the contents that the result of a plan has, in the order of the source."""
     names = {
         path: {
-            str(dim): _as_names(index, are_dates=index.dtype.kind == "M")
+            str(dim): _as_names(index, index.dtype.kind)
             for dim, index in ((dim, node.get_index(dim)) for dim in node["n_positive"].dims if dim not in groups)
         }
         for path, node in nodes_of(plan.template)
@@ -198,8 +200,8 @@ def _labels(template: xr.Dataset, path: str, places: Mapping[str, NDArray[np.int
         if MODEL in coordinate.dims:
             where = {dim: slice(start if dim == MODEL else 0, None) for dim in coordinate.dims}
             values = coordinate.isel({dim: places[str(dim)][part] for dim, part in where.items() if dim in places})
-            is_date = values.dtype.kind == "M"
-            yield path, str(name), tuple(where.values()), values.values.astype(DATES) if is_date else values.values
+            stored = values.values.astype(TIMES.get(values.dtype.kind, values.dtype))
+            yield path, str(name), tuple(where.values()), stored
 
 
 def _documents(before: Mapping[str, Any], plan: Plan, names: Mapping[str, Names], target: str) -> tuple[Any, Any]:

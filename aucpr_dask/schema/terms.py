@@ -6,6 +6,7 @@ The records of variables validate scores, annotate results and generate the refe
 from __future__ import annotations
 
 import fnmatch
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -443,6 +444,48 @@ def with_plain_names(dataset: xr.Dataset, more: Mapping[str, Any] | None = None)
     return dataset.assign_coords(names) if names else dataset
 
 
+def with_coordinates(answer: xr.Dataset, sources: Sequence[xr.Dataset]) -> xr.Dataset:
+    """Return an answer with the coordinates of what it is about: along its dimensions, with their attributes.
+
+    Of several data sets, those that have the same labels in all.
+    """
+    import xarray as xr
+
+    found, described = dict[Any, Any](), dict[Any, Any]()
+    names = dict.fromkeys(name for source in sources for name in source.coords)
+    for name in [name for name in names if name not in OF_RESULTS and name != MEASURE]:
+        every = [(source, source.variables[name]) for source in sources if name in source.coords]
+        is_ours = name == "level" and all(
+            one.size == 1 and one.values.item() == of.attrs.get(name) for of, one in every
+        )
+        if is_ours or (name in answer.coords and name != "level"):
+            described |= {} if is_ours or not (attrs := every[0][1].attrs) else {name: attrs}
+        elif {*every[0][1].dims} <= {*answer.dims} and (every[0][1].dims or len(every) == len(sources)):
+            laid = [xr.DataArray(_laid_along(answer, *one)) for one in every]
+            whole = functools.reduce(xr.DataArray.combine_first, laid)
+            if all(bool((one.isnull() | (one == whole)).all()) for one in laid):
+                found[name] = whole.variable
+    if taken := [name for name in found if name in answer.data_vars]:
+        what, remedy = f"the answer has something else of the name {taken[0]!r}", f"rename({taken[0]}='another')"
+        raise InvalidInputError(what, "the data", f"a coordinate {taken[0]!r}", "a name of its own", remedy)
+    if not found and not described:
+        return answer
+    answer = answer.assign_coords(found)  # and a copy, whose attributes are its own
+    for name, attrs in described.items():
+        answer[name].attrs = attrs | answer[name].attrs
+    return answer
+
+
+def _laid_along(answer: xr.Dataset, source: xr.Dataset, variable: xr.Variable) -> xr.Variable:
+    """Return a coordinate of a source along the labels of an answer, empty where the source has none of them."""
+    for dim in set(variable.dims) & set(source.indexes) & set(answer.indexes):
+        places = source.indexes[dim].get_indexer(answer.indexes[dim])
+        variable = variable.isel({dim: places})
+        if (places < 0).any():
+            variable = variable.where(xr.Variable(dim, places >= 0))
+    return variable.compute()
+
+
 def _of_fixed_width(names: Any, step: int = 1) -> Any:
     """Return names as text of a width that is a multiple of `step`, unless it would change them or take much memory."""
     if not all(isinstance(name, str) for name in names.flat):
@@ -459,6 +502,8 @@ def with_stored_names(dataset: xr.Dataset, *, is_result: bool = False) -> xr.Dat
     # Zarr's text of variable length is read as a type that `idxmax` and plots don't take, so the names of results,
     # which people open by xarray alone, have a fixed width. It grows in steps, so that names of new models fit in.
     kinds = "TUO" if is_result else "TU"  # objects stay as they are in scores, whose items may be many
+    found = {name: (dataset.variables[name], _as_names(dataset.variables[name])) for name in dataset.coords}
+    dataset = dataset.assign_coords({name: now for name, (before, now) in found.items() if now is not before})
     text = {name: one for name, one in dataset.variables.items() if one.dtype.kind in kinds and one.chunks is None}
     for name, variable in text.items():
         if variable.dtype.kind != "O":
@@ -468,6 +513,21 @@ def with_stored_names(dataset: xr.Dataset, *, is_result: bool = False) -> xr.Dat
             values = _of_fixed_width(values, WIDTH_STEP)
         text[name] = variable.copy(data=values)
     return dataset.assign(text)
+
+
+def _as_names(variable: xr.Variable) -> xr.Variable:
+    """Return as text what no store holds: categories (with their order), periods, intervals, dates with a time zone."""
+    import numpy as np
+    import pandas as pd
+    import xarray as xr
+
+    if isinstance(variable.dtype, np.dtype):
+        if variable.dtype != object or pd.api.types.infer_dtype(variable.values.ravel()) in ("string", "empty"):
+            return variable
+        return variable.copy(data=np.array(list(map(str, variable.values.flat)), object).reshape(variable.shape))
+    labels = variable.to_index()
+    order = {CATEGORIES: list(map(str, labels.categories))} if isinstance(labels, pd.CategoricalIndex) else {}
+    return xr.Variable(variable.dims, np.array(list(map(str, labels)), object), variable.attrs | order)
 
 
 def nodes_of(scores: Stored) -> Iterator[tuple[str, xr.Dataset]]:

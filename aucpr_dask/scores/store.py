@@ -141,7 +141,7 @@ def changed_rankings(url: str | Path, on_progress: Callable[[int, int], None] | 
 
 def _has_digests(dataset: xr.Dataset) -> bool:
     """Whether digests tell what a stored data set holds; those of dates depend on their unit, which xarray chooses."""
-    return "digest" in dataset and not (terms.ITEM in dataset.coords and dataset[terms.ITEM].dtype.kind == "M")
+    return "digest" in dataset and not (terms.ITEM in dataset.coords and dataset[terms.ITEM].dtype.kind in "mM")
 
 
 def _digests_now(dataset: xr.Dataset, where: Mapping[str, Any]) -> NDArray[np.uint64]:
@@ -475,12 +475,9 @@ def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
     """Return known variables in portable types; large ones, which are written later, described only."""
     dataset = dataset[[name for name in dataset.data_vars if name in terms.SCORE_VARIABLES]].drop_encoding()
     score = dataset["score"]
-    names: dict[Any, Any] = {}
     for dim, index in dataset.indexes.items():
-        if index.dtype.kind not in "iufbM":
+        if index.dtype.kind not in "iufbmM":
             terms.check_names(index, f"labels of {dim!r}")
-            if index.inferred_type != "string" or dataset[dim].dtype != object:
-                names[dim] = (dim, np.array(list(map(str, index.tolist())), dtype=object), dataset[dim].attrs)
     dataset.attrs.pop(COPIES, None)  # counted again
     found = {str(name): array.variable for name, array in dataset.data_vars.items()}
     if "label" in found:
@@ -500,7 +497,7 @@ def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
             lengths = {dim: max(1, size) for dim, size in variable.sizes.items()} | {terms.ITEM: length}
             variable.encoding = {"chunks": tuple(lengths.values())}
         variable.attrs.setdefault("description", terms.SCORE_VARIABLES[name].description)
-    return dataset.assign_coords(names).assign(found)
+    return dataset.assign(found)
 
 
 def _item_chunk_to_write(score: xr.DataArray) -> int:

@@ -49,7 +49,7 @@ def rank_models(result: terms.Scores, estimator: str | None = None, *, most: int
     groups = islice(terms.nodes_of(groups_as_data_sets(result, most)), most)
     nodes = {path: with_interval_of(node, estimator) for path, node in groups}
     intervals = [node for node in nodes.values() if "interval" in node and node[terms.METHOD].size]
-    level = float(intervals[0]["level"]) if intervals else 0.95
+    level = level_of(intervals[0]) if intervals else 0.95
     method = str(np.ravel(intervals[0][terms.METHOD].values)[0]) if intervals else None
     rankings = []
     for path, node in nodes.items():
@@ -68,6 +68,7 @@ def rank_models(result: terms.Scores, estimator: str | None = None, *, most: int
 
 def rank_means(means: terms.Scores, estimator: str | None = None) -> list[Document]:
     """Rank the models of each data set, or of all together, by what :func:`aucpr_dask.aggregate` returns."""
+    means = with_kept_as_groups(means)
     n_groups, rankings = _n_groups(means), []
     for path, node in terms.nodes_of(groups_as_data_sets(means)):
         is_one_ranking = node.attrs.get("over") == ITEMS and "n_queries" in node and int(node["n_queries"].max()) <= 1
@@ -102,7 +103,7 @@ def mean_of_classes(result: xr.Dataset, level: float) -> xr.Dataset:
 
 def level_of(node: xr.Dataset) -> float:
     """Return the level of the intervals of a result, a comparison or a study."""
-    return float(node.coords.get("level", node.attrs.get("level", 0.95)))
+    return float(node.attrs.get("level", node.coords.get("level", 0.95)))  # a coordinate may be a pressure
 
 
 def method_with_bounds(interval: xr.DataArray) -> str | None:
@@ -158,7 +159,7 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, method: str | Non
         "data_set": path,
         "estimator": name,
         "interval": method if "interval" in means else None,
-        "level": float(means["level"]) if "level" in means.coords else None,
+        "level": level_of(means) if "level" in means.coords else None,
         "n_queries": int(counts.max(initial=0)) if has_queries else None,
         "models": pd.DataFrame(models),
         "n_repeats": int(means["n_repeats"]) if "n_repeats" in means else None,
