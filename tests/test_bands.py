@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 from itertools import pairwise, permutations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -264,6 +265,28 @@ def test_groups_without_a_class_in_some_draws_have_bands(scores: xr.Dataset) -> 
     assert float(bands["pointwise_band"].sel(ci_bound="upper").isel(recall=10).min()) < 1
     with pytest.raises(InvalidInputError, match="clusters do not fit the items"):
         bands_of(scores, clusters=groups[:-1])
+
+
+def test_days_are_clusters_of_a_grid() -> None:
+    random, day = np.random.default_rng(0), xr.DataArray(np.arange(40) // 4, {"time": np.arange(40)}, name="day")
+    label = xr.DataArray((random.random((40, 6)) < 0.3).astype("int8"), {"time": np.arange(40), "lat": np.arange(6.0)})
+    score = xr.DataArray(
+        random.normal(size=(2, 40, 6)), {"model": ["a", "b"]} | dict(label.coords), ["model", *label.dims]
+    )
+    asked: Any = {"dim": ("time", "lat"), "n_resamples": 100}
+    flat = ap.curve_bands(
+        score.values.reshape(2, -1), label.values.ravel(), clusters=np.repeat(day.values, 6), n_resamples=100
+    )
+    named = score.assign_coords(day=day).transpose("lat", "model", "time")
+    for found in (
+        ap.curve_bands(score, label, clusters=day, **asked),
+        ap.curve_bands(named, label, clusters="day", **asked),
+        ap.curve_bands(score.chunk(model=1), label, clusters=day, **asked).compute(),
+    ):
+        for name in flat:
+            np.testing.assert_array_equal(found[name].transpose(*flat[name].dims), flat[name])
+    with pytest.raises(InvalidInputError, match="clusters have another dimension than the scores"):
+        ap.curve_bands(score, label, clusters=day.rename(time="day"), **asked)
 
 
 def test_plots_draw_clusters_where_there_are_some(scores: xr.Dataset) -> None:

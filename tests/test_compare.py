@@ -1239,16 +1239,21 @@ def test_a_model_that_is_left_out_costs_the_others_nothing(method: str | None, n
 @pytest.mark.parametrize("by", [None, "site"])
 def test_items_that_a_model_lacks_are_counted_by_model(by: str | None, method: str) -> None:
     scores = with_gaps().assign(fold=("item", np.arange(400) % 5)).assign_coords(site=("item", list("uv") * 200))
+    scores["score"][:, [3, 8, 41]] = np.nan  # which no model scored
     found = ap.compare(scores, "a", by=by, missing="drop", method=method, **({} if by is None else {"n_resamples": 50}))
     lacked, label = scores["score"].isnull(), scores["label"] == 1
     by_any = ~lacked.all("model")
     for name, counted in {"n_missing": by_any & lacked, "n_missing_positive": by_any & lacked & label}.items():
         expected = counted.sum("item") if by is None else counted.groupby(by).sum("item")
         np.testing.assert_array_equal(found[name], expected.transpose(*found[name].dims))
+    n_unscored = (~by_any).sum("item") if by is None else (~by_any).groupby(by).sum("item")
+    np.testing.assert_array_equal(found["n_unscored"], n_unscored)
     n_common = (~lacked).all("model")
     np.testing.assert_array_equal(found["n_compared"], n_common.sum() if by is None else n_common.groupby(by).sum())
     designs = [str(found.attrs["design"])] if by is None else found["design"].values.tolist()
-    assert [f"on the {n} of" in one for n, one in zip(np.atleast_1d(found["n_compared"]), designs, strict=True)]
+    for n, unscored, one in zip(*map(np.atleast_1d, (found["n_compared"], n_unscored)), designs, strict=True):
+        assert f"on the {n} of" in one
+        assert f"without {unscored} item{'' if unscored == 1 else 's'} that no model scored (" in one
 
 
 def test_queries_that_some_models_lack_are_said_everywhere(result: xr.Dataset) -> None:

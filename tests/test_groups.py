@@ -447,7 +447,7 @@ def test_groups_keep_their_own_facts() -> None:
         alone = [ask(part, missing="drop") for ask in (ap.compare, ap.rank)]
         for whole, one in zip((found, ranks), alone, strict=True):
             assert str(whole["design"].sel(site=label).item()) == one.attrs["design"]
-            for name in ("n_compared", "n_scored", "n_missing", "n_missing_positive"):
+            for name in ("n_compared", "n_scored", "n_unscored", "n_missing", "n_missing_positive"):
                 np.testing.assert_array_equal(whole[name].sel(site=label), one[name])
         assert ranks["n_groups"].sel(site=label) == alone[1].attrs["n_groups"]
     assert "'old' lacks" in str(found["design"].sel(site="b").item())
@@ -600,7 +600,7 @@ def test_groups_share_a_table_that_says_what_differs_between_them() -> None:
     found = ap.compare(data, "old", by="site", missing="drop")
     shown = repr(found.aucpr)
     assert shown.count("sample: the items") == shown.count("comparisons in 3 of 4 groups") == 1
-    assert "\nb: on the 247 of 371 items that all scored: 'old' lacks 124" in shown
+    assert "; in b: on the 247 of 371 items that all scored: 'old' lacks 124" in " ".join(shown.split())
     for label in "abc":
         part = found.sel(site=label, model="new")
         cells = [float(found["estimate"].sel(site=label, model=name)) for name in ("new", "old")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Unpack
 
@@ -13,11 +14,11 @@ from aucpr_dask.curves import api, points
 from aucpr_dask.curves.band_math import CURVE, N_COLUMNS, POINTWISE, SIMULTANEOUS, band_rankings
 from aucpr_dask.errors import InvalidInputError, bad_argument
 from aucpr_dask.evaluation import alignment, mapping, request
+from aucpr_dask.evaluation.arrays import along_scores
 from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import choose, text
 from aucpr_dask.schema.options import EvaluationOptions, takes
 from aucpr_dask.schema.terms import BOUND, BOUNDS, ITEM, MODEL
-from aucpr_dask.scores.validate import check_same_labels
 
 KINDS = (points.PRECISION_RECALL, points.ROC)
 METHOD = "studentised bootstrap of log odds, simultaneous by the largest deviation"
@@ -82,8 +83,9 @@ def curve_bands(
         Seed of the resamples, together with the names of the data set and of the queries.
     dataset : str
         Name of the data set: that of its node in a DataTree, for the same resamples as :func:`aucpr_dask.evaluate`.
-    clusters : array, shape (item), optional
+    clusters : array, shape (item), or name of a coordinate, optional
         Items that depend on each other, such as those of one patient, carry the same value; clusters are then drawn.
+        A DataArray may have some of the dimensions of the items: days are clusters of a grid.
     n_positive, prevalence, missing, unjudged, positive_from, dim
         See :func:`aucpr_dask.curve`.
 
@@ -128,7 +130,7 @@ def curve_bands(
             what, "argument 'label'", "'label' has the dimension 'model'", "labels that all models share", remedy
         )
     key = xr.DataArray(request.stream_keys(arrays["score"], resampling.seed, dataset))
-    drawn = {} if clusters is None else {"cluster": _codes(clusters, score, prepared.dim)}
+    drawn = {} if clusters is None else {"cluster": _codes(clusters, score, dim, prepared.dim)}
     columns: xr.DataArray = mapping.map_rankings(
         band_rankings,
         alignment.chunked_alike(arrays | drawn | {"key": key}),
@@ -162,14 +164,19 @@ def curve_bands(
     return bands
 
 
-def _codes(clusters: Any, score: Any, dim: str) -> xr.DataArray:
+def _codes(clusters: Any, score: Any, of_items: str | Sequence[str], dim: str) -> xr.DataArray:
     """Return the number of each item's cluster."""
-    if isinstance(clusters, xr.DataArray) and isinstance(score, xr.DataArray):
-        check_same_labels(score, clusters, ("score", "clusters"))
+    if isinstance(clusters, str | xr.DataArray) and isinstance(score, xr.DataArray):
+        dims, scores = alignment.named_dimensions(of_items), score.to_dataset(name="score")
+        own = along_scores(clusters, "clusters", scores, dims)
+        clusters = alignment.with_items(scores.assign(cluster=own), dims)["cluster"].values
+        expected = (math.prod(score.sizes[one] for one in dims),)
+    else:
+        expected = np.shape(score)[-1:]
     values = np.asarray(
         alignment.as_array(None if isinstance(clusters, xr.Dataset | xr.DataTree) else clusters, "clusters")
     )
-    if values.shape != np.shape(score)[-1:] and values.shape != (getattr(score, "sizes", {}).get(dim),):
+    if values.shape != expected and values.shape != (getattr(score, "sizes", {}).get(dim),):
         allowed, remedy = "one cluster for each item", "give the cluster of each item, in the order of the scores"
         raise bad_argument("clusters do not fit the items", "clusters", f"shape {values.shape}", allowed, remedy)
     return xr.DataArray(pd.factorize(values, use_na_sentinel=False)[0].astype(np.int64), dims=dim)

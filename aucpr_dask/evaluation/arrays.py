@@ -259,13 +259,13 @@ def _prepared(
             if role in dataset:
                 what, remedy = f"the scores have a variable {role!r}", f"scores.drop_vars({role!r}), or leave it out"
                 raise bad_argument(what, option, extra[option], f"scores without {role!r}", remedy)
-            dataset = dataset.assign({role: _along(extra[option], option, dataset, dims, path)})
+            dataset = dataset.assign({role: along_scores(extra[option], option, dataset, dims, path)})
     of_queries, of_items = along_queries(dataset, by)
     names, coords = ((), {}) if of_items is None else groups_along(dataset, of_items, dims, path)
     return alignment.with_items(dataset, dims, keeps=keeps).assign_coords(coords), (*of_queries, *names) or None
 
 
-def _along(values: Any, option: str, dataset: xr.Dataset, dims: tuple[str, ...], path: str) -> xr.Variable:
+def along_scores(values: Any, option: str, dataset: xr.Dataset, dims: tuple[str, ...], path: str = "") -> xr.Variable:
     """Return clusters or weights, given with scores, over dimensions of these."""
     score = dataset["score"]
     if isinstance(values, str):

@@ -24,6 +24,7 @@ RANDOM_EFFECTS = "random_effects"  # over data sets whose variances are known
 UNIT_RESAMPLES, ITEM_RESAMPLES = 10_000, 1000
 # Attributes of results whose models lack items: how many are compared, and how many items and positives each lacks.
 COMPARED, SCORED, COSTS = "items_compared", "items_scored", "items_lacked"
+UNSCORED, UNSCORED_POSITIVE = "items_unscored", "positives_unscored"  # by any model
 IN_CLUSTERS = "queries_in_clusters"  # attribute of results whose units are clusters of queries
 UNBOUNDED = ("gain_area",)  # areas that may lie below 0, so that differences of two may be above 1
 HAS_SCORES = "has_scores"  # attribute of results that were just made from scores
@@ -292,10 +293,14 @@ def of_clusters(condition: str, attrs: Mapping[Any, Any]) -> str:
 def missing_items(attrs: Mapping[Any, Any]) -> list[str]:
     """Say on how many items models are compared, if not on all, and which models cost the others how many."""
     compared, scored = attrs.get(COMPARED, 0), attrs.get(SCORED, 0)
-    if compared == scored:
-        return []
-    costs = [f"{name!r} lacks {n:,} ({n_positive:,} positive)" for name, (n, n_positive) in attrs[COSTS].items() if n]
-    return [f"on the {compared:,} of {scored:,} items that all scored: {few(costs)}"]
+    lacking = [] if compared == scored else attrs[COSTS].items()
+    costs = [f"{name!r} lacks {n:,} ({n_positive:,} positive)" for name, (n, n_positive) in lacking if n]
+    said = [f"on the {compared:,} of {scored:,} items that all scored: {few(costs)}"] if costs else []
+    if unscored := attrs.get(UNSCORED, 0):
+        said.append(
+            f"without {terms.count(unscored, 'item')} that no model scored ({attrs[UNSCORED_POSITIVE]:,} positive)"
+        )
+    return said
 
 
 def describe_one_ranking(whole: str, drawn: str, fixed: list[str], attrs: Mapping[Any, Any]) -> str:

@@ -315,12 +315,15 @@ def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr
         result.attrs["groups_left_out"] = "; ".join(without)
         reasons = few([f"{name!r} ({reason})" for name, reason in without.items()])
         about += f" (no answer for {reasons})"
-    designs = dict.fromkeys(one.attrs["design"] for one in known)
+    designs = dict.fromkeys(str(one.attrs["design"]).removesuffix(f"; {one.attrs.get('gaps')}") for one in known)
     shared = next(iter(designs)) if len(designs) == 1 else "each by its own design"
     result.attrs["design"] = f"{shared}; each of {about} alone"
     if "p_value" in result and "difference" in result:
         result = _adjusted(result, adjust)
-        of_all = result.drop_vars("gaps", errors="ignore")  # those of each group stand in its own sentence
+        of_all = result
+        if "gaps" in result:  # which differ between groups
+            gaps = zip(parts.in_words, result["gaps"].values.flat, strict=True)
+            of_all = result.drop_vars("gaps").assign_attrs(gaps=sentences.of_gaps(dict(gaps)))
         result.attrs[sentences.SUMMARY] = sentences.of_comparison(of_all, f" in {about}")
     said = ["" if isinstance(one, InvalidInputError) else str(one.attrs.get(sentences.SUMMARY, "")) for one in answers]
     for place, at in enumerate(np.ndindex(*sizes.values())):

@@ -73,6 +73,7 @@ DESCRIPTIONS = {
     "n_units": "Units that the estimates are means over.",
     "n_compared": "Items that all models scored, on which they are compared.",
     "n_scored": "Items that some model scored.",
+    "n_unscored": "Items that no model scored: they are left out.",
     "n_missing": "Items that another model scored and this one did not: they are left out for all.",
     "n_missing_positive": "The positives among them.",
     "n_machine_units": "Units with machine labels; people labelled n_units of them.",
@@ -430,6 +431,7 @@ def annotate(dataset: xr.Dataset, sample: PairedSample, **more: Any) -> xr.Datas
     counts |= {"n_machine_units": sample.n_machine} if sample.n_machine else {}
     if designs.COMPARED in node.attrs:
         counts |= {"n_compared": node.attrs[designs.COMPARED], "n_scored": node.attrs[designs.SCORED]}
+        counts |= {"n_unscored": node.attrs[designs.UNSCORED]}
         costs = [node.attrs[designs.COSTS][name] for name in estimates.names]
         of_models = zip(("n_missing", "n_missing_positive"), np.array(costs, np.int64).T, strict=True)
         dataset = dataset.assign({name: (MODEL, lost) for name, lost in of_models})

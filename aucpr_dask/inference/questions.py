@@ -43,6 +43,7 @@ HELD_BYTES = 2**30  # of results of scores, computed in one pass
 DOUBTFUL = 0.5  # share of the rankings of a model: few items may well have two scores, or stand in any order
 LEAST_QUERIES = 10  # of a data set, for the variance between them to be known
 OF_FAMILY = ("simultaneous_interval", "simultaneous_rank_interval")  # with groups, they hold for all together
+COUNTED = (designs.COMPARED, designs.SCORED, designs.UNSCORED, designs.UNSCORED_POSITIVE)
 SWAP_OPTIONS = ("positive_from", "unjudged", "over")
 
 
@@ -473,7 +474,8 @@ def on_common_items(scores: Scores, question: ComparisonOptions, options: Evalua
             ranked[path] = one & xr.DataArray(samples.labels_of(one, MODEL).isin(kept), dims=MODEL)
 
     def hide(path: str, node: xr.Dataset) -> xr.Dataset:
-        return _hidden(node, ranked[path], options) if path in shared else node
+        is_counted = designs.COMPARED in node.attrs  # these are hidden already
+        return _hidden(node, ranked[path], options) if path in shared and not is_counted else node
 
     return map_nodes(scores, hide)
 
@@ -491,14 +493,19 @@ def _hidden(node: xr.Dataset, ranked: xr.DataArray, options: EvaluationOptions) 
     is_scored = node["score"].notnull()
     is_common = (is_scored | ~ranked).all(MODEL)
     by_any = (is_scored & ranked).any(MODEL) & _is_judged(node, options)
+    by_none = ranked.any(MODEL) & ~is_scored.any(MODEL) & _is_judged(node, options)
     lost = by_any & ~is_scored & ranked
     dims = [dim for dim in lost.dims if dim != MODEL]
     found = {designs.COMPARED: (is_common & by_any).sum(), designs.SCORED: by_any.sum(), "items": lost.sum(dims)}
+    found |= {
+        designs.UNSCORED: by_none.sum(),
+        designs.UNSCORED_POSITIVE: (by_none & _is_positive(node, options)).sum(),
+    }
     counts = xr.Dataset(found | {"positives": (lost & _is_positive(node, options)).sum(dims)}).compute()
     names = map(str, samples.labels_of(lost, MODEL))
     costs = zip(names, counts["items"].values.tolist(), counts["positives"].values.tolist(), strict=True)
     hidden = node.assign(score=node["score"].where(is_common)).drop_vars("n_missing", errors="ignore")
-    kept = {name: int(counts[name]) for name in (designs.COMPARED, designs.SCORED)}
+    kept = {name: int(counts[name]) for name in COUNTED}
     return hidden.assign_attrs(kept | {designs.COSTS: {name: tuple(cost) for name, *cost in costs}})
 
 
@@ -507,9 +514,7 @@ def counts_of_items(data: Scores) -> dict[str, Any]:
     nodes = [node.attrs for _, node in nodes_of(data)]
     if not any(designs.COMPARED in attrs for attrs in nodes):
         return {}
-    counts: dict[str, Any] = {
-        name: sum(attrs.get(name, 0) for attrs in nodes) for name in (designs.COMPARED, designs.SCORED)
-    }
+    counts: dict[str, Any] = {name: sum(attrs.get(name, 0) for attrs in nodes) for name in COUNTED}
     costs: dict[str, tuple[int, int]] = {}
     for name, cost in (one for attrs in nodes for one in attrs.get(designs.COSTS, {}).items()):
         costs[name] = tuple(np.add(costs.get(name, (0, 0)), cost).tolist())

@@ -117,6 +117,17 @@ def of_comparison(answer: xr.Dataset, about: str = "") -> str:
     return "; ".join(filter(None, [*words, _fact(answer, "gaps")]))
 
 
+def of_gaps(gaps: Mapping[str, str]) -> str:
+    """Say what is left out in which groups.
+
+    >>> of_gaps({"u": "left out: 'a'", "v": "", "w": "without 1 item that no model scored"})
+    "in u: left out: 'a'; in w: without 1 item that no model scored"
+    """
+    said = [f"in {name}: {gap}" for name, gap in gaps.items() if gap]
+    more = [f"gaps in {len(said) - MOST:,} more groups"] if len(said) > MOST else []
+    return "; ".join([*said[:MOST], *more])
+
+
 def _none_shown(answer: xr.Dataset) -> str:
     """Say that no difference is shown, and where the units are so few that none can be."""
     n = int(answer["n_units"].max()) if answer.attrs.get("method") == "sign_flip" and "n_units" in answer else None

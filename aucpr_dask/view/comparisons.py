@@ -213,9 +213,8 @@ def _answer_of(documents: list[Document], top: int | None) -> Answer:
     where: dict[tuple[int, str], list[str]] = {}
     for document in documents:
         found, *more_notes = _notes(document)
-        gaps = document["facts"].get("gaps")
-        # What comparisons have found is said of all groups together.
-        said = [*more_notes, *([str(gaps)] if gaps else [])] if "pairs" in document else [found, *more_notes]
+        # What comparisons have found, and what they left out, is said of all groups together.
+        said = more_notes if "pairs" in document else [found, *more_notes]
         for placed in enumerate(said):
             where.setdefault(placed, []).append(document["data_set"])
     in_order = sorted(where.items(), key=lambda found: found[0][0])
