@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import inspect
 import os
+import re
+import shlex
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -49,6 +51,7 @@ class AucprError(Exception):
             what, remedy = f"{what}; {remedy}", None
         parts = {"where": where, "received": received, "allowed": allowed, "remedy": remedy}
         lines = [what, *(f"  {name}: {value}" for name, value in parts.items() if value is not None)]
+        lines = list(map(as_called, lines))
         # Escaped, so that a received value can neither steer a terminal nor imitate another part of the message.
         super().__init__("\n".join("\n    ".join(map(printable, line.split("\n"))) for line in lines))
 
@@ -177,7 +180,54 @@ def lacks(what: str, where: object, has: Iterable[object], remedy: str) -> Inval
     return InvalidInputError(what, where, few(has) or "nothing", None, remedy)
 
 
-REPLACE_IT = "name another place, or pass overwrite=True (--overwrite) to replace it"
+# Messages name arguments as Python's callers do. While a command runs, options take their places.
+
+_options: dict[str, tuple[str, bool]] = {}  # by the names of arguments: the flag, and whether it takes no value
+_ARGUMENT = re.compile(
+    r"\w+\([^()]*\)"  # a call, which only Python's callers can make
+    r"|\bargument '(?P<argument>\w+)'"
+    r"|(?<![\w./?&])(?P<name>[a-z_]+)=(?![={])"
+    r"(?P<value>'[^']*'|\[[^\]]*\]|\(\.\.\.\)|\.\.\.|[\w%-]+(?:\.\w+)*)?"
+)
+
+
+@contextmanager
+def at_prompt(options: Mapping[str, tuple[str, bool]]) -> Iterator[None]:
+    """Name arguments in messages as options."""
+    before = dict(_options)
+    _options.update(options)
+    try:
+        yield
+    finally:
+        _options.clear()
+        _options.update(before)
+
+
+def as_called(text: str) -> str:
+    """Return a message in the words of who called: ``level=0.9``, or at the prompt ``--level 0.9``.
+
+    >>> with at_prompt({"overwrite": ("--overwrite", True), "pos_label": ("--pos-label", False)}):
+    ...     print(as_called("pass overwrite=True, pos_label='a b' or pos_label=..."))
+    pass --overwrite, --pos-label 'a b' or --pos-label ...
+    """
+    return _ARGUMENT.sub(_as_option, text) if _options else text
+
+
+def _as_option(found: re.Match[str]) -> str:
+    name, value = found["argument"] or found["name"], found["value"]
+    if name not in _options:
+        return found[0]
+    option, is_alone = _options[name]
+    if found["argument"]:
+        return f"option {option!r}"
+    if value is None or is_alone:
+        return option
+    if value[0] == "'":
+        return f"{option} {shlex.quote(value[1:-1])}"
+    return f"{option} {({'True': 'all', 'False': 'none'}.get(value, value)).strip('[]()')}"
+
+
+REPLACE_IT = "name another place, or pass overwrite=True to replace it"
 """The remedy where something of ours, or a file to export to, is at a place already."""
 
 

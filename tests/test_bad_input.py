@@ -397,7 +397,7 @@ def test_amounts_of_memory_on_the_command_line(size: str, tmp_path: Path) -> Non
     ap.save_scores(pooled(), tmp_path / "scores.zarr")
     done = CliRunner().invoke(main, ["plan", str(tmp_path / "scores.zarr"), "--memory", size])
     assert done.exit_code == 2
-    assert f"'memory'\n  received: '{size}'" in done.stderr
+    assert f"'--memory'\n  received: '{size}'" in done.stderr
 
 
 @pytest.mark.parametrize("n", [31, 33, 64])

@@ -144,7 +144,7 @@ COMMANDS = {
     "compare s.zarr --baseline older": "there is no model 'older'",
     "compare s.zarr --data-set x": "Did you mean '--dataset'?",
     "import table s.csv x.zarr": "Missing option '--label'",
-    "compare s.csv --label site": "labels are text: name the positive one, such as pos_label='v' (--pos-label v)",
+    "compare s.csv --label site": "labels are text: name the positive one, such as --pos-label v",
     "compare comma.csv --label y": "no column is a model: numbers have a decimal comma",
     "gate s.zarr new old": "a store stands alone: its models are named by options",
     "gate s.zarr --candidate new": "name the models to compare",
@@ -197,6 +197,17 @@ def test_a_mistake_at_the_prompt_is_named_in_the_first_line(
     line = next(line for line in done.stderr.splitlines() if line.startswith("Error:"))
     assert done.exit_code == 2
     assert said in line
+
+
+def test_remedies_are_in_the_words_of_the_caller(first_hour: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(first_hour.folder)
+    with pytest.raises(AucprError, match=r"or pass overwrite=True to replace it$"):
+        ap.save_scores(first_hour.scores, "s.zarr")
+    done = CliRunner().invoke(main, ["import", "table", "s.csv", "s.zarr", "--label", "y"])
+    assert done.stderr.endswith("or pass --overwrite to replace it\n")
+    with pytest.raises(AucprError, match="where: argument 'baseline'"):
+        ap.compare(first_hour.scores, "Old")
+    assert "where: option '--baseline'" in CliRunner().invoke(main, ["compare", "s.zarr", "--baseline", "Old"]).stderr
 
 
 def test_a_failed_gate_is_false() -> None:

@@ -432,7 +432,7 @@ def test_options_of_tables_are_refused_for_stores(predictions: Path, scores: Pat
         assert "this is none" in done.stderr
     assert "--label sick" not in call("compare", predictions).stderr  # it holds neither 1 nor 0
     pd.read_csv(predictions).replace({"sick": {"yes": 1, "no": 0}}).to_csv(predictions, index=False)
-    assert "name the column of labels: label='sick' (--label sick)" in call("compare", predictions).stderr
+    assert "name the column of labels: --label sick" in call("compare", predictions).stderr
     assert call("compare", predictions, "--label", "sick", "--dataset", "a", "--dataset", "b").exit_code == 2
 
 

@@ -282,11 +282,11 @@ def test_data_sets_as_units(tree: Path) -> None:
     [
         (
             ["--baseline", "m33"],
-            "there is no model 'm33'; did you mean 'm3'?\n  where: argument 'baseline'\n  received: 'm33'\n",
+            "there is no model 'm33'; did you mean 'm3'?\n  where: option '--baseline'\n  received: 'm33'\n",
         ),
         (["--dataset", "x"], "there is no such data set in this store\n  received: 'x'"),
         (["--estimator", "continuous"], "this estimator is not in the result"),
-        (["--method", "influence"], "method='influence' needs the scores"),
+        (["--method", "influence"], "--method influence needs the scores"),
         (["--missing", "drop"], "these are options of an evaluation"),
         (["--method", "friedman", "--auxiliary", "result.zarr", "--adjust", "holm"], "received: adjust, auxiliary"),
     ],

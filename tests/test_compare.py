@@ -562,7 +562,7 @@ def test_a_model_that_lacks_a_data_set_is_named() -> None:
     expected = (
         "some models lack the estimate of some data sets, so their means are not over the same data sets\n"
         "  received: 'm2' lacks data set 'd2'\n"
-        "  remedy: leave those data sets out for all models: incomplete='drop' (--incomplete); "
+        "  remedy: leave those data sets out for all models: incomplete='drop'; "
         "or leave these models out: incomplete='drop_models'"
     )
     for function in (ap.compare, ap.aggregate):
@@ -597,7 +597,7 @@ def test_a_query_that_some_models_lack_is_an_error_or_left_out(result: xr.Datase
     assert str(caught.value) == (
         "some models lack the estimate of some queries, so their means are not over the same queries\n"
         "  received: 'm2' lacks queries 'q3', 'q5'; 'm4' lacks query 'q5'\n"
-        "  remedy: leave those queries out for all models: incomplete='drop' (--incomplete); "
+        "  remedy: leave those queries out for all models: incomplete='drop'; "
         "or leave these models out: incomplete='drop_models'"
     )
     dropped = ap.compare(partial, incomplete="drop")
@@ -1304,13 +1304,13 @@ def test_models_that_lack_units_can_be_left_out(result: xr.Dataset) -> None:
     result["estimate"].values[np.arange(6), np.arange(6, 12)] = np.nan
     with pytest.raises(AlignmentError, match="all models lack the estimate of some query") as caught:
         ap.rank(result, incomplete="drop_models")
-    assert "incomplete='drop' (--incomplete) leaves out queries" in str(caught.value)
+    assert "incomplete='drop' leaves out queries" in str(caught.value)
 
 
 def test_models_with_undefined_resamples_can_be_left_out() -> None:
     result = ap.evaluate(pooled(), keep_replicates=True, n_resamples=40)
     result["replicate"][2, ..., 7] = np.nan
-    with pytest.raises(InvalidInputError, match=r"leave these models out: incomplete='drop_models' \(--incomplete\)"):
+    with pytest.raises(InvalidInputError, match=r"leave these models out: incomplete='drop_models'"):
         ap.compare(result)
     comparison = ap.compare(result, incomplete="drop_models")
     assert comparison.attrs["models_left_out"] == [str(result["model"].values[2])]

@@ -101,7 +101,7 @@ def test_arrays_follow_a_convention() -> None:
 
 
 def test_grades_without_a_level_are_refused_before_anything_starts(store: Path, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match=r"grade[\s\S]*--positive-from 1[\s\S]*--convention trec_eval"):
+    with pytest.raises(InvalidInputError, match=r"grade[\s\S]*positive_from=1[\s\S]*convention='trec_eval'"):
         plan_run(store, missing="unretrieved")
     planned = command("plan", store, "--missing", "unretrieved")
     assert planned.exit_code == 2

@@ -240,7 +240,7 @@ def test_changes_are_named(client: Client, tmp_path: Path) -> None:
     before = state_of(tmp_path / "result.zarr")
     changed = WHOLE.copy(deep=True)
     changed["score"][2, 1, 3] += 1
-    with pytest.raises(StoreError, match=r"(?s)scores or labels changed of model 'm2', query 'q1'.*--overwrite"):
+    with pytest.raises(StoreError, match=r"(?s)scores or labels changed of model 'm2', query 'q1'.*overwrite=True"):
         run(client, changed, tmp_path)
     relabelled = WHOLE.copy(deep=True)
     relabelled["label"][4, 0] = 0

@@ -236,7 +236,7 @@ class TestTidy:
 
     def test_is_not_taken_for_a_wide_table(self, tmp_path):
         (tmp_path / "t.csv").write_text("model,id,score,y\na,x,0.5,1\n")
-        with pytest.raises(InvalidInputError, match=r"column of models[\s\S]*--model model"):
+        with pytest.raises(InvalidInputError, match=r"column of models[\s\S]*model='model', item="):
             load(tmp_path / "t.csv", label="y", item="id")
 
 

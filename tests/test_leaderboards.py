@@ -111,7 +111,7 @@ def test_a_column_left_out_can_be_taken_in() -> None:
     assert "columns_left_out" not in values.attrs
     with pytest.raises(InvalidInputError, match="no column"):
         ap.from_values(table, include="mean iou?")
-    with pytest.raises(InvalidInputError, match=r"no column is one of values[\s\S]*--include"):
+    with pytest.raises(InvalidInputError, match=r"no column is one of values[\s\S]*include="):
         ap.from_values(pd.DataFrame({"model": ["a", "b"], "rank": [1, 2], "size": [3, 4]}))
 
 
@@ -300,7 +300,7 @@ def test_an_unclear_direction_is_asked_for(name: str) -> None:
         lambda **told: ap.from_values(PLAIN, measure=name, **told),
         lambda **told: ap.from_values(TIDY.rename(columns={"score": name}), **told),
     ):
-        with pytest.raises(InvalidInputError, match=r"lower_is_better=True[\s\S]*or False"):
+        with pytest.raises(InvalidInputError, match=r"lower_is_better=True[\s\S]*lower_is_better=False"):
             make()
         assert "lower_is_better" not in make(lower_is_better=False).attrs
         assert make(lower_is_better=True).attrs["lower_is_better"] == [name]

@@ -195,7 +195,7 @@ def test_other_options_are_refused_by_name(client: Client, source: Path, tmp_pat
         assert not is_finished
     wait_for(client)
     before = state_of(target)
-    with pytest.raises(StoreError, match=r"n_resamples: 100, now 200; seed: 0, now 3\n.*--overwrite"):
+    with pytest.raises(StoreError, match=r"n_resamples: 100, now 200; seed: 0, now 3\n.*overwrite=True"):
         ap.run(source, target, workers=client, **OPTIONS | {"n_resamples": 200, "seed": 3})
     scores = queried(11, 5, 40)
     scores["score"][0, 0, 0] += 1

@@ -321,7 +321,7 @@ def test_scores_are_no_result(place: Path) -> None:
 def test_an_unfinished_store(place: Path) -> None:
     ap.save_scores(pooled(), place)
     (place / "zarr.json").unlink()
-    with pytest.raises(StoreError, match=r"never finished[\s\S]*--overwrite"):
+    with pytest.raises(StoreError, match=r"never finished[\s\S]*overwrite=True"):
         ap.open_scores(place)
     assert_does_not_open(place)
     with pytest.raises(StoreError, match="something at this place"):
@@ -422,7 +422,7 @@ def test_a_failure_at_any_write_leaves_nothing_that_opens(place: Path, monkeypat
 def test_an_existing_store_is_refused(place: Path) -> None:
     ap.save_scores(pooled(seed=1), place)
     before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
-    with pytest.raises(StoreError, match=r"something at this place[\s\S]*--overwrite"):
+    with pytest.raises(StoreError, match=r"something at this place[\s\S]*overwrite=True"):
         ap.save_scores(pooled(seed=2), place)
     assert before == {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
     ap.save_scores(pooled(3, 20, seed=2), place, overwrite=True)

@@ -105,7 +105,7 @@ def _plain_warnings() -> Iterator[None]:
             return
         if issubclass(category, errors.AucprWarning) or Path(filename).is_relative_to(PACKAGE):
             shown.add(str(message))
-            click.echo(f"warning: {message}", err=True)
+            click.echo(f"warning: {errors.as_called(str(message))}", err=True)
         else:
             before(message, category, filename, *place, **options)
 
@@ -140,7 +140,21 @@ def main() -> None:
     a table in LaTeX; for polars:       table; export
     thresholds, curves, LLM judges:     Python: docs/how-do-i.md
     """  # noqa: D301
-    click.get_current_context().with_resource(_plain_warnings())
+    context = click.get_current_context()
+    context.with_resource(errors.at_prompt(_options_of(context.command)))
+    context.with_resource(_plain_warnings())
+
+
+def _options_of(command: click.Command) -> dict[str, tuple[str, bool]]:
+    """Return all options of a command and those below it, by the names of the arguments that they stand for."""
+    found: dict[str, tuple[str, bool]] = {}
+    for below in command.commands.values() if isinstance(command, click.Group) else ():
+        found |= _options_of(below)
+    for one in command.params:
+        if isinstance(one, click.Option):
+            flag = one.opts[0]
+            found |= dict.fromkeys((str(one.name), flag[2:].replace("-", "_")), (flag, one.is_flag))
+    return found
 
 
 class _Brief(click.Command):

@@ -389,7 +389,7 @@ def check_rows(facts: dict[str, Floats], rows: Rows, options: EvaluationOptions)
 def missing_scores(where: str, rankings: str) -> MissingScoresError:
     """Return the error that scores of some rankings are missing."""
     received, allowed = f"NaN scores in {rankings}", "no NaN under missing='raise'"
-    remedy = "choose what a missing score means: missing='drop', 'last' or 'unretrieved' (--missing)"
+    remedy = "choose what a missing score means: missing='drop', 'last' or 'unretrieved'"
     return MissingScoresError("missing scores (NaN)", where, received, allowed, remedy)
 
 

@@ -719,7 +719,7 @@ def _over_classes(data: terms.Scores, question: AggregationOptions, options: dic
         if "standard_error" not in node:  # those of single classes do not give it
             what = "the interval of a mean over classes needs their shared resamples, which this result does not keep"
             received, allowed = "a result without the variable 'replicate'", "a result with replicates, or scores"
-            remedy = "pass the scores in place of the result; or evaluate with keep_replicates=True (--keep-replicates)"
+            remedy = "pass the scores in place of the result; or evaluate with keep_replicates=True"
             raise InvalidInputError(what, where_of(path), received, allowed, remedy)
         facts = {"over": terms.CLASS, "average": average, N_CLASSES: node.attrs[N_CLASSES]}
         mean = _mean(node, None, replace(question, over=designs.ITEMS, method=question.method or "logit"))

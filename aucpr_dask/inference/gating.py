@@ -229,7 +229,7 @@ def gate(
     paths = [path for path, _ in terms.nodes_of(data)]
     if len(paths) > 1 and question.dim != DATASET:
         received, allowed = f"{len(paths)} data sets: {few(map(repr, paths))}", "one data set, or several as a sample"
-        remedy = "select one (--dataset NAME); or give over='dataset' (--over dataset)"
+        remedy = "select one (at the prompt, --dataset NAME); or give over='dataset'"
         raise InvalidInputError("a gate judges one data set", "the first argument", received, allowed, remedy)
 
     def of_models(path: str, node: xr.Dataset) -> xr.Dataset:
@@ -289,7 +289,7 @@ def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], marg
     names, question = sample.estimates.names, sample.question
     if without := [name for name in map(str, sample.estimates.models_left_out) if name in map(str, given)]:
         what, received = "models to judge are left out, because they lack some units", few(map(repr, without))
-        remedy = "incomplete='drop' (--incomplete) leaves out units in place of models"
+        remedy = "incomplete='drop' leaves out units in place of models"
         raise InvalidInputError(what, None, received, "a value of each model on every unit that counts", remedy)
     *rows, baseline = comparing.positions(given, names, "arguments 'candidate' and 'baseline'")
     family, single, joint = reaches(sample, np.array(rows), np.full(len(rows), baseline))

@@ -240,7 +240,7 @@ def refuse_too_few(node: xr.Dataset, estimates: Estimates, dim: str | None, samp
     if len(estimates.models) < 2:
         gone = few(map(repr, estimates.models_left_out))
         received = few(map(repr, estimates.names)) + (f"; left out: {gone}" if gone else "")
-        remedy = "incomplete='drop' (--incomplete) leaves out units in place of models" if gone else None
+        remedy = "incomplete='drop' leaves out units in place of models" if gone else None
         raise InvalidInputError("there is only one model", None, received, "two or more", remedy)
     if sample != ITEMS and len(estimates.units) < 2:
         one, several = unit_names(str(dim), node.attrs)
@@ -342,7 +342,7 @@ def _by_items(
         what = "some resamples have no estimate: no positive was drawn, or scores without the spread that it needs"
         received = f"of {replicates.shape[1]:,} resamples without an estimate {few(counts)}"
         remedy = (
-            "leave these models out: incomplete='drop_models' (--incomplete); or another estimator "
+            "leave these models out: incomplete='drop_models'; or another estimator "
             "(average_precision needs no spread); over='items' and prevalence_design='fixed', which draw as many "
             "positives as there are; with rare classes, method='influence'; or data with more positives"
         )

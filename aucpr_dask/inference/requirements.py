@@ -132,7 +132,7 @@ def without_dimension(estimate: xr.DataArray, name: str) -> InvalidInputError:
 def refuse_classes_for_queries(path: str, node: xr.Dataset) -> None:
     """Raise if queries are to be averaged or pooled, and there are classes."""
     if has_classes(node):
-        what, remedy = "this data set has classes, not queries", "aggregate(..., over='class') (--over class)"
+        what, remedy = "this data set has classes, not queries", "average them: over='class'"
         raise InvalidInputError(what, where_of(path), "over='query'", "over='class'", remedy)
 
 
@@ -177,8 +177,8 @@ def require_replicates(result: xr.Dataset, what: str) -> None:
         remedy = "let the queries vary: over='query'; or import a pooled layout"
         raise InvalidInputError(impossible, None, received, None, remedy)
     remedy = (
-        "pass the scores in place of the result, or their table; or evaluate with keep_replicates=True "
-        "(--keep-replicates); models with their own ranked lists (per-run layout) are compared over queries"
+        "pass the scores in place of the result, or their table; or evaluate with keep_replicates=True; "
+        "models with their own ranked lists (per-run layout) are compared over queries"
     )
     lack = "this needs resamples of the items, which the result does not keep"
     received, allowed = "a result without the variable 'replicate'", "a result with replicates, or scores"

@@ -375,7 +375,7 @@ def _incomplete(
     lacking = np.flatnonzero(~known[:, partly].all(axis=1))
     if dim is None:
         received = few(repr(str(model)) for model in models[lacking])
-        remedy = "leave these models out: incomplete='drop' (--incomplete); or give them scores: "
+        remedy = "leave these models out: incomplete='drop'; or give them scores: "
         remedy += "missing='last' or 'unretrieved'"
         return AlignmentError("some models have no estimate", where, received, None, remedy)
     singular, several = names
@@ -387,7 +387,7 @@ def _incomplete(
     more = len(lacking) - MOST_SHOWN
     received = "; ".join(map(units_lacked, lacking[:MOST_SHOWN])) + (f" and {more} more models" if more > 0 else "")
     remedy = (
-        f"leave those {several} out for all models: incomplete='drop' (--incomplete); "
+        f"leave those {several} out for all models: incomplete='drop'; "
         "or leave these models out: incomplete='drop_models'"
     )
     what = f"some models lack the estimate of some {several}, so their means are not over the same {several}"
@@ -401,7 +401,7 @@ def _nothing_left(names: tuple[str, str], incomplete: str, where: str | None) ->
     if incomplete == "drop":
         lack, other = f"{several} lack the estimate of some model", "drop_models"
         instead = f"models in place of {several}"
-    remedy = f"incomplete={other!r} (--incomplete) leaves out {instead}; or select models that share some {several}"
+    remedy = f"incomplete={other!r} leaves out {instead}; or select models that share some {several}"
     return AlignmentError(f"all {lack}, so incomplete={incomplete!r} leaves none", where, remedy=remedy)
 
 

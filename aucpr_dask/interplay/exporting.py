@@ -98,7 +98,7 @@ def _format_of(path: Path, format: str | None) -> str:
     if format is not None:
         return choose(FORMATS, format, "format")
     if path.suffix.lower() not in _BY_SUFFIX:
-        allowed, remedy = ", ".join(_BY_SUFFIX), f"name the format: format=... (--format), one of {', '.join(FORMATS)}"
+        allowed, remedy = ", ".join(_BY_SUFFIX), f"name the format: format=..., one of {', '.join(FORMATS)}"
         raise InvalidInputError("the format is not clear from the suffix", path, repr(path.suffix), allowed, remedy)
     return _BY_SUFFIX[path.suffix.lower()]
 

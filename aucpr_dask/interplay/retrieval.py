@@ -344,5 +344,5 @@ def _check_agreement(model: str, ours: xr.DataArray, found: dict[tuple[str, str]
         if not abs(value - found[topic, "AP"]) <= AGREEMENT:
             what, where = "average precision by ir_measures differs from ours", f"run {model!r}, topic {topic!r}"
             received = f"{found[topic, 'AP']!r} by ir_measures, {value!r} by this package"
-            remedy = "import with dtype='float32' (--dtype float32), in which trec_eval compares scores, and check the "
+            remedy = "import with dtype='float32', in which trec_eval compares scores, and check the "
             raise AlignmentError(what, where, received, remedy=remedy + "run for repeated documents")

@@ -144,7 +144,7 @@ class Table:
             place = int(np.isinf(numbers).argmax())
             where = self.where(place, column)
             allowed = "a finite number, with a decimal point; empty, NA or NaN for a missing one"
-            remedy = f"correct it, or leave the column out: exclude={column!r} (--exclude)"
+            remedy = f"correct it, or leave the column out: exclude={column!r}"
             what = "the value is not a finite number"
             raise InvalidInputError(what, where, brief(cells.iloc[place]), allowed, remedy)
         return numbers
@@ -157,7 +157,7 @@ class Table:
         if 0 < bare.sum() < signs.sum():
             place = int(bare.argmax())
             what, where = "most cells of a column have a percent sign, and this one has none", self.where(place, column)
-            remedy = f"write it in all or in none, or leave the column out: exclude={column!r} (--exclude)"
+            remedy = f"write it in all or in none, or leave the column out: exclude={column!r}"
             raise InvalidInputError(what, where, brief(self.frame[column].iloc[place]), "one way", remedy)
 
     def _are_numbers(self, column: str) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, InvalidInputError, few
+from aucpr_dask.errors import AlignmentError, InvalidInputError, as_called, few
 from aucpr_dask.evaluation.results import provenance, save_result
 from aucpr_dask.inference.designs import better, estimators_of
 from aucpr_dask.interplay.value_columns import (
@@ -283,7 +283,7 @@ def _values_among(
     if len(found) > 1:
         what, received = "it is not clear which column holds the values", f"columns {few(list(map(repr, found)))}"
         allowed = f"a column called {', '.join(map(repr, COLUMNS[VALUE]))} or like a usual measure, or the one you name"
-        remedy = f"name it: value={found[0]!r} (--value); of several measures, include=[...] (--include)"
+        remedy = f"name it: value={found[0]!r}; of several measures, include=[...]"
         raise InvalidInputError(what, table.name, received, allowed, remedy)
     return found
 
@@ -317,21 +317,21 @@ def _no_tasks(table: Table, columns: Sequence[str], include: Sequence[str]) -> t
         others = [np.abs(numbers[other]) for other in numbers if other not in by_number]
         if np.nanmax(others) <= 1 < np.nanmax(np.abs(numbers[name])) <= 100 and name not in include:
             what, where = "a column may hold percents, where others hold fractions", f"{table.name}, column {name!r}"
-            remedy = f"write a percent sign in its cells or its name, or leave it out: exclude={name!r} (--exclude)"
+            remedy = f"write a percent sign in its cells or its name, or leave it out: exclude={name!r}"
             raise InvalidInputError(what, where, by_number[name], "one scale, or percent signs", remedy)
     found |= by_number
     sizes = {name: float(np.nanmax(np.abs(one))) for name, one in numbers.items() if name not in found}
     usual_size = float(np.median(list(sizes.values()))) if sizes else 0.0
     if low := [name for name, size in sizes.items() if 0 < size <= 1 and name not in include and usual_size > FAR]:
         what, where = "a column may hold fractions, where others hold percents", f"{table.name}, column {low[0]!r}"
-        remedy = f"bring it to their scale, or take it as it is: include={low[0]!r} (--include); exclude= leaves it out"
+        remedy = f"bring it to their scale, or take it as it is: include={low[0]!r}; exclude= leaves it out"
         received = f"values up to {sizes[low[0]]:.4g}, where the others reach {usual_size:,.4g}"
         raise InvalidInputError(what, where, received, "one scale", remedy)
     if len(found) == len(columns):
         received = few([f"{name!r} ({why})" for name, why in found.items()])
         remedy = "write numbers in their cells"
         if any(why != "text" for why in found.values()):
-            remedy = "take in those that are: include=[...] (--include)"
+            remedy = "take in those that are: include=[...]"
         raise InvalidInputError("no column is one of values", table.name, received, remedy=remedy)
     return found, scaled
 
@@ -368,7 +368,7 @@ def _models(
     for name in heads:
         if name not in include and name not in left_out and (why := is_no_value(name)) is not None and why == ABOUT:
             what = "the columns are headed by models, and this name is none of a model"
-            remedy = f"leave it out: exclude={name!r} (--exclude); or take it in: include={name!r} (--include)"
+            remedy = f"leave it out: exclude={name!r}; or take it in: include={name!r}"
             raise InvalidInputError(what, f"{table.name}, column {name!r}", why, "names of models", remedy)
     return {name: head for name, head in heads.items() if name not in left_out}, left_out
 
@@ -445,10 +445,8 @@ def _lower_by_names(
                 others = [name for name in ways if name not in lower]
                 what = "of some tasks less is better by their names, of others more is, or nothing says it"
                 received = f"less: {few(list(map(repr, lower)))}; others: {few(list(map(repr, others)))}"
-                remedy = (
-                    "name those of which less is better: lower_is_better=[...] (--lower-is-better), and their values "
-                )
-                remedy += "are negated; or leave out the others: exclude=[...] (--exclude)"
+                remedy = "name those of which less is better: lower_is_better=[...], and their values are negated; "
+                remedy += "or leave out the others: exclude=[...]"
                 raise InvalidInputError(what, "option 'lower_is_better'", received, "one direction", remedy)
     if unclear := [name for name, way in ways.items() if way == 0]:
         raise _unclear_direction(unclear)
@@ -457,8 +455,8 @@ def _lower_by_names(
 
 def _unclear_direction(names: Sequence[str]) -> InvalidInputError:
     what, received = "it is not clear whether more or less is better", few(list(map(repr, names)))
-    remedy = "say it: lower_is_better=True (--lower-is-better all), or False (--lower-is-better none)"
-    allowed = "lower_is_better=True, False, or the names of measures or tasks"
+    remedy = "say it: lower_is_better=True, or lower_is_better=False"
+    allowed = "lower_is_better=True, lower_is_better=False, or the names of measures or tasks"
     return InvalidInputError(what, "option 'lower_is_better'", received, allowed, remedy)
 
 
@@ -481,10 +479,10 @@ def _unclear(
     roles: Sequence[str], columns: Sequence[str], table: Table, *, are_headed: bool = False
 ) -> InvalidInputError:
     """Return the error for a table whose columns do not say what its cells are."""
-    remedy = f"name it: {', '.join(f'{role}=... (--{role})' for role in roles)}"
+    remedy = f"name it: {', '.join(f'{role}=...' for role in roles)}"
     if are_headed and roles == [terms.QUERY]:  # values are headed by models or by queries, and the rows may be either
         roles = [terms.MODEL, terms.QUERY]
-        remedy = "say what a row is: model=... or query=... (--model, --query); an index is a column if it has a name"
+        remedy = "say what a row is: model=... or query=...; an index is a column if it has a name"
     nouns = {terms.MODEL: "models", terms.QUERY: "queries, topics, tasks or data sets", VALUE: "values"}
     what = f"there is no column of {' or of '.join(nouns[role] for role in roles)}"
     received = f"columns {few(map(repr, columns))}"
@@ -569,7 +567,7 @@ def taken_in_words(values: xr.Dataset) -> str:
         taken = f"{terms.plural(one)} {few(units, 8)}"
         way = way if measures == [VALUE] else f"; {measures[0]}{way}"
     told = values.assign_attrs({terms.LOWER: None})
-    notes = [note.partition("; include=")[0] for note in notes_of(told)]
+    notes = [note.partition(f"; {as_called('include=')}")[0] for note in notes_of(told)]
     if values.sizes[terms.MODEL] == 1:
         notes.append("`aucpr-dask import values` takes the files of other models with it")
     return "; ".join([sizes, f"{taken}{way}", *notes])
@@ -580,7 +578,7 @@ def notes_of(values: xr.Dataset) -> list[str]:
     attrs, unit = values.attrs, terms.plural(str(values.attrs.get(terms.UNIT, terms.QUERY)))
     taken = "values" if terms.VALUE_COLUMN in attrs else unit
     said = {
-        "columns_left_out": f"not taken as {taken}: {{}}; include= (--include) takes one in",
+        "columns_left_out": f"not taken as {taken}: {{}}; {as_called('include=')} takes one in",
         terms.SCALED: "percents, read as fractions like the others: {}",
         "averaged_over": "averaged over {}",
         terms.LOWER: "less is better: {}",

@@ -21,6 +21,7 @@ from aucpr_dask.errors import (
     SourceChangedError,
     StoreError,
     UnreachableError,
+    as_called,
     warn,
 )
 from aucpr_dask.evaluation.results import laid_out, opened_result
@@ -221,7 +222,7 @@ def _client(
 
         current = current_client()
     if workers is None and current is None and plan.is_small:
-        watcher.note("running in this process: too little work for workers (workers=2 starts two)")
+        watcher.note(as_called("running in this process: too little work for workers (workers=2 starts two)"))
         yield None
         return
     from aucpr_dask.workers.connecting import connect_for
@@ -229,7 +230,9 @@ def _client(
 
     with connect_for(workers, source, target, patience=patience) as client:
         if client is current:
-            watcher.note(f"on the current Dask client, {address_of(client)}; workers=N starts N processes here")
+            watcher.note(
+                f"on the current Dask client, {address_of(client)}; {as_called('workers=N')} starts N processes here"
+            )
         yield client
 
 
@@ -321,8 +324,8 @@ def _refuse_other_code(plan: Plan, state: State, target: str, *, other_code: boo
     if before == now or other_code:
         return
     what = "another version of the code began this result, and its numbers may differ from those of this one"
-    remedy = "continue with the version that began it; or pass overwrite=True (--overwrite) to compute everything "
-    remedy += "again, or other_code=True (--other-code) to mix the numbers of both"
+    remedy = "continue with the version that began it; or pass overwrite=True to compute everything "
+    remedy += "again, or other_code=True to mix the numbers of both"
     raise StoreError(what, target, changes_in_words(before, now), "one result, one code", remedy)
 
 
@@ -331,7 +334,7 @@ def _say_if_by_other_code(plan: Plan, state: State, target: str) -> None:
     before, now = (state.plan or {}).get("code"), plan.parameters["code"]
     if before != now:
         text = f"{public(target)} is finished, and its numbers are of another version: "
-        text += f"{changes_in_words(before, now)}; overwrite=True (--overwrite) computes them again"
+        text += f"{changes_in_words(before, now)}; overwrite=True computes them again"
         warn(text)
 
 
@@ -340,7 +343,7 @@ def _refuse(changed: Mapping[str, str], target: str, may_differ: Collection[str]
     if changed.keys() <= set(may_differ):
         return
     what = "there is something at this place already: another evaluation"
-    remedy = "use the same options to resume it, name another place, or pass overwrite=True (--overwrite) "
+    remedy = "use the same options to resume it, name another place, or pass overwrite=True "
     raise StoreError(what, target, "; ".join(dict.fromkeys(changed.values())), None, remedy + "to replace it")
 
 

@@ -25,8 +25,7 @@ HIGHEST_GRADE = 127
 NO_ITEM = "give -2 where there is no item, as on land; -1 is an item that nobody judged, and counts as negative"
 LEAST_COUNT = 1e-100  # above 0: the inverse of its square is finite
 NAME_A_GRADE = (
-    "pass positive_from=1 (--positive-from 1), or the grade from which your task counts positives; "
-    "convention='trec_eval' (--convention trec_eval) sets it to 1, too"
+    "pass positive_from=1, or the grade from which your task counts positives; convention='trec_eval' sets it to 1, too"
 )
 EXACT_INTEGERS = 2**53  # up to here, float64 holds every integer
 
@@ -259,7 +258,7 @@ def text_labels(label: NDArray[Any]) -> list[str]:
 
 def positive_text(texts: Sequence[str]) -> str:
     """Say that one of these labels is to be named as the positive one."""
-    return f"labels are text: name the positive one, such as pos_label={texts[0]!r} (--pos-label {texts[0]})"
+    return f"labels are text: name the positive one, such as pos_label={texts[0]!r}"
 
 
 def whole_labels(label: NDArray[Any], score: NDArray[Any], where: str = "label") -> NDArray[Any]:

@@ -28,7 +28,7 @@ def place_for(url: str | Path, *, overwrite: bool, append: bool) -> Iterator[str
     # The store at `url` changes as a whole, or not at all.
     if append and overwrite:
         what = "a store is either replaced or appended to"
-        received = "overwrite=True and append=True (--overwrite --append)"
+        received = "overwrite=True and append=True"
         raise InvalidInputError(what, None, received, "one of the two")
     place = Path(url).resolve() if append and not urls.is_remote(url) else None
     if place is not None and not place.name:
@@ -109,7 +109,7 @@ def joined(before: Scores, added: Scores) -> Scores:
     old, new = dict(nodes_of(before)), dict(nodes_of(added))
     if "" in old or "" in new:
         allowed = "data sets with names in both, or one data set without a name in both"
-        remedy = "name the data set of the files (--dataset), or import to a new store"
+        remedy = "name the data set of the files: dataset=..., or import to a new store"
         what = "data sets without a name cannot be added to named ones"
         raise _differ(what, _named(old), _named(new), allowed, remedy)
     both = {path: _joined(path, node, new[path]) if path in new else node for path, node in old.items()}

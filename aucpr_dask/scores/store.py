@@ -318,7 +318,7 @@ def check_same(url: str, layout: Layout | None, identity: str) -> None:
         is_same = False
     if not is_same:
         what = "the scores have been replaced while this run read them, so nothing of it counts"
-        remedy = "let whatever writes them finish, then run the same command again, with overwrite=True (--overwrite)"
+        remedy = "let whatever writes them finish, then run the same command again, with overwrite=True"
         raise errors.SourceChangedError(what, url, None, None, remedy)
 
 

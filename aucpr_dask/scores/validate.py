@@ -340,8 +340,11 @@ def check_same_labels(first: xr.DataArray, second: xr.DataArray, names: tuple[st
         if dim in first.indexes and dim in second.indexes:
             left, right = first.indexes[dim], second.indexes[dim]
             if not left.equals(right):
-                odd = left.symmetric_difference(right)
-                received = few(map(repr, odd)) if len(odd) else "the same labels in another order"
+                odd = [left.difference(right, sort=False), right.difference(left, sort=False)]
+                only = [
+                    f"only in {name!r}: {few(map(repr, one))}" for name, one in zip(names, odd, strict=True) if len(one)
+                ]
+                received = "; ".join(only) or "the same labels in another order"
                 what, allowed = f"{both} carry different labels along {dim!r}", "the same labels, in the same order"
                 remedy = f"select the labels they share, or reindex one by the other's {dim!r}"
                 raise AlignmentError(what, None, received, allowed, remedy)

@@ -116,15 +116,14 @@ class Claim:
         if self.recorded() == State() and get_value(open_backend(self._url), "zarr.json") is None:
             what, remedy = "what this run was writing has been removed", "run the same command again to start over"
             return OtherRunError(what, where=self._url, remedy=remedy)
-        remedy = "let the other run finish, or stop it; then run the same command again, with overwrite=True "
-        remedy += "(--overwrite) to start over"
+        remedy = "let the other run finish, or stop it; then run it again, with overwrite=True to start over"
         what = "this place now belongs to another run, so this one writes nothing more"
         return OtherRunError(what, where=self._url, remedy=remedy)
 
     def damaged(self, key: str) -> StoreError:
         """Return the error that a record cannot be used."""
         what = "the record of the run is damaged, or another run is replacing it"
-        remedy = "pass overwrite=True (--overwrite) to start over; a finished result still opens with open_result"
+        remedy = "pass overwrite=True to start over; a finished result still opens with open_result"
         return StoreError(what, f"{self._url}, {key}", None, "the record that a run wrote", remedy)
 
     def _has_owner(self) -> bool:

@@ -72,7 +72,7 @@ class Npz:
 
     def _check(self, name: files.FilePath) -> str:
         if str(name) not in (names := self.names()):
-            remedy = "name it: score=, label= (--score, --label)"
+            remedy = "name it: score=, label="
             raise FileFormatError("there is no such array in the file", self.path, repr(name), few(names), remedy)
         return str(name)
 
@@ -114,7 +114,7 @@ class Npy:
                 is_npy = stream.read(len(_NPY_MAGIC)) == _NPY_MAGIC
         except OSError as error:
             what, allowed = "the file cannot be read", "a file that may be read"
-            remedy = "the labels of a .npy file are another .npy file: label=PATH (--label)"
+            remedy = "the labels of a .npy file are another .npy file: label=PATH"
             raise InvalidInputError(what, path, error.strerror, allowed, remedy) from error
         if not is_npy:
             raise _not_arrays(path)
@@ -207,7 +207,7 @@ def engine_of(path: files.FilePath) -> str:
         received = f"a file that begins with {head!r}"
     else:
         received = "a folder without metadata of Zarr" if Path(url).is_dir() else "nothing"
-    remedy = "check the path, or name the engine of xarray that opens it: engine=... (--engine)"
+    remedy = "check the path, or name the engine of xarray that opens it: engine=..."
     raise FileFormatError("xarray cannot open this", path, received, "Zarr, netCDF or HDF5", remedy)
 
 

@@ -207,7 +207,7 @@ def _describe(
     else:
         received = f"labels of shape {labels.shape}, scores ({', '.join(axes.sizes)}) of shape {shape}"
         allowed = f"labels of shape {tuple(labelled.values())} ({', '.join(labelled)})"
-        remedy = "name the axes of the scores in their order: dims=(...) (--dims)"
+        remedy = "name the axes of the scores in their order: dims=(...)"
         raise AlignmentError("the labels do not fit the scores", where, received, allowed, remedy)
     for job, name in groups.items():
         if name is not None:
@@ -227,7 +227,7 @@ def _check_dims(dims: str | Sequence[str] | None, shape: tuple[int, ...], path: 
     received = f"dims ({', '.join(named)}) for an array of shape {shape}"
     allowed = f"{len(shape)} different names, one of them {terms.ITEM!r}; {terms.MODEL!r} and {terms.QUERY!r} have "
     allowed += f"their meaning, {terms.REPEAT!r} is kept without queries; others are stacked into the models"
-    remedy = "pass dims=(...) (--dims), for example model,repeat,item"
+    remedy = "pass dims=(...), for example model,repeat,item"
     raise InvalidInputError(what, path, received, allowed, remedy)
 
 
@@ -373,7 +373,7 @@ def opened_by_xarray(
     if dims is None:
         return tree
     what, received = "the axes of these arrays have names", few({str(dim) for dim in tree.dims})
-    raise InvalidInputError(what, path, f"dims={dims!r}; {received}", None, "leave out dims (--dims), or rename them")
+    raise InvalidInputError(what, path, f"dims={dims!r}; {received}", None, "leave out dims=, or rename them")
 
 
 def _with_dims(
@@ -385,7 +385,7 @@ def _with_dims(
     if dims is None:
         what, allowed = "the arrays of this Zarr store have no names of dimensions", "arrays that xarray opens"
         usual = ",".join(terms.DEFAULT_DIMS.get(len(shape), terms.DEFAULT_DIMS[2]))
-        remedy = f"name the axes of the scores: dims={usual!r} (--dims {usual})"
+        remedy = f"name the axes of the scores: dims={usual!r}"
         raise FileFormatError(what, path, few(f"{name} {one.shape}" for name, one in arrays.items()), allowed, remedy)
     sizes = dict(zip(_check_dims(dims, shape, Path(path)), shape, strict=True)) if shape else {}
     import dask.array as da
@@ -400,9 +400,7 @@ def _with_dims(
             variables[name] = fitting[0], da.from_zarr(array) if len(array.shape) > 1 else array[...]
         elif role in terms.SCORE_VARIABLES:
             what, received = f"{name!r} does not fit the scores", f"shape {array.shape}, next to scores {sizes}"
-            raise AlignmentError(
-                what, path, received, None, "name the axes of the scores in their order: dims (--dims)"
-            )
+            raise AlignmentError(what, path, received, None, "name the axes of the scores in their order: dims=")
     return xr.Dataset(variables)
 
 

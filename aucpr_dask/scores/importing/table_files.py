@@ -169,7 +169,7 @@ class Batch:
         if numbers is None:
             bad = next(code for code, word in enumerate(words) if _parsed([word]) is None)
             where = self.where(int(np.argmax(codes == bad)), column)
-            remedy = f"fix the cell, or leave the column out: exclude={column!r} (--exclude)"
+            remedy = f"fix the cell, or leave the column out: exclude={column!r}"
             if _DECIMAL_COMMA.fullmatch(words[bad].strip()):
                 remedy = f"write decimals with a point: {words[bad].strip().replace(',', '.')}"
             allowed = "a number; empty, NA or NaN for a missing one"
@@ -203,7 +203,7 @@ class Batch:
 
     def _cannot_be(self, column: str, what: str, received: object) -> FileFormatError:
         where = f"{self.table.path}, rows {self.first + 1} to {self.first + self.n_rows}, column {column!r}"
-        remedy = f"leave the column out: exclude={column!r} (--exclude), or convert it"
+        remedy = f"leave the column out: exclude={column!r}, or convert it"
         return FileFormatError(f"the column cannot be read as {what}", where, received, remedy=remedy)
 
 

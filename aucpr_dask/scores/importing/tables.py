@@ -136,7 +136,7 @@ def _read_tables(
     given = options
     if options.model is not None and options.item is None:
         what, received = "a tidy table needs item names, by which models are matched", f"model={options.model!r} alone"
-        remedy = "name it: item=... (--item)"
+        remedy = "name it: item=..."
         raise errors.InvalidInputError(what, "argument 'item'", received, "the column of item names", remedy)
     if options.model is not None and options.query is not None:
         options = replace(options, item=None)  # which matches models, and is not kept
@@ -145,7 +145,7 @@ def _read_tables(
         raise errors.clash(what, "leave out item", "one of them", item=options.item, query=options.query)
     if options.repeat is not None and options.item is None:
         what = "items of repeats are matched by name, never by position"
-        remedy = "name their column: item=... (--item); and queries as groups: by=[query, ...]"
+        remedy = "name their column: item=...; and queries as groups: by=[query, ...]"
         raise errors.clash(what, remedy, "repeat and item, without query", repeat=options.repeat, query=options.query)
     if options.by and options.query is not None:
         what, remedy = "groups lie along the items, and each query has its own", "by=[query, ...], without query"
@@ -161,18 +161,18 @@ def _read_tables(
         if absent[0] == given.label:
             what, received = f"there is no column {given.label!r}", repr(given.label)
             allowed = errors.few(found or columns, MOST_COLUMNS)
-            otherwise = "name the column of labels by label= (--label), and if it holds text, its positive value by "
-            otherwise += "pos_label= (--pos-label)"
+            otherwise = "name the column of labels by label=, and if it holds text, its positive value by "
+            otherwise += "pos_label="
             remedy = errors.did_you_mean(given.label, columns, otherwise)
             if found:
-                remedy = f"name the column of labels: label={found[0]!r} (--label {found[0]})"
+                remedy = f"name the column of labels: label={found[0]!r}"
             raise errors.InvalidInputError(what, tables[0].path, received, allowed, remedy)
         raise unknown_column(absent[0], columns, tables[0].path)
     if options.model is None and options.models is None and {"model", "score"} <= {*columns} - {*given.roles}:
         what, received = "this table has a column of models, as tidy frames do", errors.few(map(repr, columns))
         allowed = "a tidy table with model= and item=, or a wide one with a column of scores for each model"
-        remedy = "name its columns: model='model', item=... (--model model --item ...); "
-        remedy += "or the columns of scores: models=[...] (--models)"
+        remedy = "name its columns: model='model', item=...; "
+        remedy += "or the columns of scores: models=[...]"
         raise errors.InvalidInputError(what, tables[0].path, received, allowed, remedy)
     labels = _LabelReader(options.label, options.pos_label)
     nodes: dict[str, _Node] = defaultdict(lambda: _Node(spool))
@@ -224,7 +224,7 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
         if both := [name for name in models if name in others]:
             what = "a column cannot be both a model and something else"
             allowed = f"columns other than {errors.few(map(repr, others))}"
-            remedy = "leave it out of models, or exclude it: exclude=[...] (--exclude)"
+            remedy = "leave it out of models, or exclude it: exclude=[...]"
             raise errors.InvalidInputError(what, table.path, errors.few(map(repr, both)), allowed, remedy)
     else:
         free = [name for name in table.columns if name not in excluded and name not in others]
@@ -241,7 +241,7 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
         received = f"columns {errors.few(map(repr, table.columns))}"
         received += f", of which {errors.few(map(repr, ids))} hold whole numbers, which may be no scores" if ids else ""
         allowed = "at least one column of numbers with a fraction, besides the label and what is excluded"
-        remedy = "name the columns of scores: models=[...] (--models)"
+        remedy = "name the columns of scores: models=[...]"
         what = "no column is a model"
         if commas := [] if options.models or first is None else list(filter(first.has_commas, left_out)):
             what, received = f"{what}: numbers have a decimal comma", errors.few(map(repr, commas))
@@ -375,10 +375,10 @@ class _LabelReader:
             what, remedy = "the label is missing", "use -1 for an unjudged item"
         elif self._positive is None and (_number(cell.strip()) or 0) % 1:
             what = f"column {self._column!r} holds decimal numbers, as scores do, and no labels"
-            remedy = "name the column of labels: label=COLUMN (--label)"
+            remedy = "name the column of labels: label=COLUMN"
         elif self._positive is None:
             what = "this is not a label"
-            remedy = "say which value is the positive one: pos_label=VALUE (--pos-label)"
+            remedy = "say which value is the positive one: pos_label=VALUE"
             texts = [word.strip() for word in words if word.strip() not in MISSING_CELLS]
             if all(_number(text) is None and text.lower() not in _TRUTH for text in texts):
                 what, received = checks.positive_text([cell.strip()]), errors.few(map(repr, texts))
@@ -388,7 +388,7 @@ class _LabelReader:
             remedy = errors.did_you_mean(
                 self._positive,
                 [str(self._negative), cell.strip()],
-                f"name one that occurs: pos_label={cell.strip()!r} (--pos-label)",
+                f"name one that occurs: pos_label={cell.strip()!r}",
             )
         else:
             what = "this label is a third value"
@@ -690,7 +690,7 @@ class _Node:
         if (odd := np.flatnonzero(n_rows != 1)).size:
             first, name = divmod(int(odd[0]), len(items))
             received = f"{n_rows[odd[0]]} rows of item {items[name]!r} in repeat {repeats[first]!r}"
-            remedy = "drop the items that some repeat lacks; or name the column of data sets: dataset= (--dataset)"
+            remedy = "drop the items that some repeat lacks; or name the column of data sets: dataset="
             raise errors.AlignmentError("each repeat needs one row for each item", where, received, None, remedy)
         for role, values in cells.items():
             grid = np.empty(self._shape, values.dtype)

@@ -406,7 +406,7 @@ class Columns:
 
 def _repeated(what: str, path: Path, lines: np.ndarray, received: str) -> FileFormatError:
     """Return the error for a document that is on the first two of these lines."""
-    remedy = 'remove one, or pass duplicates="first" (--duplicates first) to keep the first'
+    remedy = 'remove one, or pass duplicates="first" to keep the first'
     return FileFormatError(what, f"{path}, lines {lines[0]} and {lines[1]}", received, remedy=remedy)
 
 
@@ -520,7 +520,7 @@ def _read_run(
     name = _tag_of(columns) if by_tag else name
     if by_tag and len(columns.tags) > 1:
         received, allowed = few(map(_shown, sorted(columns.tags))), "the same tag in all lines"
-        remedy = 'split the file, or name models by their files: named_by="file" (--name file)'
+        remedy = 'split the file, or name models by their files: named_by="file"'
         raise AlignmentError("a run has several tags, so they cannot name it", path, received, allowed, remedy)
     return _run(name, columns, judgments, duplicates, spool)
 
@@ -528,7 +528,7 @@ def _read_run(
 def _tag_of(columns: Columns) -> str:
     if not columns.tags:
         what = "this run has no tags, so they cannot name it"
-        remedy = 'name it by its file: named_by="file" (--name file)'
+        remedy = 'name it by its file: named_by="file"'
         raise AlignmentError(what, columns.path, "lines without a tag", "TREC's six columns", remedy)
     return _decoded(next(iter(columns.tags)), columns.path)
 
@@ -567,7 +567,7 @@ def _refuse_equal_tags(runs: Sequence[_Run], paths: Sequence[Path]) -> None:
     for run, path in zip(runs, paths, strict=True):
         if first.setdefault(run.name, path) != path:
             received = f"{first[run.name]} and {path}"
-            remedy = 'name models by their files: named_by="file" (--name file)'
+            remedy = 'name models by their files: named_by="file"'
             raise AlignmentError(f"two runs have the tag {run.name!r}", None, received, remedy=remedy)
 
 
