@@ -487,7 +487,7 @@ def _of_plain(
         warn("no item is positive, so no area is defined: are these the labels, and is 1 the positive one?")
     variables = {"score": (dims, score)}
     variables["label"] = dims[-labels.ndim :], labels
-    coords = {} if None in named else {MODEL: np.array(list(given), object)}
+    coords = {} if None in named else {MODEL: terms.of_fixed_width(np.array(list(given), object))}
     if index is not None and not isinstance(index, pd.RangeIndex | pd.MultiIndex) and index.is_unique:
         coords[ITEM] = np.asarray(index)
     plain = {

@@ -159,9 +159,10 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
     }
     if resampling.keep_replicates:
         axes |= {terms.RESAMPLE: range(resampling.n_resamples)}
-    scalars = {name: xr.Variable((), np.array(label, object)) for name, label in options.single.items()}
-    of_source = [name for name in map(str, source.indexes) if name in kept]
-    labelled = {name: (source[name].variable, source.xindexes[name]) for name in of_source}
+    # Without conversion: pandas takes long to look for dates in objects.
+    scalars = {name: xr.Variable((), np.array(label, object), fastpath=True) for name, label in options.single.items()}
+    of_source = source.xindexes
+    labelled = {str(name): (source.variables[name], index) for name, index in of_source.items() if name in kept}
     labelled |= {name: _labelled_axis(name, along) for name, along in axes.items() if name not in scalars}
     if prepared.groups is not None:
         along = prepared.groups.coordinates(

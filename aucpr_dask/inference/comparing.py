@@ -247,12 +247,11 @@ def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
         sizes += f" and {family_size - MOST_SIZES:,} more" if family_size > MOST_SIZES else ""
     other = covarying.OTHER_MODEL if columns is None else covarying.BASELINE
     arrays = {name: sample.inside(array) if name in BETWEEN else array for name, array in arrays.items()}
-    comparison = xr.Dataset(
-        {name: ((terms.MODEL, other, *grids.QUANTITIES[name].dims), array) for name, array in arrays.items()}
-        | {"estimate": (terms.MODEL, sample.shown)},
-        coords={terms.MODEL: sample.labels, other: sample.labels if columns is None else sample.labels[columns]},
-    )
-    comparison = paired_samples.annotate(comparison, sample, family_size=family_size, sizes=sizes)
+    both = {name: ((terms.MODEL, other, *grids.QUANTITIES[name].dims), array) for name, array in arrays.items()}
+    models = sample.labels
+    labels = {terms.MODEL: models, other: models if columns is None else models[columns]}
+    known = {**both, "estimate": (terms.MODEL, sample.shown)}
+    comparison = paired_samples.annotated(known, labels, sample, family_size=family_size, sizes=sizes)
     if has_margin:
         flags = {"flag_values": list(range(len(grids.DECISIONS))), "flag_meanings": " ".join(grids.DECISIONS)}
         comparison["decision"].attrs |= flags

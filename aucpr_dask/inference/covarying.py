@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, bad_argument
 from aucpr_dask.evaluation import alignment, mapping, results
+from aucpr_dask.evaluation.alignment import Labelled
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.influences import COLUMNS_AFTER, influence_columns
 from aucpr_dask.evaluation.rankings import Array
@@ -135,41 +136,41 @@ def influences(
     options = EvaluationOptions.of(estimator=names, over=over, prevalence_design=prevalence_design, **reading)
     scores = validated_scores(scores, positive_from=options.positive_from)
 
-    def influences_of_node(path: str, dataset: xr.Dataset) -> xr.Dataset:
-        inputs = alignment.score_inputs(dataset, options.positive_from, path)
-        inputs.pop("tie_order", None)
-        if unshared := [name for name, array in inputs.items() if name != "score" and terms.MODEL in array.dims]:
-            what = "models share no items here, so their estimates have no covariance over items"
-            received = f"{', '.join(unshared)} over the dimension 'model': each model has its own ranked list"
-            allowed = "the pooled layout: one label for each item, the same for all models"
-            raise InvalidInputError(what, where_of(path), received, allowed, "compare the models over queries")
-        clusters = alignment.clusters_of(dataset, path).values if drawn_unit(over, dataset) == "clusters" else None
-        is_fixed = prevalence_design == "fixed" and terms.CLASS not in dataset["score"].dims
-        result = _influences(prepare_labelled(inputs, options), clusters, is_fixed=is_fixed)
-        flags = result["flags"].astype(np.int32).assign_attrs(terms.flag_attributes())
-        result = result.drop_vars("flags")
-        result = _mean_of_classes(result) if terms.CLASS in result.dims else result
-        result = _mean_of_repeats(result, dataset) if terms.REPEAT in result.dims else result
-        result["flags"] = flags
-        facts = {
-            "estimator": names[0],
-            "missing": options.missing,
-            "unjudged": options.unjudged,
-            "prevalence_design": "fixed" if is_fixed else "random",
-            "sampled": drawn_unit(over, dataset),
-            "positive_from": options.positive_from,
-        }
-        return result.assign_attrs(result.attrs | results.provenance(dataset, facts))
-
-    return terms.map_nodes(scores, influences_of_node)
+    return terms.map_nodes(scores, lambda path, node: influences_of_node(path, node, options))
 
 
-def squares_of_differences(covariance: xr.DataArray) -> xr.DataArray:
+def influences_of_node(path: str, dataset: xr.Dataset, options: EvaluationOptions) -> xr.Dataset:
+    """Return the influences on the models of one validated data set, as :func:`influences` does."""
+    inputs = alignment.score_inputs(dataset, options.positive_from, path)
+    inputs.pop("tie_order", None)
+    if unshared := [name for name, array in inputs.items() if name != "score" and terms.MODEL in array.dims]:
+        what = "models share no items here, so their estimates have no covariance over items"
+        received = f"{', '.join(unshared)} over the dimension 'model': each model has its own ranked list"
+        allowed = "the pooled layout: one label for each item, the same for all models"
+        raise InvalidInputError(what, where_of(path), received, allowed, "compare the models over queries")
+    sampled = drawn_unit(options.resampling.over, dataset)
+    clusters = alignment.clusters_of(dataset, path).values if sampled == "clusters" else None
+    is_fixed = options.resampling.prevalence_design == "fixed" and terms.CLASS not in inputs["score"].dims
+    facts = {
+        "estimator": options.estimators[0],
+        "missing": options.missing,
+        "unjudged": options.unjudged,
+        "prevalence_design": "fixed" if is_fixed else "random",
+        "sampled": sampled,
+        "positive_from": options.positive_from,
+    }
+    variables = _influences(prepare_labelled(inputs, options), clusters, is_fixed=is_fixed)
+    labels = inputs["score"].drop_vars(terms.ITEM, errors="ignore").coords
+    result = xr.Dataset(variables, labels, results.provenance(dataset, facts))
+    result = _mean_of_classes(result) if terms.CLASS in result.dims else result
+    return _mean_of_repeats(result, dataset) if terms.REPEAT in result.dims else result
+
+
+def squares_of_differences(covariance: Labelled) -> Labelled:
     """Return the variances of differences of models from the covariances of all."""
     sizes, axes = {terms.MODEL: covariance.sizes[terms.MODEL]}, {"axis1": -2, "axis2": -1}
-    unnamed = covariance.drop_vars(OTHER_MODEL, errors="ignore")
-    own = applied(np.diagonal, unnamed, over=(terms.MODEL, OTHER_MODEL), sizes=sizes, **axes)  # variances of the models
-    squares: xr.DataArray = (own + own.rename({terms.MODEL: OTHER_MODEL}) - 2 * covariance).clip(min=0.0)
+    own = applied(np.diagonal, covariance, over=(terms.MODEL, OTHER_MODEL), sizes=sizes, **axes)  # those of the models
+    squares: Labelled = (own + _of_others(own) - 2 * covariance).clip(min=0.0)
     return squares
 
 
@@ -180,23 +181,28 @@ def covariances(drawn: xr.DataArray, dim: str) -> xr.DataArray:
     return products / (drawn.sizes[dim] - 1)
 
 
-def _influences(prepared: Prepared, clusters: NDArray[np.int64] | None, *, is_fixed: bool) -> xr.Dataset:
-    arrays, options = prepared.arrays, prepared.options
+def _influences(prepared: Prepared, clusters: NDArray[np.int64] | None, *, is_fixed: bool) -> dict[str, xr.Variable]:
+    """Return the influences on each ranking and `COLUMNS_AFTER`, by name; with clusters, also those of single items."""
+    arrays = {role: array.variable for role, array in prepared.arrays.items()}
     order = [dim for dim in (terms.QUERY, terms.CLASS, terms.REPEAT, terms.MODEL) if dim in arrays["score"].dims]
 
-    def of_units(clusters: NDArray[np.int64] | None, n_units: int) -> xr.Dataset:
+    def of_units(clusters: NDArray[np.int64] | None, n_units: int) -> dict[str, xr.Variable]:
         width = {_UNIT: n_units + 1 + len(COLUMNS_AFTER)}
-        design: dict[str, Any] = {"options": options, "clusters": clusters, "is_fixed": is_fixed}
+        design: dict[str, Any] = {"options": prepared.options, "clusters": clusters, "is_fixed": is_fixed}
         columns = mapping.map_rankings(influence_columns, arrays, width, **design).transpose(..., *order, _UNIT)
-        after = {name: columns.isel({_UNIT: place}) for place, name in enumerate(COLUMNS_AFTER, start=n_units + 1)}
-        result = xr.Dataset({name: column.transpose(terms.MODEL, ...) for name, column in after.items()})
-        return result.assign(influence=columns.isel({_UNIT: slice(n_units + 1)}))
+        after = enumerate(COLUMNS_AFTER, start=n_units + 1)
+        found = {name: columns[..., place].transpose(terms.MODEL, ...) for place, name in after}
+        return found | {"influence": columns[..., : n_units + 1]}
 
-    result = of_units(None, arrays["score"].sizes[terms.ITEM]).assign(n_positive=lambda items: items["n_effective"])
+    of_items = of_units(None, arrays["score"].sizes[terms.ITEM])
+    result = of_items | {"n_positive": of_items["n_effective"]}
     if clusters is not None:
         of_clusters = of_units(clusters, int(clusters.max(initial=-1)) + 1)
-        result = result.rename({"influence": "item_influence", _UNIT: _ITEM_UNIT})
-        result = result.assign({name: of_clusters[name] for name in ("influence", "n_effective", "degrees")})
+        of_item = of_items["influence"]
+        result["item_influence"] = xr.Variable((*of_item.dims[:-1], _ITEM_UNIT), of_item.data)
+        result |= {name: of_clusters[name] for name in ("influence", "n_effective", "degrees")}
+    result["flags"] = result["flags"].astype(np.int32)
+    result["flags"].attrs = terms.flag_attributes()
     result["estimate"].attrs = {"description": DESCRIPTIONS["estimate"], "units": "1"}
     return result
 
@@ -205,29 +211,32 @@ def _mean_of_classes(result: xr.Dataset) -> xr.Dataset:
     """Average estimates and influences over the classes: the items are behind all of them, so influences add up."""
     known = result["estimate"].notnull()
     has_all = (known | ~known.any(terms.MODEL)).all(terms.CLASS)
-    means = result.map(lambda variable: mean_where_known(variable, known, terms.CLASS).where(has_all))
+    averaged = result.drop_vars("flags")
+    means = averaged.map(lambda variable: mean_where_known(variable, known, terms.CLASS).where(has_all))
     means["estimate"].attrs, means["n_classes"] = result["estimate"].attrs, known.sum(terms.CLASS)
     means["proportion"] = means["proportion"] / means["n_classes"]  # as a variance of independent classes
-    return means.assign_attrs(over=terms.CLASS, average="macro", n_classes=result.sizes[terms.CLASS])
+    design = {"over": terms.CLASS, "average": "macro", "n_classes": result.sizes[terms.CLASS]}
+    return means.assign(flags=result["flags"]).assign_attrs(design | result.attrs)
 
 
 def _mean_of_repeats(result: xr.Dataset, dataset: xr.Dataset) -> xr.Dataset:
     """Average estimates and influences over the repeats, and keep the estimates of each and the number of folds."""
     repeats = result["estimate"].drop_attrs()
-    means = result.map(
+    means = result.drop_vars("flags").map(
         lambda variable: mean_of_known(variable, terms.REPEAT).where(repeats.notnull().all(terms.REPEAT))
     )
     means["estimate"].attrs = result["estimate"].attrs
     n_folds = terms.folds_of_repeats(dataset)
-    return means.assign({OF_REPEAT: repeats}).assign_attrs({} if n_folds is None else {terms.N_FOLDS: n_folds})
+    design = {} if n_folds is None else {terms.N_FOLDS: n_folds}
+    return means.assign({OF_REPEAT: repeats, "flags": result["flags"]}).assign_attrs(design | result.attrs)
 
 
 def of_influences(node: xr.Dataset) -> xr.Dataset:
     """Return the covariances of models whose influences are known, and what comparisons need of them."""
-    between = products_of_models(node["influence"])
-    within = products_of_models(node["item_influence"]) if "item_influence" in node else None
+    between = products_of_models(node.variables["influence"])
+    within = products_of_models(node.variables["item_influence"]) if "item_influence" in node else None
     known = [between] if within is None else [within, between]
-    of_models = [node[name] for name in ("proportion", "unseen_loss", "n_positive")]
+    of_models = [node.variables[name] for name in ("proportion", "unseen_loss", "n_positive")]
     variance, outer = xr.apply_ufunc(
         _variance_of_differences,
         *of_models,
@@ -238,16 +247,20 @@ def of_influences(node: xr.Dataset) -> xr.Dataset:
         output_dtypes=[np.float64] * 2,
         dask_gufunc_kwargs={"allow_rechunk": True},
     )
-    result = node[["estimate", "n_effective", "degrees", "flags"]].assign(covariance=between)
-    result = result.assign(difference_variance=variance, outer_variance=outer)
+    found = {"covariance": between, "difference_variance": variance, "outer_variance": outer}
     if within is not None:
         # Each pair has a design effect of its own, and no joint distribution need have all these variances. The sum of
         # the variances by items and by clusters is that of one, however few the clusters.
-        result["joint_variance"] = squares_of_differences(within) + squares_of_differences(between)
-    result = result.assign({OF_REPEAT: node[OF_REPEAT]} if OF_REPEAT in node else {})
-    for name in DESCRIPTIONS.keys() & set(result):
-        result[name].attrs |= {"description": DESCRIPTIONS[name], "units": "1"}
-    return result
+        found["joint_variance"] = squares_of_differences(within) + squares_of_differences(between)
+    kept = ("estimate", "n_effective", "degrees", "flags", OF_REPEAT)
+    found = {name: node.variables[name] for name in kept if name in node} | found
+    for name in DESCRIPTIONS.keys() & set(found):
+        found[name].attrs |= {"description": DESCRIPTIONS[name], "units": "1"}
+    labels, indexes = dict(node.coords.variables), dict(node.xindexes)
+    if terms.MODEL in indexes:
+        other = indexes[OTHER_MODEL] = indexes[terms.MODEL].rename(named := {terms.MODEL: OTHER_MODEL}, named)
+        labels |= other.create_variables({OTHER_MODEL: labels[terms.MODEL]})
+    return xr.Dataset(found, xr.Coordinates(labels, indexes), node.attrs)
 
 
 class Spread(NamedTuple):
@@ -283,10 +296,17 @@ def spread_of_rankings(
     return Spread(items["estimate"], sample["n_effective"], flags, sample["degrees"], inner, outer)
 
 
-def products_of_models(influence: xr.DataArray) -> xr.DataArray:
+def products_of_models(influence: Labelled) -> Labelled:
     """Return the sums of the products of the influences on two models, over ``unit``."""
-    both = influence, influence.rename({terms.MODEL: OTHER_MODEL})
+    both = influence, _of_others(influence)
     return applied(products_of_pairs, *both, over=(_UNIT, _ITEM_UNIT)).transpose(..., terms.MODEL, OTHER_MODEL)
+
+
+def _of_others(array: Labelled) -> Labelled:
+    """Return an array of models as one of the other models."""
+    if isinstance(array, xr.DataArray):
+        return array.rename({terms.MODEL: OTHER_MODEL})
+    return xr.Variable([OTHER_MODEL if dim == terms.MODEL else dim for dim in array.dims], array.data)
 
 
 def _variance_of_differences(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,7 +30,7 @@ from aucpr_dask.schema.terms import (
     REPEAT,
     RESAMPLE,
     clusters_in_words,
-    with_plain_names,
+    plain_names,
 )
 
 # With this many units, a bootstrap at the level 0.05 finds a false difference in 0.06 of simulated samples of 2 or 10
@@ -129,8 +129,9 @@ class PairedSample:
 
     @property
     def labels(self) -> NDArray[Any]:
-        """The models' labels."""
-        return np.asarray(self.estimates.models)
+        """The models' labels, names as text of a fixed width."""
+        names: NDArray[Any] = plain_names(np.asarray(self.estimates.models), f"coordinate {MODEL!r}")
+        return names
 
     def inside(self, bounds: Any) -> Any:
         """Return bounds of differences within what is possible; infinite ones say that no difference can be shown."""
@@ -173,7 +174,7 @@ class PairedSample:
 
     def n_positives(self) -> float | None:
         """Return the positives, those of all units together, with influence the effective ones; None if not counted."""
-        counts = self.node.get(self._counted)
+        counts = self.node.variables.get(self._counted)
         return None if counts is None else float(_least_of_units(counts, self.estimates).sum())
 
     def design(self) -> str:
@@ -355,16 +356,17 @@ def _by_influence(
 ) -> Filled:
     """Return the method that takes the covariance of the models from the influences of the items."""
     n_resamples = question.n_resamples or designs.UNIT_RESAMPLES
-    matrices = [node["difference_variance"], node["outer_variance"]]
-    matrices.append(node["joint_variance"] if "joint_variance" in node else matrices[0])
+    joint_name = "joint_variance" if "joint_variance" in node else "difference_variance"
+    matrices = (node.variables[name] for name in ("difference_variance", "outer_variance", joint_name))
     inner, outer, joint = (_variance_of_means(matrix, estimates) for matrix in matrices)
     training = None
     if OF_REPEAT in node:
         variance = training_variance(samples.chosen(node[OF_REPEAT], question.estimator), node.attrs.get(N_FOLDS))
-        training = _variance_of_means(variance, estimates)
+        training = _variance_of_means(variance.variable, estimates)
         inner, outer, joint = inner + training, outer + training, joint + training
     # The variance of a unit is taken to be proportional to 1 over its positives, so that models do not matter.
-    degrees = degrees_of_mean(*(_least_of_units(node[name], estimates) for name in ("n_effective", "degrees")))
+    counts = (node.variables[name] for name in ("n_effective", "degrees"))
+    degrees = degrees_of_mean(*(_least_of_units(count, estimates) for count in counts))
     sampled = degrees, estimates.names, goal, n_resamples, question.seed
     return estimates, methods.Influence(estimates.mean, inner, outer, joint, *sampled, training=training)
 
@@ -380,7 +382,7 @@ FILLED: dict[str, Callable[..., Filled]] = {
 """How a method is made from what it needs."""
 
 
-def _variance_of_means(matrix: xr.DataArray, estimates: Estimates) -> Floats:
+def _variance_of_means(matrix: xr.Variable, estimates: Estimates) -> Floats:
     """Return the variance (M, M) of the differences of means over fixed units, each with its own items."""
     matrix = estimates.of(matrix).transpose(..., MODEL, OTHER_MODEL)
     if estimates.dim is not None:
@@ -400,10 +402,10 @@ def degrees_of_mean(n: Floats, degrees: Floats) -> float:
     return float(variance.sum() ** 2 / (variance**2 / degrees).sum())
 
 
-def _least_of_units(variable: xr.DataArray, estimates: Estimates) -> Floats:
+def _least_of_units(variable: xr.Variable, estimates: Estimates) -> Floats:
     """Return the least value of the models for each unit, in their order; one number without units."""
-    variable = estimates.of(variable)
-    return np.ravel((variable.min(MODEL) if MODEL in variable.dims else variable).values)
+    values = estimates.of(variable).transpose(MODEL, ..., missing_dims="ignore").values
+    return np.ravel(np.fmin.reduce(values, axis=0) if MODEL in variable.dims else values)
 
 
 def warn_of_few(n: float, words: tuple[str, str], method: str, n_models: int) -> None:
@@ -424,26 +426,28 @@ def warn_of_few(n: float, words: tuple[str, str], method: str, n_models: int) ->
 # --- what is said about the numbers --------------------------------------------------------------------------------
 
 
-def annotate(dataset: xr.Dataset, sample: PairedSample, **more: Any) -> xr.Dataset:
-    """Add coordinates, counts, descriptions, and attributes that record how the numbers were computed."""
+def annotated(
+    arrays: Mapping[str, tuple[Any, Any]], labels: Mapping[str, Any], sample: PairedSample, **more: Any
+) -> xr.Dataset:
+    """Return arrays (dimensions, values) by name as an answer.
+
+    It has labels of models, counts, descriptions, and attributes that record how the numbers were computed.
+    """
     node, question, sampling, estimates = sample.node, sample.question, sample.sampling, sample.estimates
     counts = {} if sampling.dim is None else {"n_units": len(estimates.units)}
     counts |= {"n_machine_units": sample.n_machine} if sample.n_machine else {}
+    variables = dict(arrays)
     if designs.COMPARED in node.attrs:
         counts |= {"n_compared": node.attrs[designs.COMPARED], "n_scored": node.attrs[designs.SCORED]}
         counts |= {"n_unscored": node.attrs[designs.UNSCORED]}
         costs = [node.attrs[designs.COSTS][name] for name in estimates.names]
         of_models = zip(("n_missing", "n_missing_positive"), np.array(costs, np.int64).T, strict=True)
-        dataset = dataset.assign({name: (MODEL, lost) for name, lost in of_models})
-    dataset = dataset.assign({name: ((), np.int64(count)) for name, count in counts.items()})
-    coords: dict[str, Any] = {"level": question.level} if BOUND in dataset.dims else {}
-    coords |= {dim: np.array(values) for dim, values in grids.COORDINATES.items() if dim in dataset.dims}
-    if estimates.direction < 0 and "difference" in dataset:
-        dataset["difference"].attrs["direction"] = "less is better: positive where the model has less than the other"
-    for name, variable in dataset.data_vars.items():
-        variable.attrs |= {"description": DESCRIPTIONS[str(name)], "units": "1"}
-        if "interval" in str(name):
-            variable.attrs |= {"ci_kind": sampling.row.interval, "ci_prob": question.level}
+        variables |= {name: (MODEL, lost) for name, lost in of_models}
+    variables |= {name: ((), np.int64(count)) for name, count in counts.items()}
+    described = {name: xr.Variable(*given, _described(name, sample)) for name, given in variables.items()}
+    dims = {dim for variable in described.values() for dim in variable.dims}
+    coords = {**labels, "level": question.level} if BOUND in dims else dict(labels)
+    coords |= {dim: np.array(values) for dim, values in grids.COORDINATES.items() if dim in dims}
     drawn_before = sampling.sample == ITEMS and sampling.method == "bootstrap"  # when the items were evaluated
     seed = node.attrs.get("seed") if drawn_before else question.seed
     facts = {
@@ -451,7 +455,7 @@ def annotate(dataset: xr.Dataset, sample: PairedSample, **more: Any) -> xr.Datas
         "over": sampling.over(node.attrs),
         "method": sampling.method,
         "weights": question.weights if sampling.method == designs.RANDOM_EFFECTS else None,
-        "adjust": None if "rank" in dataset else sampling.adjust,
+        "adjust": None if "rank" in arrays else sampling.adjust,
         "level": question.level,
         "equivalence": question.equivalence,
         "n_resamples": sample.n_resamples or None,
@@ -460,4 +464,15 @@ def annotate(dataset: xr.Dataset, sample: PairedSample, **more: Any) -> xr.Datas
         "models_left_out": list(estimates.models_left_out) or None,
         "gaps": "; ".join(sample.gaps) or None,
     }
-    return with_plain_names(dataset, coords).assign_attrs({"design": sample.design()} | provenance(node, facts, more))
+    return xr.Dataset(described, coords, {"design": sample.design()} | provenance(node, facts, more))
+
+
+def _described(name: str, sample: PairedSample) -> dict[str, Any]:
+    """Return the attributes of a variable of an answer."""
+    attrs: dict[str, Any] = {}
+    if sample.estimates.direction < 0 and name == "difference":
+        attrs["direction"] = "less is better: positive where the model has less than the other"
+    attrs |= {"description": DESCRIPTIONS[name], "units": "1"}
+    if "interval" in name:
+        attrs |= {"ci_kind": sample.sampling.row.interval, "ci_prob": sample.question.level}
+    return attrs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import xarray as xr
@@ -17,7 +17,7 @@ from aucpr_dask.inference import covarying, designs, grouped, pairs, questions, 
 from aucpr_dask.inference.comparing import Baseline, positions, with_one_baseline
 from aucpr_dask.inference.grids import Quantity, placed
 from aucpr_dask.inference.methods import Influence, Method, Pairs, SignFlips
-from aucpr_dask.inference.paired_samples import PairedSample, annotate
+from aucpr_dask.inference.paired_samples import PairedSample, annotated
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.inference.units import Floats, Indices
 from aucpr_dask.schema import choices
@@ -276,17 +276,17 @@ def _power(sample: PairedSample, power: float, difference: float | None, level: 
         for suffix, reach in {"": single, "_family": joint}.items():
             values[f"power{suffix}"] = reach.power(difference)
             values[f"n_needed{suffix}"] = reach.needed(difference, power)
-    found = xr.Dataset(
-        {name: ((MODEL, other), placed(v, QUANTITIES[name], family, everyone, across)) for name, v in values.items()},
-        coords={MODEL: sample.labels, other: sample.labels[across]},
-    )
+    arrays: dict[str, tuple[Any, Any]] = {
+        name: ((MODEL, other), placed(v, QUANTITIES[name], family, everyone, across)) for name, v in values.items()
+    }
     if baseline is None:
         order = np.argsort(-sample.mean, kind="stable")
         from_next = np.full(len(everyone), math.nan)
-        from_next[order[:-1]] = found["detectable_family"].values[order[:-1], order[1:]]
-        found["detectable_rank"] = (MODEL, from_next)
-    found["estimate"] = (MODEL, sample.shown)
-    found = annotate(found, sample, family_size=single.error.size, wanted_power=power)
+        from_next[order[:-1]] = arrays["detectable_family"][1][order[:-1], order[1:]]
+        arrays["detectable_rank"] = (MODEL, from_next)
+    arrays["estimate"] = (MODEL, sample.shown)
+    labels = {MODEL: sample.labels, other: sample.labels[across]}
+    found = annotated(arrays, labels, sample, family_size=single.error.size, wanted_power=power)
     said = sentences.of_power(single, values | {"detectable_rank": found.get("detectable_rank")}, power, difference)
     found.attrs["summary"] = "; ".join([said, *sample.gaps])
     return with_one_baseline(found, baseline)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
@@ -234,12 +235,13 @@ def results_for(data: Scores, question: ComparisonOptions, options: Mapping[str,
 def _in_one_pass(results: Scores) -> Scores:
     """Compute lazy results of scores once, if memory allows, and warn of models with doubtful scores."""
     nodes = dict(nodes_of(results))
-    lazy = {(path, name): one for path, node in nodes.items() for name, one in node.data_vars.items() if one.chunks}
+    found = {(path, name): node.variables[name] for path, node in nodes.items() for name in node.data_vars}
+    lazy = {place: one for place, one in found.items() if one.chunks}
     if lazy and sum(node.nbytes for node in nodes.values()) <= HELD_BYTES:
         import dask
 
-        (found,) = dask.compute({place: one.data for place, one in lazy.items()})
-        for (path, name), data in found.items():
+        (computed,) = dask.compute({place: one.data for place, one in lazy.items()})
+        for (path, name), data in computed.items():
             nodes[path] = nodes[path].assign({name: lazy[path, name].copy(data=data)})
     warn_of_doubtful_models(nodes.values())
     return map_nodes(results, lambda path, _: nodes[path])
@@ -249,10 +251,11 @@ def warn_of_doubtful_models(results: Iterable[xr.Dataset]) -> None:
     """Warn of models whose scores look like something else in most of their rankings, by the flags of results."""
     flags: dict[str, list[Any]] = {}
     for node in results:
-        if MODEL not in node["flags"].dims or node["flags"].chunks is not None:
+        raised = node.variables["flags"]
+        if MODEL not in raised.dims or raised.chunks is not None:
             continue
-        of_models = node["flags"].transpose(MODEL, ...).values.reshape(node.sizes[MODEL], -1)
-        for model, row in zip(samples.labels_of(node["flags"], MODEL), of_models, strict=True):
+        of_models = raised.transpose(MODEL, ...).values.reshape(node.sizes[MODEL], -1)
+        for model, row in zip(samples.labels_of(node, MODEL), of_models, strict=True):
             flags.setdefault(str(model), []).append(row)
     warn_of_doubts({model: np.concatenate(rows) for model, rows in flags.items()}, least=DOUBTFUL)
 
@@ -343,7 +346,7 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
     plain: dict[str, Any] = {"estimator": (question.estimator or "average_precision",), "interval": (), **options}
     n_resamples = question.n_resamples or designs.ITEM_RESAMPLES
     resampled = plain | {"keep_replicates": True, "seed": question.seed, "n_resamples": n_resamples}
-    over_units, over_items = EvaluationOptions.of(**plain), EvaluationOptions.of(**resampled)
+    over_units, over_items = EvaluationOptions.of(**plain), cache(partial(EvaluationOptions.of, **resampled))
     scores = validated_scores(scores, positive_from=over_units.positive_from)
     scores = on_common_items(scores, question, over_units)
     if by := [FOLD] if question.method == designs.CORRECTED else samples.along_items(scores, question.dims):
@@ -364,9 +367,9 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
         asks_items = question.method is None and question.sample != designs.BOTH and question.dim != samples.DATASET
         by_influence = of_items and (within or asks_items)
         if are_sampled and by_influence and not ("label" in node and MODEL in node["label"].dims):
-            result: xr.Dataset = covarying.covariance(node, plain["estimator"][0], **options)
+            result = covarying.of_influences(covarying.influences_of_node(path, node, over_units))
         else:
-            result = evaluate_dataset(node, path, over_items if are_sampled else over_units)
+            result = evaluate_dataset(node, path, over_items() if are_sampled else over_units)
         return result.assign_attrs(counts_of_items(node) | {designs.HAS_SCORES: True})
 
     return map_nodes(scores, evaluate_node)

@@ -121,20 +121,18 @@ def ranks_of(sample: paired_samples.PairedSample) -> xr.Dataset:
         sets = rank_sets(replicates, question.level)
     probability_best, expected_rank = rank_distribution(replicates)
     first_group, last_group = groups_of_models(sets.groups, sets.order)
-    ranks = xr.Dataset(
-        {
-            "estimate": (MODEL, sample.shown),
-            "rank": (MODEL, rankdata(-estimates.mean)),
-            "rank_interval": ((MODEL, BOUND), sets.marginal),
-            "simultaneous_rank_interval": ((MODEL, BOUND), sets.simultaneous),
-            "probability_best": (MODEL, probability_best),
-            "expected_rank": (MODEL, expected_rank),
-            "first_group": (MODEL, first_group),
-            "last_group": (MODEL, last_group),
-        },
-        coords={MODEL: sample.labels},
-    )
-    ranks = paired_samples.annotate(ranks, sample, n_groups=len(sets.groups), quantile=sets.quantile)
+    arrays = {
+        "estimate": (MODEL, sample.shown),
+        "rank": (MODEL, rankdata(-estimates.mean)),
+        "rank_interval": ((MODEL, BOUND), sets.marginal),
+        "simultaneous_rank_interval": ((MODEL, BOUND), sets.simultaneous),
+        "probability_best": (MODEL, probability_best),
+        "expected_rank": (MODEL, expected_rank),
+        "first_group": (MODEL, first_group),
+        "last_group": (MODEL, last_group),
+    }
+    facts = {"n_groups": len(sets.groups), "quantile": sets.quantile}
+    ranks = paired_samples.annotated(arrays, {MODEL: sample.labels}, sample, **facts)
     return ranks.assign_attrs({sentences.SUMMARY: sentences.of_ranks(ranks)})
 
 

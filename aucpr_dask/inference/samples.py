@@ -12,10 +12,12 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import MOST_SHOWN, AlignmentError, InvalidInputError, brief, few
+from aucpr_dask.evaluation.alignment import Labelled
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference.designs import IN_CLUSTERS, direction, estimator_dim, estimators_of, unit_names
 from aucpr_dask.inference.units import (
     Floats,
+    Indices,
     draw_units_and_items,
     mean_of_units,
     means_of_replicates,
@@ -52,6 +54,8 @@ class Estimates:
     dim: str | None  # "query" or "dataset"; None for a single data set without units
     units: tuple[str, ...]
     values: Floats  # (M, Q), without NaN; negated where less is better, so that a larger one always is
+    rows: Indices  # (M,): places of the models in the result
+    columns: Indices  # (Q,): places of the units
     left_out: tuple[str, ...]  # units (or, without units, models) without an estimate
     models_left_out: tuple[str, ...] = ()
     direction: float = 1.0  # -1 where less is better
@@ -71,20 +75,16 @@ class Estimates:
         """Return the estimates of some of the models; the others are left out."""
         gone = tuple(str(label) for label in self.models[np.flatnonzero(~keep)])
         left_out = self.left_out if self.dim else (*self.left_out, *gone)
-        kept = replace(self, models=self.models[keep], values=self.values[keep], left_out=left_out)
+        kept = replace(
+            self, models=self.models[keep], values=self.values[keep], rows=self.rows[keep], left_out=left_out
+        )
         gaps = (f"left out, without an estimate of some resamples: {few(map(repr, gone))}",) if gone else ()
         return replace(kept, models_left_out=(*self.models_left_out, *gone), gaps=(*self.gaps, *gaps))
 
-    def of(self, variable: xr.DataArray) -> xr.DataArray:
-        """Return a variable of the same models and units, in their order."""
-        at: dict[str, Any] = {}
-        if MODEL in variable.dims:
-            rows = labels_of(variable, MODEL).get_indexer(self.models)
-            at = {dim: rows for dim in (MODEL, "other_model") if dim in variable.dims}
-        if self.dim is not None and self.dim in variable.dims:
-            places = {str(label): place for place, label in enumerate(labels_of(variable, self.dim))}
-            at[self.dim] = [places[unit] for unit in self.units]
-        return variable.isel(at)
+    def of(self, variable: Labelled) -> Labelled:
+        """Return a variable of the same result for these models and units, in their order."""
+        places = {MODEL: self.rows, "other_model": self.rows, self.dim: self.columns}
+        return variable.isel({dim: places[dim] for dim in variable.dims if dim in places})
 
 
 def are_in_clusters(node: xr.Dataset) -> bool:
@@ -126,14 +126,16 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
     names = unit_names(dim or "", result.attrs)
     way = direction(result.attrs, estimator or next(iter(estimators_of(result)), None))
     units: tuple[str, ...] = ("",)
+    rows, columns = np.arange(len(models)), np.zeros(1, np.int64)
     if dim is None:
-        values = np.asarray((way * estimate).transpose(MODEL).values, dtype=np.float64)[:, None]
+        values = way * estimate.variable.transpose(MODEL).values.astype(np.float64)[:, None]
     else:  # in the order of their names, if they have any
-        values = np.asarray((way * estimate).transpose(MODEL, dim).values, dtype=np.float64)
+        values = way * estimate.variable.transpose(MODEL, dim).values.astype(np.float64)
         units = tuple(str(label) for label in labels_of(estimate, dim))
+        columns = np.arange(len(units))
         if dim in estimate.indexes:
-            order = sorted(range(len(units)), key=units.__getitem__)
-            values, units = values[:, order], tuple(sorted(units))
+            columns = np.array(sorted(range(len(units)), key=units.__getitem__), np.int64)
+            values, units = values[:, columns], tuple(sorted(units))
     known = ~np.isnan(values)
     nowhere: NDArray[np.bool_] = np.logical_not(known.any(axis=0))
     partly: NDArray[np.bool_] = np.logical_not(known.all(axis=0)) & ~nowhere
@@ -145,13 +147,14 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
         is_complete: NDArray[np.bool_] = np.logical_not((~known[:, ~nowhere]).any(axis=1))
         is_complete &= known.any()
         models_left_out = tuple(str(model) for model in models[~is_complete])
-        models, values = models[is_complete], values[is_complete]
+        models, values, rows = models[is_complete], values[is_complete], rows[is_complete]
         partly = np.zeros_like(partly)
     left_out = models_left_out
     if dim is not None:
         kept = ~(nowhere | partly)
         left_out = tuple(unit for unit, keep in zip(units, kept, strict=True) if not keep)
-        values, units = values[:, kept], tuple(unit for unit, keep in zip(units, kept, strict=True) if keep)
+        values, columns = values[:, kept], columns[kept]
+        units = tuple(unit for unit, keep in zip(units, kept, strict=True) if keep)
     if 0 in values.shape and dim is not None and known.any():
         raise _nothing_left(names, incomplete, None)
     if 0 in values.shape:
@@ -163,7 +166,8 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
         infinite = [str(model) for model in models[np.flatnonzero(np.isinf(values).any(axis=1))]]
         what, remedy = "some estimates are not finite", "leave these models out of the comparison"
         raise InvalidInputError(what, "variable 'estimate'", few(map(repr, infinite)), "finite numbers, or NaN", remedy)
-    return Estimates(models, dim, units, np.ascontiguousarray(values), left_out, models_left_out, way, gaps)
+    places = rows, columns
+    return Estimates(models, dim, units, np.ascontiguousarray(values), *places, left_out, models_left_out, way, gaps)
 
 
 def read_replicates(result: xr.Dataset, estimates: Estimates, estimator: str | None, seed: int | None = None) -> Floats:
@@ -207,13 +211,13 @@ def labels_of(variable: xr.DataArray | xr.Dataset, dim: str) -> pd.Index:
 
 def applied(
     function: Callable[..., Any],
-    *arrays: xr.DataArray,
+    *arrays: Labelled,
     over: Collection[str | None],
     sizes: Mapping[str, int] | None = None,
     **options: Any,
-) -> xr.DataArray:
+) -> Labelled:
     """Apply a function of NumPy arrays over these dimensions, lazily on Dask; its result has those of `sizes`."""
-    result: xr.DataArray = xr.apply_ufunc(
+    result: Labelled = xr.apply_ufunc(
         function,
         *arrays,
         input_core_dims=[[dim for dim in over if dim in array.dims] for array in arrays],

@@ -65,13 +65,13 @@ def _fact(answer: xr.Dataset, name: str) -> str:
 
 def asked_pairs(answer: xr.Dataset) -> tuple[list[Any], NDArray[np.bool_]]:
     """Return the dimensions of an answer, those of pairs first, and which cells ask about a pair, each pair once."""
-    p_value = answer["p_value"]
+    p_value = answer.variables["p_value"]
     of_pairs = [dim for dim in (MODEL, OTHER_MODEL, BASELINE) if dim in p_value.dims]
     other = OTHER_MODEL if OTHER_MODEL in of_pairs else BASELINE
     dims = [*of_pairs, *(dim for dim in p_value.dims if dim not in of_pairs)]
     values = p_value.transpose(*dims).values
-    others = np.atleast_1d(answer[other].values).tolist()
-    places = [others.index(name) if name in others else len(others) for name in answer[MODEL].values.tolist()]
+    others = np.atleast_1d(answer.variables[other].values).tolist()
+    places = [others.index(name) if name in others else len(others) for name in answer.variables[MODEL].values.tolist()]
     is_pair = np.greater.outer(places, np.arange(len(others)))  # two of these are asked about once
     is_pair = is_pair.T if other == OTHER_MODEL else is_pair
     shape = *values.shape[: len(of_pairs)], *(1,) * (len(dims) - len(of_pairs))
@@ -85,14 +85,15 @@ def of_comparison(answer: xr.Dataset, about: str = "") -> str:
     """
     dims, asked = asked_pairs(answer)
     of_pairs = [dim for dim in dims if dim in (MODEL, OTHER_MODEL, BASELINE)]
-    differences, adjusted = (answer[name].transpose(*dims, ...).values for name in ("difference", "p_adjusted"))
+    tested = (answer.variables[name] for name in ("difference", "p_adjusted"))
+    differences, adjusted = (one.transpose(*dims, ...).values for one in tested)
     shown = asked & (adjusted <= 1 - float(answer.attrs["level"]))
-    others = np.atleast_1d(answer[OTHER_MODEL if OTHER_MODEL in dims else BASELINE].values)
+    others = np.atleast_1d(answer.variables[OTHER_MODEL if OTHER_MODEL in dims else BASELINE].values)
 
     def named(at: tuple[int, ...]) -> tuple[str, str, str]:
         labels = {str(dim): answer[dim].values[i] for dim, i in zip(dims, at, strict=True) if dim not in of_pairs}
         where = " in " * bool(labels) + group_in_words(labels)
-        return str(answer[MODEL].values[at[0]]), str(others[at[1] if len(of_pairs) > 1 else 0]), where
+        return str(answer.variables[MODEL].values[at[0]]), str(others[at[1] if len(of_pairs) > 1 else 0]), where
 
     found = []
     for at in map(tuple, np.argwhere(shown).tolist()):
@@ -108,11 +109,11 @@ def of_comparison(answer: xr.Dataset, about: str = "") -> str:
     else:
         words.append(_none_shown(answer))
     if "standard_error" in answer:
-        are_equal = asked & (differences == 0) & (answer["standard_error"].transpose(*dims).values == 0)
+        are_equal = asked & (differences == 0) & (answer.variables["standard_error"].transpose(*dims).values == 0)
         equal = [named(at) for at in map(tuple, np.argwhere(are_equal).tolist())]
         words += [f"equal: {few([f'{one} and {other}{where}' for one, other, where in equal], MOST)}"] if equal else []
     if "simultaneous_interval" in answer:
-        lower, upper = np.moveaxis(answer["simultaneous_interval"].transpose(*dims, BOUND).values, -1, 0)
+        lower, upper = np.moveaxis(answer.variables["simultaneous_interval"].transpose(*dims, BOUND).values, -1, 0)
         words += beside_intervals(int(np.count_nonzero(shown & (lower <= 0) & (upper >= 0))))
     return "; ".join(filter(None, [*words, _fact(answer, "gaps")]))
 

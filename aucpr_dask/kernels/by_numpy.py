@@ -45,7 +45,7 @@ def _row(scores: Floats, label: NDArray[np.int8], given: float, options: o.Optio
     missing_negatives = float(is_item.sum()) - all_positive - negative.size
     gained = size[::-1].astype(np.float64)
     above, at = (negatives - np.searchsorted(negative, value[::-1], side) for side in ("right", "left"))
-    few_negatives = negative[np.insert(negative[1:] != negative[:-1], 0, True)[: negative.size]][:3]
+    few_negatives = negative[np.concatenate(([True], negative[1:] != negative[:-1]))[: negative.size]][:3]
     n_distinct = min(3, np.unique(np.concatenate([value[:3], few_negatives])).size)
 
     roc_area, tied = np.nan, 0.0
@@ -69,12 +69,12 @@ def _row(scores: Floats, label: NDArray[np.int8], given: float, options: o.Optio
 
 def _sum(terms: Array, start: float = 0.0) -> float:
     """Add terms one after the other."""
-    return float(np.cumsum(np.insert(terms, 0, start))[-1])
+    return float(np.cumsum(np.concatenate(([start], terms)))[-1])
 
 
 def compensated_sum(terms: Array) -> float:
     """Add terms one after the other, and their rounding errors, as `tie_groups.two_sum` does."""
-    sums = np.cumsum(np.insert(terms, 0, 0.0))
+    sums = np.cumsum(np.concatenate(([0.0], terms)))
     back = sums[1:] - sums[:-1]
     errors = (sums[:-1] - (sums[1:] - back)) + (terms - back)
     return float(sums[-1]) + _sum(errors)
@@ -194,7 +194,7 @@ def influence(
     is_own = np.isnan(options.prevalence) or n_negative == 0.0
     scale = 1.0 if is_own else total * (1.0 - options.prevalence) / (n_negative * options.prevalence)
 
-    start = np.flatnonzero(np.insert(~(x[1:] <= x[:-1]) & ~np.isnan(x[:-1]), 0, True)[:n_placed])
+    start = np.flatnonzero(np.concatenate(([True], ~(x[1:] <= x[:-1]) & ~np.isnan(x[:-1])))[:n_placed])
     end = np.append(start[1:], n_placed)[: start.size]
     positives, negatives = (np.cumsum(one[:n_placed])[end - 1] for one in (of_positives, of_negatives))
     gained = np.diff(positives, prepend=0.0)

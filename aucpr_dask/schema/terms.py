@@ -428,8 +428,8 @@ Stored: TypeAlias = "xr.Dataset | xr.DataTree | Nodes"
 SomeScores = TypeVar("SomeScores", bound="xr.Dataset | xr.DataTree | Nodes")
 
 
-def with_plain_names(dataset: xr.Dataset, more: Mapping[str, Any] | None = None) -> xr.Dataset:
-    """Return a result whose names all methods of xarray take, with more coordinates."""
+def with_plain_names(dataset: xr.Dataset) -> xr.Dataset:
+    """Return a result whose names all methods of xarray take."""
     # With NumPy's strings of variable length, `idxmax` and `to_netcdf` fail; with objects along dimensions, plots do.
     names: dict[Any, Any] = {}
     for name in dataset.coords:
@@ -437,10 +437,9 @@ def with_plain_names(dataset: xr.Dataset, more: Mapping[str, Any] | None = None)
         if ITEM in variable.dims:
             continue  # no result has items, and those of scores may be many
         if variable.dtype.kind == "T" or (variable.dtype == object and name in dataset.dims):
-            values = variable.values.astype(object)
-            check_names(values.ravel(), f"coordinate {name!r}")
-            names[name] = variable.dims, _of_fixed_width(values) if name in dataset.dims else values, variable.attrs
-    names |= more or {}
+            given = variable.values.astype(object)
+            values = plain_names(given, f"coordinate {name!r}", of_axis=name in dataset.dims)
+            names[name] = variable.dims, values, variable.attrs
     return dataset.assign_coords(names) if names else dataset
 
 
@@ -486,8 +485,16 @@ def _laid_along(answer: xr.Dataset, source: xr.Dataset, variable: xr.Variable) -
     return variable.compute()
 
 
-def _of_fixed_width(names: Any, step: int = 1) -> Any:
-    """Return names as text of a width that is a multiple of `step`, unless it would change them or take much memory."""
+def plain_names(values: Any, where: str, *, of_axis: bool = True) -> Any:
+    """Return names that are Unicode, those along a dimension as text of a fixed width; raise if they are not."""
+    if values.dtype != object:
+        return values
+    check_names(values.ravel(), where)
+    return of_fixed_width(values) if of_axis else values
+
+
+def of_fixed_width(names: Any, step: int = 1) -> Any:
+    """Return names (objects) as text of a width in steps of `step`, unless that changes them or takes much memory."""
     if not all(isinstance(name, str) for name in names.flat):
         return names
     width = -(-max(map(len, names.flat), default=1) // step) * step
@@ -510,7 +517,7 @@ def with_stored_names(dataset: xr.Dataset, *, is_result: bool = False) -> xr.Dat
             check_names(variable.values.ravel(), f"coordinate {name!r}")
         values = variable.values.astype(object)
         if is_result and name in dataset.coords:
-            values = _of_fixed_width(values, WIDTH_STEP)
+            values = of_fixed_width(values, WIDTH_STEP)
         text[name] = variable.copy(data=values)
     return dataset.assign(text)
 
