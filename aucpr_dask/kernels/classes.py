@@ -10,7 +10,7 @@ from numba import types
 
 from aucpr_dask.kernels import tie_groups
 from aucpr_dask.kernels.compiling import F8, FLOATS, I1, I8, OPTIONS_TYPE, helper, kernel, row_of, rows_of
-from aucpr_dask.kernels.tie_groups import TieGroups
+from aucpr_dask.kernels.tie_groups import SEGMENT, TieGroups
 
 
 @helper
@@ -106,12 +106,16 @@ def groups_in_order(positive, negative, space, n_groups, counts):
 
 @kernel(*(types.boolean(row_of(x), row_of(I1), OPTIONS_TYPE, F8, x[::1], F8[::1]) for x in FLOATS))
 def copy_positives(score, label, options, few, positive, counts):
-    """Count the classes, and copy the positives' scores if `few`; return whether all items are ranked."""
-    n_items, n_positive, n_missing = count_classes(score, label, options)
-    fill_counts(counts, n_positive, score.size - n_positive, 0, 0)
+    """Count the classes, and copy the positives' scores while they are `few`; return whether all items are ranked."""
     positive_from = np.int8(options.positive_from)
-    end = np.uint64(0)
-    for i in range(score.size if n_positive <= few else 0):
-        positive[end] = score[i]  # each is written, and that of a positive stays: without branches
-        end += np.uint64(label[i] >= positive_from)
+    n_items = n_positive = n_missing = 0
+    for start in range(0, score.size, SEGMENT):  # counted and copied while it is in the innermost cache
+        part, of_part = score[start : start + SEGMENT], label[start : start + SEGMENT]
+        items, positives, missing = count_classes(part, of_part, options)
+        end = np.uint64(n_positive)
+        n_items, n_positive, n_missing = n_items + items, n_positive + positives, n_missing + missing
+        for i in range(part.size if n_positive <= few else 0):
+            positive[end] = part[i]  # each is written, and that of a positive stays: without branches
+            end += np.uint64(of_part[i] >= positive_from)
+    fill_counts(counts, n_positive, score.size - n_positive, 0, 0)
     return n_items == score.size and n_missing == 0

@@ -105,11 +105,12 @@ def find_places(scores, table):
     value, entry = table.value, table.entry
     low, scale, last, fullest = table.low, table.scale, table.last, table.fullest
     bucket, place, shared = table.bucket, table.place, table.shared
-    for i in range(scores.size):  # a separate loop, which compiles to vector instructions
+    for i in range(scores.size):  # separate loops, of which two compile to vector instructions
         bucket[i] = bucket_of(scores[i], low, scale, last)
-    n_shared = np.uint64(0)
     for i in range(scores.size):
         place[i] = entry[np.uint32(bucket[i])]
+    n_shared = np.uint64(0)
+    for i in range(scores.size):
         shared[n_shared] = i
         n_shared += np.uint64(place[i] & np.uint32(1))
     for j in range(np.int64(n_shared)):

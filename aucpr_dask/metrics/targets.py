@@ -14,6 +14,7 @@ from aucpr_dask.schema.terms import FLAGS
 from aucpr_dask.scores.validate import is_small_float
 
 NUMBERS = "biuf"
+BLOCK = 1 << 16  # labels that stay in a core's cache while they are compared twice
 USUAL_LABELS = ({0, 1}, {-1, 1}, {0}, {-1}, {1})  # of which the positive one is 1
 
 
@@ -211,15 +212,20 @@ def positives_of(label: NDArray[Any], pos_label: Any) -> NDArray[np.bool_] | Non
     if label.ndim > 1 and label.shape[1:] != (1,):
         return None
     label, positive = label.ravel(), 1 if pos_label is None else pos_label
-    is_positive = np.asarray(label == positive)
+    is_positive, other, n_others = np.empty(label.size, bool), None, 0
+    for start in range(0, label.size, BLOCK):
+        part, found = label[start : start + BLOCK], is_positive[start : start + BLOCK]
+        found[:] = part == positive
+        if other is None and not found.all():
+            other = part[np.argmin(found)]
+        n_others += 0 if other is None else int(np.count_nonzero(part == other))
     n_positive = np.count_nonzero(is_positive)
-    if is_positive.shape != label.shape or n_positive == 0:
+    if n_positive == 0 or n_positive + n_others < label.size:
         return None
-    other = label[np.argmin(is_positive)] if n_positive < label.size else label.dtype.type(0)
+    other = label.dtype.type(0) if other is None else other
     is_whole = label.dtype.kind != "f" or (float(other).is_integer() and float(positive).is_integer())
     is_usual = pos_label is not None or other in (0, -1)
-    n_others = np.count_nonzero(label == other) if n_positive < label.size else 0
-    return is_positive if is_whole and is_usual and n_positive + n_others == label.size else None
+    return is_positive if is_whole and is_usual else None
 
 
 def kind_of_target(y_true: NDArray[Any]) -> str:
