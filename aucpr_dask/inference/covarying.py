@@ -259,7 +259,7 @@ def of_influences(node: xr.Dataset) -> xr.Dataset:
     labels, indexes = dict(node.coords.variables), dict(node.xindexes)
     if terms.MODEL in indexes:
         other = indexes[OTHER_MODEL] = indexes[terms.MODEL].rename(named := {terms.MODEL: OTHER_MODEL}, named)
-        labels |= other.create_variables({OTHER_MODEL: labels[terms.MODEL]})
+        labels |= other.create_variables()
     return xr.Dataset(found, xr.Coordinates(labels, indexes), node.attrs)
 
 
