@@ -148,7 +148,7 @@ def test_forms_of_the_same_scores_have_the_same_answers(
         ask, names = ASKED[question]
         over = {"over": "class"} if question == "aggregate" and structure == "class" else {}
         expected, found = ask(scores, **options, **over), ask(other, **options, **over).compute()
-        for name in names:
+        for name in (*names, "p_adjusted", "simultaneous_interval"):
             if name in expected:
                 aligned = found[name].sel(model=MODELS).transpose(*expected[name].dims)
                 if form == "shuffled":  # sums in another order

@@ -14,6 +14,7 @@ from aucpr_dask.inference import replicates, units
 from aucpr_dask.inference.units import Floats, Indices
 
 PANEL = 64  # columns of a factor that are found before they are subtracted from the remaining covariance
+ALIKE = 1 - 1e-9  # of the largest variance: round-off decides nothing, the order of the names does
 ROWS = 128  # of a factor, whose draws one thread makes
 
 
@@ -59,7 +60,7 @@ def pivoted_factor(covariance: Floats) -> tuple[Indices, Floats]:
         variance, columns = np.where(varies, np.diagonal(rest), 0.0), np.zeros((PANEL, rows.size))
         chosen: list[int] = []
         while len(chosen) < PANEL and variance.any():
-            largest = int(np.argmax(variance))
+            largest = int(np.argmax(variance >= ALIKE * variance.max()))
             left = rest[largest].copy()
             for known in columns[: len(chosen)]:
                 left -= known * known[largest]
