@@ -164,13 +164,10 @@ class Peer:
         """Whether it can run."""
         return importlib.util.find_spec(self.module) is not None
 
-    def row(self) -> list[str]:
-        """Return its numbers, and how they compare with ours."""
+    def row(self) -> Iterator[str]:
+        """Yield its name and option, and the number of each list with a verdict."""
         named = importlib.metadata.packages_distributions()[self.module]
-        return [f"{self.package} {importlib.metadata.version(named[0])}", self.name, self.equals, *self.cells()]
-
-    def cells(self) -> Iterator[str]:
-        """Yield the number of each list with a verdict."""
+        yield from (f"{self.package} {importlib.metadata.version(named[0])}", self.name, self.equals)
         for r in RANKINGS:
             if r.weight is not None and self.run not in WITH_WEIGHTS:
                 yield "-"
@@ -232,7 +229,7 @@ def main() -> None:
         "lists": pages.table(["list", "labels"], [[r.name, drawn(r)] for r in RANKINGS]),
         "ours": pages.table(["ours", *names], our_rows()),
         "peers": pages.table(
-            ["tool", "number", "our option", *names], [peer.row() for peer in PEERS if peer.installed]
+            ["tool", "number", "our option", *names], [[*peer.row()] for peer in PEERS if peer.installed]
         ),
     }
     if "--print" in sys.argv:

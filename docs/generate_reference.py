@@ -42,14 +42,6 @@ IN_SYMBOLS = {
 SYMBOLS = ["name", "formula", "use, and bias or coverage", ""]
 
 
-def main() -> None:
-    """Write the page, or print it."""
-    if "--print" in sys.argv:
-        print(reference())
-    else:
-        PAGE.write_text(reference())
-
-
 def reference() -> str:
     """Return the page."""
     options = {"ties": TIES, "missing": MISSING, "unjudged": UNJUDGED}
@@ -117,4 +109,7 @@ def _doi(doi: str) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    if "--print" in sys.argv:
+        print(reference())
+    else:
+        PAGE.write_text(reference())

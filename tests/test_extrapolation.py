@@ -168,8 +168,21 @@ def test_few_weights_that_carry_an_area_are_flagged() -> None:
 def test_few_large_clusters_that_carry_an_area_are_flagged() -> None:
     scores = normal(100, n_models=20)
     equal, unequal = np.arange(1000) // 10, np.repeat(np.arange(60), [300, 300, 200, 100, 45, *[1] * 55])
+    spread = np.repeat(np.arange(120), np.round(30 ** ((np.arange(120) + 0.5) / 120)).astype(int))[:1000]
     shares = [
         ap.evaluate(scores.assign(cluster=("item", cluster))).aucpr.flagged("few_weights")["few_weights"].mean().item()
-        for cluster in (equal, unequal)
+        for cluster in (equal, unequal, spread)
     ]
-    assert shares == [0, 1]
+    assert shares == [0, 1, 0]
+
+
+def test_clusters_are_flagged_by_their_sizes_alone() -> None:
+    """Influences of the largest ones vary: where they happen to be small, intervals are narrow, and miss the most."""
+    rng, sizes = np.random.default_rng(0), np.round(500 ** ((np.arange(120) + 0.5) / 120)).astype(int)
+    cluster = np.repeat(np.arange(120), sizes)
+    shared = rng.normal(size=(40, 120))[:, cluster]
+    label = rng.random(cluster.size) < 0.2
+    score = np.sqrt(0.5) * (shared + rng.normal(size=shared.shape)) + 1.2 * label
+    scores = xr.Dataset({"score": (("model", "item"), score), "label": ("item", label.astype(np.int8))})
+    found = ap.evaluate(scores.assign(cluster=("item", cluster)))
+    assert found.aucpr.flagged("few_weights")["few_weights"].all()

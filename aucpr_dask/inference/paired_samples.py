@@ -413,7 +413,7 @@ def warn_of_few(n: float, words: tuple[str, str], method: str, n_models: int) ->
     enough = POSITIVES_FOR_A_PAIR if n_models == 2 else POSITIVES_FOR_A_FAMILY
     what = "intervals of differences are too narrow, and find differences where there are none"
     remedy = " method='influence' needs 10."
-    if method == "influence":  # levels of .001 to .046 in simulations at .05
+    if method == "influence":  # with 5 to 10 positives, levels of .001 to .035 at .05; power of .02 for a possible .28
         enough, remedy = POSITIVES_FOR_INFLUENCE, ""
         what = "intervals of differences are too wide, and true differences are found too seldom"
     if method != "rank_swap" and n < enough:

@@ -165,7 +165,7 @@ _MEANINGS = {
     "no_interval": "No interval: the estimate does not vary, or items cannot be drawn so. Name another, or add data.",
     "unseen_rates": "Rates below one false positive decide: about 20 (1-p)/p negatives show a prevalence of p.",
     "repeated_items": "Many items have the scores of another in all models: intervals of copies are too narrow.",
-    "few_weights": "Fewer than 10 items by weight, or clusters by size, are most of the variance: intervals may miss.",
+    "few_weights": "Fewer than 10 items by weight, or few large clusters, make up the variance: intervals may miss.",
     "few_units": "Fewer than 8 units, or few for values so skewed: the interval of their mean may miss. Add units.",
 }
 FLAGS = tuple(Flag(name, 1 << place, meaning) for place, (name, meaning) in enumerate(_MEANINGS.items()))

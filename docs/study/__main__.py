@@ -12,19 +12,18 @@ import json
 import multiprocessing
 import os
 import time
-from collections.abc import Set
+import warnings
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import ModuleType
 
 from docs import pages
 
 FOLDER = Path(__file__).parent
 STUDIES = sorted(path.stem for path in FOLDER.glob("[!_]*.py"))
-WITH_WORKERS = ("boyd", "further")  # which use all cores, and share their tables
+WITH_WORKERS = {"boyd"}  # which uses all cores
 
 
 def main() -> None:
@@ -41,43 +40,44 @@ def main() -> None:
     options = parser.parse_args()
     if unknown := set(options.studies) - set(STUDIES):
         parser.error(f"no study {', '.join(sorted(unknown))}; there are {', '.join(STUDIES)}")
-    studies = {name: import_module(f"docs.study.{name}") for name in options.studies or STUDIES}
+    names = options.studies or STUDIES
     if options.small:
         with TemporaryDirectory() as folder:
-            run_all(studies.keys(), Path(folder), 0.01)
-            for study in studies.values():
-                print(*tables(study, Path(folder)).values(), sep="\n\n", end="\n\n")
+            run_all(names, Path(folder), 0.01)
+            print(*tables(names, Path(folder)).values(), sep="\n\n")
         return
     if options.run:
-        run_all(studies.keys(), FOLDER, options.share)
+        run_all(names, FOLDER, options.share)
     if options.print:
-        print(json.dumps({page: text for study in studies.values() for page, text in tables(study, FOLDER).items()}))
+        print(json.dumps(tables(names, FOLDER)))
         return
-    for study in studies.values():
-        for place, text in tables(study, FOLDER).items():
-            page, _, block = place.partition("#")
-            pages.write_block(pages.HERE / page, block, text)
+    for place, text in tables(names, FOLDER).items():
+        page, _, block = place.partition("#")
+        pages.write_block(pages.HERE / page, block, text)
 
 
-def run_all(studies: Set[str], folder: Path, share: float) -> None:
-    """Simulate studies: one after the other those that have workers, then the others, one on each core."""
-    for name in sorted(studies & set(WITH_WORKERS)):
+def run_all(names: list[str], folder: Path, share: float) -> None:
+    """Simulate first the study that has workers, then the others, one on each core."""
+    for name in WITH_WORKERS & set(names):
         run(name, folder, share)
     with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
-        list(pool.map(run, sorted(studies - set(WITH_WORKERS)), repeat(folder), repeat(share)))
+        list(pool.map(run, sorted(set(names) - WITH_WORKERS), repeat(folder), repeat(share)))
 
 
 def run(name: str, folder: Path, share: float) -> None:
     """Simulate a study, and say how long it took, in all its processes."""
     before, started = os.times(), time.monotonic()
-    import_module(f"docs.study.{name}").run(folder, share)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of few units and positives, which are what is studied
+        import_module(f"docs.study.{name}").run(folder, share)
     used = sum(os.times()[:4]) - sum(before[:4])
     print(f"{name}: {time.monotonic() - started:.0f} s, {used:.0f} s of processor time", flush=True)
 
 
-def tables(study: ModuleType, folder: Path) -> dict[str, str]:
-    """Return the tables of a study by their places, such as ``tables.md#coverage``."""
-    return {f"{page}#{make.__name__}": make(folder) for page, makes in study.TABLES.items() for make in makes}
+def tables(names: list[str], folder: Path) -> dict[str, str]:
+    """Return the tables of studies by their places, such as ``tables.md#coverage``."""
+    found = (import_module(f"docs.study.{name}").TABLES.items() for name in names)
+    return {f"{page}#{make.__name__}": make(folder) for page, makes in chain(*found) for make in makes}
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Here every item is drawn, so that cells with rare positives have fewer simulatio
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from scipy import stats
 
 import aucpr_dask as ap
 from docs import pages
+from docs.study import _common as common
 
 Array = NDArray[np.float64]
+normal = stats.norm
 
 TABLE = "worlds.csv"
 POSITIVES = (10, 20, 50, 100, 300)
@@ -46,7 +49,7 @@ class Mixture:
         """Return the share of scores above x."""
         return (1 - self.share) * self.first.sf(x) + self.share * self.second.sf(x)
 
-    def rvs(self, size: tuple[int, int], random_state: np.random.Generator) -> Array:
+    def rvs(self, size: tuple[int, int], *, random_state: np.random.Generator) -> Array:
         """Draw scores."""
         both = (one.rvs(size=size, random_state=random_state) for one in (self.first, self.second))
         return np.where(random_state.random(size) < self.share, *tuple(both)[::-1])
@@ -68,10 +71,9 @@ class Levels:
         """The shares, adding up to 1."""
         return np.array(self.shares) / sum(self.shares)
 
-
-def normal(mean: float = 0.0, deviation: float = 1.0) -> Any:
-    """Return a normal distribution."""
-    return stats.norm(mean, deviation)
+    def rvs(self, size: tuple[int, int], *, random_state: np.random.Generator) -> Array:
+        """Draw scores."""
+        return -random_state.choice(len(self.shares), size=size, p=self.probabilities).astype(float)
 
 
 def decaying(n: int, rate: float) -> Levels:
@@ -132,28 +134,23 @@ def true_area(positive: Any, negative: Any, prevalence: float) -> float:
     return float(np.mean(prevalence * recall / (prevalence * recall + (1 - prevalence) * false)))
 
 
-def sample(world: tuple[Any, Any, float], n: int, number: int, random: np.random.Generator) -> xr.Dataset | None:
-    """Draw the items of simulations, each a model with the same labels: fewer of many items, or none if too few."""
-    positive, negative, prevalence = world
-    sizes = n, round(n * (1 - prevalence) / prevalence)
-    n_simulations = min(number, MOST_ITEMS // sum(sizes))
-    if n_simulations < FEWEST * number:
-        return None
-
-    def draw(scores: Any, size: int) -> Array:
-        shape = n_simulations, size
-        if isinstance(scores, Levels):
-            return -random.choice(len(scores.shares), size=shape, p=scores.probabilities).astype(float)
-        return np.asarray(scores.rvs(size=shape, random_state=random))
-
-    score = np.concatenate([draw(*one) for one in zip((positive, negative), sizes, strict=True)], axis=1)
-    return xr.Dataset({"score": (("model", "item"), score), "label": ("item", np.repeat([1, 0], sizes))})
+def samples(world: tuple[Any, Any, float], number: int, *seed: int) -> Iterator[tuple[int, xr.Dataset]]:
+    """Yield numbers of positives, and simulations as models: fewer if they have many items, none if too few."""
+    *classes, prevalence = world
+    for n in POSITIVES:
+        random, sizes = np.random.default_rng([*seed, n]), (n, round(n * (1 - prevalence) / prevalence))
+        n_simulations = min(number, MOST_ITEMS // sum(sizes))
+        if n_simulations >= FEWEST * number:
+            drawn = [one.rvs((n_simulations, m), random_state=random) for one, m in zip(classes, sizes, strict=True)]
+            yield n, common.of_models(np.concatenate(drawn, axis=1), np.repeat([1, 0], sizes))
 
 
-def intervals(scores: xr.Dataset, level: float, methods: tuple[str, ...]) -> dict[str, Array]:
-    """Return the bounds of some intervals of every simulation."""
+def held(scores: xr.Dataset, area: float, level: float, methods: tuple[str, ...]) -> tuple[pd.Series, pd.Series]:
+    """Return how often each interval contains the area, and its mean width over that of the first."""
     found = ap.evaluate(scores, interval=methods, level=level, prevalence_design="fixed")["interval"]
-    return {method: found.sel(interval_method=method).values for method in methods}
+    lower, upper = (found.sel(ci_bound=end) for end in ("lower", "upper"))
+    covers, width = ((lower <= area + 1e-12) & (area <= upper + 1e-12)).mean("model"), (upper - lower).mean("model")
+    return covers.to_series(), (width / width[0]).to_series()
 
 
 def run(folder: Path, share: float) -> None:
@@ -163,18 +160,14 @@ def run(folder: Path, share: float) -> None:
     rows = []
     for number, (name, world) in enumerate(WORLDS.items()):
         area = true_area(*world)
-        for n in POSITIVES:
-            if (scores := sample(world, n, n_simulations, np.random.default_rng([0, number, n]))) is None:
-                continue
+        for n, scores in samples(world, n_simulations, 0, number):
             row: dict[str, Any] = {"world": name, "area": f"{area:.4f}", "n": n}
             for level, methods in SHOWN.items():
-                found = intervals(scores, level, methods)
-                logit = np.diff(found["logit"]).mean()
-                for method, both in found.items():
-                    row[f"{method} {level}"] = f"{coverage(both, area):.4f}"
-                    row[f"{method} {level} width"] = f"{np.diff(both).mean() / logit:.3f}"
+                covers, width = held(scores, area, level, methods)
+                for method in methods:
+                    row[f"{method} {level}"] = f"{covers[method]:.4f}"
+                    row[f"{method} {level} width"] = f"{width[method]:.3f}"
             rows.append(row)
-        print(f"{number + 1}/{len(WORLDS)} {name}: {area:.3f}", flush=True)
     pd.DataFrame(rows).to_csv(folder / TABLE, index=False)
 
 
@@ -204,30 +197,21 @@ def run_drawn(folder: Path, n_simulations: int, n_worlds: int) -> None:
     """Simulate worlds drawn at random, and keep a summary of each family."""
     rows = []
     for number, family in enumerate(FAMILIES):
-        drawn = [draw_world(family, np.random.default_rng([number, i])) for i in range(n_worlds)]
-        areas = [true_area(*world) for world in drawn]
-        for n in POSITIVES:
-            found = []
-            for i, (world, area) in enumerate(zip(drawn, areas, strict=True)):
-                if (scores := sample(world, n, n_simulations, np.random.default_rng([number, i, n]))) is None:
-                    continue
-                both = intervals(scores, 0.95, ("logit", OURS))
-                width = {method: np.diff(bounds).mean() for method, bounds in both.items()}
-                covers = (coverage(bounds, area) for bounds in both.values())
-                error = np.sqrt(0.95 * 0.05 / scores.sizes["model"])
-                found.append((*covers, width[OURS] / width["logit"], area, AIM - 2 * error))
-            of_logit, of_ours, ratio, of_worlds, too_low = np.transpose(found)
+        found: dict[int, list[tuple[float, ...]]] = {}
+        for i in range(n_worlds):
+            world = draw_world(family, np.random.default_rng([number, i]))
+            area = true_area(*world)
+            for n, scores in samples(world, n_simulations, number, i):
+                covers, width = held(scores, area, 0.95, ("logit", OURS))
+                too_low = AIM - 2 * np.sqrt(0.95 * 0.05 / scores.sizes["model"])
+                found.setdefault(n, []).append((*covers, width[OURS], area, too_low))
+        for n, cells in found.items():
+            of_logit, of_ours, ratio, of_worlds, too_low = np.transpose(cells)
             low = int(of_ours.argmin())
-            row = {"family": family, "n": n, "worlds": len(found), "logit": of_logit.min(), "lowest": of_ours[low]}
+            row = {"family": family, "n": n, "worlds": len(cells), "logit": of_logit.min(), "lowest": of_ours[low]}
             row |= {"area": of_worlds[low], "below": (of_ours < too_low).sum(), "width": ratio.mean()}
             rows.append(row)
-        print(family, flush=True)
     pd.DataFrame(rows).to_csv(folder / DRAWN_TABLE, index=False, float_format="%.4f")
-
-
-def coverage(bounds: Array, area: float) -> float:
-    """Return the share of intervals that contain the area."""
-    return float(((bounds[:, 0] <= area + 1e-12) & (area <= bounds[:, 1] + 1e-12)).mean())
 
 
 def worst(folder: Path) -> str:
@@ -246,12 +230,10 @@ def drawn(folder: Path) -> str:
     """Return the lowest coverage over the worlds of each family, and the mean width."""
     table = pd.read_csv(folder / DRAWN_TABLE)
     rows = []
-    for family, cells in table.groupby("family", sort=False):
-        by_n = cells.set_index("n")
-        shown = [f"{by_n['lowest'][n]:.3f} ({by_n['width'][n]:.2f})" for n in POSITIVES]
-        rows.append(
-            [family, f"{cells['logit'].min():.3f}", *shown, f"{cells['below'].sum()} of {cells['worlds'].sum()}"]
-        )
+    for family, one in table.groupby("family", sort=False):
+        shown = [f"{lowest:.3f} ({width:.2f})" for lowest, width in zip(one["lowest"], one["width"], strict=True)]
+        too_low = f"{one['below'].sum()} of {one['worlds'].sum()}"
+        rows.append([family, f"{one['logit'].min():.3f}", *shown, too_low])
     return pages.table(["family", "`logit`, lowest", *(f"n = {n}" for n in POSITIVES), "cells too low"], rows)
 
 
