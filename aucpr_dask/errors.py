@@ -329,6 +329,8 @@ OTHER_NAMES = {
         "n_resamples": "n_bootstrap n_bootstraps n_boot n_permutations",
         "label": "y y_true target targets truth",
         "score": "y_score y_pred y_prob proba probabilities",
+        "pos_label": "positive positive_class positive_label",
+        "baseline": "reference ref control",
         "estimator": "metric metrics measure scoring",
         "by": "group groups groupby group_by slices",
         "clusters": "group groups cluster_ids",

@@ -1,5 +1,6 @@
 """Descriptions of clusters, each kind against the class it starts, and what every worker gets before its first task."""
 
+import asyncio
 import gc
 import importlib
 import inspect
@@ -774,4 +775,11 @@ def test_a_client_without_workers_is_given_up(tmp_path: Path) -> None:
 def test_a_storage_that_fails_is_reported_once(key: str, exception: str, is_logged: bool) -> None:
     message = f'Compute Failed\nKey: {key}\nException: "{exception}"\n'
     record = logging.LogRecord("distributed.worker", logging.ERROR, __file__, 1, message, None, None)
+    assert preparing._is_of_interest(record) == is_logged
+
+
+@pytest.mark.parametrize(("error", "is_logged"), [(asyncio.CancelledError(), False), (TypeError("a mistake"), True)])
+def test_an_interrupt_while_workers_load_kernels_is_not_reported(error: BaseException, is_logged: bool) -> None:
+    of_error = (type(error), error, None)
+    record = logging.LogRecord("distributed.worker", logging.ERROR, __file__, 1, "", None, of_error)
     assert preparing._is_of_interest(record) == is_logged

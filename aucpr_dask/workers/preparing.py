@@ -144,6 +144,8 @@ def end_quietly(worker: Any) -> None:
 
 def _is_of_interest(record: logging.LogRecord) -> bool:
     message = record.getMessage()
+    if record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError):  # an interrupt during preparation
+        return False
     if "evaluate_task" in message and any(words in message for words in OF_STORAGE):
         return False
     if PLUGIN in message and "failed to teardown" in message:  # the run ended before this worker had its plugin
