@@ -345,6 +345,7 @@ OTHER_NAMES = {
         "wilson": "score",
         "holm": "bonferroni",
         "benjamini_hochberg": "fdr fdr_bh",
+        "method": "test",
         "sign_flip": "permutation randomization randomisation",
         "t": "ttest t_test",
         "difference": "effect effect_size delta",

@@ -134,9 +134,13 @@ def test_unknown_sizes_of_chunks_are_named(call: Any) -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: ap.estimate(TWO_COLUMNS, Y), InvalidInputError, r"items on its first axis[\s\S]*\[:, 1\].*\.T"),
+        (lambda: ap.estimate(TWO_COLUMNS, Y), InvalidInputError, r"items lie on the first axis[\s\S]*\[:, 1\].*\.T"),
         (lambda: ap.curve(pd.DataFrame(TWO_COLUMNS, columns=["a", "b"]), pd.Series(Y)), InvalidInputError, r"\.T"),
-        (lambda: ap.evaluate({"a": TWO_COLUMNS}, Y), InvalidInputError, r"'a' has the items[\s\S]*\[:, 1\]"),
+        (
+            lambda: ap.evaluate({"a": TWO_COLUMNS}, Y),
+            InvalidInputError,
+            r"items lie on the first axis of 'a'[\s\S]*\[:, 1\]",
+        ),
         (lambda: ap.evaluate({"a": A[1:]}, Y), InvalidInputError, "differ in shape"),
         (lambda: ap.evaluate({"a": A}, Y, clusters=GROUPS[1:]), InvalidInputError, "clusters and the labels differ"),
         (lambda: ap.estimate(Y, A), InvalidInputError, r"look like labels[\s\S]*swap"),
@@ -448,7 +452,7 @@ def test_labels_may_be_names_of_classes() -> None:
     columns = pd.DataFrame(scores.T, columns=["a", "b"]).set_index(np.arange(90)[::-1])
     series = pd.Series(named, index=columns.index)
     xr.testing.assert_equal(ap.rank(columns, series, pos_label="ill"), ap.rank(numbers))
-    with pytest.raises(InvalidInputError, match="no label is the positive class") as caught:
+    with pytest.raises(InvalidInputError, match="no label is 'sick', the positive class") as caught:
         ap.evaluate(scores, named, pos_label="sick")
     assert "allowed: 'well', 'ill'" in str(caught.value)
     with pytest.raises(InvalidInputError, match="name the positive class"):

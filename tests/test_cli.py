@@ -429,7 +429,7 @@ def test_options_of_tables_are_refused_for_stores(predictions: Path, scores: Pat
     for words in (["compare", scores], ["rank", scores], ["evaluate", scores, "new.zarr"], ["aggregate", scores]):
         done = call(*words, "--label", "y")
         assert done.exit_code == 2
-        assert "this is none" in done.stderr
+        assert "this store has names of its own" in done.stderr
     assert "--label sick" not in call("compare", predictions).stderr  # it holds neither 1 nor 0
     pd.read_csv(predictions).replace({"sick": {"yes": 1, "no": 0}}).to_csv(predictions, index=False)
     assert "name the column of labels: --label sick" in call("compare", predictions).stderr

@@ -493,7 +493,7 @@ def array(**changes: Any) -> dict[str, Any]:
         (array(label=np.array([1, np.nan, 0])), r"outside their domain[\s\S]*nan"),
         (array(label=np.array(["y", "n", "y"])), "labels are not numbers"),
         (array(label=np.array([1, 128, 0]), positive_from=2), r"outside their domain[\s\S]*128"),
-        (array(label=np.array([1, 0])), r"items on its first axis[\s\S]*labels of shape \(2,\)"),
+        (array(label=np.array([1, 0])), r"items lie on the first axis[\s\S]*labels of shape \(2,\)"),
         (array(label=np.ones((3, 3))), r"do not broadcast[\s\S]*label \(3, 3\)"),
         (array(weight=np.array([1, -1.0, 1])), r"finite and not negative[\s\S]*-1\.0"),
         (array(weight=np.array([1, np.nan, 1])), r"finite and not negative[\s\S]*nan"),

@@ -264,7 +264,7 @@ def test_frames_that_do_not_fit_are_refused(scores: xr.Dataset) -> None:
         (InvalidInputError, tidy, {"label": "y", "model": "model"}, "needs item names"),
         (InvalidInputError, tidy, options | {"label": "z"}, "there is no column"),
         (InvalidInputError, unnamed, options, "a name is missing"),
-        (InvalidInputError, wide, {"label": "y", "item": "item"}, "this is not a label"),
+        (InvalidInputError, wide, {"label": "y", "item": "item"}, "is not a label"),
         (InvalidInputError, wide, {"label": "m0", "item": "item"}, "'m0' holds decimal numbers, as scores do"),
         (InvalidInputError, [1, 2], {}, "this is not a data frame"),
     ):
@@ -394,7 +394,7 @@ def test_exports_replace_only_what_they_may(result: xr.DataTree, tmp_path: Path)
 
 
 def test_exports_say_what_they_cannot_do(result: xr.DataTree, forest: xr.DataTree, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="not clear from the suffix"):
+    with pytest.raises(InvalidInputError, match="no format of tables has the suffix"):
         ap.export(result, tmp_path / "r.xlsx")
     with pytest.raises(InvalidInputError, match="needs scores"):
         ap.export(result, tmp_path / "runs", format="trec_run")

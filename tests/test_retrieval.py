@@ -155,7 +155,7 @@ def test_another_convention_and_options_are_passed_on() -> None:
         (QRELS, {"a": {"q1": {"d1": np.nan}}}, InvalidInputError, "not a number"),
         (QRELS, {"a": {"q1": [("d1", 1)], "q2": {"d1": 1}}}, InvalidInputError, r"not a mapping[\s\S]*topic 'q1'"),
         (QRELS, "bm25.run", InvalidInputError, r"no run here[\s\S]*bm25\.run[\s\S]*matches no file"),
-        (QRELS, 3, InvalidInputError, "neither mappings nor a data frame"),
+        (QRELS, 3, InvalidInputError, "neither a mapping nor a data frame"),
         (QRELS, {1: RUNS["bm25"], "1": RUNS["dense"]}, AlignmentError, "same name"),
         (QRELS, {"a": {"q1": {"": 1}}}, InvalidInputError, "no name"),
         (QRELS, {"a": {None: {"d1": 1}}}, InvalidInputError, "no name"),

@@ -187,7 +187,7 @@ def test_the_order_of_rows_changes_no_statement(order: list[int]) -> None:
         (WIDE.assign(topic=[None, *TOPICS[1:]]), {}, "name is missing"),
         (BOTH, {"measure": "RR"}, "allowed: 'nDCG@10', 'AP'"),
         ({}, {}, "no column"),
-        (7, {}, "neither mappings nor a data frame"),
+        (7, {}, "neither a mapping nor a data frame"),
         (np.eye(3), {}, r"arrays need labels: xarray.DataArray"),
         (TIDY.iloc[:0], {}, "there are no values"),
         (xr.DataTree.from_dict({"a": VALUES}), {}, r"one data set[\s\S]*to_dataset"),

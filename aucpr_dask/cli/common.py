@@ -479,7 +479,6 @@ top_option = click.option(
 workers_option = click.option(
     "--workers",
     metavar="N|FILE|ADDRESS",
-    callback=lambda ctx, param, value: int(value) if value is not None and value.isdigit() else value,
     help="Number of worker processes (default: the cores, or none if they would save no time), a YAML file that "
     "describes a cluster, or the address of a Dask scheduler.",
 )

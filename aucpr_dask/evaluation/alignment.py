@@ -265,7 +265,7 @@ def mispositioned(name: str, shape: tuple[int, ...], label: tuple[int, ...]) -> 
     """Return the error for scores whose items are not where those of the labels are."""
     what, remedy = f"{name} and the labels differ in shape", "give both one value for each item"
     if len(shape) == 2 and shape[0] == label[-1]:
-        what = f"{name} has the items on its first axis"
+        what = f"items lie on the first axis of {name}"
         two = "scores[:, 1] if the columns are probabilities of two classes, or "
         remedy = f"pass {two if shape[1] == 2 else 'one column of it, or '}scores.T, with a row for each model"
     received = f"shape {shape}, next to labels of shape {label}"

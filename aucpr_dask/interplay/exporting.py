@@ -99,7 +99,9 @@ def _format_of(path: Path, format: str | None) -> str:
         return choose(FORMATS, format, "format")
     if path.suffix.lower() not in _BY_SUFFIX:
         allowed, remedy = ", ".join(_BY_SUFFIX), f"name the format: format=..., one of {', '.join(FORMATS)}"
-        raise InvalidInputError("the format is not clear from the suffix", path, repr(path.suffix), allowed, remedy)
+        raise InvalidInputError(
+            f"no format of tables has the suffix {path.suffix!r}", path, repr(path.suffix), allowed, remedy
+        )
     return _BY_SUFFIX[path.suffix.lower()]
 
 

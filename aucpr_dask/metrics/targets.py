@@ -258,8 +258,8 @@ def check_label(y_true: NDArray[Any], pos_label: Any) -> None:
     """Raise if two labels are there, and the positive one is neither."""
     labels = np.unique(y_true).tolist()
     if len(labels) == 2 and pos_label not in labels:
-        what = f"pos_label={brief(pos_label)} is not in y_true"
-        remedy = "name the positive label, such as pos_label='spam'"
+        what = f"pos_label={brief(pos_label)} is not in y_true, which has {labels[0]!r} and {labels[1]!r}"
+        remedy = f"name the positive label, such as pos_label={labels[1]!r}"
         raise misfit(what, "pos_label", brief(pos_label), ", ".join(map(repr, labels)), remedy)
 
 

@@ -146,7 +146,8 @@ def margin(value: Any, option: str) -> float:
     number = real(value)
     if 0 < number < np.inf:
         return number
-    raise _refused(f"{option} must be positive", option, value, "one finite number above 0", "such as 0.02")
+    must_be = "a number" if isinstance(value, str) else "positive"
+    raise _refused(f"{option} must be {must_be}", option, value, "one finite number above 0", "such as 0.02")
 
 
 def tolerance(value: Any, option: str) -> float:

@@ -232,6 +232,8 @@ def validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None) 
             _validate_variable(variables[spec.name], spec, path, kept)
         elif spec.required:
             what = f"the variable {spec.name!r} is absent"
+            if "estimate" in dataset.data_vars:
+                what = "this is a result, not scores"
             received = ", ".join(map(str, dataset.data_vars)) or "no variables"
             allowed = f"a variable {spec.name!r} over {_layouts(spec)}"
             remedy = "name the variables and dimensions as they are called here, or pass a data set of scores"
@@ -435,7 +437,7 @@ def are_of_class(label: Any, pos_label: Any, where: str) -> Any:
 def not_a_class(pos_label: Any, where: str, labels: NDArray[Any] | None = None) -> InvalidInputError:
     """Return the error that no label is of the positive class."""
     classes = None if labels is None else few(map(repr, dict.fromkeys(labels.astype(object).ravel().tolist())))
-    what, remedy = "no label is the positive class", "name one of the labels: pos_label=..."
+    what, remedy = f"no label is {pos_label!r}, the positive class", "name one of the labels: pos_label=..."
     return InvalidInputError(what, where, f"pos_label={pos_label!r}", classes, remedy)
 
 

@@ -130,6 +130,7 @@ def connect_for(workers: Workers, *places: str, patience: str | float | None = N
 def _connected(workers: Workers, stack: ExitStack) -> tuple[Client, str, float]:
     """Return a client, where its workers are, and how long to wait for the first; the stack closes what starts here."""
     workers = current_client() if workers is None else workers
+    workers = int(workers) if isinstance(workers, str) and workers.isdecimal() else workers
     if isinstance(workers, Client):
         if workers.asynchronous or workers.status != "running":
             received = "an asynchronous client" if workers.asynchronous else f"a client that is {workers.status}"

@@ -161,11 +161,9 @@ def _read_tables(
         if absent[0] == given.label:
             what, received = f"there is no column {given.label!r}", repr(given.label)
             allowed = errors.few(found or columns, MOST_COLUMNS)
-            otherwise = "name the column of labels by label=, and if it holds text, its positive value by "
-            otherwise += "pos_label="
-            remedy = errors.did_you_mean(given.label, columns, otherwise)
-            if found:
-                remedy = f"name the column of labels: label={found[0]!r}"
+            otherwise = "name the column of labels by label=, and if it holds text, its positive value by pos_label="
+            otherwise = f"name the column of labels: label={found[0]!r}" if found else otherwise
+            remedy = errors.did_you_mean(given.label, found or columns, otherwise)
             raise errors.InvalidInputError(what, tables[0].path, received, allowed, remedy)
         raise unknown_column(absent[0], columns, tables[0].path)
     if options.model is None and options.models is None and {"model", "score"} <= {*columns} - {*given.roles}:
@@ -377,7 +375,7 @@ class _LabelReader:
             what = f"column {self._column!r} holds decimal numbers, as scores do, and no labels"
             remedy = "name the column of labels: label=COLUMN"
         elif self._positive is None:
-            what = "this is not a label"
+            what = f"{cell.strip()!r} is not a label"
             remedy = "say which value is the positive one: pos_label=VALUE"
             texts = [word.strip() for word in words if word.strip() not in MISSING_CELLS]
             if all(_number(text) is None and text.lower() not in _TRUTH for text in texts):
