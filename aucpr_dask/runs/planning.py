@@ -183,9 +183,11 @@ class Plan:
     @property
     def is_small(self) -> bool:
         """Whether this process evaluates it sooner than workers, one on each core, would start and evaluate it."""
+        if (seconds := sum(self.seconds)) < SECONDS_TO_START:
+            return True  # on however many cores, and Dask takes a third of a second to be imported
         from dask.system import CPU_COUNT
 
-        return sum(self.seconds) * (1 - 1 / CPU_COUNT) < SECONDS_TO_START
+        return seconds * (1 - 1 / CPU_COUNT) < SECONDS_TO_START
 
     @cached_property
     def seconds(self) -> list[float]:

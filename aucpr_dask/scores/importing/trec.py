@@ -30,6 +30,7 @@ _BLOCK_BYTES = 4 * 2**20
 _PARQUET = b"PAR1"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LONG_IDENTIFIER = 128  # bytes
+_SORTED_LINES = 2**11  # that are sorted together, if topics have fewer
 DIMS = (terms.MODEL, terms.QUERY, terms.ITEM)
 _QRELS_COLUMNS = ("topic", "iteration", "document", "grade")
 _RUN_COLUMNS = ("topic", "Q0", "document", "rank", "score", "tag")
@@ -399,8 +400,12 @@ class Columns:
             order = by_document[np.argsort(topic[by_document], kind="stable")]
         else:
             words = self.document.view(">u8").reshape(len(topic), -1).T.astype(np.uint64)
-            is_short = topic.max(initial=0) < 2**15  # which NumPy sorts by digits
-            order = np.lexsort((*words[::-1], topic.astype(np.int16) if is_short else topic))
+            short = topic.astype(np.int16) if topic.max(initial=0) < 2**15 else topic  # which NumPy sorts by digits
+            order = np.argsort(short, kind="stable")
+            ordered = short[order]
+            starts = np.searchsorted(ordered, np.unique(ordered[::_SORTED_LINES]))
+            for some in np.split(order, starts[1:]):  # of whole topics, while they are in a core's cache
+                some[:] = some[np.lexsort((*words[::-1, some], short[some]))]
         return topic[order], self.document[order], self.value[order], self.line[order]
 
 
