@@ -533,6 +533,16 @@ class TestNames:
         import_trec(small / "runs", small / "qrels", small / "s.zarr", named_by="tag", overwrite=True)
         assert list(open_scores(small / "s.zarr")["model"].values) == ["bm25", "b"]
 
+    def test_a_file_of_several_runs_is_refused_or_said(self, small):
+        for duplicates in ("error", "first"):
+            (small / "runs" / "b.run").write_text(RUN_A + RUN_B)
+            with pytest.raises(FileFormatError, match=r"one run(.*\n)*.*tags 'a', 'b'(.*\n)*.*a file for each tag"):
+                import_trec(small / "runs", small / "qrels", small / "s.zarr", duplicates=duplicates)
+        (small / "runs" / "b.run").write_text("q1 Q0 x 1 2 a\n" + RUN_B)
+        assert "more tags in a file of one run: b (1)" in str(
+            import_trec(small / "runs", small / "qrels", small / "s.zarr")
+        )
+
     @pytest.mark.parametrize(
         ("text", "what"),
         [(RUN_B.replace("b\n", "a\n"), "two runs have the tag 'a'"), ("q1 Q0 x 1 2 a\n" + RUN_B, "several tags")],

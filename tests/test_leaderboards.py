@@ -247,6 +247,26 @@ def test_repeats_are_averaged_and_counted() -> None:
         ap.from_values(pd.concat([noise[0], noise[0]]))
     with pytest.raises(AlignmentError, match="numbers repeats"):
         ap.from_values(pd.concat(noise.values()).drop(columns="seed"))
+    with pytest.raises(AlignmentError, match=r"the rows differ in 'prompt' \(0, 1\)\n.*call it 'repeat'"):
+        ap.from_values(pd.concat(noise.values()).rename(columns={"seed": "prompt"}))
+
+
+@pytest.mark.parametrize("cell", ["n.a.", "N/A", "tbd", "TBA", "?", " - ", "\N{EM DASH}", "None", "NULL", "NaN", ""])
+def test_cells_without_a_value_are_gaps(cell: str, tmp_path: Path) -> None:
+    board = SMALL.astype(object)
+    board.iloc[1, 0] = cell
+    (tmp_path / "board.csv").write_text(board.reset_index().to_csv(index=False))
+    values = ap.from_values(tmp_path / "board.csv")["estimate"]
+    assert values.isnull().sum() == 1
+    assert values.sel(model=SMALL.index[1], query=SMALL.columns[0]).isnull()
+
+
+@pytest.mark.parametrize("cell", ["OOM", "failed", "timeout", "DNF", "*", "running"])
+def test_cells_of_what_failed_are_refused(cell: str) -> None:
+    board = SMALL.astype(object)
+    board.iloc[1, 0] = cell
+    with pytest.raises(InvalidInputError, match=r"received: '.*\n.*\n.*0 if a failure counts, empty if not"):
+        ap.from_values(board.reset_index())
 
 
 def test_one_column_is_one_thing() -> None:

@@ -17,7 +17,7 @@ from conftest import queried
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.demo import data_folder
-from aucpr_dask.errors import InvalidInputError, StoreError
+from aucpr_dask.errors import AlignmentError, InvalidInputError, StoreError
 from aucpr_dask.interplay.values import save_values
 
 random = np.random.default_rng(5)
@@ -186,3 +186,25 @@ def test_models_that_lack_scores_are_compared_on_common_items(has_queries: bool)
     table, found = ap.letters(scores, missing="drop"), ap.compare(scores, missing="drop")
     np.testing.assert_array_equal(table.means["average precision"].sort_index(), found["estimate"].sortby("model"))
     assert "items that all scored: " in table.caption
+
+
+@pytest.mark.parametrize("intervals", [False, True])
+def test_each_measure_has_the_models_and_units_that_it_was_measured_on(intervals: bool) -> None:
+    random, kinds = np.random.default_rng(0), ["accuracy", "f1", "ece"]
+    values = xr.DataArray(random.random((3, 12, 3)), {"model": list("abc"), "query": range(12), "measure": kinds})
+    values = values + xr.DataArray([0, 0.5, 1], dims="model")
+    values[0, 2, 1] = values[1, 5, 1] = values[2, :, 2] = np.nan
+    result = ap.from_values(values, lower_is_better="ece")
+    with pytest.raises(AlignmentError, match=r"'a' lacks query '2'(.*\n)*  measure: 'f1'"):
+        ap.letters(result)
+    table = ap.letters(result, incomplete="drop", intervals=intervals)
+    for name, models, gone in [("accuracy", "abc", []), ("f1", "abc", [2, 5]), ("ece", "ab", [])]:
+        alone = values.sel(measure=name, model=list(models)).drop_sel(query=gone)
+        np.testing.assert_allclose(table.means[name].dropna().sort_index(), alone.mean("query"))
+        if intervals:
+            of_one = ap.aggregate(ap.from_values(alone, lower_is_better=name == "ece"))["interval"]
+            np.testing.assert_allclose(table.bounds[name].dropna().sort_index(), of_one.transpose("model", ...))
+    said = "In f1: left out: 2 of 12 queries ('2', '5'), of which 'a' lacks 1, 'b' lacks 1; in ece: without 'c'."
+    assert said in table.caption
+    assert "Means over 10 to 12 queries" in table.caption
+    assert "adjusted for the pairs of each measure" in table.caption

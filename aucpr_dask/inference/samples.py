@@ -470,9 +470,10 @@ def along_items(scores: Scores, names: Sequence[str]) -> list[str]:
     return [name for name in names if all(name in node and node[name].dims == (ITEM,) for node in nodes)]
 
 
-def of_models_here(node: xr.Dataset) -> xr.Dataset:
+def of_models_here(node: xr.Dataset, estimator: str | None = None) -> xr.Dataset:
     """Return a data set without the models that have no estimate in it: they lack all of it, not some of its units."""
-    has_any = node["estimate"].notnull().any([dim for dim in node["estimate"].dims if dim != MODEL])
+    estimate = node["estimate"] if estimator is None else chosen(node["estimate"], estimator)
+    has_any = estimate.notnull().any([dim for dim in estimate.dims if dim != MODEL])
     return node.isel({MODEL: np.flatnonzero(has_any)})
 
 

@@ -386,13 +386,15 @@ def of_ranks(ranks: xr.Dataset) -> str:
 # --- tables with letters ---------------------------------------------------------------------------------------------
 
 
-def of_letters(data: xr.Dataset, compared: xr.Dataset, dim: str | None, n_models: int) -> str:
-    """Say what was averaged over `dim`, how grades and ties counted, and how models were compared."""
-    facts, is_compared = compared.attrs, "difference" in compared
+def of_letters(data: xr.Dataset, columns: Mapping[str, xr.Dataset], dim: str | None, n_models: int) -> str:
+    """Say what was averaged over `dim`, how grades and ties counted, and how models were compared in each column."""
+    first = next(iter(columns.values()))
+    facts, is_compared = first.attrs, "difference" in first
     what, rules = "Estimates", designs.reading_of(data.attrs)
     if dim is not None:
-        n_units = int(compared["n_units"]) if is_compared else data.sizes[dim]
-        what = f"Means over {count(n_units, *designs.unit_names(dim, data.attrs))}"
+        sizes = sorted({int(one["n_units"]) if is_compared else data.sizes[dim] for one in columns.values()})
+        least = f"{sizes[0]:,} to " if len(sizes) > 1 else ""
+        what = f"Means over {least}{count(sizes[-1], *designs.unit_names(dim, data.attrs))}"
     if not designs.are_values(data):
         if data.attrs.get("ties") == "trec_eval" and data.attrs.get("positive_from") is None:
             rules = ["positive from grade 1", *rules]
@@ -401,10 +403,13 @@ def of_letters(data: xr.Dataset, compared: xr.Dataset, dim: str | None, n_models
     if not is_compared:
         alone = "one model" if n_models == 1 else f"one {designs.unit_names(str(dim), data.attrs)[0]}"
         return f"{said}. Nothing is compared: there is {alone}."
-    n_pairs = facts.get("family_size", n_models * (n_models - 1) // 2)
-    of = f"the {count(n_pairs, 'pair')} of {'all groups' if 'by' in facts else 'each measure'}"
+    n_pairs = {one.attrs.get("family_size", n_models * (n_models - 1) // 2) for one in columns.values()}
+    family = count(n_pairs.pop(), "pair") if len(n_pairs) == 1 else "pairs"
+    of = f"the {family} of {'all groups' if 'by' in facts else 'each measure'}"
     adjusted = "" if facts["adjust"] in (None, "none") else f", {in_words(facts['adjust'])} adjusted for {of}"
     tested = f"{percent(1 - facts['level'])} level, {in_words(facts['method'])}{adjusted}"
-    gaps = facts.get("gaps") or "; ".join(designs.missing_items(data.attrs))
+    apart = {name: str(one.attrs.get("gaps", "")) for name, one in columns.items()}
+    gaps = of_gaps(apart) if len({*apart.values()}) > 1 else apart.popitem()[1]
+    gaps = gaps or "; ".join(designs.missing_items(data.attrs))
     told = f" {sentence(gaps)}" if gaps else ""
     return f"{said}. Letters name the models that are significantly worse ({tested}).{told}"

@@ -52,7 +52,9 @@ COUNTS = ("num_", "Num")  # of documents
 NO_MEANS = (*COUNTS, "gm_")  # the starts of measures whose value for all topics is no mean
 KINDS = "a data frame, a Dataset or DataArray, a mapping of models to their values, or paths of files"
 REMEDY = "make it one of these; arrays need labels: xarray.DataArray(values, coords, dims)"
-EMPTY = MISSING_CELLS | {"N/A", "n/a", "null", "NULL", "None", "none", "-", "--", "\N{EN DASH}", "\N{EM DASH}"}
+# Whatever their case. What failed (OOM, timeout) is not missing: whoever writes it says if it counts as 0.
+EMPTY = {*map(str.lower, MISSING_CELLS), "n/a", "n.a.", "null", "none", "tbd", "tba", "?"}
+EMPTY |= {"-", "--", "\N{EN DASH}", "\N{EM DASH}"}
 THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]*)?%?")
 # What people write around a value: bold, its error, its rank or interval, marks of notes and medals.
 _ERROR = r"\s*%?\s*(±|\+/-|\+-|\\pm)\s*[0-9.,]+\s*%?"
@@ -144,7 +146,7 @@ class Table:
             place = int(np.isinf(numbers).argmax())
             where = self.where(place, column)
             allowed = "a finite number, with a decimal point; empty, NA or NaN for a missing one"
-            remedy = f"correct it, or leave the column out: exclude={column!r}"
+            remedy = f"correct it (0 if a failure counts, empty if not); or leave it out: exclude={column!r}"
             what = "the value is not a finite number"
             raise InvalidInputError(what, where, brief(cells.iloc[place]), allowed, remedy)
         return numbers
@@ -179,7 +181,7 @@ def _numbers(cells: Iterable[Any]) -> list[float]:
     error, rank or interval, ``65.0 ± 1.2`` or ``54.2% (1)``, the value is read.
     """
     cells = [_bare(cell) if isinstance(cell, str) else cell for cell in cells]
-    known = [cell for cell in cells if isinstance(cell, str) and cell not in EMPTY]
+    known = [cell for cell in cells if isinstance(cell, str) and cell.lower() not in EMPTY]
     if known and all(cell.endswith("%") for cell in known):
         cells = [cell.removesuffix("%").strip() if isinstance(cell, str) else cell for cell in cells]
     if any("," in cell for cell in known) and all("," not in cell or THOUSANDS.fullmatch(cell) for cell in known):
@@ -190,12 +192,12 @@ def _numbers(cells: Iterable[Any]) -> list[float]:
 def _bare(cell: str) -> str:
     """Return a cell without what decorates its number, if it holds one."""
     cell = cell.strip()
-    found = None if cell in EMPTY or "_" in cell.strip("_") else DECORATED.fullmatch(cell)
+    found = None if cell.lower() in EMPTY or "_" in cell.strip("_") else DECORATED.fullmatch(cell)
     return cell if found is None else found["value"].replace("\N{MINUS SIGN}", "-").strip()
 
 
 def _is_known(cell: Any) -> bool:
-    return not (cell is None or cell is pd.NA or cell is pd.NaT or cell != cell or str(cell).strip() in EMPTY)
+    return not (cell is None or cell is pd.NA or cell is pd.NaT or cell != cell or str(cell).strip().lower() in EMPTY)
 
 
 def _number(cell: Any) -> float:

@@ -148,7 +148,7 @@ def from_values(
     if not sum(len(part.cells) for part in parts):
         where = f"the table of values{f', {table}' if isinstance(table, str | Path) else ''}"
         raise InvalidInputError("there are no values", where, "no rows", "a row or more", "check what wrote the table")
-    cells, averaged = _averaged(pd.concat([part.cells for part in parts]))
+    cells, averaged = _averaged(pd.concat([part.cells for part in parts]), tables)
     own = str(getattr(table, "attrs", {}).get(terms.UNIT, parts[0].word))
     left_out = [f"{name} ({why})" for part in parts for name, why in part.left_out.items()]
     listed = {"columns_left_out": left_out, terms.SCALED: [name for part in parts for name in part.scaled]}
@@ -387,10 +387,10 @@ def _with_metadata(result: xr.Dataset, about: pd.DataFrame) -> xr.Dataset:
     return terms.with_plain_names(result.assign_coords(coords)) if coords else result
 
 
-def _averaged(cells: pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
+def _averaged(cells: pd.DataFrame, tables: Sequence[Table]) -> tuple[pd.DataFrame, str | None]:
     """Return the values averaged over repeats, and what the repeats are, in words."""
     repeats = ", ".join(sorted({name for name in cells.pop("repeats").unique() if name}))
-    _refuse_repeated(cells, [*ROLES, REPEAT])
+    _refuse_repeated(cells, [*ROLES, REPEAT], tables)
     keys = cells[list(ROLES)]
     if not repeats or not keys.duplicated().any():
         return cells.drop(columns=REPEAT), None
@@ -505,7 +505,7 @@ def _result(cells: pd.DataFrame, unit: str, more: Mapping[str, Any]) -> xr.Datas
     return result.assign_attrs(provenance(result, facts, more))
 
 
-def _refuse_repeated(cells: pd.DataFrame, names: list[str]) -> None:
+def _refuse_repeated(cells: pd.DataFrame, names: list[str], tables: Sequence[Table]) -> None:
     """Raise if a model has two values of a measure on the same query."""
     keys = cells[names]
     if not (twice := keys.duplicated().to_numpy()).any():
@@ -516,6 +516,13 @@ def _refuse_repeated(cells: pd.DataFrame, names: list[str]) -> None:
     what = "a model has two values of a measure on the same query"
     received = ", ".join(f"{role} {name!r}" for role, name in keys.iloc[second].items() if name)
     remedy = f"keep one of them; a column called {', '.join(REPEATS[:-1])} or {REPEATS[-1]} numbers repeats"
+    for frame in [table.frame for table in tables if {table.row} == {*cells["row"].iloc[[first, second]]}]:
+        one, other = (frame.loc[cells.index[at]].astype(str) for at in (first, second))
+        apart = [f"{name!r} ({one[name]}, {other[name]})" for name in frame.columns[one != other]]
+        own = [f for f in apart if not f.startswith(f"{cells['column'].iloc[first]!r} ")]
+        if own:
+            received += f"; the rows differ in {few(own)}"
+            remedy = f"keep one of them; or average over what numbers repeats: call it {REPEATS[2]!r}"
     raise AlignmentError(what, " and ".join(places), received, remedy=remedy)
 
 

@@ -15,11 +15,11 @@ import xarray as xr
 from rich.console import Group
 from rich.text import Text
 
-from aucpr_dask.errors import InvalidInputError, brief, printable
+from aucpr_dask.errors import InvalidInputError, brief, few, naming, printable
 from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.results import groups_as_data_sets
-from aucpr_dask.inference import aggregating, comparing, designs, questions, sentences
+from aucpr_dask.inference import aggregating, comparing, designs, questions, samples, sentences
 from aucpr_dask.interplay.exporting import free_file, written_whole
 from aucpr_dask.schema import choices, terms
 from aucpr_dask.schema.checks import truth
@@ -212,7 +212,7 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Unpack[choi
     letter_of = dict(zip(means.index, signs, strict=True))
     between = "" if has_letters else ","
     worse = {key: [between.join(of) for of in _letters_of_worse(one, letter_of)] for key, one in columns.items()}
-    caption, bounds = sentences.of_letters(data, first, questions.unit_dim(data), len(means)), None
+    caption, bounds = sentences.of_letters(data, columns, questions.unit_dim(data), len(means)), None
     if truth(intervals, "intervals"):
         if len(columns) > len(names):
             what, remedy = "a table of groups shows no intervals", "leave out intervals, or select a group"
@@ -236,10 +236,17 @@ def _columns(data: xr.Dataset, names: Sequence[Any], asked: Mapping[str, Any]) -
             columns[measure] = mean.drop_vars(mean.coords.keys() - {terms.MODEL}).to_dataset(name="estimate")
             columns[measure].attrs = data.attrs | {terms.MEASURE: name}
             continue
-        found = groups_as_data_sets(comparing.compare(data, estimator=name, **asked))
+        part, gaps = data, list[str]()
+        if len(names) > 1:  # models that lack all of a measure have no place in its column
+            part = samples.of_models_here(data, name)
+            lacking = data.get_index(terms.MODEL).difference(part.get_index(terms.MODEL), sort=False)
+            gaps = [f"without {few(list(map(repr, map(str, lacking))))}"] if lacking.size else []
+        with naming("measure", repr(measure) if len(names) > 1 else ""):
+            found = groups_as_data_sets(comparing.compare(part, estimator=name, **asked))
         for path, one in terms.nodes_of(found):
             if "by" not in one.attrs or one["estimate"].notnull().any():
-                columns[", ".join(filter(None, [measure, path]))] = one
+                said = "; ".join(filter(None, [*gaps, one.attrs.get(samples.GAPS)]))
+                columns[", ".join(filter(None, [measure, path]))] = one.assign_attrs({samples.GAPS: said})
     return columns
 
 
@@ -259,12 +266,14 @@ def _bounds(data: xr.Dataset, names: Sequence[str], options: Mapping[str, Any]) 
     """Return the intervals of all means, and how they are made."""
     kept = {name: options[name] for name in ("level", "incomplete") if options.get(name) is not None}
     has_units = questions.unit_dim(data) == terms.QUERY
-    given = designs.with_estimators(aggregating.aggregate(data, **kept) if has_units else data)
-    if others := [str(dim) for dim in given["estimate"].dims if dim not in (terms.MODEL, terms.ESTIMATOR)]:
-        what, remedy = "a table of means over these shows no intervals", "leave out intervals"
-        raise InvalidInputError(what, "option 'intervals'", ", ".join(others), "means over queries, or areas", remedy)
     bounds, methods = {}, dict[str, None]()
     for name in names:
+        part = samples.of_models_here(data, name) if len(names) > 1 else data
+        given = designs.with_estimators(aggregating.aggregate(part, **kept) if has_units else part)
+        if others := [str(dim) for dim in given["estimate"].dims if dim not in (terms.MODEL, terms.ESTIMATOR)]:
+            what, remedy = "a table of means over these shows no intervals", "leave out intervals"
+            allowed = "means over queries, or areas"
+            raise InvalidInputError(what, "option 'intervals'", ", ".join(others), allowed, remedy)
         one = rankings.with_interval_of(given.sel({terms.ESTIMATOR: [name]}), name)
         one = one.isel({terms.METHOD: 0}, missing_dims="ignore")
         ends = one["interval"].squeeze(terms.ESTIMATOR).transpose(terms.MODEL, terms.BOUND)

@@ -511,6 +511,7 @@ class _Run:
     scores: np.ndarray
     n_ignored_topics: int
     n_repeated: int
+    n_more_tags: int
     is_judged: bool  # some of its documents are
 
     @property
@@ -545,10 +546,14 @@ def _run(name: str, columns: Columns, judgments: _Judgments, duplicates: str, sp
     repeated = _repeats(topic, document)
     # Topics that are not in the qrels share one negative code, so their documents may coincide.
     repeated &= topic >= 0
-    if repeated.any() and duplicates == "error":
+    if repeated.any() and (duplicates == "error" or len(columns.tags) > 1):
         places = np.flatnonzero(repeated)
         second = places[np.argmin(line[places])]
         received = f"document {_shown(document[second])} of topic {judgments.topics[topic[second]]!r}"
+        if len(columns.tags) > 1:  # the first of each document would be a run that nobody made
+            received += f", in a file of the tags {few(map(_shown, sorted(columns.tags)))}"
+            what, remedy = "a run file holds one run", "write a file for each tag"
+            raise FileFormatError(what, path, received, "the same tag in all lines", remedy)
         raise _repeated("a document occurs twice in one list", path, line[second - 1 :], received)
     kept = (topic >= 0) & ~repeated
     bounds = np.searchsorted(topic[kept], np.arange(len(judgments.topics) + 1))
@@ -562,6 +567,7 @@ def _run(name: str, columns: Columns, judgments: _Judgments, duplicates: str, sp
         scores=spool.kept(score[kept]),
         n_ignored_topics=sum(code not in judgments.codes for code in codes),
         n_repeated=int(repeated.sum()),
+        n_more_tags=max(0, len(columns.tags) - 1),
         is_judged=any((judgments.labels_of(topic, one) >= 0).any() for topic, one in enumerate(found) if len(one)),
     )
 
@@ -616,6 +622,7 @@ def _notes(runs: Sequence[_Run], judgments: _Judgments) -> list[str]:
         "topics without a list": [int((run.lengths == 0).sum()) for run in runs],
         "topics that are not in the qrels, ignored": [run.n_ignored_topics for run in runs],
         "repeated documents, first kept": [run.n_repeated for run in runs],
+        "more tags in a file of one run": [run.n_more_tags for run in runs],
     }
     said = {
         what: [f"{run.name} ({number:,})" for run, number in zip(runs, numbers, strict=True) if number]
