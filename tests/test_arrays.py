@@ -139,7 +139,7 @@ def test_unknown_sizes_of_chunks_are_named(call: Any) -> None:
         (
             lambda: ap.evaluate({"a": TWO_COLUMNS}, Y),
             InvalidInputError,
-            r"items lie on the first axis of 'a'[\s\S]*\[:, 1\]",
+            r"items lie on the first axis of scores of 'a'[\s\S]*\[:, 1\]",
         ),
         (lambda: ap.evaluate({"a": A[1:]}, Y), InvalidInputError, "differ in shape"),
         (lambda: ap.evaluate({"a": A}, Y, clusters=GROUPS[1:]), InvalidInputError, "clusters and the labels differ"),
