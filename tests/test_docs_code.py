@@ -1,5 +1,6 @@
 """Every block of code in README and pages runs, page by page, and prints what the page shows."""
 
+import ast
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,20 @@ def test_code_that_does_not_run_has_a_reason() -> None:
 
 def test_readers_do_not_see_why_code_is_not_run() -> None:
     assert [page.name for page in PAGES if "run by the tests" in page.read_text()] == []
+
+
+def test_code_can_be_pasted_into_an_interpreter() -> None:
+    """Python 3.11 and 3.12 need an empty line behind an indented block, and none in it; classes go into files."""
+    wrong = []
+    for block in (one for blocks in BLOCKS.values() for one in blocks if one.language == "python"):
+        lines = [*block.code.splitlines(), ""]
+        for statement in ast.parse(block.code).body:
+            if hasattr(statement, "body"):
+                indented = lines[statement.lineno : statement.end_lineno]
+                is_class = isinstance(statement, ast.ClassDef)
+                if lines[statement.end_lineno or 0] or ("" in indented and not is_class):
+                    wrong.append(f"{block.place}: {lines[statement.lineno - 1]}")
+    assert wrong == []
 
 
 def test_most_pages_have_code_that_runs() -> None:
