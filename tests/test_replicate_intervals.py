@@ -228,7 +228,9 @@ def test_influence_beta_covers(scenario: Any, prevalence: float, n: int) -> None
 
 @pytest.mark.sparse
 @pytest.mark.parametrize("estimator", ["average_precision", "continuous"])
-@pytest.mark.parametrize(("recalls", "n"), [((0, 0.1), 30), ((0, 0.05), 50), ((0.45, 0.5), 40), ((0.2, 0.3), 50)])
+@pytest.mark.parametrize(
+    ("recalls", "n"), [((0, 0.1), 30), ((0, 0.05), 50), ((0, 0.05), 100), ((0.45, 0.5), 40), ((0.2, 0.3), 50)]
+)
 def test_intervals_of_ranges_count_the_positives_up_to_them(
     recalls: tuple[float, float], n: int, estimator: str
 ) -> None:

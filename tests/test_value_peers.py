@@ -16,7 +16,7 @@ from scipy.stats import norm, rankdata, t
 import aucpr_dask as ap
 
 PAGE = Path(__file__).parent.parent / "docs" / "coming-from.md"
-SIMULATIONS, FEWER = 600, 150
+SIMULATIONS, FEWER, EQUAL_LEVEL = 600, 150, 1500
 Floats = Any
 Draw = Callable[[np.random.Generator, int, float], Floats]
 
@@ -92,6 +92,34 @@ def test_differences_beside_evalstats(world: str) -> None:
             rows.append(found_and_held(ours, (theirs.p_value, theirs.ci_low, theirs.ci_high), truth))
         found.append(rows)
     assert f"| {world} | {n} | {cells(*found)} |" in PAGE.read_text()
+
+
+@pytest.mark.needs("evalstats")
+@pytest.mark.nightly
+def test_power_at_an_equal_level_beside_evalstats() -> None:
+    """Of a test that rejects the smallest p-values, the last of them by chance, so that its level is exact."""
+    import evalstats
+
+    cells = []
+    for world in ("0 or 1", "0 or 1, more units"):
+        (draw, n, gain), rows = WORLDS[world], []
+        for more in (0.0, gain):
+            random, of_gain = np.random.default_rng(11), []
+            for _ in range(EQUAL_LEVEL):
+                sample = draw(random, n, more)
+                ours = ap.compare(values(sample), "a").sel(model="b")["p_value"].item()
+                theirs = evalstats.pairwise_differences(sample, 1, 0, n_bootstrap=100, rng=np.random.default_rng(0))
+                of_gain.append((ours, theirs.p_value))
+            rows.append(np.transpose(of_gain))
+        cells.append(", ".join(shown(power_at(null, other)) for null, other in zip(*rows, strict=True)))
+    assert " ".join(f"{cells[0]} with 20 units and {cells[1]} with 50".split()) in " ".join(PAGE.read_text().split())
+
+
+def power_at(of_equal: Floats, of_different: Floats, level: float = 0.05) -> float:
+    """Return the power of the test on p-values whose level is exact among those of equal models."""
+    cut = np.sort(of_equal)[int(np.ceil(level * of_equal.size)) - 1]
+    below, at = (of_equal < cut).mean(), (of_equal == cut).mean()
+    return float((of_different < cut).mean() + (level - below) / at * (of_different == cut).mean())
 
 
 def found_and_held(ours: xr.Dataset, theirs: tuple[float, float, float], truth: float) -> list[bool]:

@@ -216,10 +216,11 @@ def _trials(n_positive: Array, estimators: Sequence[str]) -> tuple[Array, Array]
 def _of_a_part(evidence: Evidence, lowest: float, highest: float) -> tuple[Evidence, float]:
     """Return what is known of a part of the area as shares of its width, and so between 0 and 1; and the width.
 
-    Only the positives up to its highest recall tell how much it varies.
+    Only the positives up to its highest recall tell how much it varies: half a one less, without which intervals of
+    `continuous` miss from below in up to 0.09 of samples, because the last of them lies anywhere around that recall.
     """
     width, n = highest - lowest, np.asarray(evidence.n_effective)
-    evidence = replace(evidence, n_effective=np.where(n > 0, np.maximum(highest * n, 1.0), n))
+    evidence = replace(evidence, n_effective=np.where(n > 0, np.maximum(highest * n - 0.5, 1.0), n))
     known = {"estimate": 1, "error": 1, "cubes": 3, "left_out": 1, "unseen_loss": 1}
     parts = {name: getattr(evidence, name) for name in known}
     scaled = {name: part / width ** known[name] for name, part in parts.items() if part is not None}

@@ -104,7 +104,7 @@ def summary(question: str, world: str, n: int, bounds: Floats, truth: Any, estim
     known = np.isfinite(lower)
     below, above = (np.mean(missed[known]) for missed in (upper < truth - 1e-12, lower > truth + 1e-12))
     found = {"coverage": 1 - below - above, "below": below, "above": above}
-    found |= {"width": np.mean((upper - lower)[known]) / spread, "none": 1 - known.mean()}
+    found |= {"width": np.mean((upper - lower)[known]) / (spread or np.nan), "none": 1 - known.mean()}
     found |= {} if flags is None else {"flagged": float(np.mean(flags))}
     question += ", flagged" * (found.get("flagged", 0) > 0.5)
     return {"question": question, "world": world, "n": n} | found | {"simulations": lower.size}
