@@ -79,28 +79,42 @@ def test_scores_that_have_changed_are_not_taken_for_those_of_the_result() -> Non
 
 
 @pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
-@pytest.mark.parametrize("kind", ["numbers", "text", "categories", "months"])
+@pytest.mark.parametrize("kind", ["numbers", "text", "categories", "words", "months", "bins", "bins of a coordinate"])
 def test_groups_are_recalled_by_their_labels(kind: str) -> None:
     scores = scores_over("lead").isel(lead=0, drop=True)
     code = np.random.default_rng(1).integers(3, size=300)
     if kind == "months":
         scores = scores.rename(item="time").assign_coords(time=pd.date_range("2020-01-01", periods=300))
         result = ap.evaluate(scores, by="time.month", dim="time").sel(month=[4, 6, 7])
+    elif kind == "bins of a coordinate":  # whose labels are not in the order of text
+        scores = scores.assign_coords(month=("item", np.arange(300) % 40))
+        result = ap.evaluate(scores, by={"month": BinGrouper([0, 5, 20, 40], right=False)})
     else:
         groups = {"numbers": code + 1, "text": np.array(["x", "y", "z"])[code]}
         groups["categories"] = pd.Categorical(code, categories=[2, 1, 0], ordered=True)
+        groups["words"] = pd.Categorical(groups["text"], ["y", "z", "x"])
+        groups["bins"] = pd.cut(code, [-1, 0, 1, 2])
         result = ap.evaluate(scores, by={"month": groups[kind]})
-    found = ap.compare(result, "a")["difference"].sel(model="b", month=result["month"])
+    found = ap.compare(result, "a")["difference"].sel(model="b")
+    assert found.indexes["month"].equals(result.indexes["month"])
     np.testing.assert_allclose(found, difference(result), rtol=1e-13)
     one = result.isel(month=[1])
     np.testing.assert_allclose(ap.compare(one, "a")["difference"].sel(model="b"), difference(one), rtol=1e-13)
 
 
-def test_bins_are_not_recalled() -> None:
-    scores = scores_over("lead").isel(lead=0, drop=True).assign_coords(age=("item", np.arange(300) % 40))
-    result = ap.evaluate(scores, by={"age": BinGrouper([0, 10, 20, 40], right=False)})
-    with pytest.raises(InvalidInputError, match=REFUSED):
-        ap.compare(result, "a")
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.AucprWarning")
+@pytest.mark.parametrize("by", [None, "site"])
+@pytest.mark.parametrize("in_clusters", [False, True])
+def test_models_that_lack_items_of_queries_are_compared_by_the_scores(by: Any, in_clusters: bool) -> None:
+    scores = scores_over("query").assign_coords(site=("item", np.arange(300) % 2))
+    scores["score"] = scores["score"].where(np.random.default_rng(1).random(scores["score"].shape) > 0.05)
+    scores = scores.assign(cluster=("query", ["x", "x", "y"])) if in_clusters else scores
+    result = ap.evaluate(scores, missing="drop", by=by)
+    for ask in (ap.compare, ap.rank, ap.power):
+        found, expected = ask(result), ask(scores, missing="drop", by=by)
+        xr.testing.assert_identical(found.drop_attrs(deep=False), expected.drop_attrs(deep=False))
+        assert found.attrs.get("summary") == expected.attrs.get("summary")
+    assert "items that all scored: 'a' lacks" in ap.letters(result).caption
 
 
 def test_a_dimension_called_dataset_is_kept_as_any_other() -> None:

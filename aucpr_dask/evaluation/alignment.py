@@ -31,7 +31,8 @@ def aligned(inputs: dict[str, xr.DataArray], options: EvaluationOptions, dim: st
             check_same_labels(score, array, ("score", name))
     if options.ties == "trec_eval" and "tie_order" not in inputs:  # that of ids, by descending bytes, as in trec_eval
         if dim not in score.indexes:
-            remedy = f"add 'tie_order', or a coordinate {dim!r} with the document ids"
+            ids = "" if ", " in dim else f", or a coordinate {dim!r} with the document ids"  # no cell of a grid has any
+            remedy = f"add 'tie_order'{ids}"
             raise without_tie_order(f"neither a variable 'tie_order' nor labels on {dim!r}", remedy)
         documents = [str(document).encode() for document in score.indexes[dim]]
         place = np.empty(len(documents), dtype=np.int32)

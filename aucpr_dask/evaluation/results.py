@@ -16,7 +16,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AucprError, InvalidInputError
-from aucpr_dask.evaluation.groups import By, Listed
+from aucpr_dask.evaluation.groups import By, factorized
 from aucpr_dask.evaluation.request import SCHEME, PreparedDataset
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import EvaluationOptions
@@ -329,12 +329,12 @@ def _alike(scores: xr.Dataset, result: xr.Dataset, groups: By) -> xr.Dataset | N
     if set(by) - set(estimate.dims):
         return None  # one group alone
     for name, grouper in groups:
-        if isinstance(grouper, Listed):
-            labels = np.asarray(grouper.labels)
-            if labels.dtype.kind == "O" and not all(isinstance(one, str) for one in labels):
-                return None  # such as bins
-            scores = scores.isel({terms.ITEM: np.flatnonzero(scores[name].values >= 0)})
-            scores = scores.assign_coords({name: (terms.ITEM, labels[scores[name].values], scores[name].attrs)})
+        if grouper is not None:
+            index, codes = factorized(scores[name], name, grouper)
+            labels = np.array(list(map(str, index)), object) if index.dtype.kind == "O" else np.asarray(index)
+            kept = np.flatnonzero(codes >= 0)
+            attrs = scores[name].attrs | ({} if labels.dtype.kind in "mM" else {terms.CATEGORIES: labels.tolist()})
+            scores = scores.isel({terms.ITEM: kept}).assign_coords({name: (terms.ITEM, labels[codes[kept]], attrs)})
     lead = [str(dim) for dim in scores["score"].dims if dim != terms.ITEM]
     if set(map(str, estimate.dims)) - {*lead, *by, terms.ESTIMATOR}:
         return None  # several results side by side

@@ -132,7 +132,8 @@ def prepared(
                 raise InvalidInputError(what, where_of(path), received, repr(node.attrs["sampled"]), remedy)
         return data, question, {}, by
     first = next(iter(nodes.values()))
-    asked = question.over if question.names else first.attrs.get("sampled", ITEM + "s")
+    of_units = question.names or (question.over is None and QUERY in first["estimate"].dims)
+    asked = question.over if of_units else first.attrs.get("sampled", ITEM + "s")
     estimator = question.estimator or next(iter(designs.estimators_of(first)), None)
     question = replace(question, over=asked, estimator=estimator)
     groups = [*of_queries[0], *(name for name in _groups_of_items(first, scores) if name not in question.dims)]
@@ -169,6 +170,8 @@ def _lacks_items(node: xr.Dataset, question: ComparisonOptions) -> bool:
     about_items = question.sample in (designs.ITEMS, designs.BOTH) or (question.sample is None and not has_units)
     if designs.are_values(node) or question.method == designs.CORRECTED:
         return False
+    if requirements.lacking_items(node):  # its models were evaluated on different items
+        return True
     if question.dim == samples.DATASET and question.method is None and question.sample in (None, designs.UNITS):
         return not ({QUERY, FOLD} & dims or {samples.REPLICATE, samples.DIFFERENCE_VARIANCE} & set(node))
     if not about_items:

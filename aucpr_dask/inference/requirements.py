@@ -147,17 +147,21 @@ def refuse_dependent_queries(path: str, node: xr.Dataset) -> None:
         raise InvalidInputError(what, where_of(path), "'cluster' over the dimension 'query'", None, remedy)
 
 
-def refuse_different_items(path: str, result: xr.Dataset) -> None:
-    """Raise if the models of a result were evaluated on the items that each of them scored."""
+def lacking_items(result: xr.Dataset) -> list[str]:
+    """Say which models of a result lack how many items, if each was evaluated on the items that it scored."""
     if result.attrs.get("missing") != "drop" or COMPARED in result.attrs:
-        return
+        return []
     if "n_missing" not in result or MODEL not in result["n_missing"].dims:
-        return
+        return []
     lacking = result["n_missing"].where(result["n_positive"] + result["n_negative"] > 0, 0)
     number = lacking.sum([dim for dim in lacking.dims if dim != MODEL])
-    if number.any():
-        labels = result[MODEL].values if MODEL in result.coords else range(result.sizes[MODEL])
-        counts = [f"{str(label)!r} lacks {n:,.0f}" for label, n in zip(labels, np.asarray(number), strict=True) if n]
+    labels = result[MODEL].values if MODEL in result.coords else range(result.sizes[MODEL])
+    return [f"{str(label)!r} lacks {n:,.0f}" for label, n in zip(labels, np.asarray(number), strict=True) if n]
+
+
+def refuse_different_items(path: str, result: xr.Dataset) -> None:
+    """Raise if the models of a result were evaluated on the items that each of them scored."""
+    if counts := lacking_items(result):
         what = "models that lack different items cannot be compared: their areas depend on which items are left"
         received = f"a result with missing='drop', where {few(counts)} items"
         remedy = (

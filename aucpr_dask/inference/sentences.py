@@ -47,7 +47,7 @@ def summary_of(answer: xr.Dataset) -> str:
     """
     if "rank" in answer:
         return of_ranks(answer)
-    return of_comparison(answer) if "p_value" in answer and "difference" in answer else _fact(answer, SUMMARY)
+    return of_comparison(answer) if "p_value" in answer and "difference" in answer else fact(answer, SUMMARY)
 
 
 def sentence(text: str) -> str:
@@ -55,7 +55,7 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
 
 
-def _fact(answer: xr.Dataset, name: str) -> str:
+def fact(answer: xr.Dataset, name: str) -> str:
     """Return a fact in words: an attribute, or where groups have several, the variable of one group."""
     return str(answer[name].item() if name in answer else answer.attrs.get(name, ""))
 
@@ -115,7 +115,7 @@ def of_comparison(answer: xr.Dataset, about: str = "") -> str:
     if "simultaneous_interval" in answer:
         lower, upper = np.moveaxis(answer.variables["simultaneous_interval"].transpose(*dims, BOUND).values, -1, 0)
         words += beside_intervals(int(np.count_nonzero(shown & (lower <= 0) & (upper >= 0))))
-    return "; ".join(filter(None, [*words, _fact(answer, "gaps")]))
+    return "; ".join(filter(None, [*words, fact(answer, "gaps")]))
 
 
 def of_gaps(gaps: Mapping[str, str]) -> str:
@@ -380,7 +380,7 @@ def of_ranks(ranks: xr.Dataset) -> str:
     n_groups = int(ranks["last_group"].max())
     are_apart = 1 < n == n_groups
     words.append("all are told apart" if are_apart else f"{count(n_groups, 'group')} of models not told apart")
-    return "; ".join(filter(None, [*words, _fact(ranks, "gaps")]))
+    return "; ".join(filter(None, [*words, fact(ranks, "gaps")]))
 
 
 # --- tables with letters ---------------------------------------------------------------------------------------------

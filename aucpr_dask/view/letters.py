@@ -245,7 +245,7 @@ def _columns(data: xr.Dataset, names: Sequence[Any], asked: Mapping[str, Any]) -
             found = groups_as_data_sets(comparing.compare(part, estimator=name, **asked))
         for path, one in terms.nodes_of(found):
             if "by" not in one.attrs or one["estimate"].notnull().any():
-                said = "; ".join(filter(None, [*gaps, one.attrs.get(samples.GAPS)]))
+                said = "; ".join(filter(None, [*gaps, sentences.fact(one, samples.GAPS)]))
                 columns[", ".join(filter(None, [measure, path]))] = one.assign_attrs({samples.GAPS: said})
     return columns
 

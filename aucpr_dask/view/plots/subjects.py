@@ -123,8 +123,9 @@ def at_estimator(node: xr.Dataset, estimator: str | None) -> tuple[str, xr.Datas
 
 def names_of(node: xr.Dataset, dim: str = MODEL) -> list[str]:
     """Return the labels along a dimension as text; numbers where there are none."""
-    labels = np.atleast_1d(node[dim].values) if dim in node.coords else range(node.sizes[dim])
-    return [str(label) for label in labels]
+    if dim in node.indexes or dim not in node.coords:
+        return [str(label) for label in node.get_index(dim)]
+    return [str(label) for label in np.atleast_1d(node[dim].values)]
 
 
 def positions_of(node: xr.Dataset, labels: str | int | Sequence[str | int], dim: str = MODEL) -> list[int]:
