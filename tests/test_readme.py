@@ -19,7 +19,7 @@ def test_the_first_examples_print_what_the_readme_shows_and_every_call_of_its_ta
 ) -> None:
     monkeypatch.chdir(tmp_path)
     demo.build_scores("aucpr-demo/scores.zarr")
-    before, after = README.read_text().split("| to know | call |")
+    before, after = README.read_text().split("| to find out | call |")
     calls = re.findall(r"^\| [^|]+ \| `(.+)` \|$", after.split("\n\n")[0], re.MULTILINE)
     assert len(calls) == 6
     names: dict[str, object] = {"__name__": "__main__"}
