@@ -197,22 +197,13 @@ def pair_statistics(
     told apart: their error is at least their difference, so that no interval excludes 0, their p-value that of all
     signs of these units, and they are left out of what concerns the family.
     """
-    of_units = units_apart(sample, first, second)
-    error, scale = _errors(sample, first, second)
+    of_units, (error, scale) = units_apart(sample, first, second), _errors(sample, first, second)
     size = np.abs(sample.estimate[first] - sample.estimate[second])
     resolution = sample.resolution[first] + sample.resolution[second]
     reach = np.where(of_units.too_few, 0.0, np.maximum(size - resolution, 0) / (narrower * scale))
     has_ties = (sample.flipped is not None) & (of_units.n_apart > 0) & ~of_units.too_few
     beyond = np.where(has_ties, (size + resolution) / (narrower * scale), reach)
-    place = None if level is None else order_statistic(sample.n_replicates, level, sample.complete)
-    tally = loops.Tally.of(reach, beyond, of_units.too_few, sample.n_replicates, place)
-    pairs = _replicates(sample, first, second, scale)
-    if sample.units is None:
-        with watching("differences of all pairs", is_small=pairs.is_small) as watcher:
-            pairs.fill(tally, watcher)
-    else:
-        for panel, sizes in _stretched(sample, sample.units, pairs):
-            tally.add(panel, sizes)
+    tally = _tallied(sample, first, second, scale, (reach, beyond), of_units.too_few, level)
     difference = differences(sample, first, second, error)
     same = of_units.of_one_size
     itself = np.where(has_ties & ~same, 0.5**of_units.n_apart, 0.0)
@@ -235,8 +226,38 @@ def pair_statistics(
         difference=difference,
         error=error,
         of_units=of_units,
-        quantile=None if place is None else tally.quantiles,
+        quantile=None if level is None else tally.quantiles,
     )
+
+
+def spread_of_pairs(sample: JointReplicates, first: Indices, second: Indices, level: float) -> tuple[Floats, Maxima]:
+    """Return the quantile of the statistic of each pair, and the largest ones, as :func:`pair_statistics` does."""
+    too_few, (_, scale) = units_apart(sample, first, second).too_few, _errors(sample, first, second)
+    tally = _tallied(sample, first, second, scale, None, too_few, level)
+    nothing = np.zeros(sample.n_replicates)
+    return tally.quantiles, Maxima(tally.maxima[loops.BELOW], nothing, sample.complete)
+
+
+def _tallied(
+    sample: JointReplicates,
+    first: Indices,
+    second: Indices,
+    scale: Floats,
+    bounds: tuple[Floats, Floats] | None,
+    left_out: NDArray[np.bool_],
+    level: float | None,
+) -> loops.Tally:
+    """Return the tally of the statistics of pairs; with `bounds`, it counts those that attain them."""
+    place = None if level is None else order_statistic(sample.n_replicates, level, sample.complete)
+    tally = loops.Tally.of(bounds, left_out, sample.n_replicates, place)
+    pairs = _replicates(sample, first, second, scale)
+    if sample.units is None:
+        with watching("differences of all pairs", is_small=pairs.is_small) as watcher:
+            pairs.fill(tally, watcher)
+    else:
+        for panel, sizes in _stretched(sample, sample.units, pairs):
+            tally.add(panel, sizes)
+    return tally
 
 
 @dataclass(frozen=True)

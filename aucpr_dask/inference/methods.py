@@ -101,16 +101,16 @@ class SignFlips:
     def pairs(self, first: Indices, second: Indices) -> Pairs:
         """P-values of the flipped differences, intervals of the flipped residuals."""
         tests = families.pair_statistics(self.sample, first, second)
-        spread = families.pair_statistics(self.residual, first, second, self.goal.level)
+        quantiles, spread = families.spread_of_pairs(self.residual, first, second, self.goal.level)
         apart, error = tests.of_units, self._errors(first, second, tests.of_units)
-        quantile = self.reach(_known(spread.quantile))
+        quantile = self.reach(quantiles)
         n_apart = apart.n_apart[apart.of_one_size]
         critical = families.critical_numbers(n_apart, 1 - self.goal.level) / np.sqrt(n_apart)
         quantile[apart.of_one_size] = self._of_student(critical)
         bounds = pairs.intervals(tests.difference, error, quantile)
         verdict = _student_equivalence(tests.difference, error, self.goal, self.values.shape[1] - 1)
         found = first, second, tests.difference, error, tests.p_value, bounds
-        return Pairs(*found, tests=tests, spread=spread.maxima, equivalence=verdict)
+        return Pairs(*found, tests=tests, spread=spread, equivalence=verdict)
 
     def simultaneous_quantile(self, family: Pairs) -> float:
         """Quantile of the largest Student statistic of the family; that of its interval if it is a single pair."""

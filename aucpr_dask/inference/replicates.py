@@ -195,17 +195,22 @@ class Tally:
     lower: Floats
     upper: Floats
     maxima: Floats  # (3, R): of each family, the largest size in each replicate
-    counts: Indices  # (P, 2): how many sizes attain `lower`, and how many `upper`
+    counts: Indices  # (P, 2): how many sizes attain `lower`, and how many `upper`; or none, if nothing is tested
     place: int | None  # from 0 and the smallest size on
     quantiles: Floats  # the size at this place; 0 if none is asked for
 
     @classmethod
     def of(
-        cls, lower: Floats, upper: Floats, left_out: NDArray[np.bool_], n_replicates: int, place: int | None = None
+        cls,
+        bounds: tuple[Floats, Floats] | None,
+        left_out: NDArray[np.bool_],
+        n_replicates: int,
+        place: int | None = None,
     ) -> Tally:
-        """Return an empty tally."""
+        """Return an empty tally; without bounds, nothing is counted."""
+        lower, upper = (np.zeros(left_out.size),) * 2 if bounds is None else bounds
         family = np.where(left_out, LEFT_OUT, np.where(lower < SPLIT, BELOW, ABOVE))
-        counts, quantiles = np.zeros((lower.size, 2), np.int64), np.zeros(lower.size)
+        counts, quantiles = np.zeros((0 if bounds is None else lower.size, 2), np.int64), np.zeros(lower.size)
         return cls(family, lower, upper, np.zeros((3, n_replicates)), counts, place, quantiles)
 
     def add(self, panel: slice, sizes: Floats) -> None:
@@ -213,7 +218,8 @@ class Tally:
         of_pairs = self.family[panel], self.lower[panel], self.upper[panel]
         for p, (size, family, low, high) in enumerate(zip(sizes, *of_pairs, strict=True), panel.start):
             np.maximum(self.maxima[family], size, out=self.maxima[family])
-            self.counts[p] = _numbers_from(size, low, high)
+            if self.counts.size:
+                self.counts[p] = _numbers_from(size, low, high)
         if self.place is not None:
             sizes.partition(self.place, axis=1)
             self.quantiles[panel] = sizes[:, self.place]

@@ -104,20 +104,31 @@ def apart(values, resolution, first, second, start, stop, n_apart, least, most):
 
 
 @helper
-def sizes_in(one, other, offset, factor, low, high, middle, margin, sizes, largest):
-    """Set the sizes of the differences of a block, raise the largest to them, and count some of them.
-
-    Those that attain two bounds, and those that lie above a middle by more than a margin.
-    """
-    n_low, n_high, n_above = 0, 0, 0
+def sizes_in(one, other, offset, factor, sizes, largest):
+    """Set the sizes of the differences of a block, and raise the largest to them."""
     for i in range(one.size):
         value = abs(one[i] - other[i] + offset) * factor
         sizes[i] = value
         largest[i] = abs(max(largest[i], value))  # abs: some processors take long for stores that depend on a condition
-        n_low += np.int64(value >= low)
-        n_high += np.int64(value >= high)
-        n_above += np.int64(value - middle > margin)
-    return n_low, n_high, n_above
+
+
+@helper
+def numbers_from(sizes, low, high):
+    """Count the sizes that attain one bound, and those that attain another."""
+    n_low, n_high = 0, 0
+    for i in range(sizes.size):
+        n_low += np.int64(sizes[i] >= low)
+        n_high += np.int64(sizes[i] >= high)
+    return n_low, n_high
+
+
+@helper
+def number_above(sizes, middle, margin):
+    """Count the sizes that lie above a middle by more than a margin."""
+    n = 0
+    for i in range(sizes.size):
+        n += np.int64(sizes[i] - middle > margin)
+    return n
 
 
 @helper
@@ -199,8 +210,9 @@ def tally(
 ):
     """Compute the sizes of the pairs `start` to `stop` of an order: maxima of families, counts, order statistics.
 
-    Count the sizes that attain `lower`, and those that attain `upper`. If `rank` is not 0, find the size of this number
-    from the top: among those within a margin of what other pairs have or, where it is not, among all.
+    If there is room for counts, count the sizes that attain `lower`, and those that attain `upper`. If `rank` is not 0,
+    find the size of this number from the top: among those within a margin of what other pairs have or, where it is not,
+    among all.
     """
     n_replicates = centred.shape[1]
     most_kept = int(16 * math.sqrt(n_replicates))
@@ -218,13 +230,15 @@ def tally(
             for q in range(some.size):
                 p = some[q]
                 of_pair = centred[first[p], block:end], centred[second[p], block:end], shift[p], inverse[p]
-                counted = lower[p], upper[p], middle, within
-                n_low, n_high, n_more = sizes_in(*of_pair, *counted, of_block, maxima[family[p], block:end])
-                counts[p, 0] += n_low
-                counts[p, 1] += n_high
-                n_above[q] += n_more
-                if rank and n_kept[q] < most_kept:
-                    n_kept[q] = add_within(sizes, middle, within, nearest, kept[q], n_kept[q])
+                sizes_in(*of_pair, of_block, maxima[family[p], block:end])
+                if counts.size:
+                    n_low, n_high = numbers_from(of_block, lower[p], upper[p])
+                    counts[p, 0] += n_low
+                    counts[p, 1] += n_high
+                if rank:
+                    n_above[q] += number_above(of_block, middle, within)
+                    if n_kept[q] < most_kept:
+                        n_kept[q] = add_within(sizes, middle, within, nearest, kept[q], n_kept[q])
         if rank:
             for q in range(some.size):
                 p, n, place = some[q], n_kept[q], n_kept[q] + n_above[q] - rank
