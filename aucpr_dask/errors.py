@@ -346,6 +346,7 @@ OTHER_NAMES = {
         "holm": "bonferroni",
         "benjamini_hochberg": "fdr fdr_bh",
         "method": "test",
+        "table": "csv tsv parquet",
         "sign_flip": "permutation randomization randomisation",
         "t": "ttest t_test",
         "difference": "effect effect_size delta",

@@ -147,6 +147,11 @@ CALLS = {
     'ap.run("s.zarr", "areas.csv")': "a store is a folder, and this is the name of a file",
 }
 COMMANDS = {
+    "s.csv": "No such command 's.csv'. Did you mean 'info s.csv'?",
+    "import s.csv x.zarr": "No such command 's.csv'. Did you mean 'table s.csv'?",
+    "import csv s.csv x.zarr": "No such command 'csv'. Did you mean 'table'?",
+    "version": "No such command 'version'. Did you mean '--version'?",
+    "help": "No such command 'help'. Did you mean '--help'?",
     "evaluate missing.zarr x.zarr": "there is no store at this place",
     "evaluate s.zarr r.zarr --interval logit": "there is something at this place already",
     "compare s.csv": "there is no column 'label'",

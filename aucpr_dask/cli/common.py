@@ -49,7 +49,23 @@ PACKAGE = Path(errors.__file__).parent
 CANNOT_TELL = 3  # of a gate, which fails with 1
 
 
-class _Main(click.Group):
+class Group(click.Group):
+    """A command with others below it, which names the one that was probably meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; a file in the place of one is what a command would be about."""
+        name = args[0]
+        if name not in self.commands and not name.startswith("-") and not ctx.resilient_parsing:  # of completion
+            near = errors.nearest(name, [*self.commands, "--help", "--version"])
+            of_file = f"{'info' if 'info' in self.commands else 'table'} {name}" if Path(name).exists() else None
+            meant = of_file or near
+            ctx.fail(f"No such command {name!r}." + ("" if meant is None else f" Did you mean {meant!r}?"))
+        return super().resolve_command(ctx, args)
+
+
+class _Main(Group):
     """The top command: errors of the package become one message, an interruption one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

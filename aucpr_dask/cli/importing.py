@@ -16,7 +16,7 @@ from aucpr_dask.schema.options import RunOptions, TableOptions
 from aucpr_dask.schema.terms import count, nodes_of
 
 
-@click.group("import", epilog=cli.epilog("aucpr-dask import table table.csv scores.zarr --label y"))
+@click.group("import", cls=cli.Group, epilog=cli.epilog("aucpr-dask import table table.csv scores.zarr --label y"))
 def import_group() -> None:
     """Turn files of scores into a score store.
 
