@@ -10,6 +10,7 @@ import pytest
 import xarray as xr
 
 import aucpr_dask as ap
+from aucpr_dask.errors import InvalidInputError
 
 pytestmark = [pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")]
 
@@ -155,3 +156,22 @@ def test_forms_of_the_same_scores_have_the_same_answers(
                     np.testing.assert_allclose(aligned, expected[name], rtol=1e-7, atol=1e-10)
                 else:
                     np.testing.assert_array_equal(aligned, expected[name])
+
+
+def test_queries_along_the_items_are_not_ranked_together_over_data_sets() -> None:
+    random, nodes = np.random.default_rng(0), {}
+    for name in "uvwxy":
+        label = (random.random((4, 40)) < 0.3).astype("int8")
+        score = random.normal(size=(2, 4, 40)) + label
+        coords = {"model": ["a", "b"], "query": [f"q{i}" for i in range(4)]}
+        dims = ("query", "item")
+        nodes[name] = xr.Dataset({"score": (("model", *dims), score), "label": (dims, label)}, coords)
+    tree = xr.DataTree.from_dict(nodes)
+    long = ap.to_long(tree)
+    expected = ap.compare(tree, "a", over="dataset")
+    for ask in (ap.compare, ap.aggregate):
+        with pytest.raises(InvalidInputError, match=r"ranked together(.*\n)*.*by=\['dataset', 'query'\]"):
+            ask(long, over="dataset")
+    found = ap.compare(ap.evaluate(long, by=["dataset", "query"]), "a", over="dataset")
+    for name in ("difference", "p_value"):
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-12)

@@ -150,6 +150,8 @@ def scores_behind(results: Scores) -> Scores | None:
     """Return the scores of results, if they are known and still give these estimates."""
     scores = known_scores(results)
     nodes = dict(nodes_of(results))
+    if any(QUERY in str(node.attrs.get("by")).split(", ") for node in nodes.values()):
+        return None  # queries that are a coordinate of the items
     if scores is None or any(node["estimate"].chunks is not None for node in nodes.values()):
         return scores  # lazy results, from stores whose digests say whether they are the same
     first = next(iter(nodes.values()))

@@ -467,7 +467,13 @@ def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
 def along_items(scores: Scores, names: Sequence[str]) -> list[str]:
     """Return which of these name groups of items: each is evaluated on its own."""
     nodes = [node for _, node in nodes_of(scores)]
-    return [name for name in names if all(name in node and node[name].dims == (ITEM,) for node in nodes)]
+    along = [name for name in {*names, QUERY} if all(name in node and node[name].dims == (ITEM,) for node in nodes)]
+    found = [name for name in names if name in along]
+    if DATASET in found and QUERY in {*along} - {*names}:
+        what, received = "documents of several queries would be ranked together", f"{QUERY!r} along the items"
+        remedy = f"pass evaluate(scores, by=['{DATASET}', '{QUERY}']), or drop_vars('{QUERY}') if they are to be"
+        raise InvalidInputError(what, f"over={DATASET!r}", received, "a tree of data sets with queries", remedy)
+    return found
 
 
 def of_models_here(node: xr.Dataset, estimator: str | None = None) -> xr.Dataset:
