@@ -30,7 +30,7 @@ def simulate(name: str, questions: Iterable[Callable[..., Iterator[Row]]], folde
         print(f"{question.__name__}: {time.process_time() - before:.0f} s of processor time", flush=True)
 
 
-def write(folder: Path, name: str, table: pd.DataFrame, key: list[str], digits: int = 4) -> None:
+def write(folder: Path, name: str, table: pd.DataFrame, key: list[str], digits: int = 3) -> None:
     """Write a table, with the rows of the one before that are not in it; rows stay in their places."""
     path = folder / f"{name}.csv"
     table = table.set_index(key)

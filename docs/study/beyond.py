@@ -41,13 +41,13 @@ def recalls(random: np.random.Generator, share: float) -> Iterator[Row]:
         world, options = f"N({mu:g}, 1), {1 / times:g}, recalls {low:g} to {high:g}", {"recall_range": (low, high)}
         for name in ("average_precision", "continuous"):
             question = f"`{name}`, {'later' if low else 'first'} recalls"
-            yield common.evaluated(question, world, n, scores, truth, name, **options)
+            yield common.evaluated(question, world, n, scores, truth, name, flag="few_positives", **options)
 
 
 def ranks(random: np.random.Generator, share: float) -> Iterator[Row]:
     """Precision and recall at ranks, whose truth is their expectation; many are 0 or 1."""
     for mu, n in product((0.5, 2.0, 4.0), (10, 50)):
-        scores = common.stacked(*common.drawn(random, n, round(share * SIMULATIONS / 2), mu, 0.1))
+        scores = common.stacked(*common.drawn(random, n, round(share * SIMULATIONS / 4), mu, 0.1))
         for estimator in ("precision_at(10)", "recall_at(20)"):
             truth = float(ap.evaluate(scores, estimator, by="simulation", interval=())["estimate"].mean())
             yield common.evaluated(f"`{estimator}`", f"N({mu:g}, 1), 0.1", n, scores, truth, estimator)
@@ -112,7 +112,7 @@ def classes(random: np.random.Generator, share: float) -> Iterator[Row]:
     """Macro means over classes whose items are the same, with scores that correlate or not."""
     sizes = (20, 10, 0.5), (20, 50, 0.0), (30, 20, 0.5), (90, 50, 0.5), (180, 100, 0.0), (200, 20, 0.5)
     for (mu, prevalence), (units, n, correlation) in product(RATES, sizes):
-        shape = max(4, round(share * SIMULATIONS / 10)), units, round(n / prevalence)
+        shape = max(4, round(share * SIMULATIONS / 20)), units, round(n / prevalence)
         if units * shape[-1] <= MOST_ITEMS:
             label = at_least_one(random.random(shape) < prevalence)
             shared = random.normal(size=(shape[0], 1, shape[-1]))
@@ -179,7 +179,7 @@ def data_sets(random: np.random.Generator, share: float) -> Iterator[Row]:
         label = np.concatenate([np.arange(5 * size) < size for size in positives])
         dataset, mu = np.repeat(np.arange(n), 5 * positives), np.full((common.MODELS, n), 1.5)
         found: dict[str, list[xr.Dataset]] = {"equal": [], "precision": [], "regression": []}
-        for _ in range(max(2, round(share * SIMULATIONS / 40))):
+        for _ in range(max(2, round(share * SIMULATIONS / 80))):
             mu[1::2] = better + random.normal(0, 0.05, (common.MODELS // 2, n))
             scores = common.paired(random, label, mu[:, dataset], dataset=dataset).set_coords("dataset")
             for weights, answers in found.items():
@@ -211,7 +211,7 @@ def contrasts(random: np.random.Generator, share: float) -> Iterator[Row]:
     for (mu, other, prevalence), n in product(cells, (5, 10, 50)):
         site = np.repeat([0, 1], [round(max(60, 2 * n) / prevalence), round(n / prevalence)])
         found: dict[str, list[xr.Dataset]] = {"a model": [], "a difference": []}
-        for _ in range(max(2, round(share * SIMULATIONS / 4))):
+        for _ in range(max(2, round(share * SIMULATIONS / 8))):
             label = random.random(site.size) < prevalence
             label[[0, 1, 2, 3, 4, -1, -2]] = True
             mean = np.where(site, other, mu) * np.ones((2, 1))

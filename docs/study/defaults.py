@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from scipy.special import expit, ndtr, ndtri
 
@@ -280,9 +281,10 @@ def errors(folder: Path) -> str:
 
 
 def coverages(folder: Path) -> str:
-    """Return the coverage in every world of clusters, and its width over an ideal one, by n."""
-    table = common.stored(folder, "defaults", "beyond").dropna(subset="coverage")
+    """Return the coverage in every world of clusters and beyond plain items, and its width over an ideal one, by n."""
+    table = common.stored(folder, "defaults")
     table = table[table["question"].str.contains("clusters of|of clusters")]
+    table = pd.concat([table, common.stored(folder, "beyond")]).dropna(subset="coverage")
     return common.joined(common.with_width(table), "coverage (width over an ideal one)")
 
 

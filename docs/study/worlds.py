@@ -164,9 +164,8 @@ def run(folder: Path, share: float) -> None:
             row: dict[str, Any] = {"world": name, "area": f"{area:.4f}", "n": n}
             for level, methods in SHOWN.items():
                 covers, width = held(scores, area, level, methods)
-                for method in methods:
-                    row[f"{method} {level}"] = f"{covers[method]:.4f}"
-                    row[f"{method} {level} width"] = f"{width[method]:.3f}"
+                row |= {f"{method} {level}": f"{share:.4f}" for method, share in covers.items()}
+                row |= {f"{method} {level} width": f"{ratio:.3f}" for method, ratio in width[1:].items()}
             rows.append(row)
     pd.DataFrame(rows).to_csv(folder / TABLE, index=False)
 
@@ -220,8 +219,9 @@ def worst(folder: Path) -> str:
     rows = []
     for level, methods in SHOWN.items():
         for method in methods:
-            low, width = table[f"{method} {level}"].min(), table[f"{method} {level} width"].mean()
-            shown = [f"{low[n]:.3f}" + ("" if method == "logit" else f" ({width[n]:.2f})") for n in POSITIVES]
+            shown = table[f"{method} {level}"].min().map("{:.3f}".format)
+            if method != "logit":
+                shown += table[f"{method} {level} width"].mean().map(" ({:.2f})".format)
             rows.append([f"{100 * level:.0f} %", f"`{method}`", *shown])
     return pages.table(["level", "interval", *(f"n = {n}" for n in POSITIVES)], rows)
 
