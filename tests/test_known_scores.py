@@ -121,3 +121,13 @@ def test_a_dimension_called_dataset_is_kept_as_any_other() -> None:
     scores = scores_over("lead").rename(lead="dataset").assign_coords(dataset=["x", "y", "z"])
     xr.testing.assert_equal(ap.compare(ap.evaluate(scores), "a"), ap.compare(scores, "a"))
     assert list(ap.letters(scores).means) == [f"average precision, {name}" for name in "xyz"]
+
+
+@pytest.mark.parametrize("over", [("query", "items"), "items", ("dataset", "items")])
+def test_resamples_that_a_mean_needs_come_from_the_scores(over: Any) -> None:
+    scores: Any = scores_over("query")
+    if "dataset" in over:
+        scores = xr.DataTree.from_dict({q: scores.sel(query=q, drop=True) for q in scores["query"].values})
+    expected = ap.aggregate(scores, over=over, method="bootstrap")
+    found = ap.aggregate(ap.evaluate(scores), over=over, method="bootstrap")
+    xr.testing.assert_equal(found, expected)

@@ -256,9 +256,13 @@ def _refuse_clashes(question: AggregationOptions, nodes: Sequence[xr.Dataset], *
 def _with_units(data: terms.Scores, question: AggregationOptions, options: dict[str, Any], *, is_centred: bool) -> Any:
     """Return results with the units to average over, and the areas without bias around which their means lie."""
     is_scores = requirements.check(data, question, options)
+    by_replicates = question.sample == designs.BOTH or question.method == "bootstrap"
+    if by_replicates and question.sample in (designs.ITEMS, designs.BOTH) and not is_scores:
+        has_replicates = all(samples.REPLICATE in node for _, node in terms.nodes_of(data))
+        if not has_replicates and (known := _with_their_scores(data)) is not None:
+            (data, options), is_scores = known, True
     results = _units(data, question, options, is_scores=is_scores)
     are_biased = (_are_biased(node, question.dim, question.sample) for _, node in terms.nodes_of(results))
-    by_replicates = question.sample == designs.BOTH or question.method == "bootstrap"
     if not is_centred or by_replicates or not all(are_biased):
         return results
     scores, reading = data, options
