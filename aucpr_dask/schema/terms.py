@@ -457,8 +457,11 @@ def with_coordinates(answer: xr.Dataset, sources: Sequence[xr.Dataset]) -> xr.Da
         is_ours = name == "level" and all(
             one.size == 1 and one.values.item() == of.attrs.get(name) for of, one in every
         )
-        if is_ours or (name in answer.coords and name != "level"):
-            described |= {} if is_ours or not (attrs := every[0][1].attrs) else {name: attrs}
+        if is_ours:
+            continue
+        if name in answer.coords and name != "level":
+            attrs = every[0][1].attrs
+            described |= {name: attrs} if attrs.keys() - answer.variables[name].attrs.keys() else {}
         elif {*every[0][1].dims} <= {*answer.dims} and (every[0][1].dims or len(every) == len(sources)):
             laid = [xr.DataArray(_laid_along(answer, *one)) for one in every]
             whole = functools.reduce(xr.DataArray.combine_first, laid)
