@@ -323,6 +323,19 @@ def test_samples_in_another_order_are_refused(number: int) -> None:
     assert metrics.average_precision_score(label, other_names) == metrics.average_precision_score(y, score)
 
 
+def test_samples_of_which_only_some_are_the_same_are_refused() -> None:
+    y, score = np.array([1, 0, 1, 0, 0, 1]), np.array([0.9, 0.3, 0.8, 0.7, 0.2, 0.4])
+    for labels in (list("abcdef"), [11, 3, 7, 20, 5, 2]):
+        label, shifted = pd.Series(y, labels), pd.Series(score, [*labels[2:], "g", "h"])
+        with pytest.raises(AlignmentError, match=r"only 4 of the same labels[\s\S]*reindex"):
+            metrics.average_precision_score(label, shifted)
+        with pytest.raises(AlignmentError, match="only 4 of the same labels"):
+            metrics.average_precision_difference(label, label, shifted)
+    expected = metrics.average_precision_score(y, score)
+    held_out = pd.Series(y, [4, 0, 9, 2, 7, 5])  # part of a table, and a new column
+    assert metrics.average_precision_score(held_out, pd.Series(score)) == expected
+
+
 def test_scores_that_look_like_labels_or_like_those_of_the_other_class() -> None:
     rng = np.random.default_rng(0)
     y = rng.random(400) < 0.3

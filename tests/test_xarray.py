@@ -289,7 +289,7 @@ def test_everything_with_a_text_has_one_in_notebooks() -> None:
         (lambda: scores().isel(query=0).aucpr.plot.roc("A"), "did you mean 'a'"),
         (
             lambda: ap.from_dataframe(pd.DataFrame({"y": [0, 1], "a": [0.5, 0.1]}), label="Y"),
-            r"received: 'Y'[\s\S]*label='y'",
+            r"no column 'Y'; did you mean 'y'\?[\s\S]*received: 'Y'",
         ),
         (lambda: ap.compare(scores(), "A"), "did you mean 'a'"),
         (lambda: ap.report(np.zeros(3), "x.html"), r"received: ndarray[\s\S]*evaluate\(\{"),

@@ -93,14 +93,20 @@ def _by_values(factorized: tuple[Any, Any], shape: tuple[int, ...], name: str) -
 
 
 def refuse_other_order(**values: Any) -> None:
-    """Raise if columns have the same labels in another order: matched by position, they would be mismatched."""
+    """Raise if columns have the same labels in another order, or only some: by position, they would be mismatched.
+
+    The numbers of rows of a new column say nothing, nor do labels of which none are the same.
+    """
     labels = {name: index for name, value in values.items() if (index := _rows_of(value)) is not None}
     for name, index in labels.items():
         first, expected = next(iter(labels.items()))
         if index.equals(expected) or len(index) != len(expected):
             continue
-        if index.isin(expected).all() and expected.isin(index).all():
-            what = f"{first} and {name} carry the same labels of samples in another order"
+        is_shared, is_new = index.isin(expected), [one.equals(pd.RangeIndex(len(one))) for one in (index, expected)]
+        has_all = is_shared.all() and expected.isin(index).all()
+        if has_all or (is_shared.any() and not any(is_new)):
+            n_shared = "the same" if has_all else f"only {is_shared.sum():,} of the same"
+            what = f"{first} and {name} carry {n_shared} labels of samples{' in another order' if has_all else ''}"
             received = f"{name} labelled {few(map(repr, index))}, {first} labelled {few(map(repr, expected))}"
             allowed = "columns with their labels in one order, or without labels"
             remedy = f"align them: {name}.reindex({first}.index); or pass .to_numpy() of both to match by position"
