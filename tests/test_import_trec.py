@@ -539,7 +539,7 @@ class TestNames:
             with pytest.raises(FileFormatError, match=r"one run(.*\n)*.*tags 'a', 'b'(.*\n)*.*a file for each tag"):
                 import_trec(small / "runs", small / "qrels", small / "s.zarr", duplicates=duplicates)
         (small / "runs" / "b.run").write_text("q1 Q0 x 1 2 a\n" + RUN_B)
-        assert "more tags in a file of one run: b (1)" in str(
+        assert "other tags in the file, taken for the same run: b (1)" in str(
             import_trec(small / "runs", small / "qrels", small / "s.zarr")
         )
 

@@ -622,7 +622,7 @@ def _notes(runs: Sequence[_Run], judgments: _Judgments) -> list[str]:
         "topics without a list": [int((run.lengths == 0).sum()) for run in runs],
         "topics that are not in the qrels, ignored": [run.n_ignored_topics for run in runs],
         "repeated documents, first kept": [run.n_repeated for run in runs],
-        "more tags in a file of one run": [run.n_more_tags for run in runs],
+        "other tags in the file, taken for the same run": [run.n_more_tags for run in runs],
     }
     said = {
         what: [f"{run.name} ({number:,})" for run, number in zip(runs, numbers, strict=True) if number]
