@@ -266,7 +266,7 @@ def frame_of(
     rows = list(table) if is_list(table) else []
     if rows and all(isinstance(row, tuple) and hasattr(row, "_fields") for row in rows):
         return pd.DataFrame(rows)
-    raise InvalidInputError(f"{what} are neither a mapping nor a data frame", None, brief(table), allowed, remedy)
+    raise InvalidInputError(f"{what} are neither a mapping nor a data frame", what, brief(table), allowed, remedy)
 
 
 def _of_frame(frame: pd.DataFrame) -> Table:

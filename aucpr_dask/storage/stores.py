@@ -634,7 +634,7 @@ def read_root_document(url: Any) -> bytes:
         remedy += f"`aucpr-dask import values {url} values.zarr` of files of values of models"
         raise errors.StoreError(what, url, "a folder that holds other things", "a finished store", remedy)
     if unfinished:
-        remedy = "run the same command again; it resumes or starts over; add --overwrite if it is refused"
+        remedy = "run the same command again; it resumes or starts over; add overwrite=True if it is refused"
         raise errors.StoreError("this store was never finished", url, "an unfinished store", "a finished store", remedy)
     if not is_remote(url) and Path(url).is_file():
         if Path(url).suffix.lower() == ".zip":
