@@ -172,8 +172,7 @@ def _means_with_errors(scores: Scores, question: AggregationOptions, options: di
 
 def _with_error(path: str, node: xr.Dataset) -> xr.Dataset:
     """Return the estimate and the standard error of each model from the influences of the items."""
-    error = samples.reduced(np.sum, node["influence"] ** 2, str(node["influence"].dims[-1])) ** 0.5
-    return node[["estimate", N_CLASSES]].assign(standard_error=error)
+    return node[["estimate", N_CLASSES]].assign(standard_error=samples.sum_of_squares(node["influence"]) ** 0.5)
 
 
 # --- one ranking of many classes -----------------------------------------------------------------------------------

@@ -286,7 +286,7 @@ def _of_items(part: xr.Dataset, result: xr.Dataset, estimator: str, question: _Q
 
 
 def _squares(influence: xr.DataArray) -> Floats:
-    return np.asarray(samples.reduced(np.sum, influence**2, str(influence.dims[-1])).values)
+    return np.asarray(samples.sum_of_squares(influence).values)
 
 
 def _differences(

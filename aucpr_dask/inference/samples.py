@@ -236,6 +236,11 @@ def reduced(function: Callable[..., Any], variable: xr.DataArray, dim: str, **op
     return applied(lambda values: function(np.ascontiguousarray(values), axis=-1, **options), variable, over=[dim])
 
 
+def sum_of_squares(influence: xr.DataArray) -> xr.DataArray:
+    """Return the sum of the squares of influences over their units, the last dimension."""
+    return reduced(np.sum, influence**2, str(influence.dims[-1]))
+
+
 def mean_of_known(variable: xr.DataArray, dim: str) -> xr.DataArray:
     """Return the mean over the units that are not NaN, added in the order of their names."""
     mean: xr.DataArray = summarize(variable, dim).isel({QUANTITY: 0})
@@ -467,9 +472,12 @@ def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
 def along_items(scores: Scores, names: Sequence[str]) -> list[str]:
     """Return which of these name groups of items: each is evaluated on its own."""
     nodes = [node for _, node in nodes_of(scores)]
-    along = [name for name in {*names, QUERY} if all(name in node and node[name].dims == (ITEM,) for node in nodes)]
-    found = [name for name in names if name in along]
-    if DATASET in found and QUERY in {*along} - {*names}:
+
+    def is_along(name: str) -> bool:
+        return all(name in node and node[name].dims == (ITEM,) for node in nodes)
+
+    found = [name for name in names if is_along(name)]
+    if DATASET in found and QUERY not in names and is_along(QUERY):
         what, received = "documents of several queries would be ranked together", f"{QUERY!r} along the items"
         remedy = f"pass evaluate(scores, by=['{DATASET}', '{QUERY}']), or drop_vars('{QUERY}') if they are to be"
         raise InvalidInputError(what, f"over={DATASET!r}", received, "a tree of data sets with queries", remedy)

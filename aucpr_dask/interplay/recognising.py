@@ -208,7 +208,7 @@ def _roles(batch: Batch, index: frozenset[str]) -> dict[str, dict[str, str]]:
 
 
 def _no_labels(roles: dict[str, dict[str, str]]) -> dict[str, str]:
-    """Return columns of label values that are not labels: neither named so, nor the only one beside scores."""
+    """Return columns that hold label values but are not the labels: not so named, nor the only ones beside scores."""
     labels = roles.get("label", {})
     are_named = any(ROLES.get(_plain(name)) == "label" for name in labels)
     has_scores = "score" in roles or ("models" in roles and "model" not in roles)

@@ -52,7 +52,7 @@ COUNTS = ("num_", "Num")  # of documents
 NO_MEANS = (*COUNTS, "gm_")  # the starts of measures whose value for all topics is no mean
 KINDS = "a data frame, a Dataset or DataArray, a mapping of models to their values, or paths of files"
 REMEDY = "make it one of these; arrays need labels: xarray.DataArray(values, coords, dims)"
-# Whatever their case. What failed (OOM, timeout) is not missing: whoever writes it says if it counts as 0.
+# In upper or lower case. A failure (OOM, timeout) is not a missing value: the author must say if it counts as 0.
 EMPTY = {*map(str.lower, MISSING_CELLS), "n/a", "n.a.", "null", "none", "tbd", "tba", "?"}
 EMPTY |= {"-", "--", "\N{EN DASH}", "\N{EM DASH}"}
 THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]*)?%?")

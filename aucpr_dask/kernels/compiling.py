@@ -170,7 +170,7 @@ class Kernel:
 
 @contextmanager
 def _saying_so() -> Iterator[None]:
-    """Say once, to whoever watches, that this process has been compiling for two seconds."""
+    """Say once, if anyone is watching, that this process has spent two seconds compiling."""
     global _seconds
     started, left = time.monotonic(), SILENT_SECONDS - _seconds
     timer = threading.Timer(left, code_cache.announce, [COMPILING])

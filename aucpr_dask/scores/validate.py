@@ -445,17 +445,17 @@ def dims_of_items(dataset: xr.Dataset, dims: tuple[str, ...], path: str = "", re
     """Return the dimensions of the items: of a grid that was stored item by item, that one. Raise if one is absent."""
     score = dataset["score"]
     absent = [dim for dim in dims if dim not in score.dims]
+    if not absent:
+        return dims
     along = [dataset[dim].values for dim in absent if dim in dataset.coords and dataset[dim].dims == (terms.ITEM,)]
-    if absent and len(along) == len(dims) and pd.MultiIndex.from_arrays(along).is_unique:  # each item once
+    if len(along) == len(dims) and pd.MultiIndex.from_arrays(along).is_unique:  # each item once
         return (terms.ITEM,)
-    if absent:
-        others = [str(dim) for dim in score.dims if dim not in dims and dim not in terms.RANKING_DIMS]
-        what = f"'score' has no dimension {' and '.join(map(repr, absent))}"
-        received = f"({', '.join(map(str, score.dims))})"
-        usual = f"name the dimensions of the items: dim={(others or [terms.ITEM])[-1]!r}"
-        close = did_you_mean(absent[0], others, remedy or usual)
-        raise InvalidInputError(what, f"{where_of(path)}, argument 'dim'", received, "dimensions of 'score'", close)
-    return dims
+    others = [str(dim) for dim in score.dims if dim not in dims and dim not in terms.RANKING_DIMS]
+    what = f"'score' has no dimension {' and '.join(map(repr, absent))}"
+    received = f"({', '.join(map(str, score.dims))})"
+    usual = f"name the dimensions of the items: dim={(others or [terms.ITEM])[-1]!r}"
+    close = did_you_mean(absent[0], others, remedy or usual)
+    raise InvalidInputError(what, f"{where_of(path)}, argument 'dim'", received, "dimensions of 'score'", close)
 
 
 def refuse_lazy(array: Any, where: str) -> None:
