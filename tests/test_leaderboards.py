@@ -274,6 +274,74 @@ def test_one_column_is_one_thing() -> None:
         ap.from_values(TIDY, value="score", measure="score")
 
 
+def test_columns_of_measures_are_of_one_task() -> None:
+    heads = ["Accuracy", "Precision", "Recall", "F1-Score", "Log Loss"]
+    table = PLAIN.set_axis(["Model", *heads], axis=1)
+    values = ap.from_values(table)
+    assert values["estimate"].dims == ("model", "query", "measure")
+    assert values.sizes["query"] == 1
+    assert values["measure"].values.tolist() == heads
+    assert values.attrs["lower_is_better"] == ["Log Loss"]
+    with pytest.raises(InvalidInputError, match=r"one query says nothing about others[\s\S]*include="):
+        ap.compare(values.isel(measure=slice(4)))
+    as_tasks = ap.from_values(table, include=heads, lower_is_better=False)
+    assert as_tasks["query"].values.tolist() == heads
+    of_models = SCORES.T.set_axis(
+        [f"{m}_{n}" for m in ("llm", "rag", "both") for n in ("accuracy", "relevance")], axis=1
+    )
+    crossed = ap.from_values(of_models.rename_axis("question").reset_index())
+    assert crossed["model"].values.tolist() == ["llm", "rag", "both"]
+    assert crossed["measure"].values.tolist() == ["accuracy", "relevance"]
+    np.testing.assert_array_equal(crossed["estimate"].sel(model="rag", measure="relevance"), SCORES.iloc[3])
+
+
+@pytest.mark.parametrize("names", [("ci_low", "ci_high"), ("lower", "upper"), ("MMLU min", "MMLU max"), ("lb", "ub")])
+def test_bounds_of_intervals_are_no_tasks(names: tuple[str, str]) -> None:
+    low, high = names
+    around = PLAIN.assign(**{low: PLAIN["task 0"] - 1, high: PLAIN["task 0"] + 1})
+    values = ap.from_values(around)
+    assert values["query"].values.tolist() == TASKS
+    assert {name.partition(" (")[0] for name in values.attrs["columns_left_out"]} == {low, high}
+    assert ap.from_values(PLAIN.assign(low=73.0, medium=62.0, high=51.0, t=69.0)).sizes["query"] == 9  # of difficulty
+    only = PLAIN[["model"]].assign(mean=[5.0, 4, 3, 2, 1, 0], **{low: -1.0, high: 9.0})
+    with pytest.raises(InvalidInputError, match="no column is one of values"):
+        ap.from_values(only)
+
+
+def test_other_splits_are_left_out_beside_the_test() -> None:
+    values = ap.from_values(PLAIN.set_axis(["model", "train_x", "val_x", "test_x", "y", "dev z"], axis=1))
+    assert values["query"].values.tolist() == ["test_x", "y", "dev z"]
+    assert "train_x (of another split than 'test_x')" in values.attrs["columns_left_out"]
+
+
+def test_rows_of_a_model_that_another_column_tells_apart_are_explained() -> None:
+    table = TIDY.assign(flag=TIDY["score"] > 60).rename(columns={"task": "Challenge", "score": "points"})
+    with pytest.raises(AlignmentError, match=r"rows differ in 'Challenge'\n[\s\S]*query='Challenge'[\s\S]*model='Ch"):
+        ap.from_values(table)
+    assert (
+        ap.from_values(table[["model", "Challenge", "points"]], query="Challenge", value="points").sizes["query"] == 5
+    )
+
+
+def test_the_one_table_of_models_on_a_page_is_taken(tmp_path: Path) -> None:
+    about = pd.DataFrame({"File": ["a.py"], "Description": ["code"]})
+    (tmp_path / "README.md").write_text(f"{_markdown(about)}\n{_markdown(PLAIN)}")
+    values = ap.from_values(tmp_path / "README.md")
+    assert values["query"].values.tolist() == TASKS
+    assert values.attrs["columns_left_out"] == ["File, Description (another table, without a column of models)"]
+
+
+def test_a_file_says_that_one_value_of_each_model_is_too_little(tmp_path: Path) -> None:
+    PLAIN[["model"]].assign(accuracy=0.5, f1=0.4).to_csv(tmp_path / "t.csv", index=False)
+    found = recognise(str(tmp_path / "t.csv"))
+    assert "each model has one value of a measure" in found.kind
+    assert [words[0] for _, words in found.commands] == ["table", "report"]
+    pd.DataFrame({"team": ["a", "b", "c"], "url": "http://x", "is_open": ["yes", "no", "yes"]}).to_csv(
+        tmp_path / "u.csv", index=False
+    )
+    assert recognise(str(tmp_path / "u.csv")).holds == "other"
+
+
 # --- direction -------------------------------------------------------------------------------------------------------
 
 
@@ -327,7 +395,7 @@ def test_an_unclear_direction_is_asked_for(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "heads", [("AUROC ↑", "ECE ↓", "FPR95 ↓"), ("t0", "t1 (lower is better)", "t2"), ("acc", "x", "NLL")]
+    "heads", [("t0 ↑", "ECE ↓", "FPR95 ↓"), ("t0", "t1 (lower is better)", "t2"), ("acc", "x", "NLL")]
 )
 def test_tasks_of_both_directions_are_not_averaged(heads: tuple[str, ...]) -> None:
     table = PLAIN[["model", *TASKS[:3]]].set_axis(["model", *heads], axis=1)

@@ -11,7 +11,16 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import FewPositivesWarning, FewUnitsWarning, InvalidInputError, bad_argument, clash, few, warn
+from aucpr_dask.errors import (
+    FewPositivesWarning,
+    FewUnitsWarning,
+    InvalidInputError,
+    as_called,
+    bad_argument,
+    clash,
+    few,
+    warn,
+)
 from aucpr_dask.evaluation.results import provenance
 from aucpr_dask.inference import designs, grids, machine_labels, methods, requirements, samples
 from aucpr_dask.inference.averages import training_variance
@@ -245,7 +254,11 @@ def refuse_too_few(node: xr.Dataset, estimates: Estimates, dim: str | None, samp
         raise InvalidInputError("there is only one model", None, received, "two or more", remedy)
     if sample != ITEMS and len(estimates.units) < 2:
         one, several = unit_names(str(dim), node.attrs)
-        remedy = None if are_values(node) else "over='items' lets the items vary, with the units fixed"
+        remedy = "over='items' lets the items vary, with the units fixed"
+        if are_values(node):
+            remedy = f"add values of other {several}"
+            if len(estimators_of(node)) > 1:
+                remedy += f"; {as_called('include=')} takes columns of measures as {several}"
         what, received = f"one {one} says nothing about others", few(map(repr, estimates.units))
         if gone := few(map(repr, estimates.left_out)):
             received, remedy = f"{received}; left out for gaps: {gone}", "leave out models or tasks with many gaps"

@@ -39,6 +39,7 @@ ANSWERS = ({"yes", "no"}, {"positive", "negative"}, {"pos", "neg"})
 MOST_GROUPS, LEAST_OF_GROUP = 50, 5
 ARRAYS = (".npz", ".npy", ".nc", ".nc4", ".cdf", ".h5", ".hdf5")
 RARER = "the rarer one is taken for positive: --pos-label "
+ONE_VALUE = "each model has one value of a measure: to compare them takes values of each query, task or fold"
 WITH_GAPS = "decimal numbers, with gaps: --missing says what these mean"
 
 
@@ -113,7 +114,10 @@ def _columns_of(table: Any) -> tuple[Batch | None, dict[str, dict[str, str]]]:
 
 
 def _has_predictions(batch: Batch, roles: dict[str, dict[str, str]]) -> bool:
-    return "label" in roles and not _is_board(batch, roles)
+    """Whether a table has labels by their name, or beside scores."""
+    is_named = any(ROLES.get(_plain(name)) == "label" for name in roles.get("label", ()))
+    has_labels = is_named or ("label" in roles and ("models" in roles or "score" in roles))
+    return has_labels and not _is_board(batch, roles)
 
 
 def recognise_archive(url: str) -> Recognised:
@@ -294,6 +298,9 @@ def _of_values(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
         words = ("import", "values", path, others, "values.zarr")
         together = (("with the files of other models, as a store", words),)
         return Recognised(path, taken_in_words(values), (), together, "values")
+    if values.sizes[terms.QUERY] == 1:  # says nothing about others
+        shown = (("means, as a table", ("table", path)), ("one page for the browser", ("report", path)))
+        return Recognised(path, f"{taken_in_words(values)}; {ONE_VALUE}", (), shown, "values")
     commands = (
         ("which places are more than chance", ("audit", path)),
         ("which models differ", ("compare", path)),

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 MEAN, RANK, ABOUT, SPREAD = "a mean or total", "a rank", "about the model", "a spread or an error"
+BOUND = "a bound of an interval, by its name and numbers"
 MEANS = {"average", "averaged", "avg", "mean", "means", "overall", "total", "sum", "aggregate", "aggregated"}
 RANKS = {"rank", "ranks", "position", "place"}
 SPREADS = {"std", "stdev", "stddev", "stderr", "sem", "ci", "variance", "±"}
+LOWS = {"low", "lower", "lo", "lb", "lcl", "min", "minimum"}
+HIGHS = {"high", "higher", "upper", "hi", "ub", "ucl", "max", "maximum"}
+SPLITS = {"train", "training", "val", "valid", "validation", "dev", "development", "test"}
+TEST = "test"  # the split that counts, beside others of the same name
 COUNTED = {"num", "number", "n", "nr", "no", "#"}  # before what is counted
 # The last word of a name: what a size, a cost or an identifier is given in or called.
 ABOUT_THE_MODEL = {
@@ -65,6 +71,8 @@ ATTACKS = {"attack", "attacks", "jailbreak", "jailbreaks"}
 """Words that may turn the direction of a success round."""
 
 VARIANTS = {"norm", "micro", "macro", "weighted", "strict", "loose", "char", "token", "rate", "none", "score", "at"}
+KINDS = {"log", "balanced", "absolute", "squared", "root", "pr", "cohen", "matthews", "top", "area", "under", "curve"}
+"""Words before the words of a measure: of which kind it is."""
 
 _WAYS = {
     -1: "↓|⬇|▼|\N{DOWNWARDS DOUBLE ARROW}|\\\\downarrow"
@@ -84,7 +92,7 @@ def is_no_value(name: str) -> str | None:
     ('a mean or total', 'about the model', 'about the model')
     >>> is_no_value("Rank (Borda)"), is_no_value("n_tokens"), is_no_value("date_understanding")
     ('a rank', 'about the model', None)
-    >>> is_no_value("95 % CI"), is_no_value("MMLU ±"), is_no_value("n"), is_no_value("MNLI")
+    >>> is_no_value("95 % CI"), is_no_value("ci_low"), is_no_value("n"), is_no_value("MNLI")
     ('a spread or an error', 'a spread or an error', 'about the model', None)
     """
     bare = re.sub(r"\(.*?\)|\[.*?\]", " ", name)
@@ -98,7 +106,7 @@ def is_no_value(name: str) -> str | None:
     if RANKS & ends or words == ["#"]:
         return RANK
     is_spread = re.search(r"standard[\W_]*(error|deviation)|std[\W_]*(err|dev)", name.lower())
-    if is_spread or SPREADS & {*parts[-1:], words[-1]}:
+    if is_spread or SPREADS & {*parts[-1:], words[-1]} or ("ci" in parts and (LOWS | HIGHS) & {*parts}):
         return SPREAD
     is_count = (len(parts) > 1 and parts[0] in COUNTED and direction_of(name) is None) or words == ["n"]  # not nDCG
     tells = {*parts[-1:], words[-1], *({"cost", "price", "params", "parameters"} & ends)}
@@ -163,10 +171,71 @@ def _direction(words: Sequence[str], at: int) -> int | None:
 
 
 def by_metric(names: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Return (task, metric) of each name, if a task comes with several metrics: ``acc_t0, f1_t0``; else nothing."""
+    """Return (task, metric) of each name, if a task comes with several metrics: ``acc_t0, f1_t0``; else nothing.
+
+    Where every task has every metric, it is enough to know one of them.
+
+    >>> by_metric(["llm_accuracy", "rag_accuracy", "llm_relevance", "rag_relevance"])["rag_relevance"]
+    ('rag', 'relevance')
+    """
     split = {name: found for name in names if (found := _task_and_metric(name)) is not None}
     tasks = [task for task, _ in split.values()]
-    return split if len({*tasks}) < len(tasks) else {}
+    if len({*tasks}) < len(tasks):
+        return split
+    for at in (1, 0) if split else ():  # the metric stands last, or first
+        ends = {name: (match[1], match[2]) for name in names if (match := re.fullmatch(_ENDS[at], name))}
+        crossed = {name: (pair[1 - at], pair[at]) for name, pair in ends.items()}
+        n_tasks, metrics = len({task for task, _ in crossed.values()}), {metric for _, metric in crossed.values()}
+        is_whole = min(n_tasks, len(metrics)) > 1 and n_tasks * len(metrics) == len(names) == len(crossed)
+        if is_whole and any(map(is_measure, metrics)):
+            return crossed
+    return {}
+
+
+_ENDS = (r"([^\W_]+)[\W_]+(.+)", r"(.+)[\W_]+([^\W_]+)")
+
+
+def is_measure(name: str) -> bool:
+    """Return whether a name is that of a measure, and of nothing that it is measured on.
+
+    >>> [is_measure(name) for name in ("F1-Score", "Accuracy (%)", "Recall@10", "ROC AUC", "Log Loss")]
+    [True, True, True, True, True]
+    >>> [is_measure(name) for name in ("Test accuracy", "macro", "MNLI")]
+    [False, False, False]
+    """
+    words = re.findall(r"[^\W\d_]+\d*", name.lower())
+    are_measures = [_direction(words, at) is not None for at in range(len(words))]
+    ends_two = [False, *(f"{one} {other}" in LESS | MORE for one, other in pairwise(words))]
+    known = [*map(any, zip(are_measures, ends_two, (word in VARIANTS | KINDS for word in words), strict=True))]
+    return any(are_measures) and all(known)
+
+
+def bounds_among(columns: Mapping[str, NDArray[np.float64]]) -> list[str]:
+    """Return the columns that are bounds of intervals: two that differ by such words, around a third in all rows."""
+    found = []
+    stems = {name: (re.split(r"[\W_]+", name.lower()), name) for name in columns}
+    for words, low in stems.values():
+        for others, high in stems.values():
+            differ = {*zip(words, others, strict=False)} if len(words) == len(others) else set()
+            apart = [(one, other) for one, other in differ if one != other]
+            if len(apart) == 1 and apart[0][0] in LOWS and apart[0][1] in HIGHS:
+                inner = [columns[name] for name in columns if name not in (low, high)]
+                whole = np.isfinite(columns[low]) & np.isfinite(columns[high])
+                is_around = [((columns[low] <= one) & (one <= columns[high]))[whole].all() for one in inner]
+                found += [low, high] if whole.any() and any(is_around) else []
+    return found
+
+
+def of_other_splits(names: Sequence[str]) -> dict[str, str]:
+    """Return the columns of training or validation beside one of the test of the same name, with that one.
+
+    >>> of_other_splits(["train_acc", "val_acc", "test_acc", "dev set", "QNLI"])
+    {'train_acc': 'test_acc', 'val_acc': 'test_acc'}
+    """
+    split = {name: re.split(r"([^\W_]+)", name.lower()) for name in names}
+    stems = {name: tuple("*" if part in SPLITS else part for part in parts) for name, parts in split.items()}
+    tests = {stems[name]: name for name in names if TEST in split[name]}
+    return {name: tests[stems[name]] for name in names if stems[name] in tests and TEST not in split[name]}
 
 
 def _task_and_metric(name: str) -> tuple[str, str] | None:

@@ -363,6 +363,13 @@ def _parsed(path: Path) -> Any:
 
 
 def _only_table(tables: list[pd.DataFrame], path: Path) -> pd.DataFrame:
+    """Return the table of a page, or the only one with a column of models among others; say what was left out."""
+    of_models = [table for table in tables if {usual(str(name)) for name in table.columns} & {*MODELS}]
+    if len(tables) > 1 and len(of_models) == 1:
+        others = [table for table in tables if table is not of_models[0]]
+        why = "another table, without a column of models"
+        of_models[0].attrs[LEFT_OUT] = {few(map(str, one.columns), 3): why for one in others}
+        return of_models[0]
     if len(tables) != 1:
         received = few([f"one with columns {few(map(str, table.columns))}" for table in tables]) or "none"
         raise FileFormatError("there is not one table in this file", path, received, "one table", "keep one of them")

@@ -19,15 +19,19 @@ from aucpr_dask.evaluation.results import provenance, save_result
 from aucpr_dask.inference.designs import better, estimators_of
 from aucpr_dask.interplay.value_columns import (
     ABOUT,
+    BOUND,
     FAR,
     MEAN,
+    bounds_among,
     by_metric,
     direction_by_mark,
     direction_of,
     is_mean_of_rows,
+    is_measure,
     is_no_value,
     measure_of_mean,
     no_values_by_number,
+    of_other_splits,
 )
 from aucpr_dask.interplay.value_tables import MODELS, REPEATS, TOPICS, VALUE, Table, tables_of, usual
 from aucpr_dask.schema import checks, choices, options, terms
@@ -49,6 +53,7 @@ COLUMNS = {
 }
 """The names by which columns are found that are not named."""
 RUNS = ("run_id", "run")
+ONE_TASK = "all"  # the one that several measures are of
 OUR_NAMES = frozenset({*terms.RESULT_VARIABLES, *terms.SCORE_VARIABLES, *terms.RANKING_DIMS, *terms.OTHER_NAMES})
 
 
@@ -73,7 +78,8 @@ def from_values(
 
     A *tidy* table has a column of values, and one each of models and of queries; one run needs no column of models, and
     has the name of its file, or ``"run"``. Any other table is *wide*: its columns of values are headed by what has no
-    column of its own: models, queries, or, if both have one, measures. A null, NaN or empty cell, ``N/A`` or a dash is
+    column of its own: models, queries, or, if both have one, measures; columns that are all called like measures
+    (``Accuracy``, ``F1``) are measures of one task. A null, NaN or empty cell, ``N/A`` or a dash is
     a missing value; so is an absent row of a tidy table. A percent sign is left out where all cells of a column have
     one; ``True`` is 1.
 
@@ -220,10 +226,14 @@ def _cells(table: Table, named: Mapping[str, str | None], exclude: tuple[str, ..
     known |= {role: table.names(of[role]) for role in ROLES if role in of}
     heads: dict[str, dict[str, str]] = {name: {} if heading is None else {heading: name} for name in free}
     if heading == terms.QUERY and len(table.frame):
+        _refuse_several_rows(table, of[terms.MODEL], repeats, free)
         left_out, scaled = _no_tasks(table, free, include)
         heads = _tasks([name for name in free if name not in left_out], left_out, include)
     elif heading == terms.MODEL:
         heads, left_out = _models(table, heads, include)
+        split = by_metric([*heads]) if terms.MEASURE in without else {}
+        if split.keys() == {*heads}:  # "rag_accuracy": a model, and a metric
+            heads = {name: {terms.MODEL: model, terms.MEASURE: metric} for name, (model, metric) in split.items()}
     tasks = [*heads] if heading == terms.QUERY else []
     means = _named_by_means(table, tasks, left_out) if tasks and terms.MEASURE in without else {}
     if terms.MEASURE in without and not any(terms.MEASURE in head for head in heads.values()):
@@ -266,6 +276,24 @@ def _without_means(table: Table, of: Mapping[str, str], include: Sequence[str]) 
     return table, found
 
 
+def _refuse_several_rows(table: Table, model: str, repeats: Sequence[str], others: Sequence[str]) -> None:
+    """Raise if models have several rows that another column tells apart: it names queries, or belongs to the model."""
+    own = [model, *repeats]
+    twice = table.frame[own].duplicated(keep=False)
+    if not twice.any():
+        return
+    names = [name for name in others if name != model and table.is_text(name)]
+    telling = [name for name in names if not table.frame[[*own, name]].duplicated().any()]
+    if telling:
+        what = "a model has several rows, and no column is one of queries, topics, tasks or data sets"
+        received = (
+            f"{model} {table.frame[model][twice].iloc[0]!r}, whose rows differ in {few(list(map(repr, telling)))}"
+        )
+        remedy = f"if it names what models were evaluated on: query={telling[0]!r}; if it belongs to the model: "
+        remedy += f"join it to {model!r}, or model={telling[0]!r}"
+        raise AlignmentError(what, table.name, received, "a row for each model, or a column of queries", remedy)
+
+
 def _values_among(
     table: Table, of: Mapping[str, str], others: Sequence[str], measure: str | None, include: Sequence[str]
 ) -> list[str]:
@@ -298,8 +326,11 @@ def _why_not(table: Table, name: str) -> str:
 def _no_tasks(table: Table, columns: Sequence[str], include: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Return which columns of a leaderboard are no tasks, and why; and those of percents next to fractions."""
     found, numbers = dict[str, str](), dict[str, Any]()
+    bounds = bounds_among({name: table.read(name) for name in columns if not table.is_text(name)})
     for name in columns:
-        if name not in include and (why := is_no_value(name)):
+        if name not in include and name in bounds:
+            found[name] = BOUND
+        elif name not in include and (why := is_no_value(name)):
             found[name] = f"{why}, by its name"
         elif name not in include and table.is_text(name):
             found[name] = "text"
@@ -345,6 +376,11 @@ def _named_by_means(table: Table, tasks: Sequence[str], left_out: Mapping[str, s
 
 def _tasks(names: Sequence[str], left_out: dict[str, str], include: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return what the columns of a leaderboard head: tasks, or several metrics of one task, which are one task."""
+    for name, other in of_other_splits([name for name in names if name not in include]).items():
+        left_out[name] = f"of another split than {other!r}"
+    names = [name for name in names if name not in left_out]
+    if len(names) > 1 and all(name not in include and is_measure(name) for name in names):
+        return {name: {terms.QUERY: ONE_TASK, terms.MEASURE: name} for name in names}
     split = by_metric([name for name in names if name not in include])
     metrics, tasks = ({*one} for one in zip(*((m, t) for t, m in split.values()), strict=True)) if split else ((), ())
     if split.keys() == {*names} and len(split) == len(metrics) * len(tasks):
@@ -486,7 +522,7 @@ def _unclear(
     nouns = {terms.MODEL: "models", terms.QUERY: "queries, topics, tasks or data sets", VALUE: "values"}
     what = f"there is no column of {' or of '.join(nouns[role] for role in roles)}"
     received = f"columns {few(map(repr, columns))}"
-    allowed = "; ".join(f"for {nouns[role]} one of {', '.join(map(repr, COLUMNS[role]))}" for role in roles)
+    allowed = "; ".join(f"for {nouns[role]} one called {few(list(map(repr, COLUMNS[role])), 6)}" for role in roles)
     return InvalidInputError(what, table.name, received, allowed, remedy)
 
 
