@@ -153,7 +153,9 @@ class _Accessor:
     @property
     def plot(self) -> Plots:
         """Plots of scores, results, comparisons, ranks and studies, by name: ``result.aucpr.plot.forest()``."""
-        return Plots(self._data)
+        from aucpr_dask.schema.terms import without_levels_of
+
+        return Plots(without_levels_of(self._data))
 
     def flagged(self, flag: str) -> Scores:
         """Return where a result raises the warning called `flag`, as a boolean variable of that name."""

@@ -111,14 +111,79 @@ def test_a_variable_that_would_be_ignored_is_refused(name: str, ours: str) -> No
         ap.evaluate(scores().assign({name: ("item", np.ones(60))}))
 
 
-@pytest.mark.parametrize("dim", ["model", "query", "item"])
-def test_labels_of_several_levels_are_refused_with_the_remedy(dim: str) -> None:
-    size = scores().sizes[dim]
-    levels = pd.MultiIndex.from_arrays([np.arange(size), np.arange(size)], names=["one", "two"])
-    given = scores().drop_vars(dim, errors="ignore").assign_coords(xr.Coordinates.from_pandas_multiindex(levels, dim))
-    with pytest.raises(InvalidInputError, match=rf"reset_index\('{dim}'\)"):
-        ap.evaluate(given)
-    assert {"one", "two"} <= set(ap.evaluate(given.reset_index(dim)).coords) or dim == "item"
+def of_several_levels(dim: str) -> xr.Dataset:
+    """Return scores whose labels along a dimension have two levels: numbers of lat, and text."""
+    given = scores().drop_vars(dim, errors="ignore")
+    given = given.isel(query=0, drop=True).expand_dims(cell=6).copy() if dim == "cell" else given
+    size = given.sizes[dim]
+    levels = pd.MultiIndex.from_product([np.arange(size // 2 + size % 2) / 4, ["x", "y"]], names=["lat", "surface"])
+    given = given.assign_coords(xr.Coordinates.from_pandas_multiindex(levels[:size], dim))
+    given["lat"].attrs = {"units": "degrees_north"}
+    return given
+
+
+@pytest.mark.parametrize("dim", ["model", "query", "item", "cell"])
+def test_labels_of_several_levels_come_out_as_they_went_in(dim: str, client: Client, tmp_path: Path) -> None:
+    given = of_several_levels(dim)
+    ap.save_scores(given, tmp_path / "s.zarr")
+    stored = ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", workers=client)
+    ap.save_comparison(ap.compare(given), tmp_path / "c.zarr")
+    answers = {
+        "scores": [given, ap.open_scores(tmp_path / "s.zarr")],
+        "result": [ap.evaluate(given), ap.evaluate(given.chunk(model=2)), stored, ap.open_result(tmp_path / "r.zarr")],
+        "comparison": [ap.compare(given), ap.compare(stored), ap.open_comparison(tmp_path / "c.zarr")],
+    }
+    named = given.reset_index(dim)
+    if dim != "item":
+        named = named.assign_coords({dim: [f"{lat}/{one}" for lat, one in given.indexes[dim]]})
+    expected: Any = {"scores": named, "result": ap.evaluate(named), "comparison": ap.compare(named)}
+    for kind, found in answers.items():
+        for one in (answer.compute() for answer in found):
+            for name in expected[kind].data_vars:
+                array = expected[kind][name]
+                np.testing.assert_array_equal(one[name].transpose(*array.dims), array)
+            if dim not in one.dims:  # results have no items, and comparisons over queries none of these
+                continue
+            pd.testing.assert_index_equal(one.indexes[dim], given.indexes[dim])
+            assert (one["lat"].dtype.kind, one["surface"].dtype.kind in "OU") == ("f", True)
+            assert one["lat"].attrs == given["lat"].attrs
+            second = one.sel({dim: (0.0, "y")})
+            assert second.drop_vars([dim, "lat", "surface"]).equals(
+                one.isel({dim: 1}).drop_vars([dim, "lat", "surface"])
+            )
+            if kind != "scores":
+                assert str(one.aucpr) == str(expected[kind].aucpr)
+    table = expected["result"].aucpr.to_dataframe()
+    pd.testing.assert_frame_equal(stored.aucpr.to_dataframe().convert_dtypes(), table.convert_dtypes())
+    ap.report(stored, tmp_path / "report.html")
+    assert stored.aucpr.plot()
+    with xr.open_zarr(tmp_path / ("s.zarr" if dim == "item" else "r.zarr")) as by_xarray_alone:
+        assert by_xarray_alone["surface"].dims == (dim,)
+        np.testing.assert_array_equal(by_xarray_alone["lat"], given["lat"])
+
+
+def test_weights_and_groups_meet_labels_of_several_levels(tmp_path: Path) -> None:
+    given = of_several_levels("item").isel(query=0, drop=True)
+    weight = given["lat"] + 1
+    plain = given.reset_index("item")
+    expected = ap.evaluate(plain, by="surface", weight=weight.values)["estimate"]
+    np.testing.assert_array_equal(ap.evaluate(given, by="surface", weight=weight)["estimate"], expected)
+    with pytest.raises(AlignmentError, match="different labels along 'item'"):
+        ap.evaluate(given, weight=weight[::-1])
+    renamed = given.rename(item="time")
+    found = ap.evaluate(renamed, dim="time", by="surface", weight=weight.values)
+    np.testing.assert_array_equal(found["estimate"], expected)
+    score = renamed["score"].variable.set_dims({"lon": 2, "model": 4, "time": 60})
+    score = score + xr.Variable("lon", [0.0, 0.1])
+    grid, whole = renamed.assign(score=score), plain.rename(item="time").assign(score=score)
+    whole = whole.stack(item=("time", "lon"), create_index=False)
+    ap.save_scores(grid, tmp_path / "grid.zarr", dim=("time", "lon"))
+    for one in (ap.evaluate(grid, dim=("time", "lon")), ap.evaluate(ap.open_scores(tmp_path / "grid.zarr"))):
+        np.testing.assert_array_equal(one["estimate"], ap.evaluate(whole)["estimate"])
+    tree = xr.DataTree.from_dict({"a": given, "b": given.isel(item=slice(40))})
+    again = ap.to_tree(ap.to_long(tree))
+    np.testing.assert_array_equal(again["b/score"], tree["b/score"])
+    np.testing.assert_array_equal(again["b/surface"], tree["b/surface"])
 
 
 def test_a_store_cleaned_in_xarray_is_judged_by_what_it_holds(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from aucpr_dask.evaluation.rankings import lead_of
 from aucpr_dask.schema.checks import REAL, check_counts, is_dask, names_of, text
 from aucpr_dask.schema.described import Described
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.terms import GRADE, ITEM, ITEM_ROLES, RANKING_DIMS
+from aucpr_dask.schema.terms import GRADE, ITEM, ITEM_ROLES, RANKING_DIMS, without_levels
 from aucpr_dask.scores.validate import check_same_labels, check_unique, float_scores, refuse_lazy, where_of
 
 Labelled = TypeVar("Labelled", xr.DataArray, xr.Variable)
@@ -201,6 +201,7 @@ def with_items(dataset: xr.Dataset, dims: tuple[str, ...], *, keeps: bool = Fals
         raise bad_argument(what, "dim", dims, f"scores without {ITEM!r}, or dim={ITEM!r}", remedy)
     if len(dims) == 1:
         return dataset.rename({dims[0]: ITEM})
+    dataset = without_levels(dataset, dims)
     along = [name for name, array in dataset.coords.items() if set(array.dims) & set(dims) and not keeps]
     return dataset.drop_vars(along).stack({ITEM: dims}, create_index=False)
 

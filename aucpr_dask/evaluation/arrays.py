@@ -100,15 +100,19 @@ def takes_arrays(function: Callable[..., Any]) -> Any:
         dims = alignment.named_dimensions(given.get("dim", ITEM))
         if dims != (ITEM,) and others and positional[0].name == "by":  # before the items are laid out along one
             options["by"] = others.pop(0)
-        data, by = scores_of(data, by=options.get("by"), **given)
+        whole, by = scores_of(data, by=options.get("by"), **given)
         options |= {} if by is None else {"by": by}
+        data = terms.without_levels_of(whole)
         try:
-            return _with_coordinates(function(data, *others, **options), data)
+            answer = _with_coordinates(function(data, *others, **options), data)
+            if data is whole or not isinstance(answer, DATA_SETS):
+                return answer
+            return terms.map_nodes(answer, lambda _, node: terms.with_levels(node))
         except InvalidInputError as error:  # about the dimensions as they are called
             if dims == (ITEM,):
                 raise
-            whole = repr(dict.fromkeys(dims, -1))
-            raise error.with_names({f"{{{ITEM!r}: -1}}": whole, repr(ITEM): ", ".join(map(repr, dims))}) from error
+            unchunked = repr(dict.fromkeys(dims, -1))
+            raise error.with_names({f"{{{ITEM!r}: -1}}": unchunked, repr(ITEM): ", ".join(map(repr, dims))}) from error
 
     with_arrays.__signature__ = plain.replace(parameters=shown)  # type: ignore[attr-defined]
     with_arrays.__doc__ = _with_added(function.__doc__, [one.name for one in added])

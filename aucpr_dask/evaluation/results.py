@@ -62,7 +62,7 @@ def open_result(store: str | Path | Store, *, chunks: Any = None) -> terms.Score
     >>> ap.open_result(f"{folder}/result.zarr")["estimate"].sel(model="a").item()
     1.0
     """
-    return terms.as_scores(opened_result(store, chunks))
+    return terms.as_scores(terms.map_nodes(opened_result(store, chunks), lambda _, node: terms.with_levels(node)))
 
 
 def opened_result(url: str | Path | Store, chunks: Any = None, reads: Collection[str] = ()) -> terms.Stored:
@@ -317,7 +317,8 @@ def _unchanged(store: str | None, digest: str | None, layout: str | None) -> ter
 
     try:
         like = None if layout is None else json.loads(layout)
-        return open_scores(store, like=like) if reader_of(store, layout_of(store, like)).digest() == digest else None
+        is_same = reader_of(store, layout_of(store, like)).digest() == digest
+        return terms.without_levels_of(open_scores(store, like=like)) if is_same else None
     except AucprError:
         return None
 

@@ -354,4 +354,4 @@ def open_comparison(store: str | Path, *, chunks: Any = None) -> terms.Scores:
     from aucpr_dask.storage.stores import open_store
 
     opened = open_store(store, KIND, chunks=chunks)
-    return terms.as_scores(terms.map_nodes(opened, lambda path, node: terms.with_plain_names(node)))
+    return terms.as_scores(terms.map_nodes(opened, lambda _, node: terms.with_levels(terms.with_plain_names(node))))

@@ -21,7 +21,7 @@ from aucpr_dask.errors import REPLACE_IT, InvalidInputError, StoreError, bad_arg
 from aucpr_dask.interplay.frames import tidy_table, wide_table
 from aucpr_dask.interplay.trec_files import CONTROLS, write_evaluations, write_runs
 from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.terms import Scores, nodes_of
+from aucpr_dask.schema.terms import Scores, nodes_of, without_levels_of
 from aucpr_dask.scores.importing.files import FilePath
 from aucpr_dask.storage.urls import concealed, is_remote
 
@@ -81,6 +81,7 @@ def export(
         remedy = "name a score store" if needs_scores else "evaluate the scores first"
         raise lacks(f"the format {kind} needs {noun}", "the first argument", [f"no variable {needed!r}"], remedy)
     refuse_existing(place, overwrite=overwrite, is_folder=kind in FOLDERS)
+    data = without_levels_of(data)
 
     def write(partial: Path) -> None:
         if kind == "trec_run":

@@ -107,7 +107,7 @@ def wide_table(result: terms.Scores) -> tuple[list[str], pd.DataFrame]:
 
 
 def _nodes_of_result(result: terms.Scores) -> list[tuple[str, xr.Dataset]]:
-    nodes = list(terms.nodes_of(with_kept_as_groups(result)))
+    nodes = list(terms.nodes_of(with_kept_as_groups(terms.without_levels_of(result))))
     if not nodes or not all("estimate" in node for _, node in nodes):
         raise not_a_result("no variable 'estimate'")
     if any({"difference", "rank"} & set(node) for _, node in nodes):

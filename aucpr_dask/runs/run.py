@@ -33,7 +33,7 @@ from aucpr_dask.runs.recording import Record
 from aucpr_dask.runs.steps import Step
 from aucpr_dask.runs.tasks import Assignment, evaluate_task, evaluate_tasks, evaluated_together
 from aucpr_dask.schema import choices
-from aucpr_dask.schema.terms import Scores, Stored, as_scores, map_nodes, nodes_of
+from aucpr_dask.schema.terms import Scores, Stored, as_scores, map_nodes, nodes_of, with_levels
 from aucpr_dask.scores.store import check_same
 from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.claims import CLEARING, FINISHED, FREE, LAYING_OUT, RUNNING, State
@@ -208,7 +208,7 @@ def run(
 
 def _as_asked(result: Stored, asked: Plan) -> Scores:
     """Return a result with the dimensions that this call asked for, also if it was begun with others."""
-    return as_scores(map_nodes(result, lambda path, node: laid_out(node, asked.parameters["axes"])))
+    return as_scores(map_nodes(result, lambda _, node: with_levels(laid_out(node, asked.parameters["axes"]))))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -507,10 +508,70 @@ def of_fixed_width(names: Any, step: int = 1) -> Any:
     return text if (text == names).all() else names  # trailing zeros are lost
 
 
+LEVELS = (
+    "index_levels"  # the attribute of each level of a MultiIndex: its dimension and the names of all levels, as JSON
+)
+
+
+def without_levels(dataset: xr.Dataset, of_items: Sequence[str] = (ITEM,)) -> xr.Dataset:
+    """Return a data set whose labels of several levels are one name each, next to the levels as coordinates.
+
+    Items, which may be many, get no names. :func:`with_levels` makes of the levels what they were.
+    """
+    import numpy as np
+    from xarray.indexes import PandasMultiIndex
+
+    indexes = dataset.xindexes
+    for dim in [dim for dim in dataset.dims if isinstance(indexes.get(dim), PandasMultiIndex)]:
+        labels, attrs = dataset.indexes[dim], dataset.variables[dim].attrs
+        dataset = dataset.reset_index(dim)
+        levels = json.dumps({str(dim): list(map(str, labels.names))})
+        for name in labels.names:
+            dataset[name].attrs = dataset[name].attrs | {LEVELS: levels}
+        if dim not in of_items:
+            names = np.array([name_of_group(label, as_node=True) for label in labels], object)
+            dataset = dataset.assign_coords({dim: (dim, of_fixed_width(names), attrs)})
+    return dataset
+
+
+def without_levels_of(data: SomeScores) -> SomeScores:
+    """Return data sets as :func:`without_levels` does; the same object where none has labels of several levels."""
+    from xarray.indexes import PandasMultiIndex
+
+    nodes = data.subtree if hasattr(data, "subtree") else data.values() if isinstance(data, Nodes) else [data]
+    if not any(isinstance(one, PandasMultiIndex) for node in nodes for one in getattr(node, "xindexes", {}).values()):
+        return data
+    return map_nodes(data, lambda _, node: without_levels(node))
+
+
+def with_levels(dataset: xr.Dataset) -> xr.Dataset:
+    """Return a data set with a MultiIndex of the levels that :func:`without_levels` left, where all are there."""
+    from xarray.indexes import PandasMultiIndex
+
+    said = dict.fromkeys(str(one.attrs[LEVELS]) for one in dataset.coords.values() if LEVELS in one.attrs)
+    for text in said:
+        try:
+            ((dim, names),) = json.loads(text).items()
+            levels = {name: dataset.variables[name] for name in names}
+        except (ValueError, TypeError, AttributeError, KeyError):  # written by others, or a level was dropped
+            continue
+        if any(one.dims != (dim,) or one.attrs.get(LEVELS) != text for one in levels.values()):
+            continue
+        attrs = dataset.variables[dim].attrs if dim in dataset.variables else {}
+        for name, one in levels.items():  # text of a fixed width, as along dimensions
+            data = of_fixed_width(one.values.astype(object)) if one.dtype.kind in "OT" else one.values
+            attrs_of_level = {key: value for key, value in one.attrs.items() if key != LEVELS}
+            dataset = dataset.assign_coords({name: (dim, data, attrs_of_level)})
+        dataset = dataset.drop_vars(dim, errors="ignore").set_xindex(names, PandasMultiIndex)
+        dataset[dim].attrs = attrs
+    return dataset
+
+
 def with_stored_names(dataset: xr.Dataset, *, is_result: bool = False) -> xr.Dataset:
-    """Return a data set with text as a store is to hold it: of variable length; in results, of a fixed width."""
+    """Return a data set with names as stores hold them: text of variable length; in results, of a fixed width."""
     # Zarr's text of variable length is read as a type that `idxmax` and plots don't take, so the names of results,
     # which people open by xarray alone, have a fixed width. It grows in steps, so that names of new models fit in.
+    dataset = without_levels(dataset)
     kinds = "TUO" if is_result else "TU"  # objects stay as they are in scores, whose items may be many
     found = {name: (dataset.variables[name], _as_names(dataset.variables[name])) for name in dataset.coords}
     dataset = dataset.assign_coords({name: now for name, (before, now) in found.items() if now is not before})

@@ -87,7 +87,8 @@ def open_scores(store: str | Path | Store, *, chunks: Any = "auto", like: Like =
             stored = _stored(store, chunks=own, remedy_if_unchecked=SAVE_AGAIN)
         except errors.ForeignStoreError:
             stored = _of_another_program(store, Layout.of(None), chunks, is_told=False)
-    scores = terms.map_nodes(stored, lambda _, node: _remember_source(terms.with_plain_names(_opened(node)), store))
+    plain = terms.map_nodes(stored, lambda _, node: terms.with_plain_names(_opened(node)))
+    scores = terms.map_nodes(plain, lambda _, node: _remember_source(terms.with_levels(node), store))
     validate_scores(scores, positive_from=0)
     return terms.as_scores(scores)
 

@@ -34,7 +34,8 @@ def validated_scores(scores: terms.Scores, *, positive_from: int | None = None) 
 def validated_nodes(scores: terms.Stored, *, positive_from: int | None = None) -> Iterator[tuple[str, xr.Dataset]]:
     """Yield (path, data set) for each data set, as :func:`validated_scores` returns it."""
     for path, given in checked_nodes(scores):
-        dataset = _with_label_of_each_class(path, in_usual_types(in_usual_order(shared_by_models(path, given)), path))
+        plain = shared_by_models(path, terms.without_levels(given))
+        dataset = _with_label_of_each_class(path, in_usual_types(in_usual_order(plain), path))
         validate_dataset(dataset, path, positive_from)
         _refuse_former_grades(dataset, path)
         yield path, dataset
@@ -57,23 +58,11 @@ def checked_nodes(scores: object) -> Iterator[tuple[str, xr.Dataset]]:
         is_empty = False
         for name in filter(None, path.split("/")):
             terms.check_node_name(name, "the names of data sets")
-        _refuse_multi_indexes(dataset, path)
         yield path, dataset
     if is_empty:
         what, allowed = "there is no data set in this DataTree", "a tree with one or more data sets"
         remedy = "xarray.DataTree.from_dict({name: dataset}) makes one"
         raise InvalidInputError(what, "the scores", brief(scores), allowed, remedy)
-
-
-def _refuse_multi_indexes(dataset: xr.Dataset, path: str) -> None:
-    """Raise if the labels along a dimension are those of several levels."""
-    for dim in dataset.dims:
-        index = dataset.indexes.get(dim)
-        if isinstance(index, pd.MultiIndex):
-            what, allowed = "labels of several levels are not supported here", "one label for each, or none"
-            received = f"a MultiIndex of {', '.join(map(repr, index.names))}"
-            remedy = f"dataset.reset_index({dim!r}) keeps the levels as coordinates"
-            raise InvalidInputError(what, f"{where_of(path)}, dimension {str(dim)!r}", received, allowed, remedy)
 
 
 def _refuse_former_grades(dataset: xr.Dataset, path: str) -> None:

@@ -26,6 +26,7 @@ from aucpr_dask.schema.terms import (
     count,
     map_nodes,
     nodes_of,
+    without_levels_of,
 )
 from aucpr_dask.view.comparisons import Answer, answers_of, contrasts_of, of_all_groups, summarize
 from aucpr_dask.view.rankings import MOST_DATA_SETS, Document, rank_means, rank_models, rankings_in_html, rankings_view
@@ -49,6 +50,7 @@ TABLES, MOST_ROWS = ("chance", "data"), 10
 
 def as_text(data: Scores) -> str:
     """Return the sizes of the data, and the table of a computed answer with what was sampled."""
+    data = without_levels_of(data)
     parts: list[Any] = [Text(_headline(data))]
     if rankings := _rankings(data):
         parts += [Text(""), rankings_view(rankings)]
@@ -61,6 +63,7 @@ def as_text(data: Scores) -> str:
 
 def as_html(data: Scores) -> str:
     """Return the same as HTML that needs no style sheet and takes the colours of the page."""
+    data = without_levels_of(data)
     parts = [f"<p><strong>{escape(_headline(data))}</strong></p>"]
     if rankings := _rankings(data):
         parts.append(rankings_in_html(rankings))

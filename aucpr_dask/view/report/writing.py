@@ -116,6 +116,7 @@ def report(
         remedy = "report the result they were made from"
         raise InvalidInputError(what, received="a comparison or ranks", remedy=remedy)
     options = ReportOptions.among(locals())
+    result, scores = terms.without_levels_of(result), None if scores is None else terms.without_levels_of(scores)
     result, scores = by_groups.evaluated_by(result, scores, by)
     nodes = dict(terms.nodes_of(result))
     if scores is not None:
