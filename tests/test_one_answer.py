@@ -96,6 +96,26 @@ def test_one_question_has_one_answer(way: str, over: dict[str, str], tmp_path: P
         np.testing.assert_allclose(interval, interval_expected, rtol=1e-12)
 
 
+def pair_of(seed: int, shift: float) -> xr.Dataset:
+    random, label = np.random.default_rng(seed), np.arange(120) % 4 == 0
+    score = random.normal(size=(2, 120)) + label * np.array([[1.0], [1.0 + shift]])
+    return xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)}, {"model": ["old", "new"]})
+
+
+@pytest.mark.parametrize("clusters", [None, xr.DataArray(np.arange(120) // 3, dims="item")], ids=["items", "clusters"])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_comparison_alone_is_not_adjusted(seed: int, clusters: xr.DataArray | None) -> None:
+    scores = pair_of(seed, 0.15 * seed)
+    for adjust in (None, "max_t"):
+        answer = ap.compare(scores, "old", clusters=clusters, adjust=adjust).sel(model="new")
+        assert float(answer["p_adjusted"]) == float(answer["p_value"])
+        np.testing.assert_array_equal(answer["simultaneous_interval"], answer["interval"])
+    ranks = ap.rank(scores, clusters=clusters)
+    is_shown = float(answer["p_value"]) <= 0.05
+    for name in ("rank_interval", "simultaneous_rank_interval"):
+        assert (np.ptp(ranks[name].values, axis=-1) == 0).all() == is_shown
+
+
 @pytest.mark.parametrize("estimator", ["average_precision", "binormal"])
 def test_an_answer_by_the_bootstrap_says_why(estimator: str) -> None:
     """A result keeps replicates of its clusters, which show less than influences; some estimators have no others."""

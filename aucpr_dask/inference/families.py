@@ -449,8 +449,6 @@ def romano_wolf(sample: JointReplicates, first: Indices, second: Indices, tests:
 
     With pairs in descending order of |t|, p_(i) = max(p_(i-1), (1 + #{max_{j >= i} |t_(j)*| >= |t_(i)|}) / (1 + R)).
     """
-    if first.size < 2:
-        return tests.p_value
     upwards = np.argsort(tests.reach, kind="stable")
     reach = tests.reach[upwards]
     attained = np.zeros(first.size, np.int64)  # twice the maxima, over a pair and the smaller ones, that attain it

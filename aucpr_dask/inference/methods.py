@@ -116,14 +116,17 @@ class SignFlips:
         """Quantile of the largest Student statistic of the family; that of its interval if it is a single pair."""
         if family.bounds is not None and family.first.size == 1 and family.error[0] > 0:
             return float((family.bounds[0, 1] - family.bounds[0, 0]) / family.error[0] / 2)
-        return self.reach_of_family(families.max_t_quantile(_known(family.spread), self.goal.level), family.first.size)
+        quantile = families.max_t_quantile(_known(family.spread), self.goal.level)
+        return float(self.reach_of_family(np.array(quantile), family.first.size))
 
-    def reach_of_family(self, quantile: float, n_pairs: int) -> float:
-        """Return how many errors intervals of a family reach, from the quantile of the largest flipped mean."""
+    def reach_of_family(self, quantile: Floats, n_pairs: int) -> Floats:
+        """Return how many errors intervals of a family reach, from quantiles of the largest flipped mean."""
         is_possible = 2.0 ** (1 - self.values.shape[1]) <= 1 - self.goal.level
-        if quantile == 0 and is_possible:  # every pair differs on too few units, and is left out
-            return pairs.bonferroni_quantile(self.goal.level, n_pairs, self.values.shape[1] - 1)
-        return float(self.reach(np.array([quantile]))[0])
+        if not is_possible:
+            return self.reach(quantile)
+        # 0 where every pair differs on too few units, and is left out.
+        of_none = pairs.bonferroni_quantile(self.goal.level, n_pairs, self.values.shape[1] - 1)
+        return np.where(quantile == 0, of_none, self.reach(quantile))
 
     @property
     def spread(self) -> JointReplicates:
@@ -249,11 +252,17 @@ class Influence:
     def simultaneous_quantile(self, family: Pairs) -> float:
         """Quantile of the largest statistic of the family, among the draws; never below that of one pair."""
         quantile = families.max_t_quantile(_known(family.spread), self.goal.level)
-        return self.reach_of_family(quantile, family.first.size)
+        return float(self.reach_of_family(np.array(quantile), family.first.size))
 
-    def reach_of_family(self, quantile: float, n_pairs: int) -> float:
-        """Return how many errors intervals of a family reach, from the quantile of the largest statistic of draws."""
-        return float(self.reach(np.array([quantile]))[0])
+    def reach_of_family(self, quantile: Floats, n_pairs: int) -> Floats:
+        """Return how many errors intervals of a family reach, from quantiles of the largest statistic of draws.
+
+        Draws are divided by their standard deviation, which is that of Student's t times the error. No interval is
+        shorter than that of a single pair, and a pair alone has that one, whatever the draws.
+        """
+        own = pairs.parametric_quantile(self.goal.level, self.degrees)
+        in_errors = quantile * math.sqrt(self.draw_degrees / (self.draw_degrees - 2))
+        return np.maximum(in_errors if n_pairs > 1 else np.zeros(quantile.shape), own)
 
     @property
     def spread(self) -> JointReplicates:
@@ -263,14 +272,6 @@ class Influence:
     def errors(self, first: Indices, second: Indices) -> Floats:
         """Return the standard errors of differences."""
         return np.sqrt(self.variance[first, second])
-
-    def reach(self, quantile: Floats) -> Floats:
-        """Return how many errors an interval reaches, at least that of a single pair, from quantiles of draws.
-
-        Draws are divided by their standard deviation, which is that of Student's t times the error.
-        """
-        in_errors = quantile * math.sqrt(self.draw_degrees / (self.draw_degrees - 2))
-        return np.maximum(in_errors, pairs.parametric_quantile(self.goal.level, self.degrees))
 
 
 class RankSwap:
@@ -374,12 +375,12 @@ def _student_equivalence(
 
 def adjusted_p_values(method: Method, family: Pairs, adjust: str) -> Floats:
     """Return the p-values of a family, adjusted for multiple comparisons; never smaller than unadjusted."""
+    if adjust == "none" or family.first.size < 2:  # one alone is not adjusted, nor simulated once more
+        return family.p_value
     if adjust == "holm":
         return pairs.holm(family.p_value)
     if adjust == "benjamini_hochberg":
         return pairs.benjamini_hochberg(family.p_value)
-    if adjust == "none":
-        return family.p_value
     tests = _known(family.tests)
     if adjust == "max_t":
         return np.maximum(families.single_step(tests), family.p_value)

@@ -180,15 +180,15 @@ def rank_sets(sample: JointReplicates, level: float = 0.95, intervals: SignFlips
     difference[first, second] = families.differences(sample, first, second, own)
     difference[second, first] = -difference[first, second]
 
-    def reach(quantile: Floats) -> Floats:
-        quantile = quantile if intervals is None else intervals.reach(quantile)
-        return np.where(is_open, np.inf, pairs.half_widths(difference, error, quantile))
+    def reach(quantile: Floats, n_pairs: int) -> tuple[Floats, Floats]:
+        quantile = quantile if intervals is None else intervals.reach_of_family(quantile, n_pairs)
+        return quantile, np.where(is_open, np.inf, pairs.half_widths(difference, error, quantile))
 
-    marginal, simultaneous = reach(of_model[:, None]), reach(of_all)
+    (_, marginal), (quantile, simultaneous) = reach(of_model[:, None], n_models - 1), reach(of_all, first.size)
     return RankSets(
         marginal=ranks_from_intervals(difference - marginal, difference + marginal),
         simultaneous=ranks_from_intervals(difference - simultaneous, difference + simultaneous),
-        quantile=float(of_all[0]) if intervals is None else intervals.reach_of_family(float(of_all[0]), first.size),
+        quantile=float(quantile[0]),
         order=order,
         groups=indistinguishable_groups((difference > simultaneous)[np.ix_(order, order)]),
     )
