@@ -104,6 +104,7 @@ class Plots:
     forest = _Public(lambda: plots.forest)
     caterpillar = _Public(lambda: plots.caterpillar)
     heatmap = _Public(lambda: plots.heatmap)
+    maps = _Public(lambda: plots.maps)
     power = _Public(lambda: plots.power)
     replicates = _Public(lambda: plots.replicates)
     # Of comparisons, ranks and studies.

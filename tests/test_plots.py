@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 import xarray as xr
 from conftest import queried
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.collections import LineCollection, PolyCollection, QuadMesh
 from matplotlib.colors import to_rgb
 from matplotlib.transforms import Bbox
 
@@ -112,8 +113,13 @@ def boxes_of(ax: Axes) -> dict[str, Bbox]:
     renderer = figure.canvas.get_renderer()
     low, high = sorted(ax.get_xlim())
     bottom, top = sorted(ax.get_ylim())
-    ticks = [label for at, label in zip(ax.get_xticks(), ax.get_xticklabels(), strict=True) if low <= at <= high]
-    ticks += [label for at, label in zip(ax.get_yticks(), ax.get_yticklabels(), strict=True) if bottom <= at <= top]
+    labels = [(ax.get_xticks(), ax.get_xticklabels(), low, high), (ax.get_yticks(), ax.get_yticklabels(), bottom, top)]
+    ticks = [  # of panels inside a figure, no tick has a label
+        label
+        for places, shown, least, most in labels
+        for at, label in zip(places if shown else (), shown, strict=True)
+        if least <= at <= most
+    ]
     legends = [*figure.legends, *filter(None, [ax.get_legend()])]
     others = [ax.xaxis.label, ax.yaxis.label, ax.title, ax._left_title, *ax.texts]
     others += [text for legend in legends for text in legend.get_texts()]
@@ -583,6 +589,99 @@ def test_coverage_of_a_study_of_ones_own() -> None:
     drawn = next(line for line in ax.lines if len(line.get_xdata()) == 2 and line.get_marker() == "o")
     covered = study["coverage"].sel({"interval_method": "logit"}).squeeze()
     np.testing.assert_allclose(np.asarray(drawn.get_ydata(), float), covered)
+
+
+# Maps
+
+
+def on_grid(models: str = "ab", lat: str = "lat", lon: str = "lon") -> xr.Dataset:
+    """Return scores over time at each place; in the north all models but the first fail."""
+    random = np.random.default_rng(4)
+    times, places = np.arange(150), {lat: [40.0, 50.0, 60.0], lon: [0.0, 5.0, 10.0, 15.0]}
+    label = xr.DataArray(random.random((150, 3, 4)) < 0.3, {"time": times, **places})
+    noise = xr.DataArray(random.normal(size=(len(models), 150, 3, 4)), {"model": list(models), **label.coords})
+    skill = xr.where(noise["model"] == "a", 1.5, xr.where(label[lat] > 55, 0.2, 3.0))
+    return xr.Dataset({"score": noise + skill * label, "label": label.astype("int8")})
+
+
+def field_of(ax: Axes) -> np.ndarray:
+    (mesh,) = [one for one in ax.collections if isinstance(one, QuadMesh)]
+    return np.ma.filled(mesh.get_array(), np.nan)
+
+
+@pytest.mark.parametrize("lat", ["lat", "latitude"])
+def test_maps_of_estimates(lat: str) -> None:
+    scores = on_grid("abc", lat)
+    scores["score"][:, :, 0, 0] = np.nan
+    result = ap.evaluate(scores, dim="time", missing="drop")
+    for turned in (result, result.transpose(..., lat), result.isel({lat: [2, 0, 1]})):
+        ax = turned.aucpr.plot.maps()
+        check_legible(ax)
+        panels = ax.figure.axes[:3]
+        best = result["estimate"].mean(["lon", lat]).to_series().sort_values(ascending=False)
+        assert [panel.get_title("left") for panel in panels] == list(best.index)
+        for panel, model in zip(panels, best.index, strict=True):
+            np.testing.assert_array_equal(field_of(panel), result["estimate"].sel(model=model).transpose(lat, "lon"))
+        assert (panels[1].get_xlabel(), panels[0].get_ylabel()) == ("lon", lat)
+    drawn = result["estimate"].values
+    assert {panel.collections[0].get_clim() for panel in panels} == {(np.nanmin(drawn), np.nanmax(drawn))}
+    assert ax.figure.axes[3].get_xlabel() == "average precision"
+    crowded = ap.evaluate(on_grid("abcdefghij"), dim="time").aucpr.plot.maps()
+    check_legible(crowded)
+    assert len(crowded.figure.axes) == 7
+    assert "6 best of 10 models" in texts_of(crowded)
+
+
+@pytest.mark.parametrize("adjust", [None, "benjamini_hochberg", "none"])
+def test_maps_of_differences(adjust: str | None) -> None:
+    scores = on_grid()
+    found = ap.compare(scores, "a", dim="time", adjust=adjust)
+    ax = found.aucpr.plot.maps()
+    check_legible(ax)
+    only = found.sel(model="b").transpose("lat", "lon", ...)
+    np.testing.assert_array_equal(field_of(ax), only["difference"])
+    (low, high), largest = ax.collections[0].get_clim(), float(abs(only["difference"]).max())
+    assert (low, high) == (-largest, largest)
+    marked = {line.get_label(): set(zip(*line.get_data(), strict=True)) for line in ax.lines}
+    for word, sign in (("better", 1), ("worse", -1)):
+        is_shown = only.where((only["p_adjusted"] <= 0.05) & (sign * only["difference"] > 0))["difference"]
+        places = is_shown.to_series().dropna().index
+        assert marked[f"differs, {word}"] == {(lon, lat) for lat, lon in places}
+        assert len(places)
+    assert ax.figure.axes[1].get_xlabel().replace("\n", " ") == "difference in average precision from a (better →)"
+    pairs = ap.compare(scores, dim="time").aucpr.plot.maps(baseline="b")
+    np.testing.assert_allclose(field_of(pairs), -only["difference"])
+
+
+def test_maps_fit_given_axes_and_other_coordinates() -> None:
+    result = ap.evaluate(on_grid(), dim="time")
+    result = result.assign_coords(row=("lat", [1, 2, 3]), east=(("lat", "lon"), np.arange(12.0).reshape(3, 4)))
+    _, ax = plt.subplots(figsize=(2.5, 2.5), layout="constrained")
+    assert result.aucpr.plot.maps("east", "row", models="b", ax=ax) is ax
+    check_legible(ax)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("east", "row")
+    assert result.aucpr.plot.maps(y="lon").get_xlabel() == "lat"
+    steps = ap.evaluate(on_grid(lat="lead", lon="height"), dim="time").aucpr.plot.maps(models="a")
+    assert (steps.get_xlabel(), steps.get_ylabel()) == ("height", "lead")
+    with pytest.raises(InvalidInputError, match="room for one model"):
+        result.aucpr.plot.maps(ax=ax)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "words"),
+    [
+        (lambda one: one.isel(lon=0), {}, "(?s)two numeric dimensions.*received: lat"),
+        (lambda one: one.expand_dims(lead=[6, 12]), {}, r"(?s)received: lead, lat, lon.*\.sel\(lead=\.\.\.\)"),
+        (lambda one: one.expand_dims(query=["q"]), {}, r"ap\.aggregate\(result, over='query'\)"),
+        (lambda one: one.assign_coords(lat=list("xyz")), {}, "'lat', which holds"),
+        (lambda one: one, {"x": "lonn"}, "(?s)no such coordinate; did you mean 'lon'.*allowed: lat, lon$"),
+        (lambda one: one, {"x": "lat", "y": "lat"}, "name a coordinate of each"),
+        (lambda one: on_grid(), {}, "maps plots a result"),
+    ],
+)
+def test_maps_refuse_what_is_no_field(change: Any, options: dict[str, str], words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        change(ap.evaluate(on_grid(), dim="time")).aucpr.plot.maps(**options)
 
 
 # What holds for all of them

@@ -21,6 +21,7 @@ from aucpr_dask.view.plots.leaderboards import (
     ranks,
     replicates,
 )
+from aucpr_dask.view.plots.maps import maps
 from aucpr_dask.view.plots.overviews import coverage, heatmap, power
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "differences",
     "forest",
     "heatmap",
+    "maps",
     "pairs",
     "power",
     "precision_recall",

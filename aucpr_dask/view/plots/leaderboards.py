@@ -288,7 +288,7 @@ def differences(
     else:
         path, node = subjects.one_node(comparison, subjects.COMPARISON, "differences", dataset)
         title = subjects.title_of(comparison, path)
-        name, node = _against(node, baseline)
+        name, node = against(node, baseline)
     node = node.compute()
     others = np.array([label != name for label in subjects.names_of(node)])
     order = np.array([i for i in subjects.best_first(node["difference"]) if others[i]], dtype=np.int64)
@@ -383,7 +383,7 @@ def _groups_as_rows(
         if "contrasted" in node.attrs:
             name = str(node.attrs.get("reference", "the other group"))
         else:
-            name, node = _against(node, baseline)
+            name, node = against(node, baseline)
             is_kept = [models is not None or label != name for label in subjects.names_of(node)]
             node = node.isel({terms.MODEL: is_kept})
         node = node if models is None else node.isel({terms.MODEL: subjects.positions_of(node, models)})
@@ -412,7 +412,7 @@ def _others(node: xr.Dataset) -> tuple[str, xr.Dataset]:
     return other, node if other in node.dims else node.expand_dims(other)
 
 
-def _against(node: xr.Dataset, baseline: str | int | None) -> tuple[str, xr.Dataset]:
+def against(node: xr.Dataset, baseline: str | int | None) -> tuple[str, xr.Dataset]:
     """Return the comparisons with one baseline, and its name."""
     other, node = _others(node)
     names = subjects.names_of(node, other)

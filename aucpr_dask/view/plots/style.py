@@ -106,6 +106,7 @@ _OF = {  # what the example of a plot draws, if not scores
     "heatmap": _QUERIES,
     "power": _QUERIES,
     "critical_difference": f'ap.friedman({_QUERIES}, over="query")',
+    "maps": "ap.evaluate(scores.expand_dims(lat=[45.0, 50.0], lon=[0.0, 5.0]))",
     "differences": 'ap.compare(scores, "binormal-000001")',
     "pairs": "ap.compare(scores)",
     "ranks": "ap.rank(scores)",
@@ -192,9 +193,11 @@ def label_columns(ax: Axes, names: Sequence[str]) -> None:
     plain(ax.get_xticklabels())
 
 
-def put_colours(ax: Axes, image: Any, label: str, *, look: dict[str, Any] | None = None, **place: Any) -> None:
-    """Add a bar of what the colours of an image mean."""
-    bar = figure_of(ax).colorbar(image, ax=ax, **place)
+def put_colours(
+    ax: Axes | Sequence[Axes], image: Any, label: str, *, look: dict[str, Any] | None = None, **place: Any
+) -> None:
+    """Add a bar of what the colours of an image mean, to one of axes or to all that share it."""
+    bar = figure_of(np.ravel(np.array(ax))[0]).colorbar(image, ax=ax, **place)
     bar.outline.set_visible(False)
     bar.set_label(label, **look or {})
 

@@ -34,14 +34,16 @@ def kind_of(node: xr.Dataset) -> str:
     return kinds[0] if kinds else "neither scores nor a result of this package"
 
 
-def nodes_of_kind(data: Scores, kind: str, plot: str) -> dict[str, xr.Dataset]:
-    """Return the nodes by name; raise unless all are of this kind."""
+def nodes_of_kind(data: Scores, kind: str, plot: str, *, whole: bool = False) -> dict[str, xr.Dataset]:
+    """Return the nodes by name, one for each group unless they are left `whole`; raise unless all are of this kind."""
     what = f"{plot} plots {kind}"
     if not isinstance(data, xr.Dataset | xr.DataTree):
         raise InvalidInputError(what, received=type(data).__name__, allowed="a Dataset or a DataTree")
-    nodes = dict(
-        nodes_of(with_label_of_each_class(data) if kind == SCORES else groups_as_data_sets(with_kept_as_groups(data)))
-    )
+    if kind == SCORES:
+        data = with_label_of_each_class(data)
+    elif not whole:
+        data = groups_as_data_sets(with_kept_as_groups(data))
+    nodes = dict(nodes_of(data))
     if kind == RESULT:
         areas = {path: with_estimators(node) if are_values(node) else node for path, node in nodes.items()}
         nodes = {path: with_means_of_repeats(node) if "estimate" in node else node for path, node in areas.items()}
@@ -51,14 +53,14 @@ def nodes_of_kind(data: Scores, kind: str, plot: str) -> dict[str, xr.Dataset]:
     return nodes
 
 
-def one_node(data: Scores, kind: str, plot: str, dataset: str | None) -> tuple[str, xr.Dataset]:
+def one_node(data: Scores, kind: str, plot: str, dataset: str | None, *, whole: bool = False) -> tuple[str, xr.Dataset]:
     """Return the name and the node of the data set to plot."""
-    nodes = nodes_of_kind(data, kind, plot)
+    nodes = nodes_of_kind(data, kind, plot, whole=whole)
     if dataset is not None:
         choose(tuple(nodes), dataset, "dataset")
         return dataset, nodes[dataset]
     if len(nodes) > 1:
-        part = "group" if any("by" in node.attrs for node in nodes.values()) else "data set"
+        part = "data set" if whole or not any("by" in node.attrs for node in nodes.values()) else "group"
         received, remedy = f"{len(nodes)} {part}s", "choose one: dataset=..."
         raise InvalidInputError(f"{plot} plots one {part}", None, received, few(map(repr, nodes)), remedy)
     return next(iter(nodes.items()))
