@@ -60,7 +60,7 @@ def test_methods_of_the_accessor_have_the_signatures_of_the_functions(scores: xr
         for name in ("evaluate", "compare", "rank", "aggregate", "gate", "power")
     ]
     pairs += [(getattr(scores.aucpr.plot, name), getattr(plots, name)) for name in vars(Plots) if name in plots.__all__]
-    assert len(pairs) == 19
+    assert len(pairs) == 20
     for method, function in pairs:
         parameters = list(inspect.signature(function).parameters.values())
         assert list(inspect.signature(method).parameters.values()) == parameters[1:]
