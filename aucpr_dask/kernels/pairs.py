@@ -123,33 +123,31 @@ def numbers_from(sizes, low, high):
 
 
 @helper
-def number_above(sizes, middle, margin):
-    """Count the sizes that lie above a middle by more than a margin."""
-    n = 0
-    for i in range(sizes.size):
-        n += np.int64(sizes[i] - middle > margin)
-    return n
+def add_within(sizes, middle, margin, nearest, lanes, kept, n_kept):
+    """Append the sizes within a margin of a middle to those that are kept; return how many these are, and lie above.
 
-
-@helper
-def add_within(sizes, middle, margin, nearest, kept, n_kept):
-    """Append the sizes within a margin of a middle to those that are kept; return how many these are.
-
-    They are few, so most lanes of a block have none and are passed over.
+    They are few, so most lanes of a block have none and are passed over. What is found is written, and stays if it
+    counts: which lanes and sizes do is random, and processors take long for branches that they cannot foresee.
     """
+    n_above = 0
     for lane in range(LANES):
         distance = np.inf
         for row in range(BLOCK // LANES):
-            distance = min(distance, abs(sizes[row * LANES + lane] - middle))
+            beyond = sizes[row * LANES + lane] - middle
+            n_above += np.int64(beyond > margin)
+            distance = min(distance, abs(beyond))
         nearest[lane] = distance
-    n = np.uint64(n_kept)
+    n_lanes, n = np.uint64(0), np.uint64(n_kept)
     for lane in range(LANES):
-        if nearest[lane] <= margin:
-            for row in range(BLOCK // LANES):
-                size = sizes[row * LANES + lane]
-                kept[n] = size
-                n += np.uint64(abs(size - middle) <= margin)
-    return np.int64(n)
+        lanes[n_lanes] = lane
+        n_lanes += np.uint64(nearest[lane] <= margin)
+    for i in range(np.int64(n_lanes)):
+        lane = np.uint64(lanes[i])
+        for row in range(BLOCK // LANES):
+            size = sizes[np.uint64(row * LANES) + lane]
+            kept[n] = size
+            n += np.uint64(abs(size - middle) <= margin)
+    return np.int64(n), n_above
 
 
 @helper
@@ -217,6 +215,7 @@ def tally(
     n_replicates = centred.shape[1]
     most_kept = int(16 * math.sqrt(n_replicates))
     kept, sizes, nearest = np.empty((AT_ONCE, most_kept + BLOCK)), np.empty(BLOCK), np.empty(LANES)
+    lanes = np.empty(LANES + 1, np.int64)
     n_kept, n_above = np.empty(AT_ONCE, np.int64), np.empty(AT_ONCE, np.int64)
     middle, within = typical, 3 * margin
     for begin in range(start, stop, AT_ONCE):
@@ -235,10 +234,9 @@ def tally(
                     n_low, n_high = numbers_from(of_block, lower[p], upper[p])
                     counts[p, 0] += n_low
                     counts[p, 1] += n_high
-                if rank:
-                    n_above[q] += number_above(of_block, middle, within)
-                    if n_kept[q] < most_kept:
-                        n_kept[q] = add_within(sizes, middle, within, nearest, kept[q], n_kept[q])
+                if rank and n_kept[q] < most_kept:
+                    n_kept[q], n_here = add_within(sizes, middle, within, nearest, lanes, kept[q], n_kept[q])
+                    n_above[q] += n_here
         if rank:
             for q in range(some.size):
                 p, n, place = some[q], n_kept[q], n_kept[q] + n_above[q] - rank
