@@ -454,7 +454,7 @@ def test_info_says_what_a_file_holds(predictions: Path) -> None:
         "qrels.csv": ("query-id,corpus-id,relevance\nq1,d1,2\n", "judgments: query-id", "RUNS"),
         "board.csv": ("model,a,b\nx,0.5,0.25\ny,0.25,0.5\n", "2 models, 2 queries", "audit"),
         "one.csv": ("model,a,b\nx,0.5,0.25\n", "1 model, 2 queries", "import values"),
-        "unclear.csv": ("model,AUROC ↑,ECE ↓\nx,0.5,0.25\n", "it is not clear", "--lower-is-better"),
+        "unclear.csv": ("model,QA ↑,ECE ↓\nx,0.5,0.25\n", "it is not clear", "--lower-is-better"),
         "solved.csv": ("model,instance,resolved\nx,i,1\ny,i,0\nx,j,0\ny,j,0\n", "2 models, 2 instances", "audit"),
         "instances.csv": ("instance_id,a,b\ni,1,0\nj,0,0\nk,1,1\n", "2 models, 3 instances", "audit"),
         "twice.csv": ("Model,t0,t1,t2\na,1,2,7\na,1,2,7.5\nb,0,2,6\n", "two values of a measure", "--label"),
@@ -467,7 +467,7 @@ def test_info_says_what_a_file_holds(predictions: Path) -> None:
         assert command in shown, shown
 
 
-BOARD = "Method,AUROC ↑,FPR95 ↓,ECE ↓\na,0.9,0.3,0.05\nb,0.92,0.25,0.06\nc,0.93,0.22,0.04\n"
+BOARD = "Method,QA ↑,RTE ↑,FPR95 ↓,ECE ↓\na,0.9,0.8,0.3,0.05\nb,0.92,0.81,0.25,0.06\nc,0.93,0.85,0.22,0.04\n"
 
 
 @pytest.mark.parametrize("words", ["compare", "rank", "table", "aggregate", "gate --candidate b --baseline a"])
@@ -479,10 +479,11 @@ def test_every_command_takes_the_remedies_for_a_table_of_values(words: str, tmp_
     assert "of some tasks less is better" in refused.stderr
     assert "--lower-is-better" in refused.stderr
     lower = [word for task in ("FPR95 ↓", "ECE ↓") for word in ("--lower-is-better", task)]
-    answers = [call(name, board, *options, *chosen) for chosen in (lower, ["--exclude", "AUROC ↑"])]
+    without = [word for task in ("FPR95 ↓", "ECE ↓") for word in ("--exclude", task)]
+    answers = [call(name, board, *options, *chosen) for chosen in (lower, without)]
     assert {answer.exit_code for answer in answers} <= {0, 3}
     assert "negated, because less is better: FPR95 ↓, ECE ↓" in " ".join(answers[0].stdout.split())
-    assert "less is better" in answers[1].stdout
+    assert "more is better" in answers[1].stdout
 
 
 def test_options_of_values_are_refused_for_predictions(predictions: Path) -> None:

@@ -284,6 +284,7 @@ def test_columns_of_measures_are_of_one_task() -> None:
     assert values.attrs["lower_is_better"] == ["Log Loss"]
     with pytest.raises(InvalidInputError, match=r"one query says nothing about others[\s\S]*include="):
         ap.compare(values.isel(measure=slice(4)))
+    assert ap.from_values(table, lower_is_better=["Log Loss"]).attrs["negated"] == ["Log Loss"]  # so they are tasks
     as_tasks = ap.from_values(table, include=heads, lower_is_better=False)
     assert as_tasks["query"].values.tolist() == heads
     of_models = SCORES.T.set_axis(
@@ -306,6 +307,20 @@ def test_bounds_of_intervals_are_no_tasks(names: tuple[str, str]) -> None:
     only = PLAIN[["model"]].assign(mean=[5.0, 4, 3, 2, 1, 0], **{low: -1.0, high: 9.0})
     with pytest.raises(InvalidInputError, match="no column is one of values"):
         ap.from_values(only)
+
+
+def test_ranks_spreads_and_measures_are_no_models_nor_tasks() -> None:
+    for name in ("rank", "std", "latency_ms"):
+        table = SCORES.T.assign(**{name: [1.0, 2, 3, 4, 5]}).rename_axis("dataset").reset_index()
+        with pytest.raises(InvalidInputError, match=rf"headed by models[\s\S]*exclude='{name}'"):
+            ap.from_values(table)
+        assert ap.from_values(table, exclude=name).sizes["model"] == 6
+    mixed = PLAIN.set_axis(["model", "c-index", "ROC AUC", "x", "y", "z"], axis=1)
+    with pytest.raises(InvalidInputError, match=r"measures: 'c-index', 'ROC AUC'; others: 'x'[\s\S]*include='c-index'"):
+        ap.from_values(mixed)
+    assert ap.from_values(mixed, include=["c-index", "ROC AUC"]).sizes["query"] == 5
+    timed = PLAIN.assign(latency_ms_per_sample=30.0, throughput_samples_per_sec=3000.0)
+    assert ap.from_values(timed)["query"].values.tolist() == TASKS
 
 
 def test_other_splits_are_left_out_beside_the_test() -> None:

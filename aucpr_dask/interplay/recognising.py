@@ -39,7 +39,8 @@ ANSWERS = ({"yes", "no"}, {"positive", "negative"}, {"pos", "neg"})
 MOST_GROUPS, LEAST_OF_GROUP = 50, 5
 ARRAYS = (".npz", ".npy", ".nc", ".nc4", ".cdf", ".h5", ".hdf5")
 RARER = "the rarer one is taken for positive: --pos-label "
-ONE_VALUE = "each model has one value of a measure: to compare them takes values of each query, task or fold"
+ONE_VALUE = "each model has one value of a measure: to compare them takes values of each query or task"
+WITH_COMMAS = "numbers with a decimal comma: write a point, or pandas.read_csv(file, sep=';', decimal=',')"
 WITH_GAPS = "decimal numbers, with gaps: --missing says what these mean"
 
 
@@ -240,7 +241,9 @@ def _role_of(batch: Batch, column: str, index: frozenset[str]) -> tuple[str, str
     is_group = 2 <= n_distinct <= MOST_GROUPS and int(np.bincount(codes).min()) >= LEAST_OF_GROUP
     if is_group:
         return "by", f"{terms.count(n_distinct, 'value')}, each in {LEAST_OF_GROUP} rows or more"
-    return "metadata", "no scores, by its numbers or by its name" if kind == "whole" else "text"
+    if kind == "other":
+        return "metadata", WITH_COMMAS if batch.has_commas(column) else "text"
+    return "metadata", "no scores, by its numbers or by its name"
 
 
 def _plain(name: str) -> str:

@@ -25,7 +25,8 @@ ABOUT_THE_MODEL = {
     *("dimension", "dimensions", "dim", "dims"),
     *("mb", "gb", "ram", "vram", "flops", "layers", "likes", "downloads", "votes", "followers", "billions"),
     *("fold", "fewshot", "epochs", "steps", "iterations", "bits"),
-    *("cost", "costs", "price", "usd", "latency", "runtime", "seconds", "throughput", "rtfx", "speed", "ttft", "tpot"),
+    *("cost", "costs", "price", "usd", "latency", "runtime", "seconds", "second", "sec", "ms"),
+    *("throughput", "rtfx", "speed", "ttft", "tpot"),
     *("id", "ids", "identifier", "uuid", "hash", "sha", "revision", "commit", "version", "url", "link", "license"),
     *("date", "year", "years", "timestamp", "released", "time"),
 }
@@ -55,7 +56,20 @@ MORE = {
     *("win rate", "winrate", "wins", "resolved", "solved", "pass", "passed", "reward", "elo", "rating", "hit", "hits"),
     *("spearman", "pearson", "kendall", "correlation", "mcc", "kappa", "iou", "miou", "dice", "jaccard"),
     *("psnr", "ssim"),
-    *("r2", "ari", "nmi", "similarity", "likelihood", "bedroc"),
+    *(
+        "r2",
+        "r²",
+        "ari",
+        "nmi",
+        "similarity",
+        "likelihood",
+        "bedroc",
+        "c index",
+        "cindex",
+        "concordance",
+        "qwk",
+        "gini",
+    ),
 }
 """Words in the names of measures of which more is better."""
 ONLY_LAST = {
@@ -71,7 +85,7 @@ ATTACKS = {"attack", "attacks", "jailbreak", "jailbreaks"}
 """Words that may turn the direction of a success round."""
 
 VARIANTS = {"norm", "micro", "macro", "weighted", "strict", "loose", "char", "token", "rate", "none", "score", "at"}
-KINDS = {"log", "balanced", "absolute", "squared", "root", "pr", "cohen", "matthews", "top", "area", "under", "curve"}
+KINDS = {"log", "balanced", "absolute", "squared", "root", "pr", "ovr", "ovo", "cohen", "matthews", "top", "under"}
 """Words before the words of a measure: of which kind it is."""
 
 _WAYS = {
@@ -109,7 +123,7 @@ def is_no_value(name: str) -> str | None:
     if is_spread or SPREADS & {*parts[-1:], words[-1]} or ("ci" in parts and (LOWS | HIGHS) & {*parts}):
         return SPREAD
     is_count = (len(parts) > 1 and parts[0] in COUNTED and direction_of(name) is None) or words == ["n"]  # not nDCG
-    tells = {*parts[-1:], words[-1], *({"cost", "price", "params", "parameters"} & ends)}
+    tells = {*parts[-1:], words[-1], *({"cost", "price", "params", "parameters", "latency", "throughput"} & ends)}
     return ABOUT if is_count or tells & ABOUT_THE_MODEL else None
 
 
@@ -205,7 +219,7 @@ def is_measure(name: str) -> bool:
     """
     words = re.findall(r"[^\W\d_]+\d*", name.lower())
     are_measures = [_direction(words, at) is not None for at in range(len(words))]
-    ends_two = [False, *(f"{one} {other}" in LESS | MORE for one, other in pairwise(words))]
+    ends_two = [False, *(f"{one} {other}" in LESS | MORE for one, other in pairwise(words))][: len(words)]
     known = [*map(any, zip(are_measures, ends_two, (word in VARIANTS | KINDS for word in words), strict=True))]
     return any(are_measures) and all(known)
 

@@ -40,6 +40,9 @@ MODELS = (
         "method_name",
         "algorithm",
         "algo",
+        "classifier",
+        "ranker",
+        "detector",
     ),
     *("run_id", "run", "tag", "run_name", "name", "submission", "team"),
 )

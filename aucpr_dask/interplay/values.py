@@ -22,6 +22,9 @@ from aucpr_dask.interplay.value_columns import (
     BOUND,
     FAR,
     MEAN,
+    RANK,
+    RANKS,
+    SPREAD,
     bounds_among,
     by_metric,
     direction_by_mark,
@@ -150,7 +153,8 @@ def from_values(
     chosen = {"exclude": options.columns(exclude, "exclude"), "include": options.columns(include, "include")}
     lower = None if lower_is_better is None else options.columns_or_truth(lower_is_better, "lower_is_better")
     tables = tables_of(table, separator)
-    parts = [_cells(one, named, **chosen) for one in tables]
+    told = lower if isinstance(lower, tuple) else ()  # tasks that are called like measures
+    parts = [_cells(one, named, **chosen, told=told) for one in tables]
     if not sum(len(part.cells) for part in parts):
         where = f"the table of values{f', {table}' if isinstance(table, str | Path) else ''}"
         raise InvalidInputError("there are no values", where, "no rows", "a row or more", "check what wrote the table")
@@ -166,7 +170,9 @@ def from_values(
     given_lower = dict(getattr(table, "attrs", {})).get(terms.LOWER)
     lower = tuple(given_lower) if lower is None and given_lower is not None else lower
     means = {name: measure for part in parts for name, measure in part.means.items()}
-    return _directed(result, lower, {name for part in parts for name in part.tasks}, means)
+    directed = _directed(result, lower, {name for part in parts for name in part.tasks}, means)
+    _refuse_a_measure_among_tasks([name for name in parts[0].tasks if name not in chosen["include"]], directed)
+    return directed
 
 
 class _Part(NamedTuple):
@@ -182,7 +188,13 @@ class _Part(NamedTuple):
     means: dict[str, str]  # columns left out that name the measure of which they are means; "" if not of these tasks
 
 
-def _cells(table: Table, named: Mapping[str, str | None], exclude: tuple[str, ...], include: tuple[str, ...]) -> _Part:
+def _cells(
+    table: Table,
+    named: Mapping[str, str | None],
+    exclude: tuple[str, ...],
+    include: tuple[str, ...],
+    told: tuple[str, ...],
+) -> _Part:
     """Return the values of a table, and what was not taken for values."""
     of_rows = [_column(table.columns, role, named[role], table) for role in (terms.MODEL, terms.QUERY)]
     for name in (*exclude, *include):
@@ -228,7 +240,7 @@ def _cells(table: Table, named: Mapping[str, str | None], exclude: tuple[str, ..
     if heading == terms.QUERY and len(table.frame):
         _refuse_several_rows(table, of[terms.MODEL], repeats, free)
         left_out, scaled = _no_tasks(table, free, include)
-        heads = _tasks([name for name in free if name not in left_out], left_out, include)
+        heads = _tasks([name for name in free if name not in left_out], left_out, (*include, *told))
     elif heading == terms.MODEL:
         heads, left_out = _models(table, heads, include)
         split = by_metric([*heads]) if terms.MEASURE in without else {}
@@ -274,6 +286,20 @@ def _without_means(table: Table, of: Mapping[str, str], include: Sequence[str]) 
             if means:
                 table = replace(table, frame=table.frame[~names.isin(means)], _parsed={})
     return table, found
+
+
+def _refuse_a_measure_among_tasks(tasks: Sequence[str], values: xr.Dataset) -> None:
+    """Raise if some columns are called like measures, which are of one task, and others like tasks."""
+    measures = [name for name in tasks if is_measure(name)]
+    if 0 < len(measures) < len(tasks) and terms.MEASURE not in values.dims and "negated" not in values.attrs:
+        what = "some columns are called like measures, others like tasks"
+        received = f"measures: {few(list(map(repr, measures)))}; others: "
+        received += few([repr(name) for name in tasks if name not in measures])
+        remedy = (
+            f"leave them out: exclude={measures[0]!r}; or take them as tasks: include={measures[0]!r}; measures of "
+        )
+        remedy += "one task are a tidy table, with a column called measure"
+        raise InvalidInputError(what, "the columns of the table", received, "tasks alone", remedy)
 
 
 def _refuse_several_rows(table: Table, model: str, repeats: Sequence[str], others: Sequence[str]) -> None:
@@ -402,7 +428,8 @@ def _models(
     if len(left_out) == len(heads):
         left_out = {}  # its first cell is refused
     for name in heads:
-        if name not in include and name not in left_out and (why := is_no_value(name)) is not None and why == ABOUT:
+        why = None if name in include or name in left_out else is_no_value(name)
+        if why in (ABOUT, SPREAD) or (why == RANK and usual(name) in RANKS):
             what = "the columns are headed by models, and this name is none of a model"
             remedy = f"leave it out: exclude={name!r}; or take it in: include={name!r}"
             raise InvalidInputError(what, f"{table.name}, column {name!r}", why, "names of models", remedy)

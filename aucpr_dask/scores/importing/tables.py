@@ -32,6 +32,8 @@ from aucpr_dask.scores.importing.table_files import MISSING_CELLS, SUFFIXES, Bat
 ID_WORDS = frozenset({"id", "ids", "idx", "index", "uuid", "fold", "row", "rownum"})
 NO_SCORES = frozenset({"weight", "weights", "cluster", "group", "groups"})  # with a fraction, too
 NO_SCORES |= {"age", "year", "date", "time", "timestamp", "duration", "lat", "latitude", "lon", "longitude", "price"}
+NO_SCORES |= {"amount", "amt", "balance", "income", "salary", "charges", "cost", "fee", "quantity", "height", "bmi"}
+NO_SCORES |= {"temperature", "temp", "pressure", "distance", "altitude", "elevation"}
 LEAST_ROWS = 100  # fewer may be scores of a small example
 TAKEN = "columns taken as models"
 WHOLE = "columns of whole numbers"
