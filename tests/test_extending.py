@@ -110,15 +110,17 @@ def test_a_result_of_few_grows_to_many(client: Client, tmp_path: Path, monkeypat
         np.arange(11)[::-1] * 10,
         np.arange(11) / 3,
         np.datetime64("2024-01-31T12", "ns") + np.arange(11) * np.timedelta64(31, "h"),
+        np.datetime64("2024-01-31T12", "s") + np.arange(11) * np.timedelta64(31, "h"),
         np.arange(11) * np.timedelta64(31, "ms"),
     ],
-    ids=["whole numbers", "fractions", "dates", "spans"],
+    ids=["whole numbers", "fractions", "dates", "dates in seconds", "spans"],
 )
 def test_labels_that_are_no_text(client: Client, tmp_path: Path, labels: Any) -> None:
     scores = WHOLE.assign_coords(model=labels, same=("model", labels))
     run(client, scores.isel(model=[3, 1]), tmp_path)
     result = run(client, scores, tmp_path)
     np.testing.assert_array_equal(result["same"], result["model"])
+    assert result["same"].dtype == labels.dtype
     np.testing.assert_array_equal(result["model"], [*labels[[3, 1]], labels[0], labels[2], *labels[4:]])
     assert_same_bits(result, ap.evaluate(scores, **OPTIONS).sel(model=result["model"].values))
 
@@ -132,6 +134,11 @@ ALL_ANEW = {
     "labels of another type": (
         WHOLE.isel(model=slice(2)).assign_coords(model=[1, 2]),
         WHOLE.isel(model=slice(3)).assign_coords(model=[1, 2, 2.5]),
+        OPTIONS,
+    ),
+    "times of another unit": (
+        WHOLE.isel(model=slice(2)).assign_coords(when=("model", np.arange(2).astype("M8[s]"))),
+        WHOLE.isel(model=slice(3)).assign_coords(when=("model", np.arange(3).astype("M8[us]"))),
         OPTIONS,
     ),
     "data sets within others": (

@@ -15,6 +15,7 @@ from distributed import Client
 
 import aucpr_dask as ap
 from aucpr_dask.errors import AlignmentError, InvalidInputError, MissingScoresError
+from aucpr_dask.scores.store import changed_rankings
 
 
 def scores() -> xr.Dataset:
@@ -395,6 +396,27 @@ def test_coordinates_travel_into_answers_with_their_attributes(tmp_path: Path) -
     assert "95 % interval" in str(result.aucpr)
     assert set(result.aucpr.to_dataframe()["level"]) == {0.95}
     assert str(ap.aggregate(result).aucpr).count("[0.458, 0.717]") == 1  # of a lead
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_come_out_in_the_unit_in_which_they_went_in(unit: str, tmp_path: Path) -> None:
+    dates = np.array(["1969-01-01", "2024-02-29T01:02:03", "NaT"], f"M8[{unit}]")
+    dates[1] += np.timedelta64(1, unit)
+    data = (
+        data_at_leads().drop_vars(["lead", "run"]).assign_coords(lead=dates[[1, 0, 1]] - np.array([0, 0, 1], "m8[D]"))
+    )
+    data = data.assign_coords(run=dates[1], due=("lead", dates), took=("lead", dates - dates[0]))
+    data = data.assign_coords(item=np.arange(300) + dates[0], seen=("item", np.resize(dates, 300)))
+    ap.save_scores(data, tmp_path / "s.zarr")
+    opened = ap.open_scores(tmp_path / "s.zarr")
+    stored = ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr")
+    ap.save_comparison(ap.compare(stored, "a"), tmp_path / "c.zarr")
+    for answer in (opened, stored, ap.evaluate(data), ap.evaluate(opened), ap.open_comparison(tmp_path / "c.zarr")):
+        names = ("lead", "run", "due", "took", *(("item", "seen") if "item" in answer.dims else ()))
+        for name in names:
+            np.testing.assert_array_equal(answer[name], data[name])
+            assert (name, answer[name].dtype) == (name, data[name].dtype)
+    assert changed_rankings(tmp_path / "s.zarr") == (6, [])
 
 
 def test_coordinates_of_several_data_sets_travel_where_they_agree() -> None:

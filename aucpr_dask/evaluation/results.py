@@ -75,9 +75,6 @@ def opened_result(url: str | Path | Store, chunks: Any = None, reads: Collection
     opened = open_store(url, KIND, chunks=chunks, remedy_if_unchecked="evaluate again to add them", reads=reads)
 
     def plain(path: str, node: xr.Dataset) -> xr.Dataset:
-        for name in node.coords:
-            if node.variables[name].dtype.kind in "mM":
-                node.variables[name].encoding = {}  # the next store chooses units: not all formats hold nanoseconds
         # A data set that is selected on its own still finds its scores.
         node.attrs |= {DATA_SET: path} if path else {}
         return terms.with_plain_names(node)

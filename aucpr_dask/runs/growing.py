@@ -29,8 +29,6 @@ from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.checksums import have_checksums, plain_entry
 from aucpr_dask.storage.claims import as_buffer
 
-TIMES = {"M": "datetime64[ns]", "m": "timedelta64[ns]"}  # a result stores times as the integers of these types
-
 Names = dict[str, tuple[Any, ...]]  # along each dimension of a data set
 
 
@@ -64,21 +62,19 @@ def _names(backend: Store, metadata: Mapping[str, Any], path: str, dim: str, siz
     if key not in metadata:
         return tuple(range(size))
     labels = np.asarray(stores.described_array(backend, key, metadata[key])[:])
-    attributes = metadata[key]["attributes"]
-    is_span = attributes.get("units") == "nanoseconds"
-    return _as_names(labels, "M" if "calendar" in attributes else "m" if is_span else labels.dtype.kind)
+    return _as_names(labels.astype(stores.type_of_times(metadata[key]["attributes"]) or labels.dtype))
 
 
-def _as_names(labels: Any, kind: str) -> tuple[Any, ...]:
+def _as_names(labels: Any) -> tuple[Any, ...]:
     labels = np.asarray(labels)
-    return tuple((labels.astype(TIMES[kind]).astype(str) if kind in TIMES else labels).tolist())
+    return tuple((labels.astype(str) if labels.dtype.kind in "mM" else labels).tolist())
 
 
 def wanted_contents(plan: Plan, groups: Collection[str]) -> Contents:
     """Return the contents that the result of a plan has, in the order of the source."""
     names = {
         path: {
-            str(dim): _as_names(index, index.dtype.kind)
+            str(dim): _as_names(index)
             for dim, index in ((dim, node.get_index(dim)) for dim in node["n_positive"].dims if dim not in groups)
         }
         for path, node in nodes_of(plan.template)
@@ -200,8 +196,7 @@ def _labels(template: xr.Dataset, path: str, places: Mapping[str, NDArray[np.int
         if MODEL in coordinate.dims:
             where = {dim: slice(start if dim == MODEL else 0, None) for dim in coordinate.dims}
             values = coordinate.isel({dim: places[str(dim)][part] for dim, part in where.items() if dim in places})
-            stored = values.values.astype(TIMES.get(values.dtype.kind, values.dtype))
-            yield path, str(name), tuple(where.values()), stored
+            yield path, str(name), tuple(where.values()), values.values
 
 
 def _documents(before: Mapping[str, Any], plan: Plan, names: Mapping[str, Names], target: str) -> tuple[Any, Any]:
@@ -217,7 +212,8 @@ def _documents(before: Mapping[str, Any], plan: Plan, names: Mapping[str, Names]
         if document not in fresh:
             raise NotByModels
         new, sizes = json.loads(fresh[document].to_bytes()), names[key.rpartition("/")[0]]
-        if new["data_type"] != old["data_type"] or not have_checksums({key: old}):
+        units = [stores.type_of_times(one["attributes"]) for one in (new, old)]
+        if new["data_type"] != old["data_type"] or units[0] != units[1] or not have_checksums({key: old}):
             raise NotByModels
         dims = old.get("dimension_names") or ()
         shape = [len(sizes[dim]) if dim in sizes else n for dim, n in zip(dims, old["shape"], strict=True)]

@@ -48,10 +48,6 @@ SHARE_MADE_UP = 0.01  # of positives among scores that are not there yet
 READS_OF_A_TASK = 3  # of the ledger and the version of the source, next to the scores
 PRICES = 0.0004, 0.005  # of a thousand objects, read and written, in dollars: Amazon's and Google's standard storage
 PRICE_LIST = "Amazon's and Google's lists of 2025, without transfers"
-TIME_ENCODING = {  # in units that suit any later label
-    "M": {"units": "nanoseconds since 1970-01-01", "calendar": "proleptic_gregorian", "dtype": "int64"},
-    "m": {"units": "nanoseconds", "dtype": "int64"},
-}
 MOST_TOGETHER, BATCHES_OF_A_THREAD, SECONDS_TOGETHER = 32, 32, 1.0  # of tasks that are submitted together
 
 Region = tuple[tuple[str, int, int], ...]  # dimension, start, stop
@@ -578,12 +574,8 @@ def _templates(result: terms.Stored, lengths: Mapping[str, Mapping[str, int]], a
 
 def _encoded(result: xr.Dataset, lengths: Mapping[str, int]) -> xr.Dataset:
     template = terms.with_stored_names(result.drop_encoding(), is_result=True)
-    spans = {name: one.astype("timedelta64[ns]") for name, one in template.coords.items() if one.dtype.kind == "m"}
-    template = template.assign_coords(spans)  # xarray stores no others in nanoseconds
     for variable in template.data_vars.values():
         variable.encoding = _encoding(variable.variable, lengths)
-    for coordinate in template.coords.values():
-        coordinate.encoding = TIME_ENCODING.get(coordinate.dtype.kind, {})
     return template
 
 

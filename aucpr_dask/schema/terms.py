@@ -508,9 +508,7 @@ def of_fixed_width(names: Any, step: int = 1) -> Any:
     return text if (text == names).all() else names  # trailing zeros are lost
 
 
-LEVELS = (
-    "index_levels"  # the attribute of each level of a MultiIndex: its dimension and the names of all levels, as JSON
-)
+LEVELS = "index_levels"  # the attribute of each level of a MultiIndex: its dimension and the names of all, as JSON
 
 
 def without_levels(dataset: xr.Dataset, of_items: Sequence[str] = (ITEM,)) -> xr.Dataset:
@@ -555,7 +553,7 @@ def with_levels(dataset: xr.Dataset) -> xr.Dataset:
             levels = {name: dataset.variables[name] for name in names}
         except (ValueError, TypeError, AttributeError, KeyError):  # written by others, or a level was dropped
             continue
-        if any(one.dims != (dim,) or one.attrs.get(LEVELS) != text for one in levels.values()):
+        if not levels or any(one.dims != (dim,) or one.attrs.get(LEVELS) != text for one in levels.values()):
             continue
         attrs = dataset.variables[dim].attrs if dim in dataset.variables else {}
         for name, one in levels.items():  # text of a fixed width, as along dimensions

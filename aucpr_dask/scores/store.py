@@ -122,7 +122,7 @@ def changed_rankings(url: str | Path, on_progress: Callable[[int, int], None] | 
     changed: list[str] = []
     n_rankings = 0
     for path, dataset in terms.nodes_of(open_unread(url)):
-        if not _has_digests(dataset):
+        if "digest" not in dataset:
             continue
         lead = dataset["digest"].dims
         found = np.zeros(dataset["digest"].shape, np.uint64)
@@ -138,11 +138,6 @@ def changed_rankings(url: str | Path, on_progress: Callable[[int, int], None] | 
             names_of = (f"{dim} {str(index[i])!r}" for dim, index, i in zip(lead, labels, at, strict=True))
             changed.append(place + ", ".join(names_of))
     return n_rankings, changed
-
-
-def _has_digests(dataset: xr.Dataset) -> bool:
-    """Whether digests tell what a stored data set holds; those of dates depend on their unit, which xarray chooses."""
-    return "digest" in dataset and not (terms.ITEM in dataset.coords and dataset[terms.ITEM].dtype.kind in "mM")
 
 
 def _digests_now(dataset: xr.Dataset, where: Mapping[str, Any]) -> NDArray[np.uint64]:
@@ -246,7 +241,7 @@ class SourceNodes:
         if self._is_listed:
             return
         dataset = self.unread([path])[path]
-        if _has_digests(dataset) and (_digests_now(dataset, where) != dataset["digest"].isel(where).values).any():
+        if "digest" in dataset and (_digests_now(dataset, where) != dataset["digest"].isel(where).values).any():
             what = "scores have been replaced or damaged since they were saved: rankings do not match their digests"
             remedy = "fetch or write the store again; `aucpr-dask verify` lists them"
             raise errors.StoreError(what, self.url, None, "the scores that were saved", remedy)

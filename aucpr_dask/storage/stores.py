@@ -49,6 +49,7 @@ ROOT_DOCUMENT = "zarr.json"
 FORMAT_VERSION = 2
 SMALL_CHUNK, WAITING_CHUNKS = 2**16, 256  # bytes of chunks that wait to be written together, and how many do
 OF_TEXT = 64  # bytes of a text, about
+UNITS_OF_TIMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}  # those of xarray
 CHUNK_BYTES = 32 * 2**20  # large enough that reading and ranking a chunk outweighs the fixed cost of a task
 
 
@@ -347,8 +348,22 @@ def _encoded(variable: xr.Variable, name: Any) -> xr.Variable:
     """Return a variable as xarray stores it, which looks at text three times."""
     if variable.dtype == object and not variable.encoding and infer_dtype(variable.values, skipna=False) == "string":
         return variable
+    if variable.dtype.kind in "mM":  # in their own unit, which suits any later label
+        variable, unit = variable.copy(deep=False), UNITS_OF_TIMES[np.datetime_data(variable.dtype)[0]]
+        is_date = variable.dtype.kind == "M"
+        calendar = {"calendar": "proleptic_gregorian"} if is_date else {}
+        variable.encoding |= {"units": f"{unit} since 1970-01-01" if is_date else unit, "dtype": "int64"} | calendar
     found: xr.Variable = encode_zarr_variable(variable, name=name)
     return found
+
+
+def type_of_times(attributes: Mapping[str, Any]) -> np.dtype[Any] | None:
+    """Return the type of dates or spans of time that the integers of a stored array stand for; None if for none."""
+    unit, _, since = str(attributes.get("units")).partition(" since ")
+    known = {name: short for short, name in UNITS_OF_TIMES.items()}
+    if unit not in known or not (since or str(attributes.get("dtype")).startswith("timedelta64")):
+        return None
+    return np.dtype(f"{'M' if since else 'm'}8[{known[unit]}]")
 
 
 def _document_of(variable: xr.Variable, chunks: tuple[int, ...], *, has_folders: bool) -> bytes:
@@ -540,7 +555,9 @@ def open_store(
         store = StoredNodes(backend, metadata).opened(reads=reads)
         for _, node in nodes_of(store):
             for variable in node.variables.values():  # the backend undoes them, and version 2 of Zarr lacks the second
-                for name in ("compressors", "serializer"):
+                # The next store chooses units of times: not all formats hold whole numbers of 64 bits.
+                of_times = ("units", "calendar", "dtype") if variable.dtype.kind in "mM" else ()
+                for name in ("compressors", "serializer", *of_times):
                     variable.encoding.pop(name, None)
         if chunks is not None:
             store = map_nodes(store, lambda _, node: _chunked(node, chunks))

@@ -59,7 +59,10 @@ class StoredNodes:
         self._view = backend.without([path for path, first in self._first_of.items() if path != first])
         self._is_tree = any(entry["node_type"] == "group" for entry in metadata.values())
         source: Any = self._view
-        how: Any = {"engine": "zarr", "chunks": None, "consolidated": True, "zarr_format": 3}
+        # Times in the unit that they are stored in, not in nanoseconds.
+        how: Any = {"decode_times": xr.coders.CFDatetimeCoder(time_unit="s")}
+        how |= {"decode_timedelta": xr.coders.CFTimedeltaCoder(decode_via_units=False)}
+        how |= {"engine": "zarr", "chunks": None, "consolidated": True, "zarr_format": 3}
         found = (xr.open_datatree if self._is_tree else xr.open_dataset)(source, **how)
         self._firsts = Nodes(nodes_of(found), found.attrs)
 
