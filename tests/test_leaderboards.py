@@ -357,6 +357,37 @@ def test_a_file_says_that_one_value_of_each_model_is_too_little(tmp_path: Path) 
     assert recognise(str(tmp_path / "u.csv")).holds == "other"
 
 
+def test_labels_and_scores_are_found_among_features(tmp_path: Path) -> None:
+    rows = np.arange(60)
+    table = pd.DataFrame({"Partner": rows % 2, "Phone": rows % 3 == 0, "stickiness": rows / 7, "bill_rate": rows / 9})
+    table = table.assign(target_dropout=rows % 5 == 0, old_proba=(rows * 7 % 60) / 60, new_proba=(rows * 11 % 60) / 60)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    found = recognise(str(tmp_path / "t.csv"))
+    roles = {(one.role, one.columns) for one in found.roles}
+    assert {("label", ("target_dropout",)), ("models", ("old_proba", "new_proba"))} <= roles
+    commands = {words[0]: words for _, words in found.commands}
+    done = CliRunner().invoke(main, commands["compare"])
+    assert done.exit_code == 0, done.output
+    assert "stickiness" not in done.stdout
+    table[["Partner", "Phone", "stickiness"]].replace({0: "No", 1: "Yes"}).to_csv(tmp_path / "u.csv", index=False)
+    assert "label" not in {one.role for one in recognise(str(tmp_path / "u.csv")).roles}  # not the first of several
+    (tmp_path / "v.csv").write_text("y;a\n1;0,5\n0;0,25\n")
+    assert "decimal comma" in str(recognise(str(tmp_path / "v.csv")))
+
+
+def test_a_table_of_several_classes_is_named(tmp_path: Path) -> None:
+    rows = np.arange(60)
+    names = np.array(["cat", "dog", "bird"])
+    scores = {f"prob_{name}": (rows * 7 % 60) / 60 for name in names}
+    table = pd.DataFrame({"image": rows.astype(str), "true_class": names[rows % 3], **scores})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    found = recognise(str(tmp_path / "t.csv"))
+    assert "predictions of 3 classes, 'bird', 'cat', 'dog' in 'true_class'; to evaluate one" in found.kind
+    table.assign(true_class=(table["true_class"] == "cat").astype(int)).to_csv(tmp_path / "t.csv", index=False)
+    words = ("evaluate", str(tmp_path / "t.csv"), "--label", "true_class", "--models", "prob_cat")
+    assert CliRunner().invoke(main, words).exit_code == 0
+
+
 # --- direction -------------------------------------------------------------------------------------------------------
 
 

@@ -22,8 +22,8 @@ from aucpr_dask.scores.importing.tables import holds_labels, kind_of
 from aucpr_dask.scores.importing.trec import column_role
 
 NAMES = {
-    "label": "label labels y y_true ytrue target truth true_label gold outcome relevant relevance class "
-    "event observed observation obs occurrence",
+    "label": "label labels y y_true ytrue y_test target truth true_label true_class gold outcome relevant relevance "
+    "class actual event observed observation obs occurrence fraud is_fraud churn diagnosis",
     "model": "model system run method classifier ranker",
     "score": "score prediction prob probability y_score y_pred value logit forecast fcst predicted",
     "item": "id item item_id name document doc docid doc_id sample sample_id index",
@@ -35,6 +35,9 @@ NAMES = {
     "weight": "weight weights sample_weight",
 }
 ROLES = {name: role for role, names in NAMES.items() for name in names.split()}
+LABEL_WORDS = {"label", "target", "truth", "actual", "gold"}  # in longer names, too
+SCORE_WORDS = {"score", "prob", "proba", "probs", "probability", "pred", "prediction", "logit", "logits"}
+NOT_CALLED = "not called a score, as others are"
 ANSWERS = ({"yes", "no"}, {"positive", "negative"}, {"pos", "neg"})
 MOST_GROUPS, LEAST_OF_GROUP = 50, 5
 ARRAYS = (".npz", ".npy", ".nc", ".nc4", ".cdf", ".h5", ".hdf5")
@@ -93,7 +96,9 @@ def recognise(path: str) -> Recognised:
         return _of_values(path, {})
     if batch is None:
         return Recognised(path, "a table without rows", (), ())
-    return _of_predictions(path, roles) if _has_predictions(batch, roles) else _of_values(path, roles)
+    if _has_predictions(batch, roles):
+        return _of_predictions(path, roles)
+    return _of_classes(path, batch, roles) or _of_values(path, roles)
 
 
 def predictions_in(data: Any) -> Recognised | None:
@@ -116,7 +121,7 @@ def _columns_of(table: Any) -> tuple[Batch | None, dict[str, dict[str, str]]]:
 
 def _has_predictions(batch: Batch, roles: dict[str, dict[str, str]]) -> bool:
     """Whether a table has labels by their name, or beside scores."""
-    is_named = any(ROLES.get(_plain(name)) == "label" for name in roles.get("label", ()))
+    is_named = any(map(_is_called_label, roles.get("label", ())))
     has_labels = is_named or ("label" in roles and ("models" in roles or "score" in roles))
     return has_labels and not _is_board(batch, roles)
 
@@ -199,7 +204,9 @@ def _roles(batch: Batch, index: frozenset[str]) -> dict[str, dict[str, str]]:
     roles = {role: columns for role, columns in roles.items() if columns}
     for role in ("label", "model", "score", "item", "query", "dataset", "clusters", "fold", "repeat", "weight"):
         named = list(roles.get(role, ()))
-        best = next((name for name in named if ROLES.get(_plain(name)) == role), named[0] if named else None)
+        called = [name for name in named if ROLES.get(_plain(name)) == role]
+        called += [name for name in named if role == "label" and _is_called_label(name)]
+        best = next(iter([*called, *named]), None)
         for other in named:
             if other != best:
                 del roles[role][other]
@@ -209,17 +216,28 @@ def _roles(batch: Batch, index: frozenset[str]) -> dict[str, dict[str, str]]:
             roles.setdefault("models", {})[column] = "decimal numbers"
         for column in list(roles.pop("model", ())) if "label" in roles else ():
             roles.setdefault("metadata", {})[column] = "names models, and there is no column of scores"
+    others = [name for name in roles.get("models", ()) if not SCORE_WORDS & {*_plain(name).split("_")}]
+    if "label" in roles and len(others) < len(roles.get("models", ())):
+        for column in others:
+            del roles["models"][column]
+            roles.setdefault("metadata", {})[column] = NOT_CALLED
     return roles
+
+
+def _is_called_label(name: str) -> bool:
+    return ROLES.get(_plain(name)) == "label" or bool(LABEL_WORDS & {*_plain(name).split("_")})
 
 
 def _no_labels(roles: dict[str, dict[str, str]]) -> dict[str, str]:
     """Return columns that hold label values but are not the labels: not so named, nor the only ones beside scores."""
     labels = roles.get("label", {})
-    are_named = any(ROLES.get(_plain(name)) == "label" for name in labels)
+    are_named = any(map(_is_called_label, labels))
     has_scores = "score" in roles or ("models" in roles and "model" not in roles)
     if are_named or (len(labels) == 1 and has_scores):
         return {}
-    return {name: f"{why}, and its name is none of labels" for name, why in labels.items() if RARER not in why}
+    several = len(labels) > 1
+    told = {name: why.partition(f"; {RARER}")[0] for name, why in labels.items() if several or RARER not in why}
+    return {name: f"{why}, and its name is none of labels" for name, why in told.items()}
 
 
 def _role_of(batch: Batch, column: str, index: frozenset[str]) -> tuple[str, str]:
@@ -257,6 +275,8 @@ def _of_predictions(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
     options = ["--label", label]
     _, is_text, positive = roles["label"][label].partition(RARER)
     options += ["--pos-label", positive] if is_text else []
+    if NOT_CALLED in roles.get("metadata", {}).values():
+        options += [word for column in models for word in ("--models", column)]
     names = ("model", "score") if is_tidy else ()
     for role in (*names, "query", "dataset", "clusters", "fold", "repeat", "weight"):
         options += [word for column in roles.get(role, ()) for word in (f"--{role}", column)]
@@ -282,6 +302,18 @@ def _of_predictions(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
         commands = []
     shape = "a row for each model and item" if is_tidy else "a row for each item, a column for each model"
     return Recognised(path, f"a table of predictions: {shape}", _listed(roles), tuple(commands), "predictions")
+
+
+def _of_classes(path: str, batch: Batch, roles: dict[str, dict[str, str]]) -> Recognised | None:
+    """Return what a table of labels of several classes is taken for: areas take one of them against the others."""
+    labels = [name for name in batch.cells if _is_called_label(name) and batch.kind(name) == "other"]
+    classes = sorted(batch.text(labels[0])[1]) if len(labels) == 1 else []
+    if not roles.get("models") or not 2 < len(classes) <= MOST_GROUPS:
+        return None
+    listed = few(map(repr, classes), 6)
+    kind = f"a table of predictions of {len(classes)} classes, {listed} in {labels[0]!r}; to evaluate one against the "
+    kind += "others, write 1 for it and 0 for the others, and name its scores by --models"
+    return Recognised(path, kind, _listed(roles), ())
 
 
 def _of_values(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
