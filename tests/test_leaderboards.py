@@ -269,6 +269,20 @@ def test_cells_of_what_failed_are_refused(cell: str) -> None:
         ap.from_values(board.reset_index())
 
 
+def test_the_cell_that_is_no_number_is_named_among_percents() -> None:
+    with pytest.raises(InvalidInputError, match=r"row 2, column 't'\n *received: 'pending'"):
+        ap.from_values(pd.DataFrame({"model": ["a", "b", "c"], "t": ["53%", "pending", "-"], "u": [1.0, 2, 3]}))
+
+
+def test_values_of_measures_that_are_0_or_1_are_no_labels(tmp_path: Path) -> None:
+    rows = [(f"{m}", f"q{q}", q % 2, 1 / (1 + q % 3), 7.5) for m in "ab" for q in range(12)]
+    frame = pd.DataFrame(rows, columns=["run_id", "query_id", "hit@1", "rr", "latency_ms"])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    found = recognise(str(tmp_path / "t.csv"))
+    assert found.holds == "values"
+    assert "2 models, 12 queries; measures 'hit@1', 'rr'" in found.kind
+
+
 def test_one_column_is_one_thing() -> None:
     with pytest.raises(InvalidInputError, match="cannot be two things"):
         ap.from_values(TIDY, value="score", measure="score")
@@ -343,7 +357,12 @@ def test_the_one_table_of_models_on_a_page_is_taken(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text(f"{_markdown(about)}\n{_markdown(PLAIN)}")
     values = ap.from_values(tmp_path / "README.md")
     assert values["query"].values.tolist() == TASKS
-    assert values.attrs["columns_left_out"] == ["File, Description (another table, without a column of models)"]
+    assert values.attrs["columns_left_out"] == ["File, Description (another table, without models and numbers)"]
+    names = pd.DataFrame({"model": ["a", "b"], "licence": ["MIT", "BSD"]})
+    tasks = PLAIN.set_index("model").T.rename_axis("dataset").reset_index()
+    (tmp_path / "README.md").write_text(f"{_markdown(names)}\n{_markdown(tasks)}")
+    with pytest.raises(FileFormatError, match="not one table"):  # not the table of licences
+        ap.from_values(tmp_path / "README.md")
 
 
 def test_a_file_says_that_one_value_of_each_model_is_too_little(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from aucpr_dask.errors import AucprError, few, printable
 from aucpr_dask.interplay.frames import FRAME, arrow_table
+from aucpr_dask.interplay.value_columns import is_measure, is_no_value
 from aucpr_dask.interplay.value_tables import HTML, MARKDOWN
 from aucpr_dask.interplay.values import from_values, taken_in_words
 from aucpr_dask.schema import terms
@@ -233,6 +234,8 @@ def _no_labels(roles: dict[str, dict[str, str]]) -> dict[str, str]:
     labels = roles.get("label", {})
     are_named = any(map(_is_called_label, labels))
     has_scores = "score" in roles or ("models" in roles and "model" not in roles)
+    # "hit@1" beside "rr": values of measures
+    has_scores &= not all(is_measure(name) or is_no_value(name) for name in [*labels, *roles.get("models", ())])
     if are_named or (len(labels) == 1 and has_scores):
         return {}
     several = len(labels) > 1

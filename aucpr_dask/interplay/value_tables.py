@@ -45,6 +45,7 @@ MODELS = (
         "detector",
     ),
     *("run_id", "run", "tag", "run_name", "name", "submission", "team"),
+    *("retriever", "approach", "variant", "arm", "backbone"),
 )
 VALUE = "value"
 JSON, LINES, MARKDOWN, HTML = (".json",), (".jsonl", ".ndjson"), (".md", ".markdown"), (".html", ".htm")
@@ -146,7 +147,9 @@ class Table:
         cells, numbers = self.frame[column], self.read(column)
         if np.isinf(numbers).any():
             self._refuse_without_percent(column)
-            place = int(np.isinf(numbers).argmax())
+            bare = [_number(_bare(str(cell)).removesuffix("%").strip()) for cell in cells]
+            odd = np.isinf(numbers) & np.isinf(bare)  # not a percent, which is odd only beside others
+            place = int((odd if odd.any() else np.isinf(numbers)).argmax())
             where = self.where(place, column)
             allowed = "a finite number, with a decimal point; empty, NA or NaN for a missing one"
             remedy = f"correct it (0 if a failure counts, empty if not); or leave it out: exclude={column!r}"
@@ -366,11 +369,12 @@ def _parsed(path: Path) -> Any:
 
 
 def _only_table(tables: list[pd.DataFrame], path: Path) -> pd.DataFrame:
-    """Return the table of a page, or the only one with a column of models among others; say what was left out."""
-    of_models = [table for table in tables if {usual(str(name)) for name in table.columns} & {*MODELS}]
+    """Return the table of a page, or among others the only one of models and numbers; say what was left out."""
+    named = [table for table in tables if {usual(str(name)) for name in table.columns} & {*MODELS}]
+    of_models = [table for table in named if any(map(_of_frame(table).is_numeric, map(str, table.columns)))]
     if len(tables) > 1 and len(of_models) == 1:
         others = [table for table in tables if table is not of_models[0]]
-        why = "another table, without a column of models"
+        why = "another table, without models and numbers"
         of_models[0].attrs[LEFT_OUT] = {few(map(str, one.columns), 3): why for one in others}
         return of_models[0]
     if len(tables) != 1:
