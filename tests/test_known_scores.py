@@ -1,12 +1,13 @@
 """A result that is asked about its items recalls its scores: of its own labels, or none."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from xarray.groupers import BinGrouper
+from xarray.groupers import BinGrouper, TimeResampler
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError
@@ -100,6 +101,38 @@ def test_groups_are_recalled_by_their_labels(kind: str) -> None:
     np.testing.assert_allclose(found, difference(result), rtol=1e-13)
     one = result.isel(month=[1])
     np.testing.assert_allclose(ap.compare(one, "a")["difference"].sel(model="b"), difference(one), rtol=1e-13)
+
+
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.AucprWarning")
+@pytest.mark.parametrize(
+    "kind", ["numbers", *(pytest.param(one, marks=pytest.mark.slow) for one in ("months", "pairs", "queries"))]
+)
+def test_groups_without_items_are_named_by_results_as_by_their_scores(kind: str, tmp_path: Path) -> None:
+    scores = scores_over("query" if kind == "queries" else "lead")
+    scores = scores if kind == "queries" else scores.isel(lead=0, drop=True)
+    age = np.repeat([10, 30, 70], 100)  # nobody of 41 to 60
+    when = np.datetime64("2024-01-01", "ns") + age * np.timedelta64(1, "D")
+    scores = scores.assign_coords(age=("item", age), when=("item", when))
+    by: Any = {"age": BinGrouper([0, 20, 40, 60, 80])}
+    if kind == "months":
+        by = {"when": TimeResampler("MS")}
+    elif kind == "pairs":
+        by, scores = ["old", "age"], scores.assign_coords(old=("item", age > 20))
+    result = ap.evaluate(scores, by=by)
+    assert result["estimate"].isnull().any()
+    for ask in (ap.compare, ap.rank, ap.power, ap.aggregate):
+        found, expected = ask(result), ask(scores, by=by)
+        for name in expected.data_vars:
+            if expected[name].dtype.kind == "f":
+                np.testing.assert_allclose(found[name], expected[name], rtol=1e-9, atol=1e-12, err_msg=name)
+        assert found.attrs.get("groups_left_out") == expected.attrs.get("groups_left_out")
+        assert found.attrs.get("summary") == expected.attrs.get("summary")
+    assert str(ap.gate(result, "b", "a")) == str(ap.gate(scores, "b", "a", by=by))
+    if kind == "numbers":
+        found, expected = ap.contrast(result, "age"), ap.contrast(scores, by)
+        np.testing.assert_allclose(found["difference"], expected["difference"], rtol=1e-9)
+        assert found.attrs["summary"] == expected.attrs["summary"]
+    assert ap.report(result, tmp_path / "report.html").exists()
 
 
 @pytest.mark.filterwarnings("ignore::aucpr_dask.errors.AucprWarning")

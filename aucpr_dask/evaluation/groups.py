@@ -354,7 +354,12 @@ def factorized(labels: Any, name: str, grouper: Any, where: str | None = None) -
     """Return the labels of groups, sorted or as categories are, and the place among them of each item's label."""
     order = getattr(labels, "attrs", {}).get(terms.CATEGORIES, ())
     where = f"{where}, argument 'by'" if where else "argument 'by'"
-    if grouper is None and _is_categorical(labels):
+    asked = getattr(labels, "attrs", {}).get(terms.GROUPS_ASKED)
+    if grouper is None and asked is not None:
+        index = pd.Index(asked)
+        codes = index.get_indexer(pd.Index(np.asarray(labels)))
+        what, remedy = f"some items have no label of {name!r}", "pass the scores"
+    elif grouper is None and _is_categorical(labels):
         known = pd.Categorical(labels).remove_unused_categories()  # in their order
         codes, index = known.codes, known.categories
         what, remedy = f"some items have no label of {name!r}", "name their group, for example 'unknown', or drop them"

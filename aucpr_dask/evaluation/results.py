@@ -162,9 +162,10 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
     labelled = {str(name): (source.variables[name], index) for name, index in of_source.items() if name in kept}
     labelled |= {name: _labelled_axis(name, along) for name, along in axes.items() if name not in scalars}
     if prepared.groups is not None:
-        along = prepared.groups.coordinates(
-            {n: source[n].attrs for n in prepared.groups.indexes if n in source.variables}
-        )
+        attrs = {n: dict(source[n].attrs) for n in prepared.groups.indexes if n in source.variables}
+        for own in attrs.values():
+            own.pop(terms.GROUPS_ASKED, None)
+        along = prepared.groups.coordinates(attrs)
         labelled |= {str(name): (along.variables[name], along.xindexes[name]) for name in along}
     labels = {name: variable.copy(deep=False) for name, (variable, _) in labelled.items()}
     for name, coordinate in source.coords.items():  # all others travel with their dimensions
@@ -326,13 +327,14 @@ def _alike(scores: xr.Dataset, result: xr.Dataset, groups: By) -> xr.Dataset | N
     by = str(result.attrs["by"]).split(", ") if "by" in result.attrs else []
     if set(by) - set(estimate.dims):
         return None  # one group alone
+    of_groups: dict[str, Any] = {}  # which may be without items
     for name, grouper in groups:
         if grouper is not None:
             index, codes = factorized(scores[name], name, grouper)
             labels = np.array(list(map(str, index)), object) if index.dtype.kind == "O" else np.asarray(index)
-            kept = np.flatnonzero(codes >= 0)
-            attrs = scores[name].attrs | ({} if labels.dtype.kind in "mM" else {terms.CATEGORIES: labels.tolist()})
-            scores = scores.isel({terms.ITEM: kept}).assign_coords({name: (terms.ITEM, labels[codes[kept]], attrs)})
+            kept, of_groups[name] = np.flatnonzero(codes >= 0), labels
+            coordinate = terms.ITEM, labels[codes[kept]], scores[name].attrs
+            scores = scores.isel({terms.ITEM: kept}).assign_coords({name: coordinate})
     lead = [str(dim) for dim in scores["score"].dims if dim != terms.ITEM]
     if set(map(str, estimate.dims)) - {*lead, *by, terms.ESTIMATOR}:
         return None  # several results side by side
@@ -350,12 +352,15 @@ def _alike(scores: xr.Dataset, result: xr.Dataset, groups: By) -> xr.Dataset | N
         if dim not in result.indexes:
             continue
         wanted, own = result.indexes[dim], scores.get(dim)
-        if own is None or not wanted.isin(np.unique(np.asarray(own))).all():
+        if own is None or not wanted.isin(of_groups.get(dim, np.unique(np.asarray(own)))).all():
             return None  # renamed
         along = str(own.dims[0])
         labels = pd.Index(np.asarray(own))
         places = labels.get_indexer(wanted) if along == dim else np.flatnonzero(labels.isin(wanted))
         scores = scores if along == dim and own.indexes[dim].equals(wanted) else scores.isel({along: places})
+        if along != dim:
+            attrs = own.attrs | {terms.GROUPS_ASKED: np.asarray(wanted)}
+            scores = scores.assign_coords({dim: (along, scores[dim].values, attrs)})
     return scores
 
 

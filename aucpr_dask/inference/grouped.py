@@ -128,8 +128,17 @@ def parts_of(node: xr.Dataset, by: Any, path: str, varying: Sequence[str] = ()) 
         groups = groups_of(labelled.to_dataset() if isinstance(labelled, xr.DataTree) else labelled, named, path)
         data = [part for one in data for part in _selected(one, terms.ITEM, groups.places)]
         indexes |= groups.indexes
+    if is_result:
+        data = [part if part is None or has_items(part) else None for part in data]
     names = [tuple(map(str, labels)) for labels in product(*indexes.values())]
     return Parts(indexes, names, data)
+
+
+def has_items(result: xr.Dataset) -> bool:
+    """Return whether the counts of a result, where they are known, show an item: bins may be empty."""
+    known = result.variables
+    counts = [known[name] for name in ("n_positive", "n_negative", "n_missing") if name in known]
+    return not counts or any(one.chunks is not None or bool((one.values > 0).any()) for one in counts)
 
 
 def _selected(node: xr.Dataset | None, dim: str, places: Iterable[Any]) -> list[xr.Dataset | None]:

@@ -15,6 +15,7 @@ from aucpr_dask.curves import points
 from aucpr_dask.errors import AlignmentError, FewPositivesWarning, InvalidInputError, few, printable
 from aucpr_dask.inference import aggregating, comparing, designs, questions, requirements, samples
 from aucpr_dask.inference.covarying import OTHER_MODEL
+from aucpr_dask.inference.grouped import has_items
 from aucpr_dask.inference.samples import DATASET, REPLICATE, Estimates, labels_of, stack_data_sets
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import ComparisonOptions
@@ -321,8 +322,8 @@ def _prevalence(subject: Subject, attrs: dict[Any, Any]) -> list[float]:
 
 
 def matched(subject: Subject, scores: dict[str, xr.Dataset]) -> xr.Dataset | None:
-    """Return the scores of a section, in the order of its queries; None for means over data sets."""
-    if subject.dim == DATASET:
+    """Return the scores of a section, in the order of its queries; None for means over data sets, and empty groups."""
+    if subject.dim == DATASET or not has_items(subject.node):
         return None
     remedy = "pass the scores that were evaluated"
     if subject.name not in scores:
