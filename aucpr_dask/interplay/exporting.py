@@ -12,7 +12,6 @@ import unicodedata
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -216,10 +215,7 @@ def _write_parquet(table: pd.DataFrame, file: Path) -> None:
 def _write_records(table: pd.DataFrame, file: Path) -> None:
     # JSON has no infinities and no NaN; null stands for a number that is undefined.
     finite = table.replace([np.inf, -np.inf], np.nan)
-    _write_json(finite.astype(object).where(finite.notna(), None).to_dict("records"), file)
-
-
-def _write_json(document: Any, file: Path) -> None:
-    with file.open("w", encoding="utf-8") as stream:
-        text = json.dumps(document, allow_nan=False, ensure_ascii=False, indent=1)
-        stream.write(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}" if found[0] != "\n" else "\n", text) + "\n")
+    records = finite.astype(object).where(finite.notna(), None).to_dict("records")
+    text = json.dumps(records, allow_nan=False, ensure_ascii=False, indent=1)
+    text = _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}" if found[0] != "\n" else "\n", text)
+    file.write_text(f"{text}\n", encoding="utf-8")

@@ -147,13 +147,14 @@ def recognise_archive(url: str) -> Recognised:
         return Recognised(url, "a Zarr store of another program", tuple(roles), ())
     dims = [str(dim) for dim in variables[label].dims if dim in variables[score].dims]
     options = ("--score", score, "--label", label, "--dim", ",".join(dims))
-    questions = {"which models differ": "compare", "which ranks each may have": "rank", "one page": "report"}
-    commands: list[tuple[str, tuple[str, ...]]] = [
-        ("areas, with intervals", ("evaluate", url, "result.zarr", *options))
-    ]
-    commands += [(question, (command, url, *options)) for question, command in questions.items()]
+    commands = (
+        ("areas, with intervals", ("evaluate", url, "result.zarr", *options)),
+        ("which models differ", ("compare", url, *options)),
+        ("which ranks each may have", ("rank", url, *options)),
+        ("one page", ("report", url, *options)),
+    )
     kind = f"a Zarr store of another program, whose items may lie along {', '.join(dims)}; what --dim lacks is kept"
-    return Recognised(url, kind, tuple(roles), tuple(commands))
+    return Recognised(url, kind, tuple(roles), commands)
 
 
 def _is_board(batch: Batch, roles: dict[str, dict[str, str]]) -> bool:

@@ -169,7 +169,10 @@ def _runs(runs: Any) -> dict[str, Columns]:
         else:
             column = _column(frame, MODELS, "runs")
             runs = {str(name): part for name, part in frame.groupby(column, sort=False)}
-    elif runs and all(map(_is_list_of_one_run, runs.values())):
+    elif runs and all(
+        isinstance(listed, Mapping) and listed and not any(isinstance(one, Mapping) for one in listed.values())
+        for listed in runs.values()
+    ):  # documents and numbers in place of topics
         runs = {ONE_RUN: runs}
     if not runs:
         raise InvalidInputError("there is no run", "runs", brief(runs), "at least one run", f"give {_AS_MAPPING}")
@@ -177,11 +180,6 @@ def _runs(runs: Any) -> dict[str, Columns]:
     if len(set(names)) < len(names):
         raise AlignmentError("two runs have the same name", "runs", few(map(repr, names)), remedy="rename one")
     return {str(name): _columns(run, f"run {str(name)!r}", SCORE, _scores) for name, run in runs.items()}
-
-
-def _is_list_of_one_run(listed: Any) -> bool:
-    """Return whether this maps documents to numbers, and not topics to mappings."""
-    return isinstance(listed, Mapping) and bool(listed) and not any(isinstance(one, Mapping) for one in listed.values())
 
 
 def _is_of_ranx(table: Any) -> bool:

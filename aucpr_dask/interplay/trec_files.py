@@ -77,7 +77,21 @@ def write_runs(scores: terms.Scores, folder: Path) -> None:
             what, received = "only scores with labels make runs and judgments", ", ".join(map(str, node.data_vars))
             raise InvalidInputError(what, where_of(path), received)
         node = node if terms.QUERY in node.dims else node.expand_dims({terms.QUERY: [ONLY_QUERY]})
-        _write_data_set(node, folders[path])
+        place, names = folders[path], _names(node, terms.MODEL)
+        stems = distinct(names, file_name, _LONGEST_STEM)
+        own_lists = terms.MODEL in node["label"].dims
+        if not own_lists:
+            _write(place / "qrels.txt", _judgment_lines(node, _documents(node)))
+        first = 0
+        for length in node["score"].chunksizes.get(terms.MODEL, (len(names),)):  # in memory, one chunk at a time
+            block = node.isel({terms.MODEL: slice(first, first + length)}).compute()
+            for offset, name in enumerate(names[first : first + length]):
+                run = block.isel({terms.MODEL: offset})
+                documents = _documents(run)
+                _write(place / "runs" / f"{stems[name]}.run", _run_lines(run, documents, word(name)))
+                if own_lists:
+                    _write(place / "qrels" / f"{stems[name]}.qrels", _judgment_lines(run, documents))
+            first += length
 
 
 def _folders(data: terms.Scores, folder: Path) -> dict[str, Path]:
@@ -86,24 +100,6 @@ def _folders(data: terms.Scores, folder: Path) -> dict[str, Path]:
         return {"": folder}
     names = distinct((path for path, _ in terms.nodes_of(data)), file_name, terms.LONGEST_NAME)
     return {path: folder / name for path, name in names.items()}
-
-
-def _write_data_set(node: xr.Dataset, place: Path) -> None:
-    names = _names(node, terms.MODEL)
-    stems = distinct(names, file_name, _LONGEST_STEM)
-    own_lists = terms.MODEL in node["label"].dims
-    if not own_lists:
-        _write(place / "qrels.txt", _judgment_lines(node, _documents(node)))
-    first = 0
-    for length in node["score"].chunksizes.get(terms.MODEL, (len(names),)):  # in memory, one chunk at a time
-        block = node.isel({terms.MODEL: slice(first, first + length)}).compute()
-        for offset, name in enumerate(names[first : first + length]):
-            run = block.isel({terms.MODEL: offset})
-            documents = _documents(run)
-            _write(place / "runs" / f"{stems[name]}.run", _run_lines(run, documents, word(name)))
-            if own_lists:
-                _write(place / "qrels" / f"{stems[name]}.qrels", _judgment_lines(run, documents))
-        first += length
 
 
 def _documents(node: xr.Dataset) -> np.ndarray:
@@ -194,11 +190,10 @@ def distinct(
     result = {name: shortened(changed(name)) for name in names}
     often = Counter(key(new) for new in result.values())
     unchanged = Counter(key(new) for name, new in result.items() if new == name)
-
-    def is_its_own(name: str, new: str) -> bool:
-        return often[key(new)] == 1 or (new == name and unchanged[key(new)] == 1)
-
-    return {name: new if is_its_own(name, new) else _with_digest(new, name, longest) for name, new in result.items()}
+    for name, new in result.items():
+        if often[key(new)] > 1 and (new != name or unchanged[key(new)] > 1):
+            result[name] = _with_digest(new, name, longest)
+    return result
 
 
 def _with_digest(new: str, name: str, longest: int) -> str:

@@ -538,9 +538,7 @@ def _column(columns: Sequence[str], role: str, name: str | None, table: Table) -
     return wordy[0] if len(wordy) == 1 or {*wordy} & {*columns[:1]} else None
 
 
-def _unclear(
-    roles: Sequence[str], columns: Sequence[str], table: Table, *, are_headed: bool = False
-) -> InvalidInputError:
+def _unclear(roles: Sequence[str], columns: Sequence[str], table: Table, *, are_headed: bool) -> InvalidInputError:
     """Return the error for a table whose columns do not say what its cells are."""
     remedy = f"name it: {', '.join(f'{role}=...' for role in roles)}"
     if are_headed and roles == [terms.QUERY]:  # values are headed by models or by queries, and the rows may be either

@@ -189,7 +189,10 @@ class Accumulator(Sentences):
 
 
 def checked_items(score: Any, label: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the scores of all items but padding, and whether they are positive."""
+    """Return the scores of all items but padding, and whether they are positive.
+
+    Raise unless float64 holds all scores, in the same order and with the same ties.
+    """
     score, label = (
         targets.column(targets.read_array(array, name), name) for array, name in ((score, "score"), (label, "label"))
     )
@@ -198,12 +201,6 @@ def checked_items(score: Any, label: Any) -> tuple[NDArray[Any], NDArray[np.bool
     check_labels(label, None, "argument 'label'", if_grades="compare them, such as label >= 2")
     if label.dtype.kind != "b" and (is_padding := label == PADDING).any():
         score, label = score[~is_padding], label[~is_padding]
-    _check_scores(score)
-    return score, label == 1
-
-
-def _check_scores(score: NDArray[Any]) -> None:
-    """Raise unless float64 holds all scores, in the same order and with the same ties."""
     kind, size = score.dtype.kind, score.dtype.itemsize
     is_large = kind in "iu" and are_rounded(score)
     if kind not in targets.NUMBERS or (kind == "f" and size > 8) or is_large:
@@ -215,3 +212,4 @@ def _check_scores(score: NDArray[Any]) -> None:
         received = f"{int(is_missing.sum())} NaN of {score.size} scores"
         remedy = "leave these items out, or give them a score below all others, such as -inf"
         raise MissingScoresError("scores are missing", "argument 'score'", received, "numbers", remedy)
+    return score, label == 1

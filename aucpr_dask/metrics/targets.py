@@ -47,7 +47,8 @@ def read_array(value: Any, name: str) -> NDArray[Any]:
         value = value.detach()
     try:
         exports_only = hasattr(value, "__dlpack__") and not hasattr(value, "__array__")
-        if _are_names(value):
+        # Of a column of text or of categories, pandas knows the distinct values.
+        if isinstance(getattr(value, "dtype", None), pd.CategoricalDtype | pd.StringDtype) and value.ndim == 1:
             return _by_values(value.factorize(), value.shape, name)
         array: NDArray[Any] = np.from_dlpack(value) if exports_only else np.asarray(value)
         if array.dtype.kind in ("O", "T") or (array.dtype.kind == "U" and isinstance(value, list | tuple)):
@@ -65,11 +66,6 @@ def read_array(value: Any, name: str) -> NDArray[Any]:
         )
         raise misfit(f"{name} cannot be read as an array", name, f"{brief(value)}: {error}", allowed, remedy) from error
     return array
-
-
-def _are_names(value: Any) -> bool:
-    """Whether this is a column of text or of categories, of which pandas knows the distinct values."""
-    return isinstance(getattr(value, "dtype", None), pd.CategoricalDtype | pd.StringDtype) and value.ndim == 1
 
 
 def _by_values(factorized: tuple[Any, Any], shape: tuple[int, ...], name: str) -> NDArray[Any]:
