@@ -183,11 +183,10 @@ def aggregate(
         alone: Any = {"over": over, "how": how, "average": average, "method": method, "n_resamples": n_resamples}
         alone |= {"level": level, "seed": seed, "incomplete": incomplete} | options
         by = alone.pop("by")
-        of_groups = None if auxiliary is None else grouped.tree_of_groups(auxiliary, by)
+        machine_of = grouped.parts_of_machine(auxiliary, by)
 
         def asked(tree: xr.DataTree, joint: float) -> Any:
-            machine = None if of_groups is None else grouped.part_of_machine(of_groups, tree)
-            return aggregate(tree, auxiliary=machine, **alone)
+            return aggregate(tree, auxiliary=machine_of(tree), **alone)
 
         return grouped.answered_by_groups(data, by, asked, question)
     of_scores = question.unit if nodes and requirements.are_scores(data, {}) else {}
@@ -370,8 +369,9 @@ def _mean(
     bounds.attrs = {"ci_kind": _kind(sampling, result.attrs), "ci_prob": question.level}
     flags = mean.counts.get("flags")
     is_biased = dim is not None and machine is None and _are_biased(result, dim, sampling.sample)
-    rare = _few_positives(result, str(dim)) if is_biased else None
-    if rare is not None:
+    if is_biased:  # which means have a bias that is not known
+        known, is_centred = result["estimate"].notnull(), "centre" in result
+        rare = averages.few_positives(result[COUNT], known, str(dim), is_centred=is_centred)
         own = 0 if flags is None else flags
         mean.counts["flags"] = (own | rare).astype(np.int32).assign_attrs(terms.flag_attributes())
     variables = {"estimate": mean.estimate, "standard_error": mean.error, "interval": bounds} | mean.counts
@@ -383,7 +383,7 @@ def _mean(
         are_few = are_few or bool((flags & terms.FLAG_BITS["few_units"]).any())
     told: dict[str, Any] = {"has_gaps": dim is not None, "condition": FEW if are_few else None}
     sentence = designs.describe(sampling, *sizes, result.attrs, n_machine=n_machine, **told)
-    if rare is not None:
+    if is_biased:
         sentence += CENTRED.format(designs.unit_names(str(dim), result.attrs)[1]) if "centre" in result else BIASED
     if sampling.method in (SCORE, "t", designs.POWERED) and n_largest < FEWEST_UNITS:
         sentence += f"; no interval from fewer than {FEWEST_UNITS}"
@@ -402,11 +402,6 @@ def _mean(
         seed = result.attrs.get("seed") if sampling.sample == designs.ITEMS else question.seed
         facts |= {"n_resamples": mean.n_resamples, "seed": seed}
     return xr.Dataset(variables).assign_attrs(_attributes(result, sentence, question, facts))
-
-
-def _few_positives(result: xr.Dataset, dim: str) -> xr.DataArray:
-    """Flag means of areas whose bias is not known."""
-    return averages.few_positives(result[COUNT], result["estimate"].notnull(), dim, is_centred="centre" in result)
 
 
 def _with_a_width(mean: _Mean, dim: str | None, on_unit_scale: Any, level: float) -> xr.DataArray:
@@ -554,66 +549,44 @@ def _extended(bounds: xr.DataArray, mean: xr.DataArray) -> xr.DataArray:
 def _by_resamples(
     result: xr.Dataset, dim: str | None, sampling: designs.Sampling, question: AggregationOptions
 ) -> _Mean:
-    """Return the mean with the standard deviation and the percentiles of its replicates."""
+    """Return the mean with the standard deviation and the percentiles of its replicates.
+
+    Units that a model lacks are left out of its mean and of its draws, which follow the order of the units' names.
+    """
     mean, _, counts = _known_mean(result, dim)
-    has_replicates = sampling.sample != designs.UNITS
+    draws, has_replicates = sampling.sample != designs.ITEMS, sampling.sample != designs.UNITS
     if has_replicates:
         requirements.require_replicates(result, f"over={question.over!r}, method={sampling.method!r}")
     n_resamples = result.sizes[terms.RESAMPLE] if has_replicates else question.n_resamples or designs.UNIT_RESAMPLES
     variable = result[samples.REPLICATE if has_replicates else "estimate"]
-    quantities = samples.applied(
-        _summarize_replicates,
-        variable,
-        over=(dim, terms.RESAMPLE),
-        sizes={terms.QUANTITY: 3},
-        names=() if dim is None else tuple(str(label) for label in samples.labels_of(variable, dim)),
-        draws=sampling.sample != designs.ITEMS,
-        has_replicates=has_replicates,
-        n_resamples=n_resamples,
-        seed=question.seed,
-        level=question.level,
-    )
+    names = [""] if dim is None else [str(label) for label in samples.labels_of(variable, dim)]
+    order = sorted(range(len(names)), key=names.__getitem__)
+    seed, level = question.seed, question.level
+
+    def summarized(values: NDArray[Any]) -> units.Floats:  # over units, if there are any, and over resamples
+        shape = values.shape[: values.ndim - has_replicates - (dim is not None)]
+        rows = values.reshape(math.prod(shape), len(names), *(values.shape[-1:] if has_replicates else ()))
+        known = ~np.isnan(rows[..., 0] if has_replicates else rows)
+        summary = np.full((len(rows), 3), np.nan)
+        for pattern in np.unique(known, axis=0):  # rows that know the same units share their draws
+            places = [unit for unit in order if pattern[unit]]
+            if len(places) <= draws:  # one unit says nothing about others
+                continue
+            alike = np.flatnonzero((known == pattern).all(axis=1))
+            of_units = rows[alike][:, places]
+            if has_replicates:
+                kept = [names[unit] for unit in places]
+                drawn = units.draw_units_and_items(kept, n_resamples, seed) if draws else None
+                replicates = units.means_of_replicates(of_units, drawn)
+            else:
+                replicates = units.Redraws(len(places), n_resamples, seed).means(of_units)
+            bounds = np.quantile(replicates, [0.5 - level / 2, 0.5 + level / 2], axis=1)
+            summary[alike] = np.column_stack([replicates.std(axis=1, ddof=1), *bounds])
+        return summary.reshape(*shape, 3)
+
+    quantities = samples.applied(summarized, variable, over=(dim, terms.RESAMPLE), sizes={terms.QUANTITY: 3})
     bounds = quantities.isel({terms.QUANTITY: slice(1, 3)}).rename({terms.QUANTITY: terms.BOUND})
     return _Mean(mean, quantities.isel({terms.QUANTITY: 0}), bounds, counts, n_resamples)
-
-
-def _summarize_replicates(
-    values: NDArray[Any],
-    *,
-    names: tuple[str, ...],
-    draws: bool,
-    has_replicates: bool,
-    n_resamples: int,
-    seed: int,
-    level: float,
-) -> units.Floats:
-    """Return standard deviation and percentile bounds of each row's mean over units.
-
-    A generalized function: ``(unit) -> (quantity)``, with replicates ``([unit,] resample) -> (quantity)``. Units that
-    are NaN in a row are left out of its mean and of its draws, which follow the order of the units' names.
-    """
-    shape = values.shape[: values.ndim - has_replicates - bool(names)]
-    names = names or ("",)
-    resamples = values.shape[-1:] if has_replicates else ()
-    rows = values.reshape(math.prod(shape), len(names), *resamples)
-    order = sorted(range(len(names)), key=names.__getitem__)
-    known = ~np.isnan(rows[..., 0] if has_replicates else rows)
-    summary = np.full((len(rows), 3), np.nan)
-    for pattern in np.unique(known, axis=0):  # rows that know the same units share their draws
-        places = [unit for unit in order if pattern[unit]]
-        if len(places) <= draws:  # one unit says nothing about others
-            continue
-        alike = np.flatnonzero((known == pattern).all(axis=1))
-        of_units = rows[alike][:, places]
-        kept = [names[unit] for unit in places]
-        if has_replicates:
-            drawn = units.draw_units_and_items(kept, n_resamples, seed) if draws else None
-            replicates = units.means_of_replicates(of_units, drawn)
-        else:
-            replicates = units.Redraws(len(kept), n_resamples, seed).means(of_units)
-        bounds = np.quantile(replicates, [0.5 - level / 2, 0.5 + level / 2], axis=1)
-        summary[alike] = np.column_stack([replicates.std(axis=1, ddof=1), *bounds])
-    return summary.reshape(*shape, 3)
 
 
 def _kind(sampling: designs.Sampling, attrs: dict[Any, Any]) -> str:

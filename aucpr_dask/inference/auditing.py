@@ -48,7 +48,7 @@ VARIABLES: dict[str, tuple[tuple[str, ...], str]] = {
 """The variables of an audit besides those of :func:`rank`: dimensions and description."""
 
 
-def audit_findings(data: terms.Scores, question: ComparisonOptions, incomplete: str | None = None) -> xr.Dataset:
+def audit_findings(data: terms.Scores, question: ComparisonOptions, incomplete: str | None) -> xr.Dataset:
     """Return what a table of estimates (model, unit) shows, the best model first.
 
     With `incomplete` None, models or units with gaps are left out, whichever leaves more of the table.

@@ -154,25 +154,21 @@ def _means_with_errors(scores: Scores, question: AggregationOptions, options: di
     average, others = question.average or "macro", {name: options[name] for name in options if name != "estimator"}
     is_plain = average == "macro" and question.method != "bootstrap" and question.incomplete in (None, "raise")
     if is_plain and len(names) == 1 and names[0] in WITH_INFLUENCE and set(others) <= set(covarying.COVARIANCE_OPTIONS):
-        by_influence = map_nodes(covarying.influences(scores, names[0], **others), _with_error)
+        of_centre: dict[str, xr.Dataset] = {}
         if names[0] in BIASED:  # the interval is that of Haldane's area, which varies more
-            of_centre = dict(nodes_of(map_nodes(covarying.influences(scores, "haldane", **others), _with_error)))
-            by_influence = map_nodes(
-                by_influence, lambda path, node: node.assign(centre_error=of_centre[path]["standard_error"])
-            )
-        named = map_nodes(by_influence, lambda path, node: node.assign_coords({terms.ESTIMATOR: names[0]}))
-        if isinstance(names, One):
-            return named
-        return map_nodes(named, lambda path, node: node.expand_dims(terms.ESTIMATOR, -1))
+            of_centre = dict(nodes_of(covarying.influences(scores, "haldane", **others)))
+
+        def with_errors(path: str, node: xr.Dataset) -> xr.Dataset:
+            of_items = {"standard_error": node} | ({"centre_error": of_centre[path]} if of_centre else {})
+            errors = {name: samples.sum_of_squares(one["influence"]) ** 0.5 for name, one in of_items.items()}
+            means = node[["estimate", N_CLASSES]].assign(errors).assign_coords({terms.ESTIMATOR: names[0]})
+            return means if isinstance(names, One) else means.expand_dims(terms.ESTIMATOR, -1)
+
+        return map_nodes(covarying.influences(scores, names[0], **others), with_errors)
     n_resamples = question.n_resamples or designs.ITEM_RESAMPLES
     resampled: dict[str, Any] = {"keep_replicates": True, "n_resamples": n_resamples, "interval": ()}
     resampled["seed"] = question.seed
     return means_over_classes(evaluate(scores, **(resampled | options)), question.incomplete or "raise", average)
-
-
-def _with_error(path: str, node: xr.Dataset) -> xr.Dataset:
-    """Return the estimate and the standard error of each model from the influences of the items."""
-    return node[["estimate", N_CLASSES]].assign(standard_error=samples.sum_of_squares(node["influence"]) ** 0.5)
 
 
 # --- one ranking of many classes -----------------------------------------------------------------------------------
@@ -181,24 +177,22 @@ def _with_error(path: str, node: xr.Dataset) -> xr.Dataset:
 def evaluate_pairs(scores: Scores, level: float, options: dict[str, Any]) -> Scores:
     """Evaluate the ranking of all pairs of an item and a class; an item is drawn with its pairs."""
     scores = validated_scores(scores, positive_from=options.get("positive_from"))
-    is_clustered = options.get("over") == "clusters"
-    pairs = map_nodes(scores, lambda path, node: _pairs(node, is_clustered=is_clustered))
-    evaluated: Scores = evaluate(pairs, level=level, **(options | {"over": "clusters"}))
+    is_clustered, n_classes = options.get("over") == "clusters", dict[str, int]()
 
-    def describe_node(path: str, node: xr.Dataset) -> xr.Dataset:
-        n_classes = dict(nodes_of(scores))[path].sizes[CLASS]
+    def paired(path: str, node: xr.Dataset) -> xr.Dataset:
+        """Return every pair of an item and a class as an item, in the cluster of its item."""
+        n_classes[path] = node.sizes[CLASS]
+        cluster = node["cluster"].values if is_clustered and "cluster" in node else np.arange(node.sizes[ITEM])
+        return pooled_items(node, CLASS).assign(cluster=(ITEM, np.tile(cluster, node.sizes[CLASS])))
+
+    def described(path: str, node: xr.Dataset) -> xr.Dataset:
         drawn = "the clusters" if is_clustered else "the items"
-        whole, fixed = "one ranking of all pairs of an item and a class", [f"the {n_classes} classes"]
+        whole, fixed = "one ranking of all pairs of an item and a class", [f"the {n_classes[path]} classes"]
         design = designs.describe_one_ranking(whole, drawn, fixed, node.attrs)
-        return node.assign_attrs({"design": design, "over": CLASS, "average": "micro", N_CLASSES: n_classes})
+        return node.assign_attrs({"design": design, "over": CLASS, "average": "micro", N_CLASSES: n_classes[path]})
 
-    return map_nodes(evaluated, describe_node)
-
-
-def _pairs(scores: xr.Dataset, *, is_clustered: bool) -> xr.Dataset:
-    """Return every pair of an item and a class as an item, in the cluster of its item."""
-    cluster = scores["cluster"].values if is_clustered and "cluster" in scores else np.arange(scores.sizes[ITEM])
-    return pooled_items(scores, CLASS).assign(cluster=(ITEM, np.tile(cluster, scores.sizes[CLASS])))
+    evaluated: Scores = evaluate(map_nodes(scores, paired), level=level, **(options | {"over": "clusters"}))
+    return map_nodes(evaluated, described)
 
 
 def pooled_items(scores: xr.Dataset, dim: str) -> xr.Dataset:
@@ -285,7 +279,7 @@ def compared_by_replicates(path: str, node: xr.Dataset, estimator: str | None) -
     return mean.drop_vars(samples.REPLICATE).assign(found)
 
 
-def areas_of_folds(node: xr.Dataset, path: str = "") -> xr.Dataset:
+def areas_of_folds(node: xr.Dataset, path: str) -> xr.Dataset:
     """Return the areas of the folds of all repeats along one dimension, and how many folds a repeat has."""
     estimate, where = node["estimate"], path or None
     if terms.FOLD not in estimate.dims:  # values, whose units are folds by name; those of repeats name their fold

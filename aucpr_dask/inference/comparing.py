@@ -192,13 +192,12 @@ def compare(
         if chunk is not None or (auxiliary is not None and question.dim == samples.DATASET):
             others = {"auxiliary": auxiliary and type(auxiliary).__name__, "chunk": chunk}
             raise clash("groups are compared without these", "leave them out, or select a group", None, **others)
-        machines = None if auxiliary is None else grouped.tree_of_groups(auxiliary, by)
+        machine_of = grouped.parts_of_machine(auxiliary, by)
 
         def asked(tree: xr.DataTree, joint: float) -> terms.Scores:
             own = replace(question, adjust=None)
-            machine = None if machines is None else grouped.part_of_machine(machines, tree)
-            own = own if machine is not None else with_default_method(tree, own, reading)
-            return answer(tree, own, reading, _comparison, joint=joint, auxiliary=machine)
+            own = with_default_method(tree, own, reading) if auxiliary is None else own
+            return answer(tree, own, reading, _comparison, joint=joint, auxiliary=machine_of(tree))
 
         return grouped.answered_by_groups(data, by, asked, question)
     if question.dim == samples.DATASET:

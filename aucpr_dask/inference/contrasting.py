@@ -265,8 +265,8 @@ def _of_items(part: xr.Dataset, result: xr.Dataset, estimator: str, question: _Q
 
     if question.baseline is None:
         alone = influences(part)
-        own = _squares(alone["influence"])
-        items = _squares(alone["item_influence"]) if "item_influence" in alone else own
+        kinds = ("influence", "item_influence" if "item_influence" in alone else "influence")
+        own, items = (np.asarray(samples.sum_of_squares(alone[kind]).values) for kind in kinds)
         ratio = np.divide(own, items, out=np.ones_like(own), where=items > 0)
         return _group(part, result, alone, alone["estimate"].values, items, question, ratio)
     (place,) = comparing.positions(question.baseline, list(map(str, part.get_index(MODEL))))
@@ -283,10 +283,6 @@ def _of_items(part: xr.Dataset, result: xr.Dataset, estimator: str, question: _Q
     known = [name for name in arrays if getattr(each[0], name) is not None]
     joined = {name: np.concatenate([getattr(one, name) for one in each]) for name in known}
     return _Group(result, **joined, is_area=False, clusters=each[0].clusters)
-
-
-def _squares(influence: xr.DataArray) -> Floats:
-    return np.asarray(samples.sum_of_squares(influence).values)
 
 
 def _differences(
@@ -428,39 +424,37 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
     if at is None:
         adjusted = np.where(np.isnan(adjusted), np.swapaxes(adjusted, 1, 2), adjusted)
     arrays = {"difference": difference, "standard_error": error, "p_value": p_value, "p_adjusted": adjusted}
-    is_bounded = is_scores and (question.estimator or "average_precision") not in designs.UNBOUNDED
-    most = np.inf if not is_bounded else 1.0 if question.baseline is None else 2.0
-    tail = (1 - question.level) / 2
+    most, tail = np.inf, (1 - question.level) / 2
+    if is_scores and (question.estimator or "average_precision") not in designs.UNBOUNDED:
+        most = 1.0 if question.baseline is None else 2.0
     for name, share in (("interval", tail), ("simultaneous_interval", tail / max(1, int(family.sum())))):
         half = -scipy.special.stdtrit(degrees, share) * error
         arrays[name] = np.clip(np.stack([difference - half, difference + half], axis=-1), -most, most)
 
-    sizes = {name: len(index) for name, index in parts.indexes.items()}
-    shape = (len(models), *sizes.values(), *(sizes.values() if at is None else ()))
-    dims = (MODEL, *sizes, *((OTHER + name for name in sizes) if at is None else ()))
+    axes = dict(parts.indexes)
+    if at is None:
+        axes |= {OTHER + name: index for name, index in parts.indexes.items()}
+    shape, dims = (len(models), *map(len, axes.values())), (MODEL, *axes)
     laid = {
         name: xr.Variable((*dims, terms.BOUND)[: array.ndim - 3 + len(dims)], array.reshape(*shape, *array.shape[3:]))
         for name, array in arrays.items()
     }
-    coords: dict[str, Any] = {name: (name, index) for name, index in parts.indexes.items()}
-    if at is None:
-        coords |= {OTHER + name: (OTHER + name, index) for name, index in parts.indexes.items()}
-    else:
-        where = list(zip(parts.indexes.items(), np.unravel_index(at[0], tuple(sizes.values())), strict=True))
-        coords |= {f"reference_{name}": index[int(i)] for (name, index), i in where[kept:]}
-    answer = xr.Dataset(laid | _facts(parts, known, len(models), sizes), {MODEL: models})
+    coords: dict[str, Any] = {name: (name, index) for name, index in axes.items()}
+    if at is not None:
+        places = np.unravel_index(at[0], shape[1:])
+        where = list(zip(axes.items(), places, strict=True))[kept:]
+        coords |= {f"reference_{name}": index[int(i)] for (name, index), i in where}
+    coords[terms.BOUND] = terms.BOUND, np.array(terms.BOUNDS, object)
+    answer = xr.Dataset(laid | _facts(parts, known, len(models)), {MODEL: models})
     answer = answer.assign_coords(xr.Coordinates(coords))
-    answer = answer.assign_coords({terms.BOUND: np.array(terms.BOUNDS, object)})
     for name, text in DESCRIPTIONS.items():
         answer[name].attrs["description"] = text
 
     measure = question.estimator or next(iter(designs.estimators_of(first)), None)
     of_items = is_scores and QUERY not in first["estimate"].dims
     names = parts.in_words
-    has_answer = [
-        place in known and not np.isnan(known[place].value + known[place].variance).all() for place in range(n_groups)
-    ]
-    left_out = [name for name, has_one in zip(names, has_answer, strict=True) if not has_one]
+    answered = {place for place, group in known.items() if not np.isnan(group.value + group.variance).all()}
+    left_out = [name for place, name in enumerate(names) if place not in answered]
     gaps = _gaps({names[place]: group.result for place, group in known.items()}, question)
     facts = {
         "estimator": measure,
@@ -478,8 +472,7 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
         "groups_left_out": "; ".join(left_out) or None,
         "gaps": gaps or None,
     }
-    asked = {name: value for name, value in facts.items() if value is not None}
-    answer = answer.assign_attrs(results.provenance(first, asked))
+    answer = answer.assign_attrs(results.provenance(first, facts))
     said = sentences.of_contrasts(answer, contrast_rows(answer), designs.direction(first.attrs, measure))
     said = "; ".join(filter(None, [said, gaps]))
     return terms.with_plain_names(answer.assign_attrs({sentences.SUMMARY: said}))
@@ -520,9 +513,7 @@ def _reference(reference: Any, parts: grouped.Parts, kept: int) -> NDArray[np.in
     raise bad_argument(what, "reference", reference, few(known), remedy)
 
 
-def _facts(
-    parts: grouped.Parts, known: Mapping[int, _Group], n_models: int, sizes: Mapping[str, int]
-) -> dict[str, xr.Variable]:
+def _facts(parts: grouped.Parts, known: Mapping[int, _Group], n_models: int) -> dict[str, xr.Variable]:
     """Return what is known of each group next to the contrasts."""
     shown = np.full((n_models, len(parts.names)), np.nan)
     counts = {name: np.full(len(parts.names), np.nan) for name in ("n_positive", "n_negative", "prevalence")}
@@ -532,13 +523,10 @@ def _facts(
         for name, values in counts.items():
             if name in group.result and set(estimate.dims) <= {MODEL, REPEAT}:
                 values[place] = np.nanmax(np.atleast_1d(group.result[name].values), initial=np.nan)
-    shape = tuple(sizes.values())
-    found = {"estimate": xr.Variable((MODEL, *sizes), shown.reshape(n_models, *shape))}
-    return found | {
-        name: xr.Variable(tuple(sizes), values.reshape(shape))
-        for name, values in counts.items()
-        if not np.isnan(values).all()
-    }
+    dims, shape = tuple(parts.indexes), tuple(map(len, parts.indexes.values()))
+    found = {"estimate": xr.Variable((MODEL, *dims), shown.reshape(n_models, *shape))}
+    known_counts = {name: values for name, values in counts.items() if not np.isnan(values).all()}
+    return found | {name: xr.Variable(dims, values.reshape(shape)) for name, values in known_counts.items()}
 
 
 def _design(answer: xr.Dataset, result: xr.Dataset, n_groups: int, n_folds: int | None) -> str:

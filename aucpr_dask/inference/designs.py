@@ -204,7 +204,7 @@ def settle(
 ) -> Sampling:
     """Fill in defaults, and refuse options that contradict each other."""
     sample = choose(options.SAMPLES, sample or (ITEMS if dim is None else UNITS), "over")
-    varying = ITEMS if sample == ITEMS else f"{dim}, {ITEMS}" if sample == BOTH else str(dim)
+    varying = {UNITS: str(dim), ITEMS: ITEMS, BOTH: f"{dim}, {ITEMS}"}[sample]
     method = choose(methods[sample], methods[sample][0] if method is None else method, f"method for over={varying!r}")
     row = METHODS.get((sample, method))
     by_p_value = row is not None and not row.is_joint
@@ -307,13 +307,6 @@ def describe_one_ranking(whole: str, drawn: str, fixed: list[str], attrs: Mappin
     """Describe one ranking of many: what of it was resampled, if anything, and what is fixed besides the models."""
     how = f"resampled: {drawn}, {attrs['n_resamples']:,} times" if "resampled" in attrs else ""
     return f"{whole}; {how or f'sample: {drawn}, nothing resampled'}; fixed: {', '.join(['the models', *fixed])}"
-
-
-def why_bootstrap(estimator: str | None, *, has_scores: bool) -> str:
-    """Say why items are compared by the bootstrap, and not by influences, though nobody asked for it."""
-    is_known = estimator in (None, *estimators.WITH_INFLUENCE) and not has_scores
-    why = "the result keeps no influences; its scores do" if is_known else "no influences are known here"
-    return f"; by the bootstrap, because {why}"
 
 
 def repeats_in_words(n_repeats: int, n_folds: int | None) -> str:

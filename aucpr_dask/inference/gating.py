@@ -278,7 +278,7 @@ def _gates_of_groups(
             found += [replace(each, **names) for each in gates]
         return found
 
-    of_data_sets = grouped.ask_each(data, by, asked, question.level, judged, question.dims)
+    of_data_sets = grouped.ask_each(data, by, asked, question, judged)
     found = [gate for gates in of_data_sets.values() for gate in gates]
     known = np.array([place for place, one in enumerate(found) if not math.isnan(one.p_value)])
     adjusted = dict(zip(known.tolist(), pairs.holm(np.array([found[place].p_value for place in known])), strict=True))
@@ -310,12 +310,19 @@ def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], marg
     sizes = [""] * len(rows)
     if isinstance(method, RandomEffects):
         sizes = [f"{OTHER_WEIGHTS[method.weights]}: {one}" for one in method.sizes_in_words(family)]
-    of_sets = sample.sampling.dim == DATASET
+    of_sets = dict[str, Floats]()  # the values of the models on each data set, if these vary
+    if sample.sampling.dim == DATASET:
+        of_sets = dict(zip(map(str, sample.estimates.units), sample.estimates.values.T, strict=True))
     found = []
     for place, row in enumerate(rows):
         low, high = (float(bound[place]) for bound in bounds)
         shown = sample.mean[row] - sample.mean[baseline]
-        verdict = BETTER if low > 0 else NOT_WORSE if low >= -margin else WORSE if high < -margin else CANNOT_TELL
+        if low > 0:
+            verdict = BETTER
+        elif low >= -margin:
+            verdict = NOT_WORSE
+        else:
+            verdict = WORSE if high < -margin else CANNOT_TELL
         if (verdict == BETTER and shown < 0) or (verdict == WORSE and shown > 0):
             verdict = CANNOT_TELL  # weights that follow size say the opposite of the means
         side, sign = (upper, -1.0) if verdict == WORSE else (lower, 1.0)
@@ -342,16 +349,10 @@ def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], marg
                 reading=", ".join(reading_of(sample.node.attrs)),
                 gaps="; ".join(sample.gaps),
                 sizes=sizes[place],
-                by_data_set=_of_units(sample, row, baseline) if of_sets else {},
+                by_data_set={name: float(of[row] - of[baseline]) for name, of in of_sets.items()},
             )
         )
     return found
-
-
-def _of_units(sample: paired_samples.PairedSample, row: int, baseline: int) -> dict[str, float]:
-    """Return the difference on each unit."""
-    values = sample.estimates.values[row] - sample.estimates.values[baseline]
-    return dict(zip(map(str, sample.estimates.units), values.tolist(), strict=True))
 
 
 def _caveat(sample: paired_samples.PairedSample, row: int, baseline: int, low: float, margin: float) -> str:

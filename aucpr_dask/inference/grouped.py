@@ -43,6 +43,7 @@ WITH_ROLES = (
 OF_ANSWERS = ("other_model", "baseline")
 OF_ALL_GROUPS = ("level", "versions", "adjust", "family_size", "summary")  # facts that concern them together
 Ask = Callable[[xr.DataTree, float], Any]  # about one group; the level at which intervals of all hold together
+Reply = Callable[["Parts", list[Any], str], Any]  # to the answers about all groups of the data set of a path
 
 
 @dataclass(frozen=True)
@@ -158,14 +159,20 @@ def tree_of_groups(data: terms.Scores, by: Any, path: str = "") -> xr.DataTree:
     return xr.DataTree.from_dict(nodes)
 
 
-def part_of_machine(machines: xr.DataTree, tree: xr.DataTree) -> xr.DataTree:
-    """Return what a machine labelled of one group."""
-    ((path, _),) = terms.nodes_of(tree)
-    known = dict(terms.nodes_of(machines))
-    if path not in known:
-        what, where = "the machine labelled nothing of this group", "argument 'auxiliary'"
-        raise InvalidInputError(what, where, few(map(repr, known)), "every group", "label them, or select groups")
-    return xr.DataTree.from_dict({path: known[path]})
+def parts_of_machine(data: terms.Scores | None, by: Any) -> Callable[[xr.DataTree], xr.DataTree | None]:
+    """Return what finds for a group the part of it that a machine labelled; None if no machine did."""
+    known = {} if data is None else dict(terms.nodes_of(tree_of_groups(data, by)))
+
+    def part_of(tree: xr.DataTree) -> xr.DataTree | None:
+        if data is None:
+            return None
+        ((path, _),) = terms.nodes_of(tree)
+        if path not in known:
+            what, where = "the machine labelled nothing of this group", "argument 'auxiliary'"
+            raise InvalidInputError(what, where, few(map(repr, known)), "every group", "label them, or select groups")
+        return xr.DataTree.from_dict({path: known[path]})
+
+    return part_of
 
 
 def parts_of_tree(tree: xr.DataTree, by: Any, varying: Sequence[str]) -> Parts:
@@ -200,31 +207,24 @@ def refuse_names_of_answers(names: Iterable[str], path: str) -> None:
         raise InvalidInputError(what, where, received, "a name that no variable of answers has", remedy)
 
 
-def ask_each(
-    data: terms.Scores,
-    by: Any,
-    ask: Ask,
-    level: float,
-    reply: Callable[[Parts, list[Any], str], Any],
-    varying: Sequence[str] = (),
-) -> dict[str, Any]:
+def ask_each(data: terms.Scores, by: Any, ask: Ask, question: options.SampleOptions, reply: Reply) -> dict[str, Any]:
     """Ask about each group of each data set, and return what `reply` makes of the answers, by data set.
 
-    Intervals of all groups hold together at `level`. An answer may be the error of a group that cannot be asked about.
+    Intervals of all groups hold together. An answer may be the error of a group that cannot be asked about.
     """
     if requirements.are_scores(data, {}):
         data = validated_scores(data, positive_from=0)
-    if samples.DATASET in varying and isinstance(data, xr.DataTree):
-        each = {"": parts_of_tree(data, by, varying)}
+    if samples.DATASET in question.dims and isinstance(data, xr.DataTree):
+        each = {"": parts_of_tree(data, by, question.dims)}
     else:
-        each = {path: parts_of(node, by, path, varying) for path, node in terms.nodes_of(data)}
+        each = {path: parts_of(node, by, path, question.dims) for path, node in terms.nodes_of(data)}
     found = {}
     for path, parts in each.items():
         refuse_names_of_answers(parts.indexes, path)
         answers: list[Any] = []
         with warnings.catch_warnings(record=True) as caught, reporting_if(None) as report:
             warnings.simplefilter("always")
-            joint = 1 - (1 - level) / max(1, sum(part is not None for part in parts.data))
+            joint = 1 - (1 - question.level) / max(1, sum(part is not None for part in parts.data))
             for place in range(len(parts.names)):
                 if report is not None:
                     report("groups", place, len(parts.names))
@@ -256,7 +256,7 @@ def _warn_once(caught: Sequence[warnings.WarningMessage], n_groups: int) -> None
         warn(f"{first}{more}", kind)
 
 
-def with_data_sets(tree: xr.DataTree, question: options.ComparisonOptions | options.AggregationOptions) -> Any:
+def with_data_sets(tree: xr.DataTree, question: options.SampleOptions) -> Any:
     """Return a group as a tree of its data sets, if these are to vary."""
     nodes = list(terms.nodes_of(tree))
     if question.dim != samples.DATASET or len(nodes) != 1:
@@ -265,9 +265,7 @@ def with_data_sets(tree: xr.DataTree, question: options.ComparisonOptions | opti
     return to_tree(node) if samples.along_items(node, question.dims) else groups_as_data_sets(node)
 
 
-def answered_by_groups(
-    data: terms.Scores, by: Any, ask: Ask, question: options.ComparisonOptions | options.AggregationOptions
-) -> terms.Scores:
+def answered_by_groups(data: terms.Scores, by: Any, ask: Ask, question: options.SampleOptions) -> terms.Scores:
     """Ask about each group of each data set, and lay out the answers, data sets of one node, over the groups.
 
     Adjusted p-values and joint intervals of comparisons hold for all groups.
@@ -284,7 +282,7 @@ def answered_by_groups(
     def combined(parts: Parts, answers: list[Any], path: str) -> xr.Dataset:
         return _combined(parts, answers, adjust, question.level)
 
-    found = ask_each(data, by, asked, question.level, combined, question.dims)
+    found = ask_each(data, by, asked, question, combined)
     is_one = samples.DATASET in question.dims and set(found) == {""}
     return found[""] if is_one else sentences.with_families(terms.gathered(data, found))
 
@@ -360,7 +358,9 @@ def _facts_of_groups(answers: list[Any], sizes: Mapping[str, int]) -> dict[str, 
 
 def _as_text(value: Any) -> str:
     """Return an attribute as text; of a list, its parts."""
-    return "" if value is None else "; ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    if value is None:
+        return ""
+    return "; ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _adjusted(result: xr.Dataset, adjust: str) -> xr.Dataset:

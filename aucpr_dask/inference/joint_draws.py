@@ -23,7 +23,9 @@ def student_draws(variance: Floats, degrees: float, names: Sequence[str], n_resa
     from aucpr_dask.kernels.dispatch import sums_of_products
 
     by_name = np.array(sorted(range(len(names)), key=names.__getitem__))  # the order of the models changes no bit
-    order, factor = pivoted_factor(_centred_covariance(variance[np.ix_(by_name, by_name)]))
+    variance = variance[np.ix_(by_name, by_name)]
+    of_model = variance.mean(axis=1)  # the covariance of deviations from the models' mean with these differences:
+    order, factor = pivoted_factor((of_model[:, None] + of_model - variance - of_model.mean()) / 2)
     normals = units.generator(seed, "normal draws").standard_normal((n_resamples, len(names)))
     chi_square = units.generator(seed, "chi-square draws").chisquare(degrees, (n_resamples, 1))
     draws = np.empty((n_resamples, len(names)))
@@ -35,13 +37,6 @@ def student_draws(variance: Floats, degrees: float, names: Sequence[str], n_resa
     replicates.in_parts(fill, len(names), ROWS, on_one_core=len(names) <= ROWS)
     draws /= np.sqrt(chi_square / degrees)
     return draws
-
-
-def _centred_covariance(variance: Floats) -> Floats:
-    """Return the covariance of deviations from the models' mean whose differences have these variances."""
-    of_model = variance.mean(axis=1)
-    centred: Floats = (of_model[:, None] + of_model - variance - of_model.mean()) / 2
-    return centred
 
 
 def pivoted_factor(covariance: Floats) -> tuple[Indices, Floats]:

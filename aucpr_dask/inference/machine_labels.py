@@ -130,11 +130,6 @@ class PredictionPowered(Student):
         return replace(found, more={"tuning": tuning, "width_ratio": ratio})
 
 
-def _reach_of_t(level: float, degrees: Floats | float) -> Floats:
-    """Return how many errors an interval reaches; NaN without degrees of freedom."""
-    return np.asarray(scipy.special.stdtrit(np.where(np.asarray(degrees) > 0, degrees, np.nan), 0.5 + level / 2))
-
-
 # --- two evaluations of the same models ----------------------------------------------------------------------------
 
 
@@ -194,7 +189,7 @@ def summarize_with_machine(
 ) -> xr.Dataset:
     """Return means over units, their errors and the quantiles of Student's t, of each model on the units that it has.
 
-    Those of people's labels alone are called so.
+    Those of people's labels alone are called so. Models that know the same units are treated together.
     """
     ours = result["estimate"].compute()
     theirs = _matched(ours, machine["estimate"], dim).compute()
@@ -212,17 +207,10 @@ def summarize_with_machine(
         by_people[gone], by_machine[gone] = np.nan, np.nan
     evaluated = ~np.isnan(by_people).all(axis=1)
     unknown_here, unknown = (np.isnan(values[evaluated][:, columns]) for values in (by_people, by_machine))
-    names = np.array(units, dtype=object)[columns]
+    of_people = np.array(units, dtype=object)[columns]
     alone, other = (unknown & ~unknown_here).any(axis=0), (unknown_here & ~unknown).any(axis=0)
-    _refuse_one_sided(names[alone], names[other], dim)
+    _refuse_one_sided(of_people[alone], of_people[other], dim)
     _warn_of_few_units(len(columns), dim)
-    template = ours.isel({dim: 0}, drop=True)
-    summaries = _summaries(by_people, by_machine, level).items()
-    return xr.Dataset({name: template.copy(data=column.reshape(template.shape)) for name, column in summaries})
-
-
-def _summaries(by_people: Floats, by_machine: Floats, level: float) -> dict[str, NDArray[np.generic]]:
-    """Return the summaries of rows over units; rows that know the same units are treated together."""
     known = np.stack([~np.isnan(by_people), ~np.isnan(by_machine)])
     n_people, n_machine = known.sum(axis=-1)
     names = ("mean", "error", "quantile", "tuning", "mean_alone", "error_alone", "quantile_alone", "of_outcomes")
@@ -231,10 +219,13 @@ def _summaries(by_people: Floats, by_machine: Floats, level: float) -> dict[str,
         here, everywhere = pattern
         alike = np.flatnonzero((known == pattern[:, None]).all(axis=(0, 2)))
         powered = powered_means(by_people[alike][:, here], by_machine[alike][:, everywhere], here[everywhere])
-        alone = powered.mean_alone, powered.error_alone, np.full(alike.size, _reach_of_t(level, here.sum() - 1.0))
-        quantile = _reach_of_t(level, powered.degrees)
-        found[:, alike] = powered.mean, powered.error, quantile, powered.tuning, *alone, powered.of_outcomes
-    return dict(zip(names, found, strict=True)) | {"n_people": n_people, "n_machine": n_machine}
+        degrees = np.stack([powered.degrees, np.full(alike.size, here.sum() - 1.0)])  # without any, NaN
+        quantile, by_people_alone = scipy.special.stdtrit(np.where(degrees > 0, degrees, np.nan), 0.5 + level / 2)
+        means = powered.mean, powered.error, quantile, powered.tuning
+        found[:, alike] = *means, powered.mean_alone, powered.error_alone, by_people_alone, powered.of_outcomes
+    summaries = {**dict(zip(names, found, strict=True)), "n_people": n_people, "n_machine": n_machine}
+    template = ours.isel({dim: 0}, drop=True)
+    return xr.Dataset({name: template.copy(data=one.reshape(template.shape)) for name, one in summaries.items()})
 
 
 def _matched(ours: xr.DataArray, theirs: xr.DataArray, dim: str) -> xr.DataArray:

@@ -29,6 +29,7 @@ from aucpr_dask.inference.designs import BOTH, ITEMS, UNITS, Sampling, are_value
 from aucpr_dask.inference.random_effects import RandomEffects
 from aucpr_dask.inference.samples import DIFFERENCE_VARIANCE, REPLICATE, SIZE, Estimates
 from aucpr_dask.inference.units import Floats, mean_of_units
+from aucpr_dask.schema.estimators import WITH_INFLUENCE
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.terms import (
     BOUND,
@@ -204,7 +205,9 @@ class PairedSample:
             condition=self.sampling.row.condition,
         )
         if self.question.method is None and (self.sampling.sample, self.sampling.method) == (ITEMS, "bootstrap"):
-            sentence += designs.why_bootstrap(self.estimator, has_scores=designs.HAS_SCORES in self.node.attrs)
+            is_known = self.estimator in (None, *WITH_INFLUENCE) and designs.HAS_SCORES not in self.node.attrs
+            why = "the result keeps no influences; its scores do" if is_known else "no influences are known here"
+            sentence += f"; by the bootstrap, because {why}"
         if isinstance(self.method, RandomEffects):
             sentence += f"; {designs.WEIGHED[self.method.weights]}"
         if isinstance(self.method, RandomEffects) and self.method.weights != "equal" and self.mean.max() > NEAR_ONE:
@@ -270,11 +273,16 @@ def refuse_too_few(node: xr.Dataset, estimates: Estimates, dim: str | None, samp
 Filled = tuple[Estimates, methods.Method]  # the estimates that it compares: without models that it knows too little of
 
 
-def _over_units(
+def _by_values(
     node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions, goal: methods.Goal
 ) -> Filled:
-    """Return the method that takes the units as the sample."""
+    """Return the method that takes the values of units or folds, or the ranks of items, as they are."""
     values, units, seed, method = estimates.values, estimates.units, question.seed, sampling.method
+    if method == designs.CORRECTED:
+        return estimates, methods.CorrectedStudent(values, node.attrs[N_FOLDS], goal)
+    if method == "rank_swap":
+        ranks, n_swaps = estimates.of(node[methods.RANK]).values, question.n_resamples or designs.ITEM_RESAMPLES
+        return estimates, methods.RankSwap(estimates.mean, ranks, node, goal, n_swaps, seed)
     n_resamples = question.n_resamples or designs.UNIT_RESAMPLES
     if method == "sign_flip":
         return estimates, methods.SignFlips(values, units, goal, n_resamples, seed)
@@ -292,22 +300,6 @@ def _over_units(
         )
     has_errors = method == "bootstrap_t"
     return estimates, methods.resample_units(values, units, goal, n_resamples, seed, own_errors=has_errors)
-
-
-def _over_folds(
-    node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions, goal: methods.Goal
-) -> Filled:
-    """Return the corrected test over the areas of folds."""
-    return estimates, methods.CorrectedStudent(estimates.values, node.attrs[N_FOLDS], goal)
-
-
-def _by_swaps(
-    node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions, goal: methods.Goal
-) -> Filled:
-    """Return the method that swaps the ranks of items."""
-    ranks = estimates.of(node[methods.RANK]).values
-    n_swaps = question.n_resamples or designs.ITEM_RESAMPLES
-    return estimates, methods.RankSwap(estimates.mean, ranks, node, goal, n_swaps, question.seed)
 
 
 def _by_random_effects(
@@ -385,12 +377,12 @@ def _by_influence(
 
 
 FILLED: dict[str, Callable[..., Filled]] = {
-    "units": _over_units,
-    "folds": _over_folds,
+    "units": _by_values,
+    "folds": _by_values,
+    "ranks": _by_values,
     "variances": _by_random_effects,
     "replicates": _by_items,
     "influences": _by_influence,
-    "ranks": _by_swaps,
 }
 """How a method is made from what it needs."""
 

@@ -168,21 +168,25 @@ def scores_behind(results: Scores) -> Scores | None:
 def _lacks_items(node: xr.Dataset, question: ComparisonOptions) -> bool:
     """Return whether a question about items is asked of a result that does not hold what it takes."""
     dims = set(node["estimate"].dims)
-    has_units = bool({QUERY, FOLD, *question.dims} & dims) or question.dim == samples.DATASET
-    about_items = question.sample in (designs.ITEMS, designs.BOTH) or (question.sample is None and not has_units)
     if designs.are_values(node) or question.method == designs.CORRECTED:
         return False
     if requirements.lacking_items(node):  # its models were evaluated on different items
         return True
     if question.dim == samples.DATASET and question.method is None and question.sample in (None, designs.UNITS):
         return not ({QUERY, FOLD} & dims or {samples.REPLICATE, samples.DIFFERENCE_VARIANCE} & set(node))
-    if not about_items:
+    if not _is_about_items(node["estimate"], question):
         return False
     if _is_drawn_otherwise(node, question):
         return True
     if set(node) >= covarying.COMPARED_BY:
         return question.method not in (None, "influence")
     return samples.REPLICATE not in node or question.method in ("influence", "rank_swap")
+
+
+def _is_about_items(found: xr.DataArray, question: ComparisonOptions) -> bool:
+    """Whether items vary: because the question says so, or because these estimates or scores have no units."""
+    has_units = question.dim == samples.DATASET or bool({QUERY, FOLD, *question.dims} & set(found.dims))
+    return question.sample in (designs.ITEMS, designs.BOTH) or (question.sample is None and not has_units)
 
 
 def _is_drawn_otherwise(node: xr.Dataset, question: ComparisonOptions) -> bool:
@@ -211,29 +215,31 @@ def results_for(data: Scores, question: ComparisonOptions, options: Mapping[str,
     if question.method in EVALUATED:
         found = EVALUATED[question.method](data, question, options, is_scores=is_scores)
         return _in_one_pass(found) if is_scores else found
-    results = _in_one_pass(_evaluated(data, question, options)) if is_scores else data
-    if question.dims and {QUERY, samples.DATASET, CLASS}.isdisjoint(question.dims):
-        results = map_nodes(results, lambda path, node: samples.mean_over_queries(node, path, question.incomplete))
-    if len(question.dims) > 1:
-        results = map_nodes(results, lambda path, node: _with_one_dimension(node, question))
-    for path, node in nodes_of(results):
-        requirements.refuse_different_items(path, node)
-    if question.method == designs.CORRECTED:
-        return map_nodes(results, lambda path, node: averages.areas_of_folds(node, path))
     are_units, has_variances = question.dim == samples.DATASET, question.method == designs.RANDOM_EFFECTS
-    if are_units and question.sample in (None, designs.UNITS) and not has_variances:
-        # The spread of the data sets shows what items and training do.
-        results = map_nodes(results, lambda _, node: averages.without_repeats(node))
-    results = map_nodes(results, lambda path, node: averages.compared_by_replicates(path, node, question.estimator))
-    evaluated = dict(nodes_of(results))
-    results = averages.means_over_classes(results, question.incomplete)
-    if not are_units:
+
+    def with_units(path: str, node: xr.Dataset) -> xr.Dataset:
+        """Return what the question takes of one data set, over its units."""
+        if question.dims and {QUERY, samples.DATASET, CLASS}.isdisjoint(question.dims):
+            node = samples.mean_over_queries(node, path, question.incomplete)
+        if len(question.dims) > 1:
+            node = _with_one_dimension(node, question)
+        requirements.refuse_different_items(path, node)
+        if question.method == designs.CORRECTED:
+            return averages.areas_of_folds(node, path)
+        if are_units and question.sample in (None, designs.UNITS) and not has_variances:
+            node = averages.without_repeats(node)  # the spread of the data sets shows what items and training do
+        evaluated = averages.compared_by_replicates(path, node, question.estimator)
+        node = averages.mean_over_classes(evaluated, "macro", question.incomplete, path)
+        if are_units:
+            return _with_variances(path, node, question, evaluated) if has_variances else node
         if question.over not in (None, "clusters"):
-            return results  # queries asked for by name count one by one
-        kept = question.estimator, question.incomplete
-        return map_nodes(results, lambda path, node: samples.clusters_as_units(node, *kept, path))
-    if has_variances:
-        results = map_nodes(results, lambda path, node: _with_variances(path, node, question, evaluated[path]))
+            return node  # queries asked for by name count one by one
+        return samples.clusters_as_units(node, question.estimator, question.incomplete, path)
+
+    evaluated = _in_one_pass(_evaluated(data, question, options)) if is_scores else data
+    results = map_nodes(evaluated, with_units)
+    if not are_units or question.method == designs.CORRECTED:
+        return results
     return samples.stack_data_sets(results, question.incomplete).assign_attrs(counts_of_items(results))
 
 
@@ -363,10 +369,8 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
 
     def evaluate_node(path: str, node: xr.Dataset) -> xr.Dataset:
         # Replicates are many times as much work as estimates, so only where the items are the sample.
-        has_units = question.dim == samples.DATASET or bool({QUERY, *question.dims} & set(node["score"].dims))
         within = question.method == designs.RANDOM_EFFECTS and QUERY not in node["score"].dims
-        of_default = question.sample is None and not has_units
-        are_sampled = within or of_default or question.sample in (designs.ITEMS, designs.BOTH)
+        are_sampled = within or _is_about_items(node["score"], question)
         if are_sampled:
             warn_of_copies({path: node}, options.get("over"), reads=True)
         asks_items = question.method is None and question.sample != designs.BOTH and question.dim != samples.DATASET

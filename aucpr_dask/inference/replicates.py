@@ -144,7 +144,7 @@ class Replicates:
             sizes *= self.inverse[panel, np.newaxis]
             yield panel, sizes
 
-    def fill(self, tally: Tally, watcher: Watcher | None = None) -> None:
+    def fill(self, tally: Tally, watcher: Watcher | None) -> None:
         """Add all pairs to a tally."""
         if self.is_small:
             for panel, sizes in self.panels():
@@ -165,7 +165,7 @@ class Replicates:
 
         in_parts(fill_part, order.size, max(PAIRS, order.size // MOST_PARTS), watcher)
 
-    def step_up(self, lower: Floats, upper: Floats, maximum: Floats, watcher: Watcher | None = None) -> Indices:
+    def step_up(self, lower: Floats, upper: Floats, maximum: Floats, watcher: Watcher | None) -> Indices:
         """Raise each replicate's maximum (R,) by one pair after the other, and count those that attain its bounds."""
         counts = np.zeros(self.first.size, np.int64)
         if self.is_small:
@@ -201,11 +201,7 @@ class Tally:
 
     @classmethod
     def of(
-        cls,
-        bounds: tuple[Floats, Floats] | None,
-        left_out: NDArray[np.bool_],
-        n_replicates: int,
-        place: int | None = None,
+        cls, bounds: tuple[Floats, Floats] | None, left_out: NDArray[np.bool_], n_replicates: int, place: int | None
     ) -> Tally:
         """Return an empty tally; without bounds, nothing is counted."""
         lower, upper = (np.zeros(left_out.size),) * 2 if bounds is None else bounds
@@ -251,7 +247,7 @@ def _numbers_from(sizes: Floats, low: float, high: float) -> tuple[int, int]:
     return int(np.count_nonzero(sizes >= low)), int(np.count_nonzero(sizes >= high))
 
 
-def maxima_of_models(centred: Floats, bias: Floats, inverse: Floats, watcher: Watcher | None = None) -> Floats:
+def maxima_of_models(centred: Floats, bias: Floats, inverse: Floats, watcher: Watcher | None) -> Floats:
     """Return each replicate's largest size (M, R) over the pairs of each model, which come row by row in `inverse`."""
     maximum = np.zeros(centred.shape)
     if is_small(inverse.size * centred.shape[1]):
@@ -266,10 +262,8 @@ def maxima_of_models(centred: Floats, bias: Floats, inverse: Floats, watcher: Wa
         return maximum
     from aucpr_dask.kernels import pairs
 
-    def raise_part(start: int, stop: int) -> None:
-        pairs.maxima(centred, bias, inverse, start, stop, maximum)
-
-    in_parts(raise_part, centred.shape[1], BLOCK, watcher)
+    of_pairs = centred, bias, inverse
+    in_parts(lambda start, stop: pairs.maxima(*of_pairs, start, stop, maximum), centred.shape[1], BLOCK, watcher)
     return maximum
 
 
@@ -303,8 +297,6 @@ def apart(values: Floats, resolution: Floats, first: Indices, second: Indices) -
         return n_apart, least, most
     from aucpr_dask.kernels import pairs
 
-    def count_pairs(start: int, stop: int) -> None:
-        pairs.apart(values, resolution, first, second, start, stop, n_apart, least, most)
-
-    in_parts(count_pairs, first.size, PAIRS)
-    return n_apart, least, most
+    of_pairs, found = (values, resolution, first, second), (n_apart, least, most)
+    in_parts(lambda start, stop: pairs.apart(*of_pairs, start, stop, *found), first.size, PAIRS)
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -137,24 +138,20 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
             columns = np.array(sorted(range(len(units)), key=units.__getitem__), np.int64)
             values, units = values[:, columns], tuple(sorted(units))
     known = ~np.isnan(values)
-    nowhere: NDArray[np.bool_] = np.logical_not(known.any(axis=0))
-    partly: NDArray[np.bool_] = np.logical_not(known.all(axis=0)) & ~nowhere
-    if partly.any() and incomplete == "raise":
-        raise _incomplete(known, partly, models, units, dim, names)
+    if _partly(known).any() and incomplete == "raise":
+        raise _incomplete(known, models, units, dim, names)
     gaps = gaps_in_words(known, models, units if dim else None, names, incomplete)
-    models_left_out: tuple[str, ...] = ()
+    kept_units: NDArray[np.bool_] = np.asarray(known.any(axis=0))
+    kept_models: NDArray[np.bool_] = np.ones(len(models), bool)
     if dim is None or incomplete == "drop_models":
-        is_complete: NDArray[np.bool_] = np.logical_not((~known[:, ~nowhere]).any(axis=1))
-        is_complete &= known.any()
-        models_left_out = tuple(str(model) for model in models[~is_complete])
-        models, values, rows = models[is_complete], values[is_complete], rows[is_complete]
-        partly = np.zeros_like(partly)
-    left_out = models_left_out
+        kept_models = np.logical_and(known[:, kept_units].all(axis=1), known.any())
+    else:
+        kept_units &= ~_partly(known)
+    left_out = models_left_out = tuple(str(model) for model in models[~kept_models])
+    models, values, rows = models[kept_models], values[kept_models], rows[kept_models]
     if dim is not None:
-        kept = ~(nowhere | partly)
-        left_out = tuple(unit for unit, keep in zip(units, kept, strict=True) if not keep)
-        values, columns = values[:, kept], columns[kept]
-        units = tuple(unit for unit, keep in zip(units, kept, strict=True) if keep)
+        left_out = tuple(compress(units, ~kept_units))
+        values, columns, units = values[:, kept_units], columns[kept_units], tuple(compress(units, kept_units))
     if 0 in values.shape and dim is not None and known.any():
         raise _nothing_left(names, incomplete, None)
     if 0 in values.shape:
@@ -262,28 +259,30 @@ def error_of_mean(standard_error: xr.DataArray, known: xr.DataArray, dim: str) -
 
 
 def summarize(variable: xr.DataArray, dim: str) -> xr.DataArray:
-    """Return mean, standard error, number and skewness of the units that are not NaN, along ``quantity``."""
-    names = tuple(str(label) for label in labels_of(variable, dim))
-    return applied(_summarize, variable, over=[dim], sizes={QUANTITY: 4}, names=names)
+    """Return mean, standard error, number and skewness of the units that are not NaN, along ``quantity``.
 
-
-def _summarize(values: NDArray[Any], *, names: tuple[str, ...]) -> Floats:
-    """Return mean, standard error, number and skewness of the known units, added by name: ``(unit) -> (quantity)``."""
+    They are added in the order of their names.
+    """
+    names = [str(label) for label in labels_of(variable, dim)]
     order = sorted(range(len(names)), key=names.__getitem__)
-    known = ~np.isnan(values)
-    number = known.sum(axis=-1).astype(np.float64)
-    total, squares, cubes = np.zeros((3, *values.shape[:-1]))
-    for unit in order:
-        total += np.where(known[..., unit], values[..., unit], 0.0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = total / number
+
+    def summarized(values: NDArray[Any]) -> Floats:
+        known = ~np.isnan(values)
+        number = known.sum(axis=-1).astype(np.float64)
+        total, squares, cubes = np.zeros((3, *values.shape[:-1]))
         for unit in order:
-            deviation = np.where(known[..., unit], values[..., unit] - mean, 0.0)
-            squares += deviation**2
-            cubes += deviation**2 * deviation
-        error = np.sqrt(squares / np.where(number > 1, number - 1, np.nan) / number)
-        skewness = np.where(squares > 0, cubes / squares**1.5 * np.sqrt(number), 0.0)
-    return np.stack([mean, error, number, skewness], axis=-1)
+            total += np.where(known[..., unit], values[..., unit], 0.0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = total / number
+            for unit in order:
+                deviation = np.where(known[..., unit], values[..., unit] - mean, 0.0)
+                squares += deviation**2
+                cubes += deviation**2 * deviation
+            error = np.sqrt(squares / np.where(number > 1, number - 1, np.nan) / number)
+            skewness = np.where(squares > 0, cubes / squares**1.5 * np.sqrt(number), 0.0)
+        return np.stack([mean, error, number, skewness], axis=-1)
+
+    return applied(summarized, variable, over=[dim], sizes={QUANTITY: 4})
 
 
 def summarize_clusters(estimate: xr.DataArray, mean: xr.DataArray, dim: str, cluster: xr.DataArray) -> xr.DataArray:
@@ -292,24 +291,23 @@ def summarize_clusters(estimate: xr.DataArray, mean: xr.DataArray, dim: str, clu
     Degrees of freedom by their sizes, their number, and the sums of squares and of cubes of what leaving out each of
     them does to the mean.
     """
-    codes, found = pd.factorize(np.asarray(cluster))
-    options: dict[str, Any] = {"codes": codes, "n_clusters": len(found)}
-    return applied(_summarize_clusters, estimate, mean, over=[dim], sizes={QUANTITY: 4}, **options)
+    codes, names = pd.factorize(np.asarray(cluster))
 
+    def summarized(values: NDArray[Any], mean: Floats) -> Floats:
+        known = ~np.isnan(values)
+        sizes, sums = np.zeros((2, *values.shape[:-1], len(names)))
+        for unit, code in enumerate(codes):  # added one by one
+            sizes[..., code] += known[..., unit]
+            sums[..., code] += np.where(known[..., unit], values[..., unit] - mean, 0.0)
+        total = total_of_units(sizes)[..., np.newaxis]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = sizes / total
+            change = sums / total / np.where(share < 1, 1 - share, np.nan)
+            degrees = 1 / total_of_units(share**2) - 1
+        powers = (total_of_units(change**power) for power in (2, 3))
+        return np.stack([degrees, (sizes > 0).sum(axis=-1), *powers], axis=-1)
 
-def _summarize_clusters(values: NDArray[Any], mean: Floats, *, codes: NDArray[np.intp], n_clusters: int) -> Floats:
-    """Return the facts of clusters, added one by one: ``(unit), () -> (quantity)``."""
-    known = ~np.isnan(values)
-    sizes, sums = np.zeros((2, *values.shape[:-1], n_clusters))
-    for unit, code in enumerate(codes):
-        sizes[..., code] += known[..., unit]
-        sums[..., code] += np.where(known[..., unit], values[..., unit] - mean, 0.0)
-    total = total_of_units(sizes)[..., np.newaxis]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        share = sizes / total
-        change = sums / total / np.where(share < 1, 1 - share, np.nan)
-        degrees = 1 / total_of_units(share**2) - 1
-    return np.stack([degrees, (sizes > 0).sum(axis=-1), *(total_of_units(change**power) for power in (2, 3))], axis=-1)
+    return applied(summarized, estimate, mean, over=[dim], sizes={QUANTITY: 4})
 
 
 # --- units that some models lack -----------------------------------------------------------------------------------
@@ -330,8 +328,7 @@ def complete_units(node: xr.Dataset, dim: str, incomplete: str, path: str = "") 
         worst = known.isel({axis: int(place) for axis, place in places.items()})
     table = worst.transpose(MODEL, dim).values
     if incomplete == "raise" and bool(partly.any()):
-        lacking = np.logical_not(table.all(axis=0)) & table.any(axis=0)
-        raise _incomplete(table, lacking, models, units, dim, names, where)
+        raise _incomplete(table, models, units, dim, names, where)
     keep = (known | ~known.any(MODEL)).all(dim) if incomplete == "drop_models" else ~partly
     if incomplete != "raise" and bool(known.any()) and not bool((known & keep).any()):
         raise _nothing_left(names, incomplete, where)
@@ -356,24 +353,26 @@ def gaps_in_words(
         return f"{np.count_nonzero(which):,} of {n_units:,} {several}"
 
     def named(which: NDArray[np.bool_]) -> str:
-        return few([repr(unit) for unit, is_one in zip(units, which, strict=True) if is_one])
+        return few(map(repr, compress(units, which)))
 
     if nowhere.any():
         said.append(f"left out, without an estimate of any model: {counted(nowhere)} ({named(nowhere)})")
     if lacking and incomplete == "drop":
-        partly = np.logical_not(known.all(axis=0)) & ~nowhere
         of_models = few([f"{model} lacks {n:,}" for model, n in lacking])
-        said.append(f"left out: {counted(partly)} ({named(partly)}), of which {of_models}")
+        said.append(f"left out: {counted(_partly(known))} ({named(_partly(known))}), of which {of_models}")
     elif lacking and incomplete == "drop_models":
-        said.append(
-            f"left out: {few([f'{model}, which lacks {n:,} of {n_units:,} {several}' for model, n in lacking])}"
-        )
+        of_models = few([f"{model}, which lacks {n:,} of {n_units:,} {several}" for model, n in lacking])
+        said.append(f"left out: {of_models}")
     return tuple(said)
+
+
+def _partly(known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which units (Q,) some models know, and others lack."""
+    return np.logical_and(known.any(axis=0), ~known.all(axis=0))
 
 
 def _incomplete(
     known: NDArray[np.bool_],
-    partly: NDArray[np.bool_],
     models: pd.Index,
     units: Sequence[str],
     dim: str | None,
@@ -381,16 +380,16 @@ def _incomplete(
     where: str | None = None,
 ) -> AlignmentError:
     """Return the error that lists which models lack which units."""
+    partly = _partly(known)
     lacking = np.flatnonzero(~known[:, partly].all(axis=1))
     if dim is None:
         received = few(repr(str(model)) for model in models[lacking])
-        remedy = "leave these models out: incomplete='drop'; or give them scores: "
-        remedy += "missing='last' or 'unretrieved'"
+        remedy = "leave these models out: incomplete='drop'; or give them scores: missing='last' or 'unretrieved'"
         return AlignmentError("some models have no estimate", where, received, None, remedy)
     singular, several = names
 
     def units_lacked(row: int) -> str:
-        absent = [unit for unit, is_known, some in zip(units, known[row], partly, strict=True) if some and not is_known]
+        absent = list(compress(units, partly & ~known[row]))
         return f"{str(models[[row]][0])!r} lacks {singular if len(absent) == 1 else several} {few(map(repr, absent))}"
 
     more = len(lacking) - MOST_SHOWN

@@ -114,7 +114,9 @@ def of_comparison(answer: xr.Dataset, about: str = "") -> str:
         words += [f"equal: {few([f'{one} and {other}{where}' for one, other, where in equal], MOST)}"] if equal else []
     if "simultaneous_interval" in answer:
         lower, upper = np.moveaxis(answer.variables["simultaneous_interval"].transpose(*dims, BOUND).values, -1, 0)
-        words += beside_intervals(int(np.count_nonzero(shown & (lower <= 0) & (upper >= 0))))
+        if beside := int(np.count_nonzero(shown & (lower <= 0) & (upper >= 0))):
+            why = "p-values are adjusted step by step, which shows more than simultaneous intervals"
+            words.append(f"{beside:,} of these although their interval contains 0: {why}")
     return "; ".join(filter(None, [*words, fact(answer, "gaps")]))
 
 
@@ -193,14 +195,6 @@ def shown_to_be(
         missing += [] if found else [word]
     said = [f"shown: {'; '.join(shown)}"] if shown else []
     return said + ([nothing.format(" or ".join(missing))] if nothing and missing else [])
-
-
-def beside_intervals(number: int) -> list[str]:
-    """Explain significant differences whose simultaneous intervals contain 0, if there are any."""
-    if not number:
-        return []
-    why = "p-values are adjusted step by step, which shows more than simultaneous intervals"
-    return [f"{number:,} of these although their interval contains 0: {why}"]
 
 
 # --- contrasts -----------------------------------------------------------------------------------------------------
