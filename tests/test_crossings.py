@@ -35,6 +35,8 @@ def drawn(
     has_weights: bool = False,
     is_missing: bool = False,
     has_groups: bool = False,
+    is_soft: bool = False,
+    has_folds: bool = False,
 ) -> xr.Dataset:
     """Draw scores with some structures, rounded so that some tie."""
     random = np.random.default_rng(seed)
@@ -60,6 +62,13 @@ def drawn(
         scores["cluster"] = ("item", np.arange(n) // 4)
     if has_weights:
         scores["weight"] = ("item", random.uniform(0.5, 1.5, n))
+    if is_soft:
+        share = 0.6 * label + xr.DataArray(random.choice([0.0, 0.1, 0.4], label.shape), dims=label.dims)
+        scores = scores.drop_vars("label").assign(positive_weight=share, negative_weight=1 - share)
+    if has_folds:
+        folds = {"query": np.arange(9) % 3, "repeat": np.stack([random.permutation(n) % 5 for _ in range(3)])}
+        dims = {"query": ("query",), "repeat": ("repeat", "item")}
+        scores["fold"] = dims.get(structure, ("item",)), folds.get(structure, np.arange(n) % 5)
     return scores
 
 
@@ -78,7 +87,7 @@ def parts(scores: xr.Dataset) -> list[tuple[dict[str, Any], xr.Dataset]]:
 
 def cases() -> list[Any]:
     """Return every pair of structures, with and without missing scores, and some of three and more."""
-    names = ("is_kept", "has_clusters", "has_weights", "has_groups")
+    names = ("is_kept", "has_clusters", "has_weights", "has_groups", "is_soft", "has_folds")
     random, found = np.random.default_rng(8), []
     for seed, (structure, one, other) in enumerate(product(["", *ROLES], names, names)):
         if one >= other:
@@ -89,6 +98,14 @@ def cases() -> list[Any]:
         marks = [] if len(found) % 8 == 0 else [pytest.mark.slow, pytest.mark.nightly]
         found.append(pytest.param(seed, structure, given, id="-".join(words), marks=marks))
     return found
+
+
+def answer_or_refusal(ask: Callable[..., Any], scores: xr.Dataset, **options: Any) -> tuple[xr.Dataset | None, str]:
+    """Return the answer, or the words in which it is refused."""
+    try:
+        return ask(scores, **options), ""
+    except InvalidInputError as error:
+        return None, str(error).splitlines()[0]
 
 
 @pytest.mark.parametrize(("seed", "structure", "given"), cases())
@@ -103,15 +120,53 @@ def test_whole_answers_are_those_of_each_part(question: str, seed: int, structur
     options: dict[str, Any] = {"missing": ("drop", "last")[seed // 2 % 2]} if given["is_missing"] else {}
     if question == "aggregate" and structure == "class":
         options["over"] = "class"
-    whole = ask(scores, **options, **({"by": "site"} if given.get("has_groups") else {}))
+    by = {"by": "site"} if given.get("has_groups") else {}
+    whole, refused = answer_or_refusal(ask, scores, **options, **by)
     for place, part in parts(scores):
-        alone = ask(part, **options)
-        for name in names:
+        alone, refused_alone = answer_or_refusal(ask, part, **options)
+        assert refused == refused_alone
+        for name in names if whole is not None and alone is not None else ():
             if name not in alone:
                 assert name not in whole
                 continue
             found = whole[name].sel(place).transpose(*alone[name].dims)
             np.testing.assert_array_equal(found.values, alone[name].values, err_msg=f"{name} at {place}")
+
+
+@pytest.mark.parametrize(("seed", "structure", "given"), cases())
+def test_estimates_are_those_of_plain_calls(seed: int, structure: str, given: dict[str, bool]) -> None:
+    scores = drawn(seed, structure, **given)
+    if given.get("is_soft") and given.get("has_weights"):
+        with pytest.raises(InvalidInputError, match="multiply them"):
+            ap.evaluate(scores)
+        return
+    missing = "drop" if given["is_missing"] else "raise"
+    found = ap.evaluate(scores, missing=missing, interval=(), **({"by": "site"} if given.get("has_groups") else {}))
+    roles = [name for name in ("label", "weight", "positive_weight", "negative_weight") if name in scores]
+    for place, part in parts(scores):
+        estimate = found["estimate"].sel(place)
+        lead = [dim for dim in part["score"].dims if dim != "item"]
+        for at in product(*(part.indexes[dim] for dim in lead)):
+            one = dict(zip(lead, at, strict=True))
+            ranking = part[["score", *roles]].sel(one)
+            kept = ranking["score"].notnull().values
+            plain = {name: ranking[name].values[kept] for name in roles}
+            expected = ap.estimate(ranking["score"].values[kept], plain.pop("label", None), **plain)
+            np.testing.assert_array_equal(estimate.sel(one), expected)
+
+
+@pytest.mark.parametrize(("one", "other"), [("query", "class"), ("query", "repeat"), ("class", "repeat")])
+def test_two_of_queries_classes_and_repeats_are_refused_with_the_remedy(one: str, other: str) -> None:
+    scores = drawn(0, one)
+    noise = xr.DataArray(np.random.default_rng(1).normal(size=(2, scores.sizes["item"])), dims=(other, "item"))
+    both = scores.assign(score=scores["score"] + noise)
+    with pytest.raises(InvalidInputError, match="rename"):
+        ap.evaluate(both)
+    renamed = ap.evaluate(both.rename({other: "case"}))
+    for case in range(2):
+        alone = ap.evaluate(both.isel({other: case}))
+        np.testing.assert_array_equal(renamed["estimate"].isel(case=case), alone["estimate"])
+        np.testing.assert_array_equal(renamed["interval"].isel(case=case), alone["interval"])
 
 
 @pytest.mark.parametrize(("seed", "structure", "given"), cases()[::6])
