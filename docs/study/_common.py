@@ -103,7 +103,7 @@ def summary(question: str, world: str, n: int, bounds: Floats, truth: Any, estim
     (lower, upper), spread = bounds.reshape(-1, 2).T, np.subtract(*np.nanquantile(estimates, [0.975, 0.025]))
     known = np.isfinite(lower)
     below, above = (np.mean(missed[known]) for missed in (upper < truth - 1e-12, lower > truth + 1e-12))
-    found = {"coverage": 1 - below - above, "below": below, "above": above}
+    found = {"coverage": 1 - below - above, "below": below}
     found |= {"width": np.mean((upper - lower)[known]) / (spread or np.nan), "none": 1 - known.mean()}
     found |= {} if flags is None else {"flagged": float(np.mean(flags))}
     question += ", flagged" * (found.get("flagged", 0) > 0.5)

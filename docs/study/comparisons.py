@@ -59,8 +59,7 @@ BASELINE, PREVALENCE, MARGIN = 1.5, 0.1, 0.1  # how far its positives are above 
 
 def run(folder: Path, share: float) -> None:
     """Simulate comparisons over units and over items, and gates."""
-    cell = ["models", "world", "units", "shift", "method", "quantity"]
-    common.write(folder, UNITS_TABLE, pd.DataFrame(over_units(share)), cell)
+    common.write(folder, UNITS_TABLE, pd.DataFrame(over_units(share)), ["models", "world", "units", "method"])
     common.simulate(PAIRS_TABLE, (pairs_over_items,), folder, share)
     number, n_pilot = (max(20, round(share * size)) for size in (GATES, PILOT))
     rows = [_over_queries(world, n, number) for world in QUERY_WORLDS for n in GATE_UNITS]
@@ -96,8 +95,8 @@ def over_units(share: float) -> Iterator[dict[str, object]]:
         drawn = np.stack([UNIT_WORLDS[world](random, (n_models, n_units)) for _ in range(number)])
         for method in METHODS:
             rate = np.mean(_least_p_values(drawn, method) <= 1 - LEVEL)
-            cell = {"models": n_models, "world": world, "units": n_units, "shift": 0, "method": method}
-            yield cell | {"quantity": "error", "rate": rate, "simulations": number}
+            cell = {"models": n_models, "world": world, "units": n_units, "method": method}
+            yield cell | {"rate": rate, "simulations": number}
 
 
 def _least_p_values(drawn: Floats, method: str) -> Floats:
@@ -175,7 +174,7 @@ def _over_items(n_positive: int, n_simulations: int, n_pilot: int) -> dict[str, 
 
 def unit_errors(folder: Path) -> str:
     """Return how often any difference of equal models is significant, by the three methods with joint replicates."""
-    table = pd.read_csv(folder / f"{UNITS_TABLE}.csv").query("quantity == 'error' and method in @RANKED")
+    table = pd.read_csv(folder / f"{UNITS_TABLE}.csv").query("method in @RANKED")
     rows = []
     for (n_models, world), cells in table.groupby(["models", "world"], sort=False):
         known = cells.set_index(["units", "method"])["rate"]

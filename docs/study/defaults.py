@@ -269,7 +269,7 @@ def promises(folder: Path) -> str:
         low = cells.loc[cells["coverage"].idxmin()]
         widest = f"{cells['width'].max():.2f}" if cells["width"].max() < 100 else "over 100"  # log(1 - area), n = 2
         width = "" if low.isna()["width"] else f"{cells['width'].min():.2f} to {widest}"
-        sides = "" if low.isna()["below"] else f"{cells['below'].max():.3f}, {cells['above'].max():.3f}"
+        sides = "" if low.isna().below else f"{cells.below.max():.3f}, {(1 - cells.coverage - cells.below).max():.3f}"
         rows.append([question, f"{low['coverage']:.3f}", f"{low['world']}; {low['n']}", width, sides])
     return pages.table(["interval of", "least coverage", "where; n", "width", "lies below, above"], rows)
 
