@@ -112,7 +112,7 @@ def classes(random: np.random.Generator, share: float) -> Iterator[Row]:
     """Macro means over classes whose items are the same, with scores that correlate or not."""
     sizes = (20, 10, 0.5), (20, 50, 0.0), (30, 20, 0.5), (90, 50, 0.5), (180, 100, 0.0), (200, 20, 0.5)
     for (mu, prevalence), (units, n, correlation) in product(RATES, sizes):
-        shape = max(4, round(share * SIMULATIONS / 20)), units, round(n / prevalence)
+        shape = max(4, round(share * SIMULATIONS / 5)), units, round(n / prevalence)
         if units * shape[-1] <= MOST_ITEMS:
             label = at_least_one(random.random(shape) < prevalence)
             shared = random.normal(size=(shape[0], 1, shape[-1]))
@@ -211,7 +211,7 @@ def contrasts(random: np.random.Generator, share: float) -> Iterator[Row]:
     for (mu, other, prevalence), n in product(cells, (5, 10, 50)):
         site = np.repeat([0, 1], [round(max(60, 2 * n) / prevalence), round(n / prevalence)])
         found: dict[str, list[xr.Dataset]] = {"a model": [], "a difference": []}
-        for _ in range(max(2, round(share * SIMULATIONS / 8))):
+        for _ in range(max(2, round(share * SIMULATIONS / 4))):
             label = random.random(site.size) < prevalence
             label[[0, 1, 2, 3, 4, -1, -2]] = True
             mean = np.where(site, other, mu) * np.ones((2, 1))
