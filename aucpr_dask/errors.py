@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 _Error = TypeVar("_Error", bound="AucprError")
 MEANT = "did you mean "
@@ -182,17 +182,26 @@ def lacks(what: str, where: object, has: Iterable[object], remedy: str) -> Inval
 
 # Messages name arguments as Python's callers do. While a command runs, options take their places.
 
-_options: dict[str, tuple[str, bool]] = {}  # by the names of arguments: the flag, and whether it takes no value
+
+class Flag(NamedTuple):
+    """An option of a command: its name, and whether it takes no value, or several but not with commas between them."""
+
+    name: str
+    is_alone: bool = False
+    is_repeated: bool = False
+
+
+_options: dict[str, Flag] = {}  # of the command that runs, by the names of the arguments
 _ARGUMENT = re.compile(
     r"\w+\([^()]*\)"  # a call, which only Python's callers can make
     r"|\bargument '(?P<argument>\w+)'"
-    r"|(?<![\w./?&])(?P<name>[a-z_]+)=(?![={])"
-    r"(?P<value>'[^']*'|\[[^\]]*\]|\(\.\.\.\)|\.\.\.|[\w%-]+(?:\.\w+)*)?"
+    r"|(?<![\w./?&'])(?P<name>[a-z_]+)=(?![={])"
+    r"(?P<value>'[^']*'|\[[^\]]*\]|\([^()]*\)|\.\.\.|[\w%-]+(?:\.\w+)*)?"
 )
 
 
 @contextmanager
-def at_prompt(options: Mapping[str, tuple[str, bool]]) -> Iterator[None]:
+def at_prompt(options: Mapping[str, Flag]) -> Iterator[None]:
     """Name arguments in messages as options."""
     before = dict(_options)
     _options.update(options)
@@ -206,25 +215,34 @@ def at_prompt(options: Mapping[str, tuple[str, bool]]) -> Iterator[None]:
 def as_called(text: str) -> str:
     """Return a message in the words of who called: ``level=0.9``, or at the prompt ``--level 0.9``.
 
-    >>> with at_prompt({"overwrite": ("--overwrite", True), "pos_label": ("--pos-label", False)}):
-    ...     print(as_called("pass overwrite=True, pos_label='a b' or pos_label=..."))
-    pass --overwrite, --pos-label 'a b' or --pos-label ...
+    >>> with at_prompt({"overwrite": Flag("--overwrite", is_alone=True), "dim": Flag("--dim")}):
+    ...     print(as_called("pass overwrite=True, dim='a b', dim=('time', 'lat') or dim=..."))
+    pass --overwrite, --dim 'a b', --dim time,lat or --dim ...
     """
     return _ARGUMENT.sub(_as_option, text) if _options else text
+
+
+def for_caller(in_python: str, at_a_prompt: str) -> str:
+    """Return the words for who called, where a command is not called as a function is."""
+    return at_a_prompt if _options else in_python
 
 
 def _as_option(found: re.Match[str]) -> str:
     name, value = found["argument"] or found["name"], found["value"]
     if name not in _options:
         return found[0]
-    option, is_alone = _options[name]
+    option = _options[name]
     if found["argument"]:
-        return f"option {option!r}"
-    if value is None or is_alone:
-        return option
+        return f"option {option.name!r}"
+    if value is None or option.is_alone:
+        return option.name
     if value[0] == "'":
-        return f"{option} {shlex.quote(value[1:-1])}"
-    return f"{option} {({'True': 'all', 'False': 'none'}.get(value, value)).strip('[]()')}"
+        return f"{option.name} {shlex.quote(value[1:-1])}"
+    if value[0] in "[(":
+        parts = [part.strip(" '") for part in value[1:-1].split(",") if part]
+        return " ".join(f"{option.name} {part}" for part in (parts if option.is_repeated else [",".join(parts)]))
+    value = {"True": "all", "False": "none"}.get(value, value)
+    return f"{option.name} {value}"
 
 
 REPLACE_IT = "name another place, or pass overwrite=True to replace it"

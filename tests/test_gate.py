@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
-from aucpr_dask.errors import AlignmentError, InvalidInputError
+from aucpr_dask.errors import AlignmentError, Flag, InvalidInputError, at_prompt
 from aucpr_dask.inference.designs import ENOUGH_UNITS
 from aucpr_dask.inference.powering import ENOUGH_POSITIVES
 from aucpr_dask.interplay.values import save_values
@@ -285,7 +285,10 @@ def test_data_sets_as_the_sample_and_a_tree_of_one(forest: xr.DataTree) -> None:
 
 def test_several_data_sets_are_refused_before_their_models(forest: xr.DataTree) -> None:
     tree = xr.DataTree.from_dict({"one": pooled(3, 40), "two": pooled(2, 40).assign_coords(model=["x", "y"])})
-    with pytest.raises(InvalidInputError, match=r"a gate judges one data set[\s\S]*--dataset"):
+    with pytest.raises(InvalidInputError, match=r"a gate judges one data set[\s\S]*select one; or give over='dataset'"):
+        ap.gate(tree, "m1", "m0")
+    options = {"dataset": Flag("--dataset"), "over": Flag("--over")}
+    with at_prompt(options), pytest.raises(InvalidInputError, match="name one: --dataset NAME; or give --over dataset"):
         ap.gate(tree, "m1", "m0")
     with pytest.raises(InvalidInputError, match=r"there is no model 'm1'[\s\S]*data set: 'two'"):
         ap.gate(tree, "m1", "m0", over="dataset")

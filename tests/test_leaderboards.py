@@ -532,7 +532,7 @@ def test_the_first_line_says_one_direction() -> None:
     errors = PLAIN.rename(columns={name: f"Error rate {name}" for name in TASKS})
     assert taken_in_words(ap.from_values(errors)).endswith("Error rate task 4, less is better")
     both = TIDY.assign(rmse=1.0, r2=0.5).drop(columns="score")
-    said = "measures 'rmse', 'r2' (--estimator); less is better: rmse; more is better: r2"
+    said = "measures 'rmse', 'r2' (estimator=); less is better: rmse; more is better: r2"
     assert taken_in_words(ap.from_values(both)) == f"6 models, 5 tasks; {said}"
     marked = [f"{name} (lower is better)" for name in ("ECE", "Brier", "NLL")]
     values = ap.from_values(PLAIN[["model", *TASKS[:3]]].set_axis(["model", *marked], axis=1))

@@ -1,5 +1,6 @@
 """The package as a whole: its root, its accessor, and the names that have moved."""
 
+import ast
 import inspect
 import re
 import subprocess
@@ -14,6 +15,7 @@ import xarray as xr
 import aucpr_dask as ap
 from aucpr_dask.accessor import Plots
 from aucpr_dask.curves.points import KINDS
+from aucpr_dask.errors import Flag, as_called, at_prompt, for_caller
 from aucpr_dask.inference import designs
 from aucpr_dask.inference.aggregating import METHODS as MEANS
 from aucpr_dask.inference.ranking import RANKING_METHODS
@@ -91,6 +93,38 @@ def test_the_choices_that_editors_show_are_those_of_the_records() -> None:
         *(estimating | option_names(ComparisonOptions))
         - {"baseline", "equivalence", "chunk", "interval", "keep_replicates"}
     }
+
+
+# What only commands print, or commands that a message quotes; elsewhere, options stand for arguments: `as_called`.
+OF_COMMANDS = ("cli", "interplay/recognising.py", "view/stores.py", "view/report/auditing.py", "storage/stores.py")
+
+
+def test_messages_name_options_where_arguments_are_translated() -> None:
+    package, found = Path(ap.__file__).parent, []
+    for file in package.rglob("*.py"):
+        place = file.relative_to(package).as_posix()
+        tree = ast.parse(file.read_text())
+        said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            if isinstance(call.func, ast.Name | ast.Attribute) and ast.unparse(call.func).endswith("for_caller"):
+                said |= {id(part) for part in ast.walk(call)}
+        texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        alone = [text.value for text in texts if id(text) not in said]
+        found += [(place, text) for text in alone if re.search(r"(?<![\w`])--[a-z]", re.sub("`.*?`", "", text))]
+    assert [(place, text) for place, text in found if not place.startswith(OF_COMMANDS)] == []
+    assert found, "the pattern finds nothing where there is something"
+
+
+def test_arguments_are_named_as_whoever_calls_gives_them() -> None:
+    options = {"dim": Flag("--dim"), "by": Flag("--by", is_repeated=True), "seed": Flag("--seed")}
+    text = "pass dim=('time', 'lat'), by=['a', 'b'], by=('a',) or seed=1; received: 'seed=3', other=2"
+    with at_prompt(options):
+        assert as_called(text) == (
+            "pass --dim time,lat, --by a --by b, --by a or --seed 1; received: 'seed=3', other=2"
+        )
+        assert for_caller("here", "there") == "there"
+    assert as_called(text) == text
+    assert for_caller("here", "there") == "here"
 
 
 # A call of a user, and its type; or the part of it that a checker must point to.

@@ -184,7 +184,7 @@ def test_who_may_be_first(make: Any, asked: dict[str, str]) -> None:
 @pytest.mark.parametrize("make", [items, errors, data_sets])
 def test_what_would_be_missed(make: Any) -> None:
     found = ap.power(make(), **({"over": "dataset"} if make is data_sets else {}))
-    pattern = r"With (\d+) ([\w ]+), the smallest .* power is (\S+) .*?, (\S+) by simultaneous intervals"
+    pattern = r"With (\d+) ([\w ]+), the smallest .* power at 5 % is (\S+) .*?, (\S+) by simultaneous intervals"
     said = re.match(pattern, found.attrs["summary"])
     upper = np.triu_indices(found.sizes["model"], 1)
     for number, name in ((said[3], "detectable"), (said[4], "detectable_family")):
@@ -270,3 +270,162 @@ def test_findings_of_audits(gaps: list[int]) -> None:
         assert said["Empty cells"].startswith("4 of 84 cells are empty")
         assert "3 tasks with gaps count in no mean: 0, 3, 8." in said["Empty cells"]
         assert f"ranks {complete.sizes['model']} models on 14 tasks: {leader} leads" in said["Empty cells"]
+
+
+# --- facts that every sentence states: family, level, direction, column, and what is left out ------------------------
+
+
+def clustered() -> xr.Dataset:
+    return items().assign_coords(cluster=("item", np.arange(300) // 3))
+
+
+def by_site_with_one_that_has_no_positive() -> xr.Dataset:
+    site = np.where(np.arange(300) < 8, "Tiny", SITE["site"][1])
+    scores = items().assign_coords(site=("item", site))
+    return scores.assign(label=scores["label"] & (scores["site"] != "Tiny"))
+
+
+def with_gaps() -> xr.Dataset:
+    values = errors()
+    values["estimate"][0, :3] = np.nan
+    return values
+
+
+def named_by_its_column() -> xr.Dataset:
+    long = errors()["estimate"].to_series().rename("x").reset_index()
+    return ap.from_values(long[["model", "query", "x"]].rename(columns={"query": "task"}), value="x")
+
+
+def repeated() -> xr.Dataset:
+    random, label = np.random.default_rng(3), np.arange(200) % 4 == 0
+    score = random.normal(size=(3, 5, 200)) + label * np.array([1.0, 1.5, 3.0])[:, None, None]
+    fold = np.array([random.permutation(200) % 5 for _ in range(5)])
+    variables = {"score": (("model", "repeat", "item"), score), "label": ("item", label)}
+    return xr.Dataset(variables | {"fold": (("repeat", "item"), fold)}, {"model": list("abc")})
+
+
+def of_classes() -> xr.Dataset:
+    random, kind = np.random.default_rng(3), np.arange(300) % 3
+    score = random.normal(size=(3, 3, 300)) + (kind == np.arange(3)[:, None]) * np.array([1.0, 1.5, 3.0])[:, None, None]
+    variables = {"score": (("model", "class", "item"), score), "label": ("item", kind)}
+    return xr.Dataset(variables, {"model": list("abc"), "class": [0, 1, 2]})
+
+
+STRUCTURES: list[tuple[Any, dict[str, str]]] = [
+    *[(make, {}) for make in (items, clustered, errors, named_by_its_column, repeated, of_classes)],
+    *[(make, {"by": "site"}) for make in (items, clustered, by_site_with_one_that_has_no_positive)],
+    *[(with_gaps, {"incomplete": way}) for way in ("drop", "drop_models")],
+    (data_sets, {"over": "dataset"}),
+]
+OF_GAPS = {
+    "drop": "left out: 3 of 14 tasks ('0', '1', '2'), of which 'a' lacks 3",
+    "drop_models": "left out: 'a', which lacks 3 of 14 tasks",
+}
+NO_ANSWER = re.compile("(?:no|without an) answer(?: for|:) '?Tiny", re.IGNORECASE)
+ids = [" ".join([make.__name__, *asked.values()]) for make, asked in STRUCTURES]
+
+
+def check_left_out(said: str, make: Any, asked: dict[str, str]) -> None:
+    """What is left out of an answer stands in its sentence, and nothing else does."""
+    assert said.lower().count("left out") == ("incomplete" in asked)
+    assert OF_GAPS.get(asked.get("incomplete", ""), "") in f"{said[:1].lower()}{said[1:]}".replace("Left", "left")
+    assert bool(NO_ANSWER.search(said)) == (make is by_site_with_one_that_has_no_positive)
+
+
+def check_measure(said: str, make: Any) -> None:
+    """Of values, the measure or the column is named, and that less is better where it is."""
+    of = {named_by_its_column: "x"}.get(make, "WER (less is better)" if make in (errors, with_gaps) else None)
+    assert ("less is better" in said) == (make in (errors, with_gaps))
+    assert of is None or f" {of}" in said
+
+
+@pytest.mark.parametrize(
+    ("baseline", "adjust", "level"), [(None, None, 0.95), ("b", "none", 0.8), ("b", "benjamini_hochberg", 0.9)]
+)
+@pytest.mark.parametrize(("make", "asked"), STRUCTURES, ids=ids)
+def test_comparisons_state_their_facts(
+    make: Any, asked: dict[str, str], baseline: str | None, adjust: Any, level: float
+) -> None:
+    answer = ap.compare(make(), baseline, level=level, adjust=adjust, **asked)
+    said, (n, known) = answer.attrs["summary"], facts(answer, asked.get("by"))
+    check_left_out(said, make, asked)
+    check_measure(said, make)
+    assert n == answer.attrs["family_size"] == read(said)[0]
+    assert re.search(rf" at {100 * (1 - level):.3g} %(,|;|$)", said)
+    used = answer.attrs["adjust"]
+    way = "not adjusted" if used == "none" else f"adjusted by {in_words(used)} for all {n}"
+    assert (f", {way}" in said) == (n > 1)
+    assert ("shown: " in said) == bool(sum(map(len, known.values())))
+    groups = re.search(r" in (\d+)(?: of (\d+))? groups by site", said)
+    assert bool(groups) == ("by" in asked)
+    if groups:
+        has_answer = answer["p_value"].notnull().any([dim for dim in answer["p_value"].dims if dim != "site"])
+        assert int(groups[1]) == int(has_answer.sum())
+        assert int(groups[2] or groups[1]) == answer.sizes["site"]
+
+
+@pytest.mark.parametrize(("make", "asked"), STRUCTURES, ids=ids)
+def test_ranks_state_their_facts(make: Any, asked: dict[str, str]) -> None:
+    answer = ap.rank(make(), level=0.9, **asked)
+    sites = answer["site"].values if "by" in asked else [None]
+    for ranks in (answer if site is None else answer.sel(site=site) for site in sites):
+        said = ranks["summary"].item() if "by" in asked else ranks.attrs["summary"]
+        if bool(ranks["rank"].isnull().all()):  # no answer: the reason is that of the others' design
+            assert "no answer for 'Tiny'" in answer.attrs["design"]
+            continue
+        assert "(90 % simultaneous rank sets)" in said
+        check_measure(said, make)
+        check_left_out(said, items, asked)
+
+
+@pytest.mark.parametrize(("make", "asked"), STRUCTURES, ids=ids)
+def test_power_states_its_level(make: Any, asked: dict[str, str]) -> None:
+    answer = ap.power(make(), level=0.8, power=0.7, **asked)
+    sites = answer["site"].values if "by" in asked else [None]
+    for found in (answer if site is None else answer.sel(site=site) for site in sites):
+        said = found["summary"].item() if "by" in asked else found.attrs["summary"]
+        if bool(found["detectable"].isnull().all()):
+            continue
+        assert "70 % power at 20 % is " in said
+        check_left_out(said, items, asked)
+
+
+@pytest.mark.parametrize("candidate", ["c", ["a", "c"]], ids=["one", "two"])
+@pytest.mark.parametrize(("make", "asked"), STRUCTURES, ids=ids)
+def test_gates_state_their_family_and_direction(make: Any, asked: dict[str, str], candidate: Any) -> None:
+    if asked.get("incomplete") == "drop_models" and candidate != "c":
+        with pytest.raises(ap.errors.InvalidInputError, match="models to judge are left out"):
+            ap.gate(make(), candidate, "b", **asked)
+        return
+    found = ap.gate(make(), candidate, "b", level=0.9, **asked)
+    gates = list(found) if isinstance(found, tuple) else [found]
+    known = [gate for gate in gates if not np.isnan(gate.p_value)]
+    assert len(gates) - len(known) == (
+        0 if make is not by_site_with_one_that_has_no_positive else len(np.atleast_1d(candidate))
+    )
+    for gate in known:
+        family = re.search(r"; interval and p hold for all (\d+);", f"{gate.sentence};")
+        assert int(family[1] if family else 1) == len(known) == gate.family
+        assert ("better by" in gate.sentence) == (make in (errors, with_gaps))
+        measure = {named_by_its_column: "x", errors: "WER", with_gaps: "WER"}.get(make, "average precision")
+        assert f": {measure} " in gate.sentence
+        check_left_out(gate.sentence, items, asked if "a" in candidate else {})  # a pair depends on that pair alone
+
+
+@pytest.mark.parametrize(("make", "asked"), [pair for pair in STRUCTURES if pair[0] is not data_sets])
+def test_captions_state_level_family_and_what_is_left_out(make: Any, asked: dict[str, str]) -> None:
+    caption = ap.letters(make(), level=0.9, **asked).caption
+    answer = ap.compare(make(), level=0.9, **asked)
+    n = answer.attrs["family_size"]
+    of = "all groups" if "by" in asked else "each measure"
+    adjusted = f", {in_words(answer.attrs['adjust'])} adjusted for the {n} pairs of {of}" if n > 1 else ""
+    assert f"(10 % level, {in_words(answer.attrs['method'])}{adjusted})" in caption
+    check_left_out(caption, make, asked)
+
+
+def test_contrasts_count_the_groups_that_have_an_answer() -> None:
+    said = ap.contrast(by_site_with_one_that_has_no_positive(), "site", level=0.9).attrs["summary"]
+    assert said.startswith(
+        "12 contrasts of 3 of 4 groups by site between all pairs at 10 %, adjusted by Holm for all 12"
+    )
+    assert said.endswith("without an answer: Tiny")  # whose prevalence of 0 does not count

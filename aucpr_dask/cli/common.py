@@ -161,15 +161,15 @@ def main() -> None:
     context.with_resource(_plain_warnings())
 
 
-def _options_of(command: click.Command) -> dict[str, tuple[str, bool]]:
+def _options_of(command: click.Command) -> dict[str, errors.Flag]:
     """Return all options of a command and those below it, by the names of the arguments that they stand for."""
-    found: dict[str, tuple[str, bool]] = {}
+    found: dict[str, errors.Flag] = {}
     for below in command.commands.values() if isinstance(command, click.Group) else ():
         found |= _options_of(below)
     for one in command.params:
         if isinstance(one, click.Option):
-            flag = one.opts[0]
-            found |= dict.fromkeys((str(one.name), flag[2:].replace("-", "_")), (flag, one.is_flag))
+            flag = errors.Flag(one.opts[0], one.is_flag, one.multiple and one.callback is not several["callback"])
+            found |= dict.fromkeys((str(one.name), flag.name[2:].replace("-", "_")), flag)
     return found
 
 

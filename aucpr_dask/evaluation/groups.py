@@ -15,7 +15,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import InvalidInputError, bad_argument, brief, did_you_mean, few
+from aucpr_dask.errors import InvalidInputError, bad_argument, brief, did_you_mean, few, for_caller
 from aucpr_dask.evaluation import alignment
 from aucpr_dask.schema import terms
 from aucpr_dask.scores.validate import check_same_labels, checked_nodes, where_of
@@ -336,9 +336,8 @@ def _no_coordinate(dataset: xr.Dataset, name: str, path: str, dim: str) -> Inval
     is_other = name in dataset.variables
     what = f"{name!r} does not lie along the items" if is_other else f"there is no coordinate {name!r} of the items"
     received = f"{name!r} over ({', '.join(map(str, dataset[name].dims))})" if is_other else repr(name)
-    remedy = did_you_mean(
-        name, along, f"give its labels: by={{{name!r}: labels}}; at the prompt, import again with --by {name}"
-    )
+    otherwise = for_caller(f"give its labels: by={{{name!r}: labels}}", f"import again with --by {name}")
+    remedy = did_you_mean(name, along, otherwise)
     if is_other and name in dataset["score"].dims:
         remedy = f"leave it out: each {name} is evaluated alone already"
         again = "to contrast or group its labels, make them items, and call these otherwise than 'item': "

@@ -153,6 +153,18 @@ def measured(attrs: Mapping[Any, Any], name: object = None) -> str:
     return f"{name if terms.UNIT in attrs else terms.in_words(str(name))}{beyond}"
 
 
+def named_values(attrs: Mapping[Any, Any]) -> str:
+    """Name the measure of values, or their column if it has no name; nothing of areas of rankings.
+
+    >>> named_values({"unit": "task", "measure": "WER", "value_column": "x"}), named_values({"estimator": "haldane"})
+    ('WER', '')
+    >>> named_values({"unit": "task", "measure": "value", "value_column": "x"})
+    "column 'x'"
+    """
+    measure, column = measured(attrs) if terms.UNIT in attrs else "", attrs.get(terms.VALUE_COLUMN)
+    return measure if measure != "value" else f"column {column!r}" if column else ""
+
+
 def _recorded(attrs: Mapping[Any, Any]) -> object:
     return attrs.get(terms.MEASURE, attrs.get("estimator", "estimate"))
 

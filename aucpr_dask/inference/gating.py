@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, bad_argument, few, naming
+from aucpr_dask.errors import InvalidInputError, bad_argument, few, for_caller, naming
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference import comparing, covarying, grouped, methods, paired_samples, pairs, requirements, sentences
@@ -75,6 +75,9 @@ class Gate(terms.Sentences):
         Over data sets, the difference on each.
     group_in_words : str
         What sentences call the group: with the name of the dimension where its label is a number.
+    family : int
+        How many verdicts, on several candidates or in several groups, have intervals that are simultaneous and p-values
+        that are adjusted.
     """
 
     verdict: str
@@ -100,6 +103,7 @@ class Gate(terms.Sentences):
     sizes: str = ""
     by_data_set: dict[str, float] = field(default_factory=dict, hash=False)
     group_in_words: str = ""  # as sentences call it, if not by its labels alone
+    family: int = 1
 
     @property
     def passed(self) -> bool:
@@ -229,7 +233,7 @@ def gate(
     paths = [path for path, _ in terms.nodes_of(data)]
     if len(paths) > 1 and question.dim != DATASET:
         received, allowed = f"{len(paths)} data sets: {few(map(repr, paths))}", "one data set, or several as a sample"
-        remedy = "select one (at the prompt, --dataset NAME); or give over='dataset'"
+        remedy = f"{for_caller('select one', 'name one: --dataset NAME')}; or give over='dataset'"
         raise InvalidInputError("a gate judges one data set", "the first argument", received, allowed, remedy)
 
     def of_models(path: str, node: xr.Dataset) -> xr.Dataset:
@@ -282,7 +286,9 @@ def _gates_of_groups(
     found = [gate for gates in of_data_sets.values() for gate in gates]
     known = np.array([place for place, one in enumerate(found) if not math.isnan(one.p_value)])
     adjusted = dict(zip(known.tolist(), pairs.holm(np.array([found[place].p_value for place in known])), strict=True))
-    return Gates(replace(one, p_value=float(adjusted.get(place, math.nan))) for place, one in enumerate(found))
+    return Gates(
+        replace(one, p_value=float(adjusted.get(place, math.nan)), family=known.size) for place, one in enumerate(found)
+    )
 
 
 def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], margin: float, power: float) -> list[Gate]:
@@ -350,6 +356,7 @@ def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], marg
                 gaps="; ".join(sample.gaps),
                 sizes=sizes[place],
                 by_data_set={name: float(of[row] - of[baseline]) for name, of in of_sets.items()},
+                family=len(rows),
             )
         )
     return found

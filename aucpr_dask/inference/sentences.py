@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import few, printable
+from aucpr_dask.errors import as_called, few, printable
 from aucpr_dask.inference import designs
 from aucpr_dask.inference.covarying import BASELINE, OTHER_MODEL
 from aucpr_dask.schema.terms import (
@@ -160,11 +160,18 @@ def _asked(answer: xr.Dataset, number: int, noun: str, about: str) -> str:
     '3 comparisons in 2 groups at 5 %, adjusted by Romano-Wolf for all 3'
     """
     family, adjust = int(answer.attrs["family_size"]), str(answer.attrs["adjust"])
-    asked = f"{count(number, noun)}{about} at {percent(1 - float(answer.attrs['level']))}"
+    of = f" of {named}" if (named := _values_of(answer)) else ""
+    asked = f"{count(number, noun)}{of}{about} at {percent(1 - float(answer.attrs['level']))}"
     if family < 2:
         return asked
     way = "not adjusted" if adjust == "none" else f"adjusted by {in_words(adjust)} for all {family:,}"
     return f"{asked}, {way}"
+
+
+def _values_of(answer: xr.Dataset) -> str:
+    """Name the measure of values, or their column, and say so if less is better; nothing of areas of rankings."""
+    less = " (less is better)" * (designs.direction(answer.attrs) < 0)
+    return f"{printable(designs.named_values(answer.attrs))}{less}"
 
 
 def shown_to_be(
@@ -216,15 +223,18 @@ def of_contrasts(answer: xr.Dataset, rows: pd.DataFrame, direction: float) -> st
         map(float, shown["difference"]),
         strict=True,
     )
-    words = [_asked(answer, len(rows), "contrast", f" of {n_groups} groups by {', '.join(dims)} {against}")]
+    left_out = facts["groups_left_out"].split("; ") if "groups_left_out" in facts else []
+    groups = f"{n_groups - len(left_out)} of {n_groups} groups" if left_out else f"{n_groups} groups"
+    words = [_asked(answer, len(rows), "contrast", f" of {groups} by {', '.join(dims)} {against}")]
     ways = ("smaller", "larger") if of_two else ("worse", "better")
     words += shown_to_be(differences, "none is shown to be {}", direction, ways)
-    if "groups_left_out" in facts:
-        words.append(f"without an answer: {few(facts['groups_left_out'].split('; '))}")
+    words += [f"without an answer: {few(left_out)}"] if left_out else []
     if "prevalence" in answer and "prevalence" not in facts:
-        least, most = float(answer["prevalence"].min()), float(answer["prevalence"].max())
+        known = answer["prevalence"].where(answer["estimate"].notnull().any(MODEL))  # of groups with an answer
+        least, most = float(known.min()), float(known.max())
         if most > UNALIKE * least:
-            why = "and with it the level of chance: pass prevalence= to contrast all groups at the same one"
+            remedy = f"pass {as_called('prevalence=')} to contrast all groups at the same one"
+            why = f"and with it the level of chance: {remedy}"
             words.append(f"prevalence differs ({least:.2g} to {most:.2g}), {why}")
     return "; ".join(words)
 
@@ -255,7 +265,8 @@ def of_gate(gate: Gate) -> str:
     by_method = f" by {in_words(gate.method)}" if gate.method else ""
     by = "better by" if gate.lower_is_better else "difference"
     numbers = difference_in_words(gate.estimates, gate.difference, gate.interval, gate.level, what=by)
-    said = f"{claim}: {measure} {numbers}, {p_value_in_words(gate.p_value)}{by_method}"
+    family = f"; interval and p hold for all {gate.family}" if gate.family > 1 else ""
+    said = f"{claim}: {measure} {numbers}, {p_value_in_words(gate.p_value)}{by_method}{family}"
     return "; ".join(
         filter(
             None,
@@ -323,7 +334,7 @@ def of_reach(reach: Reach, power: float, *, by: str = "", others: Mapping[str, A
     of = ", ".join(filter(None, [by, f"median of {n:,} pairs" if n > 1 else ""]))
     shown = {f"({of})" if of else "": middle} | {by: _middle(values) for by, values in (others or {}).items()}
     said = [("none" if np.isinf(one) else f"{one:.2g}", by) for by, one in shown.items()]
-    return smallest_shown(size, power_in_words(reach, power), said)
+    return smallest_shown(size, f"{power_in_words(reach, power)} at {percent(reach.alpha)}", said)
 
 
 def power_in_words(reach: Reach, power: float, form: str = "g") -> str:
@@ -369,7 +380,8 @@ def of_ranks(ranks: xr.Dataset) -> str:
     rank, n = ranks["rank"].values, ranks.sizes[MODEL]
     leaders = [str(name) for name in ranks[MODEL].values[rank == np.nanmin(rank)]]
     sets = f"{percent(float(ranks.attrs['level']))} simultaneous rank sets"
-    words = [f"{few(leaders)} {'ranks' if len(leaders) == 1 else 'rank'} first"]
+    by = f" by {named}" if (named := _values_of(ranks)) else ""
+    words = [f"{few(leaders)} {'ranks' if len(leaders) == 1 else 'rank'} first{by}"]
     words.append(f"{may_be_first(ranks):,} of {n:,} models may ({sets})")
     n_groups = int(ranks["last_group"].max())
     are_apart = 1 < n == n_groups
@@ -398,12 +410,14 @@ def of_letters(data: xr.Dataset, columns: Mapping[str, xr.Dataset], dim: str | N
         alone = "one model" if n_models == 1 else f"one {designs.unit_names(str(dim), data.attrs)[0]}"
         return f"{said}. Nothing is compared: there is {alone}."
     n_pairs = {one.attrs.get("family_size", n_models * (n_models - 1) // 2) for one in columns.values()}
-    family = count(n_pairs.pop(), "pair") if len(n_pairs) == 1 else "pairs"
+    is_alone, family = n_pairs == {1}, count(n_pairs.pop(), "pair") if len(n_pairs) == 1 else "pairs"
     of = f"the {family} of {'all groups' if 'by' in facts else 'each measure'}"
-    adjusted = "" if facts["adjust"] in (None, "none") else f", {in_words(facts['adjust'])} adjusted for {of}"
+    is_adjusted = facts["adjust"] not in (None, "none") and not is_alone
+    adjusted = f", {in_words(facts['adjust'])} adjusted for {of}" if is_adjusted else ""
     tested = f"{percent(1 - facts['level'])} level, {in_words(facts['method'])}{adjusted}"
     apart = {name: str(one.attrs.get("gaps", "")) for name, one in columns.items()}
     gaps = of_gaps(apart) if len({*apart.values()}) > 1 else apart.popitem()[1]
     gaps = gaps or "; ".join(designs.missing_items(data.attrs))
-    told = f" {sentence(gaps)}" if gaps else ""
+    without = f"no answer for {few(str(facts['groups_left_out']).split('; '))}" if "groups_left_out" in facts else ""
+    told = "".join(f" {sentence(one)}" for one in (gaps, without) if one)
     return f"{said}. Letters name the models that are significantly worse ({tested}).{told}"

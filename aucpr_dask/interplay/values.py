@@ -624,7 +624,7 @@ def taken_in_words(values: xr.Dataset) -> str:
     lower = list(attrs.get(terms.LOWER, ()))
     way = f", {better(attrs)}"
     if len(measures) > 1:
-        taken = f"measures {few(list(map(repr, measures)))} (--estimator)"
+        taken = f"measures {few(list(map(repr, measures)))} ({as_called('estimator=')})"
         others = [name for name in measures if name not in lower]
         way = f", {'less' if lower else 'more'} is better"
         if lower and others:

@@ -623,7 +623,7 @@ def select_data_sets(data: SomeScores, names: Sequence[str] | None) -> SomeScore
     found = {name: [name] if name in nodes else fnmatch.filter(nodes, name) for name in names}
     if unknown := [name for name in names if not name or not found[name]]:
         allowed = few(map(repr, nodes)) if "" not in nodes else "none: it has one data set without a name"
-        remedy = did_you_mean(unknown[0], nodes, "leave out --dataset, or name another")
+        remedy = did_you_mean(unknown[0], nodes, "leave out dataset=, or name another")
         what = "there is no such data set in this store"
         raise InvalidInputError(what, None, few(map(repr, unknown)), allowed, remedy)
     return gathered(data, {name: nodes[name] for name in dict.fromkeys(chain.from_iterable(found.values()))})

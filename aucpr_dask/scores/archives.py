@@ -249,7 +249,7 @@ def _described(path: str, dataset: xr.Dataset) -> xr.Dataset:
 
 def _flat(node: xr.Dataset, layout: Layout, path: str, url: str) -> xr.Dataset:
     """Return a data set whose items lie along one dimension, and are read when they are needed."""
-    dims = dims_of_items(node, layout.dims, path, remedy="name those of the items: --dim time,lat,lon")
+    dims = dims_of_items(node, layout.dims, path, remedy="name those of the items: dim=('time', 'lat', 'lon')")
     if dims != (ITEM,) and (ITEM in node.dims or ITEM in node.variables):
         what, remedy = f"these scores have something else of the name {ITEM!r}", f"name it: dim={ITEM!r}"
         raise InvalidInputError(what, url, ", ".join(dims), None, remedy)

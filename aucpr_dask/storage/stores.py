@@ -691,10 +691,9 @@ def foreign(url: Any, received: str | None = None) -> errors.ForeignStoreError:
     scores = [len(one.shape) for name, one in arrays.items() if ours.get(name, name) == "score"]
     options += [f" --dims {','.join(DEFAULT_DIMS.get(scores[0], DEFAULT_DIMS[2]))}"] if scores else []
     command = f"aucpr-dask import arrays {public(url)} scores.zarr{''.join(options)}"
-    remedy = "say what it calls its scores and labels (--score NAME --label NAME --dim NAMES, Python: like={...}); or "
-    return errors.ForeignStoreError(
-        what, url, received, allowed, f"{remedy}import it, which leaves it as it is: {command}"
-    )
+    naming = errors.for_caller("like={...}", "--score NAME --label NAME --dim NAMES")
+    remedy = f"say what it calls its scores and labels ({naming}); or import it, which leaves it as it is: {command}"
+    return errors.ForeignStoreError(what, url, received, allowed, remedy)
 
 
 def _root_arrays(url: Any) -> dict[str, Any]:

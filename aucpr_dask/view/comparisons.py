@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from aucpr_dask.errors import few, printable
+from aucpr_dask.errors import as_called, few, printable
 from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets
 from aucpr_dask.inference.contrasting import contrast_rows
 from aucpr_dask.inference.covarying import BASELINE, OTHER_MODEL
@@ -453,7 +453,9 @@ def _notes_of_mean_ranks(facts: Document) -> list[str]:
         f"equal mean ranks: {p_value_in_words(facts['p_value'])} (Friedman)",
         f"models of one group are not told apart: {by}",
         str(facts["design"]),
-        "ranks ignore how much models differ, and two of them depend on the others: see compare without --method",
+        as_called(
+            "ranks ignore how much models differ, and two of them depend on the others: see compare without method="
+        ),
     ]
 
 

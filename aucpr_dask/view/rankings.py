@@ -137,7 +137,7 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, method: str | Non
     name = names[0] if estimator is None else estimator
     if name not in names:
         what = f"this {terms.MEASURE if are_values(means) else terms.ESTIMATOR} is not in the result"
-        remedy = f"evaluate again with --estimator {name}" if name.partition("(")[0] in estimators.ESTIMATORS else None
+        remedy = f"evaluate again with estimator={name!r}" if name.partition("(")[0] in estimators.ESTIMATORS else None
         raise InvalidInputError(what, path or None, repr(name), ", ".join(names), remedy)
     means = means.sel({terms.ESTIMATOR: name}).isel({terms.METHOD: 0}, missing_dims="ignore")
     estimate = np.atleast_1d(means["estimate"].values)

@@ -15,7 +15,16 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, closest, few, lacks
+from aucpr_dask.errors import (
+    AlignmentError,
+    AucprError,
+    FileFormatError,
+    InvalidInputError,
+    closest,
+    few,
+    for_caller,
+    lacks,
+)
 from aucpr_dask.schema import terms
 from aucpr_dask.scores.appending import place_for
 from aucpr_dask.scores.chunks import Region, empty_variable
@@ -415,7 +424,8 @@ def open_zarr(url: str, chunks: Any, named: Mapping[str, str] | None = None) -> 
     nodes = {path: node for path, node in terms.nodes_of(tree) if score in node}
     if not nodes:
         what = f"no variable is called {score!r}"
-        raise lacks(what, url, tree.data_vars, "name it: --score NAME; import arrays: --rename NAME=score")
+        remedy = for_caller("like={'score': 'NAME'}", "--score NAME, or in import arrays --rename NAME=score")
+        raise lacks(what, url, tree.data_vars, f"name it: {remedy}")
     return _as_scores({path: _by_our_names(node, named, url) for path, node in nodes.items()})
 
 

@@ -127,7 +127,10 @@ def taken_in_words(name: object, scores: terms.Scores, options: TableOptions, no
     parts += [f"{role} by {column!r}" for role, column in roles.items() if column is not None]
     counts = f"{terms.count(n_items, 'item')}, {n_positive:,} positive"
     others = [note for note in notes if not note.startswith(TAKEN)]
-    others = [f"{note}; --models names those that are scores" if WHOLE in note else note for note in others]
+    others = [
+        f"{note}; {errors.as_called('models=')} names those that are scores" if WHOLE in note else note
+        for note in others
+    ]
     return "\n  ".join(map(errors.printable, ["; ".join([f"{name}: {counts}", *parts]), *others]))
 
 
@@ -725,7 +728,7 @@ def scores_of_files(paths: Sequence[FilePath], options: TableOptions) -> tuple[t
         return scores, taken_in_words(paths[0], scores, options, notes)
     if options.item is None:
         received, allowed = f"{len(listed)} tables without a column of item names", "the column of item names"
-        remedy = "name it: --item; or give one table with a column of scores for each model"
+        remedy = "name it: item=; or give one table with a column of scores for each model"
         what = "items of several tables are matched by name, never by position"
         raise errors.InvalidInputError(what, "option 'item'", received, allowed, remedy)
     named = importing.files.named_files(listed, SUFFIXES, "model", with_folders=True)
@@ -743,7 +746,7 @@ def _of_one_model(file: Path, options: TableOptions) -> xr.Dataset:
     if scores.sizes[terms.MODEL] != 1:
         received = f"columns {errors.few(map(repr, scores[terms.MODEL].values.tolist()))}"
         what, allowed = "each of several tables has the scores of one model", "one column of scores"
-        raise errors.InvalidInputError(what, file, received, allowed, "name it: --score")
+        raise errors.InvalidInputError(what, file, received, allowed, "name it: score=")
     validate.check_unique(scores.indexes[terms.ITEM], terms.ITEM, str(file))
     return scores
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import few, printable
+from aucpr_dask.errors import as_called, few, printable
 from aucpr_dask.inference.auditing import EXPECTED, TOP
-from aucpr_dask.inference.designs import better, measured, unit_names
+from aucpr_dask.inference.designs import better, named_values, unit_names
 from aucpr_dask.inference.families import LEAST_UNITS
 from aucpr_dask.inference.sentences import sentence, smallest_shown
-from aucpr_dask.schema.terms import MODEL, OTHER_MEASURES, QUERY, SCALED, VALUE_COLUMN, count, in_words, rounded_percent
+from aucpr_dask.schema.terms import MODEL, OTHER_MEASURES, QUERY, SCALED, count, in_words, rounded_percent
 
 MOST_DECISIVE = 5
 
@@ -24,10 +24,8 @@ def names_of(findings: xr.Dataset, dim: str = MODEL) -> list[str]:
 
 def headline(findings: xr.Dataset) -> str:
     """Return the sizes of the table, the measure or the column of values, and which way is better."""
-    measure, column = printable(measured(findings.attrs)), findings.attrs.get(VALUE_COLUMN)
     said = [count(findings.sizes[MODEL], "model"), _units(findings.sizes[QUERY], findings)]
-    named = [measure] if measure != "value" else [f"column {printable(column)!r}"] if column else []
-    return ", ".join([*said, *named, better(findings.attrs)])
+    return ", ".join(filter(None, [*said, printable(named_values(findings.attrs)), better(findings.attrs)]))
 
 
 def _units(number: int, findings: xr.Dataset) -> str:
@@ -69,7 +67,7 @@ def _columns(findings: xr.Dataset) -> str:
     many = unit_names(QUERY, findings.attrs)[1]
     said = f"Taken as {many}: {few(sorted(names_of(findings, QUERY)), 8)}."
     if others := list(findings.attrs.get(OTHER_MEASURES, ())):
-        said += f" Other measures, which estimator= (--estimator) audits: {few(list(map(printable, others)), 8)}."
+        said += f" Other measures, which {as_called('estimator=')} audits: {few(list(map(printable, others)), 8)}."
     if columns := list(findings.attrs.get("columns_left_out", ())):
         said += f" Not taken: {few(list(map(printable, columns)), 8)}."
     if names := list(findings.attrs.get("negated", ())):
@@ -180,8 +178,8 @@ def _empty_cells(findings: xr.Dataset) -> str:
         said += f": {few(list(map(printable, left_out)))}."
     if "other_incomplete" not in facts:
         return said
-    what = many if facts["other_incomplete"] == "drop" else "models"
-    said += f" Leaving out {what} with gaps instead (incomplete={facts['other_incomplete']!r})"
+    what, incomplete = many if facts["other_incomplete"] == "drop" else "models", facts["other_incomplete"]
+    said += f" Leaving out {what} with gaps instead ({as_called(f'incomplete={incomplete!r}')})"
     if "other_leader" not in facts:
         return f"{said} leaves too little."
     return (

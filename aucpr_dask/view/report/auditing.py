@@ -16,7 +16,7 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
-from aucpr_dask.errors import ColumnWarning, InvalidInputError, few, printable, warn
+from aucpr_dask.errors import ColumnWarning, InvalidInputError, few, for_caller, printable, warn
 from aucpr_dask.inference import auditing, designs, samples
 from aucpr_dask.interplay.exporting import free_file
 from aucpr_dask.interplay.recognising import predictions_in
@@ -209,7 +209,8 @@ def _values_of(data: Any, of_table: dict[str, Any], unit_name: str | None, exclu
         what, allowed = "an audit takes values of models on tasks, and this table has scores", "a table of values"
         (label,) = next(one.columns for one in found.roles if one.role == "label")
         words = dict(found.commands).get("which ranks each may have", ("rank", found.path, "--label", label))
-        remedy = f"ap.rank(ap.from_dataframe(frame, label={label!r})), or aucpr-dask {shlex.join(words)}"
+        in_python, at_prompt = f"ap.rank(ap.from_dataframe(frame, label={label!r}))", f"aucpr-dask {shlex.join(words)}"
+        remedy = for_caller(in_python, at_prompt)
         raise InvalidInputError(what, found.path, found.kind, allowed, remedy)
     (first, *_) = tables = tables_of(data, None)
     if of_table["model"] is None and first.has_unnamed_names:
@@ -222,8 +223,9 @@ def _values_of(data: Any, of_table: dict[str, Any], unit_name: str | None, exclu
     table = from_values(tables, unit_name="task" if unit_name is None else unit_name, exclude=columns, **of_table)
     if table.sizes[MODEL] == 1:
         received, allowed = repr(str(table[MODEL].values[0])), "two or more"
-        remedy = "read the files of all models: ap.audit([one, another]), or `aucpr-dask import values` and its store"
-        raise InvalidInputError("there is only one model", first.name, received, allowed, remedy)
+        way = for_caller("ap.audit([one, another])", "`aucpr-dask import values`, and audit its store")
+        what, remedy = "there is only one model", f"read the files of all models: {way}"
+        raise InvalidInputError(what, first.name, received, allowed, remedy)
     return _without(table, [name for name in exclude if name not in columns])
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import FewPositivesWarning, InvalidInputError, printable
+from aucpr_dask.errors import FewPositivesWarning, InvalidInputError, as_called, printable
 from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.evaluation.groups import along_queries
 from aucpr_dask.evaluation.results import group_dims
@@ -80,7 +80,7 @@ def groups_shown(
     ends = f"with simultaneous {terms.percent(asked['level'])} intervals"
     title = "Where do models differ?"
     if baseline is None:
-        parts = [_part(title, ["Name a baseline (baseline=, --baseline) to see in which groups others lose."])]
+        parts = [_part(title, [as_called("Name a baseline (baseline=) to see in which groups others lose.")])]
     else:
         compared = partial(comparing.compare, data, baseline, by=of_items, incomplete="drop", **asked)
         about = f"Difference in {measure} from {printable(baseline)}, {ends}; the largest losses first"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.curves import api as curves
 from aucpr_dask.curves import points
-from aucpr_dask.errors import AlignmentError, FewPositivesWarning, InvalidInputError, few, printable
+from aucpr_dask.errors import AlignmentError, FewPositivesWarning, InvalidInputError, as_called, few, printable
 from aucpr_dask.inference import aggregating, comparing, designs, questions, requirements, samples
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.grouped import has_items
@@ -29,11 +29,11 @@ MOST_COMPARED = 200  # models whose pairs are compared by units or influences, t
 
 NO_REPLICATES = (
     "Models cannot be compared here: there are no queries, and the result keeps no replicates of its items. Give the "
-    "scores to the report (scores=, --scores), or evaluate with keep_replicates=True (--keep-replicates)."
+    "scores to the report (scores=), or evaluate with keep_replicates=True."
 )
 OF_REPEATS = (
-    "Models are not compared here: between repeats training varies, too. Give the scores to the report (scores=, "
-    "--scores), or ask aucpr_dask.compare."
+    "Models are not compared here: between repeats training varies, too. Give the scores to the report (scores=), or "
+    "ask aucpr_dask.compare."
 )
 
 
@@ -226,7 +226,7 @@ def comparisons(subject: Subject, estimator: str, seed: int) -> tuple[list[dict[
             return [], "Models cannot be compared here: fewer than two have an estimate."
         influences = subject.by_influence(estimator)
         if influences is None and "n_repeats" in subject.node:
-            return [], OF_REPEATS
+            return [], as_called(OF_REPEATS)
         has_items = influences is not None or REPLICATE in subject.node
         found = [designs.UNITS] * (len(estimates.units) > 1) + [designs.ITEMS] * has_items
         ways = [_compared(subject, estimates, estimator, seed, sample) for sample in found]
@@ -235,7 +235,7 @@ def comparisons(subject: Subject, estimator: str, seed: int) -> tuple[list[dict[
     if ways:
         return ways, None
     if subject.dim is None:
-        return [], NO_REPLICATES
+        return [], as_called(NO_REPLICATES)
     unit, _ = designs.unit_names(subject.dim, subject.node.attrs)
     return [], f"Models cannot be compared here: there is only one {unit}."
 
