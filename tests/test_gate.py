@@ -142,7 +142,7 @@ def test_a_failure_says_what_could_have_been_shown() -> None:
     old = random.random(30)
     worse = ap.gate(result_of(old, old - 0.2 + 0.05 * random.normal(size=30)), "b", "a", margin=0.01)
     assert repr(worse).startswith("failed: b is worse than a by more than 0.01: ")
-    limits = f"with 30 queries, the smallest true difference shown with 80 % power is {worse.detectable:.2g}"
+    limits = f"with 30 queries, the smallest true difference shown with 80 % power at 5 % is {worse.detectable:.2g}"
     assert repr(worse).endswith(f"; {limits}\n{worse.design}")
     unknown = ap.gate(result_of(old, old + 0.3 * random.normal(size=30)), "b", "a")
     assert repr(unknown).startswith("cannot tell whether b is worse than a: ")

@@ -232,7 +232,7 @@ def test_the_report_says_at_once_what_cannot_be_shown(tmp_path: Path) -> None:
     result = ap.evaluate(queried(4, 30, 40), missing="drop")
     for baseline, pairs in ((None, 6), ("m0", 3)):  # of the family of which the heading speaks
         at = np.nanmedian(ap.power(result, baseline)["detectable_family"].where(lambda found: found > 0))
-        said = "With 29 queries, the smallest true difference shown with roughly 80 % power is"  # one is empty
+        said = "With 29 queries, the smallest true difference shown with roughly 80 % power at 5 % is"  # one is empty
         said += f" {at:.2g} (simultaneous intervals, median of {pairs} pairs)."
         page = ap.report(result, tmp_path / "report.html", baseline=baseline, overwrite=True)
         assert said in page.read_text(encoding="utf-8")

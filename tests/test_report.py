@@ -342,7 +342,7 @@ def test_pages_compare_by_known_scores_as_compare_does(tmp_path: Path) -> None:
         shown = known["p_adjusted"].values <= 0.05
         beat, worse = (int((shown & (sign * known["difference"].values > 0)).sum()) for sign in (1, -1))
         assert f"{beat} of 2 other models beat {baseline}, and {worse} do worse" in page.text.replace("does", "do")
-        assert f"power is {np.median(power['detectable_family'].values[1:]):.2g} (simultaneous" in page.text
+        assert f"power at 5 % is {np.median(power['detectable_family'].values[1:]):.2g} (simultaneous" in page.text
 
 
 def test_groups_may_be_bins_or_arrays(tmp_path: Path) -> None:
