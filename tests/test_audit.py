@@ -521,6 +521,6 @@ def test_a_table_of_predictions_is_refused_with_the_command_that_answers(tmp_pat
     frame.to_csv(tmp_path / "predictions.csv", index=False)
     done = CliRunner().invoke(main, ["audit", str(tmp_path / "predictions.csv")])
     assert done.exit_code == 2
-    command = done.stderr.partition("or aucpr-dask ")[2].split()
+    command = done.stderr.partition("remedy: aucpr-dask ")[2].split()
     assert command[0] == "rank"
     assert CliRunner().invoke(main, command, catch_exceptions=False).exit_code == 0

@@ -347,7 +347,7 @@ def _gates(sample: paired_samples.PairedSample, given: Sequence[str | int], marg
                 level=question.level,
                 power=power,
                 measure=measure,
-                limits=sentences.of_reach(own, power),
+                limits=sentences.of_reach(own, power, question.level),
                 design=design,
                 caveat=_caveat(sample, row, baseline, low, margin),
                 lower_is_better=sample.estimates.direction < 0,

@@ -324,8 +324,8 @@ def smallest_shown(size: str, power: str, differences: Iterable[tuple[str, str]]
     return f"with {size}, the smallest true difference shown with {power} is {listed}"
 
 
-def of_reach(reach: Reach, power: float, *, by: str = "", others: Mapping[str, Any] | None = None) -> str:
-    """Say which true difference, of the median pair, is shown with a power; and which `by` other intervals."""
+def of_reach(reach: Reach, power: float, level: float, *, by: str = "", others: Mapping[str, Any] | None = None) -> str:
+    """Say which true difference, of the median pair, intervals of a level show with a power; and which `by` others."""
     size, middle, n = sample_in_words(reach, reach.n), _middle(reach.detectable(power)), reach.error.size
     if np.isinf(middle):
         return f"with {size}, no difference can be shown"
@@ -334,7 +334,7 @@ def of_reach(reach: Reach, power: float, *, by: str = "", others: Mapping[str, A
     of = ", ".join(filter(None, [by, f"median of {n:,} pairs" if n > 1 else ""]))
     shown = {f"({of})" if of else "": middle} | {by: _middle(values) for by, values in (others or {}).items()}
     said = [("none" if np.isinf(one) else f"{one:.2g}", by) for by, one in shown.items()]
-    return smallest_shown(size, f"{power_in_words(reach, power)} at {percent(reach.alpha)}", said)
+    return smallest_shown(size, f"{power_in_words(reach, power)} at {percent(1 - level, '.3g')}", said)
 
 
 def power_in_words(reach: Reach, power: float, form: str = "g") -> str:
@@ -353,7 +353,7 @@ def of_power(single: Reach, values: Mapping[str, Any], power: float, difference:
     """Say what is shown with a power, and how large a sample the difference that matters needs: of the median pair."""
     others = {SIMULTANEOUS: values["detectable_family"], "between neighbours in rank": values["detectable_rank"]}
     others = {by: one for by, one in others.items() if one is not None and single.error.size > 1}
-    said = sentence(of_reach(single, power, others=others)).removesuffix(".")
+    said = sentence(of_reach(single, power, 1 - single.alpha, others=others)).removesuffix(".")
     if difference is None or _middle(values["detectable"]) == 0:
         return said
     needed, now = _middle(values["n_needed"]), power_in_words(single, _middle(values["power"]), ".0f")

@@ -154,7 +154,7 @@ def _limits(subject: Subject, options: ReportOptions) -> str:
             _, reach = pair_reaches(data, ComparisonOptions.among(asked | {"estimator": estimator, "over": over}))
     except InvalidInputError:  # too few models or units, or no replicates
         return ""
-    return " " + sentence(of_reach(reach, POWER, by="simultaneous intervals"))
+    return " " + sentence(of_reach(reach, POWER, subject.level, by="simultaneous intervals"))
 
 
 def _label_of_baseline(subject: Subject, options: ReportOptions) -> Any:
