@@ -159,8 +159,8 @@ def test_items_are_counted_by_their_positives() -> None:
 def test_the_power_of_a_small_sample_is_rough(n: float, has_units: bool, words: str) -> None:
     one = np.ones(1)
     reach = Reach(one, one, alpha=0.05, degrees=20, n=n, noun=("one", "many"), has_units=has_units)
-    assert words in of_reach(reach, 0.8)
-    said = of_reach(reach, 0.8, others={"by simultaneous intervals": np.array([np.inf])})
+    assert words in of_reach(reach, 0.8, 0.95)
+    said = of_reach(reach, 0.8, 0.95, others={"by simultaneous intervals": np.array([np.inf])})
     assert said.endswith(", none by simultaneous intervals")
 
 

@@ -174,7 +174,10 @@ def test_who_may_be_first(make: Any, asked: dict[str, str]) -> None:
     sites = answer["site"].values if "by" in asked else [None]
     for ranks in (answer if site is None else answer.sel(site=site) for site in sites):
         summary = ranks["summary"].item() if "by" in asked else ranks.attrs["summary"]
-        said = re.match(r"(.*?) ranks? first; (\d+) of (\d+) models may \(95 % .*; (\d+) groups?", summary)
+        pattern = (
+            r"(.*?) ranks? first(?: by WER \(less is better\))?; (\d+) of (\d+) models may \(95 % .*; (\d+) groups?"
+        )
+        said = re.match(pattern, summary)
         assert said[1].split(", ") == list(ranks["model"].values[ranks["rank"] == ranks["rank"].min()])
         may_be_first = int((ranks["simultaneous_rank_interval"].sel(ci_bound="lower") == 1).sum())
         n_groups = int(ranks["last_group"].max())
