@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -311,3 +312,23 @@ def test_what_models_and_groups_lack_is_said() -> None:
     of_queries = ap.contrast(queries, "lang")
     assert of_queries.attrs["groups_left_out"] == "fr"  # one query shows no variance
     assert of_queries.attrs["gaps"] == "1 query of de without an estimate of every model"
+
+
+@pytest.mark.parametrize(("adjust", "why"), [("holm", "adjusted step by step"), ("none", "not adjusted")])
+def test_a_contrast_beside_an_interval_that_contains_0_is_explained(adjust: str, why: str) -> None:
+    random = np.random.default_rng(7)
+    site, label = np.repeat(list("abcd"), 500), random.random(2000) < 0.2
+    found = []
+    for loss in np.linspace(0.2, 0.9, 40):
+        score = random.normal(size=2000) + label * np.where(site == "d", 1.6 - loss, 1.6)
+        data = xr.Dataset({"score": (("model", "item"), score[None]), "label": ("item", label)}, {"model": ["m"]})
+        answer = ap.contrast(data.assign_coords(site=("item", site)), "site", reference="a", adjust=adjust)
+        lower, upper = answer["simultaneous_interval"].transpose("ci_bound", ...)
+        beside = int(((answer["p_adjusted"] <= 0.05) & (lower <= 0) & (upper >= 0)).sum())
+        said = re.search(
+            r"intervals of (\d+) that are shown contain 0: p-values are (.*?);", answer.attrs["summary"] + ";"
+        )
+        assert (said is None) == (beside == 0)
+        found += [] if said is None else [(int(said[1]), beside, said[2])]
+    assert found
+    assert all(one == beside and said.startswith(why) for one, beside, said in found)
