@@ -558,7 +558,7 @@ def with_levels(dataset: xr.Dataset) -> xr.Dataset:
             continue
         attrs = dataset.variables[dim].attrs if dim in dataset.variables else {}
         for name, one in levels.items():  # text of a fixed width, as along dimensions
-            data = of_fixed_width(one.values.astype(object)) if one.dtype.kind in "OT" else one.values
+            data = of_fixed_width(one.values.astype(object)) if one.dtype.kind in "TO" else one.values
             attrs_of_level = {key: value for key, value in one.attrs.items() if key != LEVELS}
             dataset = dataset.assign_coords({name: (dim, data, attrs_of_level)})
         dataset = dataset.drop_vars(dim, errors="ignore").set_xindex(names, PandasMultiIndex)
