@@ -242,8 +242,8 @@ def power(
     >>> found["n_needed"].sel(model="dense").item()
     315.0
     >>> found.attrs["summary"]  # doctest: +NORMALIZE_WHITESPACE
-    'With 43 queries, the smallest true difference shown with 80 % power is 0.028; a difference of
-    0.01 is shown with 17 % power, and with 80 % power by 315 queries'
+    'With 43 queries, the smallest true difference shown with 80 % power at 5 % is 0.028; a
+    difference of 0.01 is shown with 17 % power, and with 80 % power by 315 queries'
     """
     power = fraction(power, "power")
     difference = None if difference is None else margin(difference, "difference")
