@@ -333,6 +333,7 @@ def test_ranks_spreads_and_measures_are_no_models_nor_tasks() -> None:
     with pytest.raises(InvalidInputError, match=r"measures: 'c-index', 'ROC AUC'; others: 'x'[\s\S]*include='c-index'"):
         ap.from_values(mixed)
     assert ap.from_values(mixed, include=["c-index", "ROC AUC"]).sizes["query"] == 5
+    assert ap.from_values(PLAIN.rename(columns={"task 0": "similarity"})).sizes["query"] == 5  # may be a task
     timed = PLAIN.assign(latency_ms_per_sample=30.0, throughput_samples_per_sec=3000.0)
     assert ap.from_values(timed)["query"].values.tolist() == TASKS
 

@@ -289,9 +289,10 @@ def _without_means(table: Table, of: Mapping[str, str], include: Sequence[str]) 
 
 
 def _refuse_a_measure_among_tasks(tasks: Sequence[str], values: xr.Dataset) -> None:
-    """Raise if some columns are called like measures, which are of one task, and others like tasks."""
+    """Raise if several columns are called like measures, which are of one task, and others like tasks."""
     measures = [name for name in tasks if is_measure(name)]
-    if 0 < len(measures) < len(tasks) and terms.MEASURE not in values.dims and "negated" not in values.attrs:
+    is_told = terms.MEASURE in values.dims or "negated" in values.attrs
+    if 1 < len(measures) < len(tasks) and not is_told:  # one alone, as "similarity", may be a task
         what = "some columns are called like measures, others like tasks"
         received = f"measures: {few(list(map(repr, measures)))}; others: "
         received += few([repr(name) for name in tasks if name not in measures])
