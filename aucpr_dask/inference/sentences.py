@@ -114,11 +114,11 @@ def of_comparison(answer: xr.Dataset, about: str = "") -> str:
         words += [f"equal: {few([f'{one} and {other}{where}' for one, other, where in equal], MOST)}"] if equal else []
     if "simultaneous_interval" in answer:
         lower, upper = np.moveaxis(answer.variables["simultaneous_interval"].transpose(*dims, BOUND).values, -1, 0)
-        words.append(beside_intervals(answer, int(np.count_nonzero(shown & (lower <= 0) & (upper >= 0)))))
+        words.append(of_disagreement(answer, int(np.count_nonzero(shown & (lower <= 0) & (upper >= 0)))))
     return "; ".join(filter(None, [*words, fact(answer, "gaps")]))
 
 
-def beside_intervals(answer: xr.Dataset, number: int) -> str:
+def of_disagreement(answer: xr.Dataset, number: int) -> str:
     """Say of how many of the differences that are shown the simultaneous interval contains 0, and why."""
     why = "p-values are adjusted step by step, which shows more"
     if str(answer.attrs["adjust"]) == "none":
@@ -234,8 +234,8 @@ def of_contrasts(answer: xr.Dataset, rows: pd.DataFrame, direction: float) -> st
     words = [_asked(answer, len(rows), "contrast", f" of {groups} by {', '.join(dims)} {against}")]
     ways = ("smaller", "larger") if of_two else ("worse", "better")
     words += shown_to_be(differences, "none is shown to be {}", direction, ways)
-    beside = sum(lower <= 0 <= upper for lower, upper in shown["simultaneous_interval"])
-    words.append(beside_intervals(answer, beside))
+    n_containing_0 = sum(lower <= 0 <= upper for lower, upper in shown["simultaneous_interval"])
+    words.append(of_disagreement(answer, n_containing_0))
     words += [f"without an answer: {few(left_out)}"] if left_out else []
     if "prevalence" in answer and "prevalence" not in facts:
         known = answer["prevalence"].where(answer["estimate"].notnull().any(MODEL))  # of groups with an answer

@@ -121,7 +121,7 @@ def _columns_of(table: Any) -> tuple[Batch | None, dict[str, dict[str, str]]]:
 
 
 def _has_predictions(batch: Batch, roles: dict[str, dict[str, str]]) -> bool:
-    """Whether a table has labels by their name, or beside scores."""
+    """Whether a table has a column that is called like labels, or one of label values together with scores."""
     is_named = any(map(_is_called_label, roles.get("label", ())))
     has_labels = is_named or ("label" in roles and ("models" in roles or "score" in roles))
     return has_labels and not _is_board(batch, roles)
@@ -231,11 +231,11 @@ def _is_called_label(name: str) -> bool:
 
 
 def _no_labels(roles: dict[str, dict[str, str]]) -> dict[str, str]:
-    """Return columns that hold label values but are not the labels: not so named, nor the only ones beside scores."""
+    """Return columns of label values that are not the labels: not called so, nor alone next to scores."""
     labels = roles.get("label", {})
     are_named = any(map(_is_called_label, labels))
     has_scores = "score" in roles or ("models" in roles and "model" not in roles)
-    # "hit@1" beside "rr": values of measures
+    # Next to "rr" and other measures, "hit@1" is a measure, too.
     has_scores &= not all(is_measure(name) or is_no_value(name) for name in [*labels, *roles.get("models", ())])
     if are_named or (len(labels) == 1 and has_scores):
         return {}

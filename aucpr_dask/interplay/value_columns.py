@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ SPREADS = {"std", "stdev", "stddev", "stderr", "sem", "ci", "variance", "±"}
 LOWS = {"low", "lower", "lo", "lb", "lcl", "min", "minimum"}
 HIGHS = {"high", "higher", "upper", "hi", "ub", "ucl", "max", "maximum"}
 SPLITS = {"train", "training", "val", "valid", "validation", "dev", "development", "test"}
-TEST = "test"  # the split that counts, beside others of the same name
+TEST = "test"  # the split that counts if a table has several
 COUNTED = {"num", "number", "n", "nr", "no", "#"}  # before what is counted
 # The last word of a name: what a size, a cost or an identifier is given in or called.
 ABOUT_THE_MODEL = {
@@ -88,6 +89,7 @@ VARIANTS = {"norm", "micro", "macro", "weighted", "strict", "loose", "char", "to
 KINDS = {"log", "balanced", "absolute", "squared", "root", "pr", "ovr", "ovo", "cohen", "matthews", "top", "under"}
 """Words before the words of a measure: of which kind it is."""
 
+_NAMES = LESS | MORE
 _WAYS = {
     -1: "↓|⬇|▼|\N{DOWNWARDS DOUBLE ARROW}|\\\\downarrow"
     r"|\b(lower|less|smaller|fewer)[\W_]*(is[\W_]*)?better|\blib\b",
@@ -218,30 +220,37 @@ def is_measure(name: str) -> bool:
     [False, False, False]
     """
     words = re.findall(r"[^\W\d_]+\d*", name.lower())
-    are_measures = [_direction(words, at) is not None for at in range(len(words))]
-    ends_two = [False, *(f"{one} {other}" in LESS | MORE for one, other in pairwise(words))][: len(words)]
-    known = [*map(any, zip(are_measures, ends_two, (word in VARIANTS | KINDS for word in words), strict=True))]
-    return any(are_measures) and all(known)
+    places = range(len(words))
+    measures = {at for at in places if _direction(words, at) is not None}
+    second = {at for at in places[1:] if f"{words[at - 1]} {words[at]}" in _NAMES}
+    return bool(measures) and all(at in measures | second or words[at] in VARIANTS | KINDS for at in places)
 
 
 def bounds_among(columns: Mapping[str, NDArray[np.float64]]) -> list[str]:
-    """Return the columns that are bounds of intervals: two that differ by such words, around a third in all rows."""
+    """Return the columns that are bounds of intervals: two that differ in such a word, with a third between them.
+
+    >>> of_means = {"mean": [0.5, 0.7], "lower": [0.4, 0.6], "upper": [0.6, 0.9], "other": [9.0, 9.0]}
+    >>> bounds_among({name: np.array(values) for name, values in of_means.items()})
+    ['lower', 'upper']
+    """
+    ends: dict[tuple[Any, ...], tuple[list[str], list[str]]] = {}  # lower and upper, by the rest of their names
+    for name in columns:
+        words = re.split(r"[\W_]+", name.lower())
+        for at, word in enumerate(words):
+            if word in LOWS | HIGHS:
+                ends.setdefault((at, *words[:at], *words[at + 1 :]), ([], []))[word in HIGHS].append(name)
     found = []
-    stems = {name: (re.split(r"[\W_]+", name.lower()), name) for name in columns}
-    for words, low in stems.values():
-        for others, high in stems.values():
-            differ = {*zip(words, others, strict=False)} if len(words) == len(others) else set()
-            apart = [(one, other) for one, other in differ if one != other]
-            if len(apart) == 1 and apart[0][0] in LOWS and apart[0][1] in HIGHS:
-                inner = [columns[name] for name in columns if name not in (low, high)]
-                whole = np.isfinite(columns[low]) & np.isfinite(columns[high])
-                is_around = [((columns[low] <= one) & (one <= columns[high]))[whole].all() for one in inner]
-                found += [low, high] if whole.any() and any(is_around) else []
+    for low, high in (pair for lows, highs in ends.values() for pair in product(lows, highs)):
+        lower, upper = columns[low], columns[high]
+        whole = np.isfinite(lower) & np.isfinite(upper)
+        others = (columns[name] for name in columns if name not in (low, high))
+        if whole.any() and any(((lower <= one) & (one <= upper))[whole].all() for one in others):
+            found += [low, high]
     return found
 
 
 def of_other_splits(names: Sequence[str]) -> dict[str, str]:
-    """Return the columns of training or validation beside one of the test of the same name, with that one.
+    """Return the columns of training or validation that have a test column of the same name, and which it is.
 
     >>> of_other_splits(["train_acc", "val_acc", "test_acc", "dev set", "QNLI"])
     {'train_acc': 'test_acc', 'val_acc': 'test_acc'}

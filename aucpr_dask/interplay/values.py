@@ -353,13 +353,14 @@ def _why_not(table: Table, name: str) -> str:
 def _no_tasks(table: Table, columns: Sequence[str], include: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Return which columns of a leaderboard are no tasks, and why; and those of percents next to fractions."""
     found, numbers = dict[str, str](), dict[str, Any]()
-    bounds = bounds_among({name: table.read(name) for name in columns if not table.is_text(name)})
+    texts = {name for name in columns if table.is_text(name)}
+    bounds = bounds_among({name: table.read(name) for name in columns if name not in texts})
     for name in columns:
         if name not in include and name in bounds:
             found[name] = BOUND
         elif name not in include and (why := is_no_value(name)):
             found[name] = f"{why}, by its name"
-        elif name not in include and table.is_text(name):
+        elif name not in include and name in texts:
             found[name] = "text"
         else:
             numbers[name] = table.numbers(name)
