@@ -45,11 +45,10 @@ def test_what_asks_for_more_than_the_form_gets_an_array_of_dask(function):
 def test_runs_are_imported_and_evaluated_without_arrays_of_dask(tmp_path):
     (tmp_path / "qrels").write_text("q 0 a 1\nq 0 b 0\n")
     (tmp_path / "run").write_text("q Q0 a 1 2.0 run\nq Q0 b 2 1.0 run\n")
-    code = "import sys; from aucpr_dask.cli import main; main({!r}, standalone_mode=False); "
-    code += "assert 'dask.array' not in sys.modules"
-    code = code.replace("; main", "; from aucpr_dask.__main__ import _lighten; _lighten(); main", 1)
+    code = "import sys; from aucpr_dask.__main__ import _lighten; _lighten(); from aucpr_dask.cli import main; "
     for command in (
         ["import", "trec", "run", "scores.zarr", "--qrels", "qrels"],
         ["evaluate", "scores.zarr", "result.zarr", "--missing", "unretrieved"],
     ):
-        subprocess.run([sys.executable, "-c", code.format(command)], cwd=tmp_path, check=True)
+        code += f"main({command!r}, standalone_mode=False); assert 'dask.array' not in sys.modules; "
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)

@@ -231,11 +231,11 @@ def test_a_run_that_does_not_fit_is_refused_before_its_first_task(tmp_path: Path
     ap.save_scores(pooled(4, 3000).chunk(model=4), tmp_path / "scores.zarr")
     target = tmp_path / "result.zarr"
     with (
-        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", memory_limit="500MB") as cluster,
+        LocalCluster(1, threads_per_worker=1, processes=False, dashboard_address=":0", memory_limit="4GB") as cluster,
         Client(cluster) as client,
-        pytest.raises(ChunkError, match=r"(?s)would not fit.*MiB for a task, 477 MiB of memory"),
+        pytest.raises(ChunkError, match=r"(?s)would not fit.*iB for a task, 3.73 GiB of memory"),
     ):
-        ap.run(tmp_path / "scores.zarr", target, workers=client, n_resamples=30_000_000, interval="bootstrap")
+        ap.run(tmp_path / "scores.zarr", target, workers=client, n_resamples=300_000_000, interval="bootstrap")
     assert not target.exists()
 
 
