@@ -16,8 +16,8 @@ from strategies import cases, chunkings
 
 import aucpr_dask as ap
 from aucpr_dask.errors import ChunkError, InvalidInputError, MissingScoresError
+from aucpr_dask.evaluation import block_results, mapping
 from aucpr_dask.evaluation import chunk_passes as chunked_blocks
-from aucpr_dask.evaluation import mapping
 from aucpr_dask.evaluation.mapping import WHOLE_ONLY
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 
@@ -196,28 +196,53 @@ def test_bad_data_are_refused_before_the_second_pass(monkeypatch: pytest.MonkeyP
 CHUNKED = pooled().chunk({"item": 20})
 FOLDS = CHUNKED.assign(fold=("item", np.arange(60) % 3))
 GROUPS = CHUNKED.assign(cluster=("item", np.arange(60) // 2))
+WEIGHTED = CHUNKED.assign(weight=("item", 1.0 + np.arange(60) % 3 / 7)).chunk({"item": 20})
+SOFT = CHUNKED.drop_vars("label").assign(
+    positive_weight=("item", np.arange(60) % 4 / 3), negative_weight=("item", 1 - np.arange(60) % 4 / 3)
+)
 
 
 @pytest.mark.parametrize(
-    ("scores", "options", "what"),
+    ("scores", "options"),
     [
-        (CHUNKED, {"estimator": "interpolated_mean"}, "interpolated_mean"),
-        (CHUNKED, {"estimator": "interpolated_median"}, "interpolated_median"),
-        (CHUNKED, {"estimator": ["roc_area", "binormal"]}, "received: binormal"),
-        (CHUNKED, {"interval": "bootstrap"}, "resamples of items"),
-        (CHUNKED, {"keep_replicates": True}, "resamples of items"),
-        (FOLDS, {"interval": "cross_validation"}, "folds of items"),
-        (GROUPS, {"interval": "influence_logit_t", "over": "clusters"}, "clusters of items"),
-        (CHUNKED, {"ties": "trec_eval"}, "trec_eval"),
-        (CHUNKED.assign(weight=("item", np.ones(60))), {}, "weights"),
+        (CHUNKED, {"estimator": ["interpolated_mean", "interpolated_median", "binormal", "roc_area"]}),
+        (CHUNKED, {"interval": ["bootstrap", "influence_beta"]}),
+        (CHUNKED, {"keep_replicates": True}),
+        (CHUNKED, {"estimator": "precision_at(3)"}),  # whose default interval draws
+        (CHUNKED, {"interval": "cross_validation"}),
+        (FOLDS, {"interval": "cross_validation"}),
+        (GROUPS, {"interval": "influence_logit_t", "over": "clusters"}),
+        (GROUPS, {}),
+        (CHUNKED, {"ties": "trec_eval"}),
+        (WEIGHTED, {}),
+        (WEIGHTED, {"interval": ["influence_beta", "bootstrap"]}),
+        (WEIGHTED, {"prevalence": 0.1}),
+        (SOFT, {"interval": "influence_beta"}),
     ],
 )
-def test_options_for_whole_rankings_are_refused_at_once(scores: xr.Dataset, options: dict[str, Any], what: str) -> None:
-    with dask.config.set(scheduler=forbidden), pytest.raises(ChunkError, match=rf"(?s){what}.*chunk\({{'item': -1}}\)"):
-        ap.evaluate(scores, **options)
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
+def test_what_counts_do_not_tell_is_found_from_gathered_rankings(scores: xr.Dataset, options: dict[str, Any]) -> None:
+    found = lazily(ap.evaluate, scores, n_resamples=20, **options)
+    xr.testing.assert_identical(found, ap.evaluate(scores.compute(), n_resamples=20, **options))
 
 
-WEIGHTED = pooled(3, 60).assign(weight=("item", 1.0 + np.arange(60) % 3), cluster=("item", np.arange(60) // 2))
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
+def test_large_rankings_are_gathered_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[tuple[int, ...]] = []
+    evaluate_block = block_results.evaluate_block
+
+    def watched(*arrays: Any, **options: Any) -> Any:
+        sizes.append(arrays[0].shape)
+        return evaluate_block(*arrays, **options)
+
+    monkeypatch.setattr(block_results, "evaluate_block", watched)
+    with dask.config.set({"array.chunk-size": "1kiB"}):  # two rankings of 60 float64
+        found = lazily(ap.evaluate, WEIGHTED.chunk(model=-1))
+    assert sorted({size for size in sizes if 0 not in size}) == [(1, 60), (2, 60)]
+    xr.testing.assert_identical(found, ap.evaluate(WEIGHTED.compute()))
+
+
+CLUSTERED = pooled(3, 60).assign(weight=("item", 1.0 + np.arange(60) % 3), cluster=("item", np.arange(60) // 2))
 QUESTIONS: dict[str, Any] = {
     "compare": lambda scores: ap.compare(scores, "m0"),
     "rank": ap.rank,
@@ -231,12 +256,9 @@ QUESTIONS: dict[str, Any] = {
 
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
-def test_questions_about_whole_rankings_gather_small_ones(question: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    ask, chunked = QUESTIONS[question], WEIGHTED.chunk(item=7, model=2)
-    with pytest.raises(ChunkError, match=r"(?s)received: 9 chunks of items.*chunk\({'item': -1}\)"):
-        ask(chunked)
-    monkeypatch.setattr(mapping, "WORTH_TWO_PASSES", 1 << 26)
-    xr.testing.assert_equal(ask(chunked).compute(), ask(WEIGHTED))
+def test_questions_about_whole_rankings_gather_them(question: str) -> None:
+    ask = QUESTIONS[question]
+    xr.testing.assert_equal(ask(CLUSTERED.chunk(item=7, model=2)).compute(), ask(CLUSTERED))
 
 
 def test_too_many_scores_of_positives(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,11 +374,20 @@ def test_a_run_evaluates_such_a_store_chunk_after_chunk(small_chunks: None, tmp_
     scores = pooled()
     ap.save_scores(scores.chunk({"item": 17}), tmp_path / "scores.zarr")
     with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
-        result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", interval=INTERVALS, workers=client)
-        with pytest.raises(ChunkError, match="resamples of items"):
-            ap.run(tmp_path / "scores.zarr", tmp_path / "other.zarr", interval="bootstrap", workers=client)
-    assert not (tmp_path / "other.zarr").exists()
-    xr.testing.assert_equal(result.load(), ap.evaluate(scores, interval=INTERVALS))
+        for name, interval in (("influence", INTERVALS), ("bootstrap", "bootstrap")):
+            result = ap.run(tmp_path / "scores.zarr", tmp_path / name, interval=interval, workers=client)
+            xr.testing.assert_equal(result.load(), ap.evaluate(scores, interval=interval))
+
+
+def test_a_run_plans_to_hold_what_it_gathers(small_chunks: None, tmp_path: Path) -> None:
+    from aucpr_dask.runs.planning import plan_run
+
+    scores = pooled(1, 20_000).chunk({"item": 1000})
+    for name, one in {"plain": scores, "weighted": scores.assign(weight=scores["label"] + 1.0)}.items():
+        ap.save_scores(one, tmp_path / name)
+    plain, drawn = (max(plan_run(tmp_path / "plain", **of).task_bytes) for of in ({}, {"ties": "trec_eval"}))
+    assert drawn > plain + 64 * 19_000
+    assert max(plan_run(tmp_path / "weighted").task_bytes) > plain + 64 * 19_000
 
 
 def test_the_example_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,8 +102,6 @@ def curve(
         If a score is NaN under ``missing="raise"``.
     AlignmentError
         If xarray inputs carry different labels.
-    ChunkError
-        If the item dimension of a Dask input is in several chunks.
 
     References
     ----------

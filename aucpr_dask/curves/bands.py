@@ -97,7 +97,7 @@ def curve_bands(
 
     Raises
     ------
-    InvalidInputError, MissingScoresError, AlignmentError, ChunkError
+    InvalidInputError, MissingScoresError, AlignmentError
         See :func:`aucpr_dask.curve`; also if each model has its own labels, which no resample can share.
 
     References

@@ -28,7 +28,7 @@ from aucpr_dask.evaluation.alignment import (
 )
 from aucpr_dask.evaluation.arrays import keeps_trees, takes_arrays
 from aucpr_dask.evaluation.groups import Groups, groups_of_arrays
-from aucpr_dask.evaluation.mapping import Output, map_evaluation, refuse_whole_only
+from aucpr_dask.evaluation.mapping import Output, map_evaluation
 from aucpr_dask.evaluation.rankings import estimates_of, evaluate_intervals
 from aucpr_dask.evaluation.request import PreparedDataset, prepare, prepare_dataset, refuse_known_missing
 from aucpr_dask.schema import checks, choices, terms
@@ -136,8 +136,7 @@ def estimate(
     AlignmentError
         If inputs carry different labels, or only some of them do.
     ChunkError
-        If the items of a Dask input are in several chunks, and the estimator, the weights or ``ties="trec_eval"`` need
-        them in one.
+        If the items of a Dask input are in several chunks, and a ranking has too many distinct scores of positives.
 
     References
     ----------
@@ -423,10 +422,7 @@ def describe_scores(scores: terms.SomeScores, options: EvaluationOptions) -> ter
         refuse_known_missing(dataset, options, path)
         form = results.form_of(dataset, options)
         if form is None or form not in known:
-            in_chunks = item_chunk(dataset) is not None and not options.by
-            prepared = prepare_dataset(dataset, path, options, in_chunks=in_chunks)
-            if in_chunks:
-                refuse_whole_only(prepared.arrays, options)
+            prepared = prepare_dataset(dataset, path, options)
             lead = {dim: size for dim, size in prepared.arrays["score"].sizes.items() if dim != terms.ITEM}
             # Without values: to make their graphs takes longer.
             empty = {

@@ -20,6 +20,10 @@ from aucpr_dask.evaluation import alignment
 from aucpr_dask.schema import terms
 from aucpr_dask.scores.validate import check_same_labels, checked_nodes, where_of
 
+UNSEEN_OF_GROUPS = (  # what is wrong, and the remedy
+    "n_positive counts the positives of a whole ranking, not those of groups",
+    "leave out n_positive, or by",
+)
 MOST_MEASURED = 100  # different numbers with a fraction that may name groups of few items
 By = tuple[tuple[str, Any], ...]  # names of coordinates, each with a grouper of xarray or None
 
@@ -308,6 +312,10 @@ def _one_label_each(labels: Any, name: str, lengths: Sequence[int]) -> Any:
 
 def groups_of(dataset: xr.Dataset, by: By, path: str = "") -> Groups:
     """Return the groups of the items of a data set by the labels of its coordinates."""
+    if by and "n_positive" in dataset:
+        what, remedy = UNSEEN_OF_GROUPS
+        where = where_of(path, "n_positive")
+        raise InvalidInputError(what, where, "n_positive next to groups of items", "one of both", remedy)
     found = {}
     for asked, grouper in by:
         known = _coordinate(dataset, asked)

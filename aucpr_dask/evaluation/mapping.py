@@ -1,8 +1,9 @@
 """Map functions of NumPy blocks over rankings: eagerly on NumPy, lazily on Dask, also with items in several chunks.
 
-Rankings whose items are in several chunks are evaluated exactly: small ones gathered, large ones in two passes. In the
-first pass every chunk returns the scores of its positives, which are merged in a tree. In the second pass these go to
-every chunk, which counts its negatives between them. The counts are added in a tree, and yield the areas.
+Rankings whose items are in several chunks are evaluated exactly. Small ones are gathered, and so are large ones, few at
+a time, for what counts do not tell. Otherwise large ones are read in two passes. In the first pass every chunk returns
+the scores of its positives, which are merged in a tree. In the second pass these go to every chunk, which counts its
+negatives between them. The counts are added in a tree, and yield the areas.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import ChunkError
 from aucpr_dask.evaluation import block_results, chunk_passes, grouped_blocks, rankings
 from aucpr_dask.evaluation.alignment import Labelled
 from aucpr_dask.schema import estimators, terms
@@ -24,7 +24,7 @@ from aucpr_dask.schema.terms import GROUPS, ITEM
 if TYPE_CHECKING:
     import dask.array as da
 
-WHOLE_ONLY = ("binormal", "interpolated_mean", "interpolated_median")  # they need more than counts between positives
+WHOLE_ONLY = {"binormal", "interpolated_mean", "interpolated_median"}  # they need more than counts between positives
 MERGED_AT_ONCE = 4
 WORTH_TWO_PASSES = 1 << 26  # bytes of the scores in a chunk of rankings, with all their items
 
@@ -46,13 +46,9 @@ def map_rankings(
 ) -> Labelled:
     """Map a function over the leading dimensions of prepared arrays; its results have the dimensions of `sizes`.
 
-    The function reduces the dimension `over`, if given, too. Items in several chunks are gathered, if they are few.
+    The function reduces the dimension `over`, if given, too. It needs all items of a ranking.
     """
-    arrays = _with_small_rankings_whole(arrays, dim)
-    if _are_in_chunks(arrays, dim):
-        allowed = f"one chunk; items are gathered where a chunk of rankings has less than {WORTH_TWO_PASSES >> 20} MiB"
-        received = f"{len(arrays['score'].chunksizes[dim])} chunks of items"
-        raise needs_whole_rankings(received, dim, allowed)
+    arrays = gathered(arrays, dim, over)
     found: Labelled = _apply(function, arrays, [Output(sizes)], dim, over, "parallelized", kwargs)
     return found
 
@@ -62,34 +58,54 @@ def map_evaluation(
     arrays: Mapping[str, Labelled],
     outputs: Sequence[Output],
     dim: str = ITEM,
+    *,
+    options: EvaluationOptions,
     **kwargs: Any,
 ) -> Any:
     """Evaluate prepared arrays by :func:`evaluate_block`, also if their items are in several chunks.
 
     `finish` makes the outputs: a tuple, or one array.
     """
-    kwargs |= {"finish": finish}
+    kwargs |= {"finish": finish, "options": options}
     if GROUPS in arrays:  # which are in one chunk each
         return _apply(grouped_blocks.evaluate_groups, arrays, outputs, dim, None, "parallelized", kwargs)
-    arrays = _with_small_rankings_whole(arrays, dim)
-    if _are_in_chunks(arrays, dim):
-        return _apply(evaluate_in_chunks, arrays, outputs, dim, None, "allowed", kwargs | {"outputs": outputs})
-    return _apply(block_results.evaluate_block, arrays, outputs, dim, None, "parallelized", kwargs)
+    if (
+        _are_in_chunks(arrays, dim)
+        and not _are_small(arrays["score"], dim)
+        and not need_whole_rankings(arrays, options)
+    ):
+        kwargs |= {"outputs": outputs}
+        return _apply(evaluate_in_chunks, arrays, outputs, dim, None, "allowed", kwargs)
+    return _apply(block_results.evaluate_block, gathered(arrays, dim), outputs, dim, None, "parallelized", kwargs)
 
 
-def _with_small_rankings_whole(arrays: Mapping[str, Labelled], dim: str) -> Mapping[str, Labelled]:
-    """Return arrays with all items in one chunk, where a chunk of rankings is so small; others as they are."""
+def gathered(arrays: Mapping[str, Labelled], dim: str, over: str | None = None) -> Mapping[str, Labelled]:
+    """Return arrays with all items in one chunk, and in chunks of few rankings if these are large."""
     if not _are_in_chunks(arrays, dim):
         return arrays
-    score = arrays["score"]
-    n_rankings = math.prod(max(along, default=0) for name, along in score.chunksizes.items() if name != dim)
-    if not are_gathered(n_rankings, score.sizes[dim], score.dtype.itemsize):
-        return arrays
-    return {name: array.chunk({dim: -1}) if dim in array.dims else array for name, array in arrays.items()}
+    lead: dict[Any, Any] = {}
+    if not _are_small(arrays["score"], dim):
+        lead = {name: "auto" for name in arrays["score"].dims if name not in (dim, over)}
+    return {
+        name: array.chunk({dim: -1} | {one: size for one, size in lead.items() if one in array.dims})
+        if dim in array.dims
+        else array
+        for name, array in arrays.items()
+    }
 
 
 def _are_in_chunks(arrays: Mapping[str, Labelled], dim: str) -> bool:
     return any(len(array.chunksizes.get(dim, ())) > 1 for array in arrays.values())
+
+
+def _are_small(score: Labelled, dim: str) -> bool:
+    n_rankings = math.prod(max(along, default=0) for name, along in score.chunksizes.items() if name != dim)
+    return are_small(n_rankings, score.sizes[dim], score.dtype.itemsize)
+
+
+def are_small(n_rankings: int, n_items: int, itemsize: int) -> bool:
+    """Return whether these rankings are gathered in any case: two passes pay only for larger ones."""
+    return n_rankings * n_items * itemsize < WORTH_TWO_PASSES
 
 
 def _apply(
@@ -126,33 +142,17 @@ def core_dims(arrays: Mapping[str, Labelled], dim: str, over: str | None = None)
 # Items in several chunks
 
 
-def refuse_whole_only(roles: Container[str], options: EvaluationOptions) -> None:
-    """Raise if these rankings can be evaluated only with all their items in one chunk."""
-    whole_only = [name for name in options.estimators if estimators.parse_estimator(name)[0].name in WHOLE_ONLY]
-    reasons = {
-        ", ".join(whole_only): whole_only,
-        "weights and soft labels": rankings.is_weighted(roles),
-        "ties='trec_eval'": options.ties == "trec_eval",
-        "clusters of items": "cluster" in roles,
-        "resamples of items": "key" in roles and options.resampling.draws,
-        "folds of items": options.resampling.uses_folds and ("key" in roles or "fold" in roles),
-    }
-    for what, is_asked in reasons.items():
-        if is_asked:
-            raise needs_whole_rankings(what)
-
-
-IN_CHUNKS = (
-    "one chunk; or hard labels without weights, ties 'group' or 'expectation', formula and influence "
-    f"intervals, and any estimator but {', '.join(WHOLE_ONLY)}"
-)
-
-
-def needs_whole_rankings(what: str, dim: str = terms.ITEM, allowed: str = IN_CHUNKS) -> ChunkError:
-    """Return the error for something that cannot be computed from items in several chunks."""
-    text = f"this needs all items of a ranking in one place, and the dimension {dim!r} is in several chunks"
-    remedy = f"rechunk, if a worker can hold a ranking: .chunk({{{dim!r}: -1}})"
-    return ChunkError(text, f"the dimension {dim!r}", what, allowed, remedy)
+def need_whole_rankings(roles: Container[str], options: EvaluationOptions) -> bool:
+    """Return whether something is asked that counts of negatives between positives do not tell."""
+    resampling = options.resampling
+    return (
+        any(estimators.parse_estimator(name)[0].name in WHOLE_ONLY for name in options.estimators)
+        or rankings.is_weighted(roles)
+        or options.ties == "trec_eval"
+        or "cluster" in roles
+        or ("key" in roles and resampling.draws)
+        or resampling.uses_folds
+    )
 
 
 def evaluate_in_chunks(
@@ -167,7 +167,6 @@ def evaluate_in_chunks(
         for role, array in zip(roles, arrays, strict=True)
     }
     n_lead = max(array.ndim - (role in terms.ITEM_ROLES) for role, array in named.items())
-    refuse_whole_only(roles, options)
     named.pop("tie_order", None)
     items = {role: named.pop(role) for role in ("score", "label")}
     # Under other names, the second pass reads its input again; otherwise it would stay in memory.
@@ -192,11 +191,6 @@ def evaluate_in_chunks(
 
 def _taken(block: Any, place: int | None) -> Any:
     return block if place is None else block[place]
-
-
-def are_gathered(n_rankings: int, n_items: int, itemsize: int) -> bool:
-    """Return whether rankings whose items lie in several chunks are gathered: two passes pay only for larger ones."""
-    return n_rankings * n_items * itemsize < WORTH_TWO_PASSES
 
 
 def _indexed(named: dict[str, da.Array], n_lead: int) -> tuple[list[Any], tuple[int, ...]]:

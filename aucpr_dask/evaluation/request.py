@@ -13,7 +13,7 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation import alignment
-from aucpr_dask.evaluation.groups import Groups, groups_of
+from aucpr_dask.evaluation.groups import UNSEEN_OF_GROUPS, Groups, groups_of
 from aucpr_dask.evaluation.rankings import facts_known, is_weighted, missing_scores
 from aucpr_dask.schema.checks import NAME_A_GRADE, Default, refuse_other_lengths
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, parse_estimator
@@ -94,13 +94,11 @@ def prepare_dataset(
     path: str,
     options: EvaluationOptions,
     *,
-    in_chunks: bool | None = None,
     groups: Groups | None = None,
 ) -> PreparedDataset:
     """Prepare one validated data set; `path` is the name by which its resamples are drawn.
 
-    `in_chunks` tells whether its items will be in several chunks; by default as they are. `groups` are those of its
-    items, if they are known.
+    `groups` are those of its items, if they are known.
     """
     has_copies = counted_copies(dataset, options.resampling.over)[0] > 0
     unit = drawn_unit(options.resampling.over, dataset)
@@ -126,9 +124,7 @@ def prepare_dataset(
         arrays["fold"], n_folds = dataset["fold"].variable.copy(data=numbers.reshape(dataset["fold"].shape)), names.size
     elif resampling.uses_folds:
         refuse_more_folds_than_items(dataset.sizes[ITEM] if groups is None else groups.least, n_folds, path)
-    in_chunks = False if groups else in_chunks
-    in_chunks = len(arrays["score"].chunksizes.get(ITEM, ())) > 1 if in_chunks is None else in_chunks
-    lacks = in_chunks or _is_per_run(inputs) or (is_weighted(inputs) and _need_items(options))
+    lacks = _is_per_run(inputs) or (is_weighted(inputs) and _need_items(options))
     if (resampling.draws and not (lacks and is_default(options))) or (resampling.uses_folds and not has_own_folds):
         arrays["key"] = stream_keys(dataset["score"], resampling.seed, path, groups)
     # If clusters, items that are positive and negative, or items of several classes are drawn, the numbers of positives
@@ -226,7 +222,7 @@ def _misfit(given: Mapping[str, Any], options: EvaluationOptions) -> tuple[str, 
     if n_soft and "weight" in given:
         return "weight and soft labels exclude each other: multiply them", "positive_weight=weight * positive_weight"
     if options.by and "n_positive" in given:
-        return "n_positive counts the positives of a whole ranking, not those of groups", "leave out n_positive, or by"
+        return UNSEEN_OF_GROUPS
     if not is_weighted(given):
         return None
     if options.ties != "group":

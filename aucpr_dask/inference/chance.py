@@ -103,7 +103,7 @@ def chance(
 
     Raises
     ------
-    InvalidInputError, MissingScoresError, AlignmentError, ChunkError
+    InvalidInputError, MissingScoresError, AlignmentError
         See :func:`aucpr_dask.estimate`; also if items times positives exceed 1e9.
 
     Warns

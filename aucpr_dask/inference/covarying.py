@@ -91,7 +91,7 @@ def covariance(
     InvalidInputError
         If the estimator has no influence function, labels or weights differ between models (per-run layout: ranked
         lists that share no items), or `n_positive` counts positives outside the clusters.
-    MissingScoresError, AlignmentError, ChunkError
+    MissingScoresError, AlignmentError
         See :func:`aucpr_dask.estimate`.
 
     References

@@ -19,7 +19,7 @@ import xarray as xr
 from aucpr_dask.errors import ChunkError
 from aucpr_dask.evaluation.api import describe_scores, evaluate_part
 from aucpr_dask.evaluation.groups import groups_of, read_for
-from aucpr_dask.evaluation.mapping import are_gathered
+from aucpr_dask.evaluation.mapping import are_small, need_whole_rankings
 from aucpr_dask.evaluation.request import SCHEME, drawn_unit
 from aucpr_dask.evaluation.results import axes_of, laid_out
 from aucpr_dask.schema import checks, terms
@@ -155,7 +155,9 @@ class Plan:
         """Return the plan to evaluate these parts of the same data sets."""
         if tasks is self.tasks:
             return self
-        return replace(self, tasks=tuple(tasks), task_bytes=_bytes_of_all(tasks, self.scores, self.template))
+        return replace(
+            self, tasks=tuple(tasks), task_bytes=_bytes_of_all(tasks, self.scores, self.template, self.options)
+        )
 
     def continuing(self, recorded: Mapping[str, Any]) -> Plan:
         """Return the plan for a result that is begun, whose dimensions stay."""
@@ -290,7 +292,7 @@ def plan_run(source: Any, *, dataset: Sequence[str] | None = None, like: Like = 
         layout,
         asked,
         tuple(tasks),
-        _bytes_of_all(tasks, scores, result),
+        _bytes_of_all(tasks, scores, result, asked),
         sum(_bytes_within(node, {}) for node in sources.values()),
         sum(node.nbytes for node in results.values()),
         {
@@ -514,22 +516,27 @@ def _tasks(path: str, dataset: xr.Dataset, lengths: Mapping[str, int], steps: Ma
     return [Task(path, region, whole) for region in itertools.product(*ranges)]
 
 
-def _bytes_of_all(tasks: Sequence[Task], scores: terms.Stored, results: terms.Stored) -> tuple[int, ...]:
+def _bytes_of_all(
+    tasks: Sequence[Task], scores: terms.Stored, results: terms.Stored, options: EvaluationOptions
+) -> tuple[int, ...]:
     """Return the memory that each task takes at most, computed once for all tasks of the same shape."""
     sources, nodes = dict(terms.nodes_of(scores)), dict(terms.nodes_of(results))
     shapes = [(task.path, *task.sizes.values()) for task in tasks]
     examples = dict(zip(shapes, tasks, strict=True))
-    bytes_of = {shape: _bytes_of(one, sources[one.path], nodes[one.path]) for shape, one in examples.items()}
+    bytes_of = {shape: _bytes_of(one, sources[one.path], nodes[one.path], options) for shape, one in examples.items()}
     return tuple(bytes_of[shape] for shape in shapes)
 
 
-def _bytes_of(task: Task, scores: xr.Dataset, result: xr.Dataset) -> int:
+def _bytes_of(task: Task, scores: xr.Dataset, result: xr.Dataset, options: EvaluationOptions) -> int:
     """Return the memory of one task: scores as read and as ranked, work space, replicates, results."""
     score = scores["score"]
     part, n_items = task.parts()[0], score.sizes[terms.ITEM]
-    is_small = are_gathered(part.n_rankings, n_items, score.dtype.itemsize)
-    if not is_small and "by" not in result.attrs:  # otherwise all items are read together
-        n_items = item_chunk(scores) or n_items  # items in chunks add the positives
+    roles = {*scores.data_vars} | ({"key"} if "n_resamples" in result.attrs else set())
+    if drawn_unit(options.resampling.over, scores) != "clusters":
+        roles.discard("cluster")
+    is_small = are_small(part.n_rankings, n_items, score.dtype.itemsize)
+    if not (is_small or "by" in result.attrs or need_whole_rankings(roles, options)):
+        n_items = item_chunk(scores) or n_items  # which adds the positives
     n_estimators = result["estimate"].sizes.get("estimator", 1)
     replicates = 0
     if n_resamples := result.attrs.get("n_resamples"):

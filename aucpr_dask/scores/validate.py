@@ -216,6 +216,7 @@ def with_numbers_of_queries(dataset: xr.Dataset) -> xr.Dataset:
 def validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None) -> None:
     """Raise a clear error unless this is a valid score data set."""
     kept, variables, indexes = kept_dims(dataset), dataset.variables, dataset.indexes
+    _refuse_unseen_of_classes(dataset, path)
     for spec in terms.SCORE_VARIABLES.values():
         if spec.name in variables:
             _validate_variable(variables[spec.name], spec, path, kept)
@@ -258,7 +259,7 @@ def _refuse_our_names(dataset: xr.Dataset, path: str, kept: tuple[str, ...]) -> 
 
 
 def _validate_classes(dataset: xr.Dataset, path: str) -> None:
-    """Raise unless scores and labels have classes both, or neither; all positives of a class are items."""
+    """Raise unless scores and labels have classes both, or neither."""
     named = [name for name in ("score", "label", "positive_weight", "negative_weight") if name in dataset.variables]
     without = [name for name in named if terms.CLASS not in dataset.variables[name].dims]
     if without and len(without) < len(named):
@@ -267,7 +268,11 @@ def _validate_classes(dataset: xr.Dataset, path: str) -> None:
         remedy = "give both the dimension 'class', or select one class: .sel({'class': ...})"
         what = "scores and labels have classes both, or neither"
         raise InvalidInputError(what, where_of(path), received, allowed, remedy)
-    if not without and "n_positive" in dataset:
+
+
+def _refuse_unseen_of_classes(dataset: xr.Dataset, path: str) -> None:
+    """Raise if some positives of a class may be no items."""
+    if "n_positive" in dataset and terms.CLASS in dataset.dims:
         what = "with classes, all positives must be items: the classes share the resamples of items"
         received, allowed = f"'n_positive' next to the dimension {terms.CLASS!r}", "no variable 'n_positive'"
         remedy = "drop_vars('n_positive'), or select one class: .sel({'class': ...})"
