@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -37,6 +38,7 @@ def drawn(
     has_groups: bool = False,
     is_soft: bool = False,
     has_folds: bool = False,
+    has_unseen: bool = False,
 ) -> xr.Dataset:
     """Draw scores with some structures, rounded so that some tie."""
     random = np.random.default_rng(seed)
@@ -69,6 +71,8 @@ def drawn(
         folds = {"query": np.arange(9) % 3, "repeat": np.stack([random.permutation(n) % 5 for _ in range(3)])}
         dims = {"query": ("query",), "repeat": ("repeat", "item")}
         scores["fold"] = dims.get(structure, ("item",)), folds.get(structure, np.arange(n) % 5)
+    if has_unseen:
+        scores["n_positive"] = label.sum("item") + 2
     return scores
 
 
@@ -87,7 +91,7 @@ def parts(scores: xr.Dataset) -> list[tuple[dict[str, Any], xr.Dataset]]:
 
 def cases() -> list[Any]:
     """Return every pair of structures, with and without missing scores, and some of three and more."""
-    names = ("is_kept", "has_clusters", "has_weights", "has_groups", "is_soft", "has_folds")
+    names = ("is_kept", "has_clusters", "has_weights", "has_groups", "is_soft", "has_folds", "has_unseen")
     random, found = np.random.default_rng(8), []
     for seed, (structure, one, other) in enumerate(product(["", *ROLES], names, names)):
         if one >= other:
@@ -95,9 +99,21 @@ def cases() -> list[Any]:
         given = {one: True, other: True, "is_missing": bool(seed % 2)}
         given |= {name: True for name in names if random.random() < 0.2}
         words = [structure or "items", *(name.partition("_")[2] for name, on in given.items() if on)]
-        marks = [] if len(found) % 8 == 0 else [pytest.mark.slow, pytest.mark.nightly]
+        marks = [] if len(found) % 11 == 0 else [pytest.mark.slow, pytest.mark.nightly]
         found.append(pytest.param(seed, structure, given, id="-".join(words), marks=marks))
     return found
+
+
+def excluded(given: dict[str, bool], structure: str) -> str:
+    """Return a pattern of the words in which what exclude each other are refused; empty if none do."""
+    has = {name for name, on in given.items() if on}
+    words = ["multiply them"] if {"is_soft", "has_weights"} <= has else []
+    if "has_unseen" in has:
+        words += ["with classes, all positives must be items"] if structure == "class" else []
+        words += ["n_positive has no meaning with weights"] if {"is_soft", "has_weights"} & has else []
+        words += ["n_positive counts the positives of a whole ranking"] if "has_groups" in has else []
+        words += ["belong to no cluster"] if "has_clusters" in has and structure != "query" else []
+    return "|".join(words)
 
 
 def answer_or_refusal(ask: Callable[..., Any], scores: xr.Dataset, **options: Any) -> tuple[xr.Dataset | None, str]:
@@ -121,6 +137,10 @@ def test_whole_answers_are_those_of_each_part(question: str, seed: int, structur
     if question == "aggregate" and structure == "class":
         options["over"] = "class"
     by = {"by": "site"} if given.get("has_groups") else {}
+    if words := excluded(given, structure):
+        with pytest.raises(InvalidInputError, match=words):
+            ask(scores, **options, **by)
+        return
     whole, refused = answer_or_refusal(ask, scores, **options, **by)
     for place, part in parts(scores):
         alone, refused_alone = answer_or_refusal(ask, part, **options)
@@ -136,13 +156,12 @@ def test_whole_answers_are_those_of_each_part(question: str, seed: int, structur
 @pytest.mark.parametrize(("seed", "structure", "given"), cases())
 def test_estimates_are_those_of_plain_calls(seed: int, structure: str, given: dict[str, bool]) -> None:
     scores = drawn(seed, structure, **given)
-    if given.get("is_soft") and given.get("has_weights"):
-        with pytest.raises(InvalidInputError, match="multiply them"):
-            ap.evaluate(scores)
+    if excluded(given, structure):  # as the test above holds
         return
     missing = "drop" if given["is_missing"] else "raise"
     found = ap.evaluate(scores, missing=missing, interval=(), **({"by": "site"} if given.get("has_groups") else {}))
-    roles = [name for name in ("label", "weight", "positive_weight", "negative_weight") if name in scores]
+    names = ("label", "weight", "positive_weight", "negative_weight", "n_positive")
+    roles = [name for name in names if name in scores]
     for place, part in parts(scores):
         estimate = found["estimate"].sel(place)
         lead = [dim for dim in part["score"].dims if dim != "item"]
@@ -150,7 +169,7 @@ def test_estimates_are_those_of_plain_calls(seed: int, structure: str, given: di
             one = dict(zip(lead, at, strict=True))
             ranking = part[["score", *roles]].sel(one)
             kept = ranking["score"].notnull().values
-            plain = {name: ranking[name].values[kept] for name in roles}
+            plain = {name: ranking[name].values[kept] if ranking[name].ndim else int(ranking[name]) for name in roles}
             expected = ap.estimate(ranking["score"].values[kept], plain.pop("label", None), **plain)
             np.testing.assert_array_equal(estimate.sel(one), expected)
 
@@ -171,7 +190,7 @@ def test_two_of_queries_classes_and_repeats_are_refused_with_the_remedy(one: str
 
 @pytest.mark.parametrize(("seed", "structure", "given"), cases()[::6])
 def test_results_answer_as_their_scores_do(seed: int, structure: str, given: dict[str, bool]) -> None:
-    if given.get("is_soft") and given.get("has_weights"):  # refused, as another test holds
+    if excluded(given, structure):  # as another test holds
         return
     scores = drawn(seed, structure, **given)
     options: dict[str, Any] = {"missing": "drop"} if given["is_missing"] else {}
@@ -188,26 +207,35 @@ def test_results_answer_as_their_scores_do(seed: int, structure: str, given: dic
 
 
 @pytest.mark.parametrize(("seed", "structure", "given"), cases()[::6])
-@pytest.mark.parametrize("form", ["lazy", "stored", "shuffled"])
+@pytest.mark.parametrize("form", ["lazy", "in chunks of items", "stored", "shuffled", "grid"])
 def test_forms_of_the_same_scores_have_the_same_answers(
-    form: str, seed: int, structure: str, given: dict[str, bool], tmp_path: Path
+    form: str, seed: int, structure: str, given: dict[str, bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if given.get("is_soft") and given.get("has_weights"):  # refused, as another test holds
+    if excluded(given, structure):  # as another test holds
         return
     scores = drawn(seed, structure, **given)
     options: dict[str, Any] = {"missing": "drop"} if given["is_missing"] else {}
     options |= {"by": "site"} if given.get("has_groups") else {}
+    of_grid: dict[str, Any] = {}
     if form == "lazy":
         other = scores.chunk(model=2, item=-1, **({structure: ROLES[structure] - 1} if structure else {}))
+    elif form == "in chunks of items":
+        monkeypatch.setattr("aucpr_dask.evaluation.mapping.WORTH_TWO_PASSES", 0)
+        other = scores.chunk(model=2, item=17)
     elif form == "stored":
         ap.save_scores(scores, tmp_path / "scores.zarr")
         other = ap.open_scores(tmp_path / "scores.zarr")
+    elif form == "grid":
+        scores = scores.isel(item=slice(scores.sizes["item"] // 2 * 2))
+        items = pd.MultiIndex.from_product([range(2), range(scores.sizes["item"] // 2)], names=["y", "x"])
+        other = scores.drop_vars("item").assign_coords(xr.Coordinates.from_pandas_multiindex(items, "item"))
+        other, of_grid = other.unstack("item"), {"dim": ("y", "x")}
     else:
         other = scores.isel(item=np.random.default_rng(seed).permutation(scores.sizes["item"]), model=[2, 0, 1])
     for question in ("evaluate", "compare", *(["aggregate"] if structure else [])):
         ask, names = ASKED[question]
         over = {"over": "class"} if question == "aggregate" and structure == "class" else {}
-        expected, found = ask(scores, **options, **over), ask(other, **options, **over).compute()
+        expected, found = ask(scores, **options, **over), ask(other, **options, **over, **of_grid).compute()
         for name in (*names, "p_adjusted", "simultaneous_interval"):
             if name in expected:
                 aligned = found[name].sel(model=MODELS).transpose(*expected[name].dims)

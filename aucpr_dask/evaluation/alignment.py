@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -189,10 +189,13 @@ def joined(dims: tuple[str, ...]) -> str:
     return ", ".join(dims)
 
 
-def with_items(dataset: xr.Dataset, dims: tuple[str, ...], *, keeps: bool = False) -> xr.Dataset:
+def with_items(
+    dataset: xr.Dataset, dims: tuple[str, ...], *, keeps: bool = False, named: Container[Any] = ()
+) -> xr.Dataset:
     """Return a data set whose items, along these dimensions, lie along the one of items.
 
-    Of several dimensions, it `keeps` the coordinates only if asked to: they are repeated along all items.
+    Of several dimensions, it `keeps` the coordinates only if asked to, or if they are `named`: they are repeated along
+    all items.
     """
     if dims == (ITEM,):
         return dataset
@@ -202,7 +205,8 @@ def with_items(dataset: xr.Dataset, dims: tuple[str, ...], *, keeps: bool = Fals
     if len(dims) == 1:
         return dataset.rename({dims[0]: ITEM})
     dataset = without_levels(dataset, dims)
-    along = [name for name, array in dataset.coords.items() if set(array.dims) & set(dims) and not keeps]
+    dropped = {} if keeps else dataset.coords
+    along = [name for name, array in dropped.items() if set(array.dims) & set(dims) and name not in named]
     return dataset.drop_vars(along).stack({ITEM: dims}, create_index=False)
 
 

@@ -269,7 +269,8 @@ def _prepared(
             dataset = dataset.assign({role: along_scores(extra[option], option, dataset, dims, path)})
     of_queries, of_items = along_queries(dataset, by)
     names, coords = ((), {}) if of_items is None else groups_along(dataset, of_items, dims, path)
-    return alignment.with_items(dataset, dims, keeps=keeps).assign_coords(coords), (*of_queries, *names) or None
+    dataset = alignment.with_items(dataset, dims, keeps=keeps, named=dict(names))
+    return dataset.assign_coords(coords), (*of_queries, *names) or None
 
 
 def along_scores(values: Any, option: str, dataset: xr.Dataset, dims: tuple[str, ...], path: str = "") -> xr.Variable:
