@@ -21,17 +21,7 @@ from aucpr_dask.inference.contrasting import contrast_rows
 from aucpr_dask.inference.covarying import BASELINE, OTHER_MODEL
 from aucpr_dask.inference.designs import better, direction, measured, noun, unit_names
 from aucpr_dask.inference.sentences import SUMMARY, summary_of
-from aucpr_dask.schema.terms import (
-    MEASURE,
-    MODEL,
-    UNIT,
-    Scores,
-    group_in_words,
-    in_words,
-    nodes_of,
-    p_value_in_words,
-    percent,
-)
+from aucpr_dask.schema import terms
 from aucpr_dask.view.rankings import Document, labels_as_text
 from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, first, more, number, shorten, signed, titled
 
@@ -46,10 +36,10 @@ _OF_POWER = ("detectable", "detectable_family", "power", "power_family", "n_need
 _OF_RANKS = ("estimate", "rank", "rank_interval", "simultaneous_rank_interval", "probability_best", "expected_rank")
 
 
-def summarize(answers: Scores) -> list[Document]:
+def summarize(answers: terms.Scores) -> list[Document]:
     """Return the answers of each data set or group of items that has one, best first; None where a method has none."""
     documents = []
-    for path, node in nodes_of(groups_as_data_sets(answers)):
+    for path, node in terms.nodes_of(groups_as_data_sets(answers)):
         node = node.load()
         if "by" not in node.attrs or node["estimate"].notnull().any():
             of_kind = next(of_kind for name, of_kind in _OF_KINDS.items() if name in node)
@@ -60,9 +50,9 @@ def summarize(answers: Scores) -> list[Document]:
     return documents
 
 
-def of_all_groups(answers: Scores) -> list[str]:
+def of_all_groups(answers: terms.Scores) -> list[str]:
     """Return what answers about several groups have shown in all of them together."""
-    nodes = {path: node for path, node in nodes_of(answers) if "by" in node.attrs and SUMMARY in node.attrs}
+    nodes = {path: node for path, node in terms.nodes_of(answers) if "by" in node.attrs and SUMMARY in node.attrs}
     return [f"{f'{path}: ' if len(nodes) > 1 else ''}{node.attrs[SUMMARY]}" for path, node in nodes.items()]
 
 
@@ -129,7 +119,7 @@ def _pairs(node: xr.Dataset, cells: Sequence[tuple[int, int]], variables: Sequen
 
 
 def _summarize_ranks(node: xr.Dataset) -> Document:
-    columns = {name: list(node[name].transpose(MODEL, ...).values) for name in _OF_RANKS}
+    columns = {name: list(node[name].transpose(terms.MODEL, ...).values) for name in _OF_RANKS}
     columns["groups"] = list(zip(node["first_group"].values, node["last_group"].values, strict=True))
     models = pd.DataFrame({"model": labels_as_text(node)} | columns)
     models = models.iloc[_best_first(node["estimate"].values, node)]
@@ -138,8 +128,8 @@ def _summarize_ranks(node: xr.Dataset) -> Document:
 
 def _summarize_mean_ranks(node: xr.Dataset) -> Document:
     """Return the models by mean rank, each with its difference from the first."""
-    node = node.isel({MODEL: np.argsort(node["mean_rank"].values, kind="stable")})
-    of_first = node.sel({OTHER_MODEL: node[MODEL].values[0]})
+    node = node.isel({terms.MODEL: np.argsort(node["mean_rank"].values, kind="stable")})
+    of_first = node.sel({OTHER_MODEL: node[terms.MODEL].values[0]})
     names = ("mean_rank", "first_group", "last_group")
     columns = {name: node[name].values for name in names}
     columns |= {name: of_first[name].values for name in ("p_adjusted", "mean_difference", "wins", "ties", "losses")}
@@ -226,9 +216,9 @@ def _answer_of(documents: list[Document], top: int | None) -> Answer:
 
 def _about(facts: Document) -> str:
     """Return the measure, the method, and for values which way is better."""
-    about = [measured(facts)] if {"estimator", MEASURE} & set(facts) else []
-    about += [in_words(str(facts["method"]))] if "method" in facts else []
-    about += [better(facts)] if UNIT in facts else []
+    about = [measured(facts)] if {"estimator", terms.MEASURE} & set(facts) else []
+    about += [terms.in_words(str(facts["method"]))] if "method" in facts else []
+    about += [better(facts)] if terms.UNIT in facts else []
     return ", ".join(about)
 
 
@@ -290,15 +280,12 @@ def _detectable(documents: Sequence[Document], top: int | None) -> Sheet:
         Column("model", list(shown["model"]), name=True),
         Column("with", list(shown["other"]), name=True),
     ]
-    looks: dict[str, tuple[str, Callable[[float], str]]] = {
-        "detectable": ("detectable", "{:.2g}".format),
-        "detectable_family": ("simultaneous", "{:.2g}".format),
-        "power": ("power", lambda value: percent(value, ".0f")),
-        "n_needed": ("needed", "{:,.0f}".format),
-    }
+    looks = {"detectable": ("detectable", "{:.2g}"), "detectable_family": ("simultaneous", "{:.2g}")}
+    looks |= {"power": ("power", "{:.0%}"), "n_needed": ("needed", "{:,.0f}")}
     for name, (header, look) in looks.items():
         if name in shown:
-            columns.append(Column(header, list(map(look, shown[name])), right=True))
+            cells = [look.format(one).replace("%", " %") for one in shown[name]]
+            columns.append(Column(header, cells, right=True))
     return Sheet(columns, below=below)
 
 
@@ -320,9 +307,8 @@ def _columns(pairs: pd.DataFrame, header: str, *, has_room: bool = True) -> list
     is_pair = pairs["other"].notna()
 
     def column(header: str, name: str, show: Callable[[Any], str], *, right: bool = True) -> Column:
-        return Column(
-            header, [show(one) if is_one else "" for one, is_one in zip(pairs[name], is_pair, strict=True)], right
-        )
+        cells = [show(one) if is_one else "" for one, is_one in zip(pairs[name], is_pair, strict=True)]
+        return Column(header, cells, right)
 
     columns = [column(header, "difference", signed)]
     if _has(pairs, "simultaneous_interval"):
@@ -331,11 +317,10 @@ def _columns(pairs: pd.DataFrame, header: str, *, has_room: bool = True) -> list
     columns += [column("p", "p_value", _p_value)] if has_room and not is_predicted else []
     columns.append(column("adjusted", "p_adjusted", _p_value))
     if _has(pairs, "probability"):
-        shares = column("better/same/worse", "probability", lambda of: "/".join(f"{100 * one:.0f}" for one in of[0]))
-        columns.append(shares)
+        in_percent = lambda of: "/".join(f"{100 * one:.0f}" for one in of[0])  # noqa: E731
+        columns.append(column("better/same/worse", "probability", in_percent))
     elif is_predicted:
-        ends = "prediction_interval"
-        columns.append(column("new data set", ends, lambda ends: bounds(ends, "+"), right=False))
+        columns.append(column("new data set", "prediction_interval", lambda ends: bounds(ends, "+"), right=False))
     elif _has(pairs, "decision"):
         columns.append(column("decision", "decision", str, right=False))
     return columns
@@ -353,14 +338,19 @@ def _notes(document: Document) -> list[str]:
     if "pairs" not in document and "mean_rank" in document["models"]:
         return _notes_of_mean_ranks(facts)
     more_notes = _notes_of_pairs(document["pairs"], facts) if "pairs" in document else []
-    of_ranks = [_where_best_is_from(document)] if "models" in document and "rank" in document["models"] else []
-    design = str(facts["design"]).removesuffix(f"; {facts.get('gaps')}")
-    return [str(facts[SUMMARY]), *more_notes, design, *of_ranks]
+    notes = [str(facts[SUMMARY]), *more_notes, str(facts["design"]).removesuffix(f"; {facts.get('gaps')}")]
+    if "rank" in document["models"]:
+        drawn = "bootstrap resamples" if facts["method"] != "influence" else "draws of the areas"
+        if document["n_units"] is not None and not {"items", "clusters"} & {*facts["over"].split(", ")}:
+            drawn += f" of the {unit_names(facts['over'], facts)[1]}"
+        notes.append(f"best: estimated probability of ranking first, from {drawn}")
+    return notes
 
 
 def _notes_of_pairs(pairs: pd.DataFrame, facts: Document) -> list[str]:
-    notes = list[str]()
-    if _is_out_of_order(pairs):
+    notes, p_values = list[str](), ["p_value", "p_adjusted"]
+    in_order = pairs[p_values].astype(float).round(4).sort_values(p_values)  # in the digits that are shown
+    if (in_order["p_adjusted"].dropna().diff() < 0).any():
         notes.append(
             "adjusted p-values go by differences in standard errors, p by the skewness of each pair, too: orders differ"
         )
@@ -377,12 +367,6 @@ def _notes_of_pairs(pairs: pd.DataFrame, facts: Document) -> list[str]:
     if machine:
         machine.append("each difference weighs the machine labels in its own way, so it is not that of the two means")
     return [*notes, *machine, *([str(facts["sizes"])] if "sizes" in facts else [])]
-
-
-def _is_out_of_order(pairs: pd.DataFrame) -> bool:
-    """Whether a smaller p-value has a larger adjusted one, in the digits that are shown."""
-    in_order = pairs[["p_value", "p_adjusted"]].astype(float).round(4).sort_values(["p_value", "p_adjusted"])
-    return bool((in_order["p_adjusted"].dropna().diff() < 0).any())
 
 
 def widths(ratios: Iterable[float | None]) -> list[str]:
@@ -420,11 +404,11 @@ def rows_of_groups(answer: xr.Dataset) -> pd.DataFrame:
         rows = contrast_rows(answer)
         return rows.assign(where=rows["group"] + " \u2212 " + rows["other"])
     dims = group_dims(answer)
-    flat = answer.stack(place=(MODEL, *dims), create_index=False)
+    flat = answer.stack(place=(terms.MODEL, *dims), create_index=False)
     labels = zip(*(flat[dim].values for dim in dims), strict=True)
-    where = [group_in_words(dict(zip(dims, one, strict=True))) for one in labels]
+    where = [terms.group_in_words(dict(zip(dims, one, strict=True))) for one in labels]
     values = {name: list(flat[name].transpose("place", ...).values) for name in _OF_PAIRS if name in flat}
-    return pd.DataFrame({"model": list(map(str, flat[MODEL].values)), "group": where, "where": where} | values)
+    return pd.DataFrame({"model": list(map(str, flat[terms.MODEL].values)), "group": where, "where": where} | values)
 
 
 # Ranks
@@ -450,7 +434,7 @@ def _notes_of_mean_ranks(facts: Document) -> list[str]:
     by = f"critical distance {facts['critical_distance']:.2f} (Nemenyi)"
     by = by if facts["posthoc"] == "nemenyi" else "Wilcoxon's test of each pair, Holm"
     return [
-        f"equal mean ranks: {p_value_in_words(facts['p_value'])} (Friedman)",
+        f"equal mean ranks: {terms.p_value_in_words(facts['p_value'])} (Friedman)",
         f"models of one group are not told apart: {by}",
         str(facts["design"]),
         as_called(
@@ -469,21 +453,12 @@ def _ranks(documents: Sequence[Document], top: int | None) -> Sheet:
         Column(noun(documents[0]["facts"]), list(map(number, shown["estimate"])), right=True),
         Column("rank set", list(map(_span, shown["rank_interval"]))),
         Column("simultaneous", list(map(_span, shown["simultaneous_rank_interval"]))),
-        Column("best", [percent(share, ".1f") for share in shown["probability_best"]], right=True),
+        Column("best", [terms.percent(share, ".1f") for share in shown["probability_best"]], right=True),
         *([] if groups else [Column("groups", list(map(_span, shown["groups"])))]),
     ]
     ends = shown["simultaneous_rank_interval"]
     bars = [(float(e[0]), float(r), float(e[1])) for r, e in zip(shown["rank"], ends, strict=True)]
     return Sheet(columns, bars, (1.0, float(max(len(one["models"]) for one in documents))), below)
-
-
-def _where_best_is_from(ranks: Document) -> str:
-    """Say where the chance to be best comes from."""
-    facts = ranks["facts"]
-    drawn = "bootstrap resamples" if facts["method"] != "influence" else "draws of the areas"
-    if ranks["n_units"] is not None and not {"items", "clusters"} & {*facts["over"].split(", ")}:
-        drawn += f" of the {unit_names(facts['over'], facts)[1]}"
-    return f"best: estimated probability of ranking first, from {drawn}"
 
 
 def _span(ends: Sequence[int]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import methodcaller
 from pathlib import Path
@@ -64,9 +65,7 @@ class Letters:
         self, cell: Callable[[str, str, str], str], name: Callable[[str], str], bold: str = "{}"
     ) -> list[list[str]]:
         """Return heads, and the letter, the name and the means of each model: from a mean, letters and an interval."""
-        best = {
-            one: self.means[one].min() if one in self.lower_is_better else self.means[one].max() for one in self.means
-        }
+        best = self.means.max().where(~self.means.columns.isin(self.lower_is_better), self.means.min())
         rows = [["", "model", *(name(printable(str(measure))) for measure in self.means)]]
         for letter, model in self.names.items():
             row = [str(letter), name(printable(str(model)))]
@@ -211,7 +210,7 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Unpack[choi
     signs = list(ascii_lowercase[: len(means)]) if has_letters else [str(i + 1) for i in range(len(means))]
     letter_of = dict(zip(means.index, signs, strict=True))
     between = "" if has_letters else ","
-    worse = {key: [between.join(of) for of in _letters_of_worse(one, letter_of)] for key, one in columns.items()}
+    worse = {key: _letters_of_worse(one, letter_of, between) for key, one in columns.items()}
     caption, bounds = sentences.of_letters(data, columns, questions.unit_dim(data), len(means)), None
     if truth(intervals, "intervals"):
         if len(columns) > len(names):
@@ -250,16 +249,14 @@ def _columns(data: xr.Dataset, names: Sequence[Any], asked: Mapping[str, Any]) -
     return columns
 
 
-def _letters_of_worse(one: xr.Dataset, letter_of: Mapping[str, str]) -> Iterator[list[str]]:
-    """Yield the letters of the models that are significantly worse than each."""
+def _letters_of_worse(one: xr.Dataset, letter_of: Mapping[str, str], between: str) -> list[str]:
+    """Return the letters of the models that are significantly worse than each."""
     if "difference" not in one:
-        yield from ([] for _ in letter_of)
-        return
+        return [""] * len(letter_of)
     is_worse = (one["difference"] > 0) & (one["p_adjusted"] <= 1 - one.attrs["level"])
     table = is_worse.transpose(terms.MODEL, ...).to_pandas()
     table = table.reindex(index=letter_of, columns=letter_of, fill_value=False)
-    for _, row in table.iterrows():
-        yield [letter for letter, is_so in zip(letter_of.values(), row, strict=True) if is_so]
+    return [between.join(itertools.compress(letter_of.values(), row)) for _, row in table.iterrows()]
 
 
 def _bounds(data: xr.Dataset, names: Sequence[str], options: Mapping[str, Any]) -> tuple[pd.DataFrame, str]:

@@ -15,17 +15,7 @@ from rich.text import Text
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets
-from aucpr_dask.inference import aggregating, averages, samples
-from aucpr_dask.inference.designs import (
-    ITEMS,
-    are_values,
-    direction,
-    measured,
-    noun,
-    reading_of,
-    unit_names,
-    with_estimators,
-)
+from aucpr_dask.inference import aggregating, averages, designs, samples
 from aucpr_dask.inference.grouped import with_kept_as_groups
 from aucpr_dask.schema import estimators, terms
 from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, more, number, shorten
@@ -57,11 +47,15 @@ def rank_models(result: terms.Scores, estimator: str | None = None, *, most: int
         if terms.CLASS in node.dims:
             means = mean_of_classes(node, level)
         elif is_by and not has_queries:  # there may be many
-            means = with_estimators(node).isel({terms.METHOD: 0}, missing_dims="ignore")
+            means = designs.with_estimators(node).isel({terms.METHOD: 0}, missing_dims="ignore")
         else:
             means = aggregating.aggregate(node, level=level)
         of_interval = means.attrs.get("method", method)
-        facts = {"reading": reading_of(node.attrs), "by": node.attrs.get("by"), "n_groups": n_groups if is_by else None}
+        facts = {
+            "reading": designs.reading_of(node.attrs),
+            "by": node.attrs.get("by"),
+            "n_groups": n_groups if is_by else None,
+        }
         rankings.append(_rank(path, means, estimator, of_interval, has_queries) | facts)
     return rankings
 
@@ -71,7 +65,9 @@ def rank_means(means: terms.Scores, estimator: str | None = None) -> list[Docume
     means = with_kept_as_groups(means)
     n_groups, rankings = _n_groups(means), []
     for path, node in terms.nodes_of(groups_as_data_sets(means)):
-        is_one_ranking = node.attrs.get("over") == ITEMS and "n_queries" in node and int(node["n_queries"].max()) <= 1
+        is_one_ranking = (
+            node.attrs.get("over") == designs.ITEMS and "n_queries" in node and int(node["n_queries"].max()) <= 1
+        )
         has_queries = "n_queries" in node and not is_one_ranking
         found = _rank(path, node, estimator, node.attrs.get("method"), has_queries)
         by = node.attrs.get("by")
@@ -132,17 +128,17 @@ def labels_as_text(dataset: xr.Dataset, dim: str = terms.MODEL) -> list[str]:
 
 
 def _rank(path: str, means: xr.Dataset, estimator: str | None, method: str | None, has_queries: bool) -> Document:
-    means = with_estimators(means)
+    means = designs.with_estimators(means)
     names = [str(name) for name in means[terms.ESTIMATOR].values]
     name = names[0] if estimator is None else estimator
     if name not in names:
-        what = f"this {terms.MEASURE if are_values(means) else terms.ESTIMATOR} is not in the result"
+        what = f"this {terms.MEASURE if designs.are_values(means) else terms.ESTIMATOR} is not in the result"
         remedy = f"evaluate again with estimator={name!r}" if name.partition("(")[0] in estimators.ESTIMATORS else None
         raise InvalidInputError(what, path or None, repr(name), ", ".join(names), remedy)
     means = means.sel({terms.ESTIMATOR: name}).isel({terms.METHOD: 0}, missing_dims="ignore")
     estimate = np.atleast_1d(means["estimate"].values)
     ends = np.atleast_2d(means["interval"].values) if "interval" in means else np.full((estimate.size, 2), np.nan)
-    oriented = direction(means.attrs, name) * estimate
+    oriented = designs.direction(means.attrs, name) * estimate
     order = np.argsort(-np.where(np.isfinite(estimate), oriented, -np.inf), kind="stable")
     counts = np.broadcast_to(means["n_queries"].values if has_queries else 0, estimate.shape).astype(int)
     ratios = np.atleast_1d(means["width_ratio"].values)[order].astype(object) if "width_ratio" in means else None
@@ -188,9 +184,9 @@ def _attrs_of(ranking: Document) -> dict[str, str]:
 def about(ranking: Document) -> str:
     """Describe the areas and intervals of a ranking."""
     attrs = _attrs_of(ranking)
-    parts = [measured(attrs, ranking["estimator"])]
+    parts = [designs.measured(attrs, ranking["estimator"])]
     if ranking["n_queries"] is not None:
-        size = terms.count(ranking["n_queries"], *unit_names(terms.QUERY, attrs))
+        size = terms.count(ranking["n_queries"], *designs.unit_names(terms.QUERY, attrs))
         has_machine = "width_ratio" in ranking["models"] and ranking["models"]["width_ratio"].notnull().any()
         parts.append(f"mean of {size}{' labelled by people and of machine labels' if has_machine else ''}")
     if ranking["n_repeats"] is not None:
@@ -226,23 +222,18 @@ def ranking_sheet(rankings: Sequence[Document], top: int | None = None, n_parts:
     if len({n for ranking in rankings for n in ranking["models"]["n_queries"]}) > 1:
         units = terms.plural(first["unit"] or terms.QUERY)
         columns.append(Column(units, [f"{n:,}" for n in shown["n_queries"]], right=True))
-    columns.append(Column(noun(_attrs_of(first)), list(map(number, shown["estimate"])), right=True))
+    columns.append(Column(designs.noun(_attrs_of(first)), list(map(number, shown["estimate"])), right=True))
     bars = list(zip(shown["lower"], shown["estimate"], shown["upper"], strict=True))
     if first["interval"] is not None:
         header = f"{terms.percent(first['level'])} interval" if first["level"] else "interval"
         columns.append(Column(header, [bounds((lower, upper)) for lower, _, upper in bars]))
     n_more = len(first["models"]) - len(shown) if len(rankings) == 1 else 0
     drawn = bars if first["interval"] is not None else ()
-    return Sheet(columns, drawn, _scale_of(bars), more(n_more, "model"), title, has_bars=True)
-
-
-def _scale_of(bars: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
-    """Return the range of the bars: all intervals shown, rounded outwards to twentieths."""
-    known = [value for bar in bars for value in bar if math.isfinite(value)]
-    if not known:
-        return 0.0, 1.0
+    # The scale holds all intervals shown, rounded outwards to twentieths.
+    known = [value for bar in bars for value in bar if math.isfinite(value)] or [0.0, 1.0]
     low, high = math.floor(min(known) * 20) / 20, math.ceil(max(known) * 20) / 20
-    return (low, high) if high > low else (low, low + 0.05)
+    scale = (low, high if high > low else low + 0.05)
+    return Sheet(columns, drawn, scale, more(n_more, "model"), title, has_bars=True)
 
 
 def rankings_view(rankings: Sequence[Document], *, top: int | None = None, n_data_sets: int | None = None) -> Group:
@@ -252,27 +243,21 @@ def rankings_view(rankings: Sequence[Document], *, top: int | None = None, n_dat
         kinds.setdefault(about(ranking), []).append(ranking)
     top = top or (TOP_OF_ONE if len(rankings) == 1 else TOP_OF_MANY)
     parts: list[RenderableType] = []
+    n_parts, hidden = _counted(rankings, n_data_sets)
     for alike in kinds.values():
-        n_parts = _n_parts(rankings, n_data_sets) if len(kinds) == 1 else None
-        parts += [*([Text("")] if parts else []), ranking_sheet(alike, top, n_parts)]
-    return Group(*parts, *_more_parts(rankings, n_data_sets))
+        parts += [*([Text("")] if parts else []), ranking_sheet(alike, top, n_parts if len(kinds) == 1 else None)]
+    return Group(*parts, *hidden)
 
 
-def _more_parts(rankings: Sequence[Document], n_data_sets: int | None = None) -> Sequence[Text]:
-    """Return how many groups or data sets are not shown."""
+def _counted(rankings: Sequence[Document], n_data_sets: int | None = None) -> tuple[int, list[Text]]:
+    """Return how many groups or data sets there are, and the line that counts those that are not shown."""
     has_groups = bool(rankings) and rankings[0].get("by")
-    return more(_n_parts(rankings, n_data_sets) - MOST_DATA_SETS, "group" if has_groups else "data set")
-
-
-def _n_parts(rankings: Sequence[Document], n_data_sets: int | None) -> int:
-    """Return how many groups or data sets there are, shown or not."""
-    has_groups = bool(rankings) and rankings[0].get("by")
-    return int(rankings[0]["n_groups"]) if has_groups else n_data_sets or len(rankings)
+    n_parts = int(rankings[0]["n_groups"]) if has_groups else n_data_sets or len(rankings)
+    return n_parts, more(n_parts - MOST_DATA_SETS, "group" if has_groups else "data set")
 
 
 def rankings_in_html(rankings: Sequence[Document]) -> str:
     """Return the same in HTML, a table for each data set."""
     top = TOP_OF_ONE if len(rankings) == 1 else TOP_OF_MANY
     tables = [ranking_sheet([ranking], top).as_html() for ranking in rankings[:MOST_DATA_SETS]]
-    hidden = _more_parts(rankings)
-    return "".join([*tables, *(f"<p>{line.plain}</p>" for line in hidden)])
+    return "".join([*tables, *(f"<p>{line.plain}</p>" for line in _counted(rankings)[1])])

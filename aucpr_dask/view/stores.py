@@ -39,10 +39,15 @@ def summarize_scores(scores: terms.Scores, url: str, *, positive_from: int | Non
         import dask.base
 
         counts, grades = dask.base.compute(counts, grades)  # in one pass
-    sizes = [
-        _size(path, counts[path], *_positives(dataset, counts[path], lowest), dataset.sizes[terms.ITEM])
-        for path, dataset in nodes.items()
-    ]
+    sizes = []
+    for path, dataset in nodes.items():
+        # Of each query or class: from shared labels, else from the fullest ranking.
+        sides, label = _most_positives(counts[path]), dataset.get("label")
+        if not (label is None or terms.MODEL in label.dims or "weight" in dataset or "n_positive" in dataset):
+            positive = label >= lowest
+            negative = ~positive & (label >= terms.UNJUDGED)
+            sides = positive.sum(terms.ITEM), negative.sum(terms.ITEM)
+        sizes.append(_size(path, counts[path], *sides, dataset.sizes[terms.ITEM]))
     return _summary(url, counts, sizes) | {
         "missing": _missing(nodes, counts),
         "grades_up_to": max((int(grade) for grade in grades), default=1),
@@ -53,7 +58,13 @@ def summarize_scores(scores: terms.Scores, url: str, *, positive_from: int | Non
 
 def summarize_result(result: terms.Scores, url: str, most: int | None = None) -> Document:
     """Gather sizes, options, flags and rankings of a result, for up to `most` groups or data sets."""
-    nodes = {path: _with_counts(node) if are_values(node) else node for path, node in terms.nodes_of(result)}
+    nodes = dict(terms.nodes_of(result))
+    for path, node in nodes.items():
+        if are_values(node):  # no flags, unknown numbers of items, missing values
+            estimate = node["estimate"].compute()
+            counts = dict.fromkeys(("n_positive", "n_negative"), xr.full_like(estimate, np.nan))
+            counts |= {"n_missing": estimate.isnull(), "flags": xr.zeros_like(estimate, dtype=np.int64)}
+            nodes[path] = node.assign(counts)
     sizes = [_size(path, dataset, *_most_positives(dataset), None) for path, dataset in nodes.items()]
     shared = _shared([dataset.attrs for dataset in nodes.values()])
     attrs = {str(name): value for name, value in (dict(result.attrs) | shared).items()}
@@ -84,23 +95,6 @@ def summarize_answers(answers: terms.Scores) -> list[Document]:
         }
         for path, node in terms.nodes_of(answers)
     ]
-
-
-def _with_counts(values: xr.Dataset) -> xr.Dataset:
-    """Return values of a measure with what areas have: no flags, unknown numbers of items, missing values."""
-    estimate = values["estimate"].compute()
-    unknown = xr.full_like(estimate, np.nan)
-    counts = {"n_positive": unknown, "n_negative": unknown, "n_missing": estimate.isnull()}
-    return values.assign(counts | {"flags": xr.zeros_like(estimate, dtype=np.int64)})
-
-
-def _positives(dataset: xr.Dataset, counts: xr.Dataset, positive_from: int) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return positives and negatives of each query or class: from shared labels, else from the fullest ranking."""
-    label = dataset.get("label")
-    if label is None or terms.MODEL in label.dims or "weight" in dataset or "n_positive" in dataset:
-        return _most_positives(counts)
-    positive = label >= positive_from
-    return positive.sum(terms.ITEM), (~positive & (label >= terms.UNJUDGED)).sum(terms.ITEM)
 
 
 def _most_positives(counts: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
@@ -153,16 +147,21 @@ def _missing(nodes: dict[str, xr.Dataset], counts: dict[str, xr.Dataset]) -> pd.
 
 def summarize_flags(nodes: Iterable[tuple[str, xr.Dataset]]) -> pd.DataFrame:
     """Count each flag over all rankings and name the first places; a whole query, class or model is one place."""
-    tables = [(path, _flags(dataset), dataset) for path, dataset in nodes]
+    tables = []  # of flags by model, query or class, and all else, such as repeats
+    for path, dataset in nodes:
+        unit = terms.CLASS if terms.CLASS in dataset.sizes else terms.QUERY
+        flags = dataset["flags"].transpose(terms.MODEL, unit, ..., missing_dims="ignore")
+        table = flags.values.reshape(dataset.sizes[terms.MODEL], flags.sizes.get(unit, 1), -1)
+        tables.append((path, table, dataset, unit))
     found: list[Document] = []
     for flag in terms.FLAGS:
-        raised = [(path, (table & flag.bit) != 0, dataset) for path, table, dataset in tables]
-        n_raised = sum(int(mask.sum()) for _, mask, _ in raised)
+        raised = [(path, (table & flag.bit) != 0, *of) for path, table, *of in tables]
+        n_raised = sum(int(mask.sum()) for _, mask, *_ in raised)
         if n_raised:
-            places = [place for path, mask, dataset in raised for place in _places(path, mask, dataset)]
+            places = [place for one in raised for place in _places(*one)]
             places.sort(key=lambda place: -place[0])  # the widest first
             one = {"flag": flag.name, "description": flag.description, "count": n_raised}
-            one |= {"of": sum(mask.size for _, mask, _ in raised), "places": [name for _, name in places[:NAMES_KEPT]]}
+            one |= {"of": sum(mask.size for _, mask, *_ in raised), "places": [name for _, name in places[:NAMES_KEPT]]}
             found.append(one | {"more_places": max(0, len(places) - NAMES_KEPT)})
     return pd.DataFrame(found, dtype=object)
 
@@ -174,17 +173,9 @@ def flags_in_words(result: terms.Scores) -> str:
     return f"flagged rankings: {counts}" if flags else ""
 
 
-def _flags(dataset: xr.Dataset) -> np.ndarray:
-    """Return flags by model, query or class, and all else, such as repeats."""
-    unit = terms.CLASS if terms.CLASS in dataset.sizes else terms.QUERY
-    flags = dataset["flags"].transpose(terms.MODEL, unit, ..., missing_dims="ignore")
-    return flags.values.reshape(dataset.sizes[terms.MODEL], flags.sizes.get(unit, 1), -1)
-
-
-def _places(path: str, raised: np.ndarray, dataset: xr.Dataset) -> list[tuple[int, str]]:
+def _places(path: str, raised: np.ndarray, dataset: xr.Dataset, unit: str) -> list[tuple[int, str]]:
     """Return (rankings, name) of each place (model, query or class) where `raised` is true, in any repeat."""
     models = labels_as_text(dataset)
-    unit = terms.CLASS if terms.CLASS in dataset.sizes else terms.QUERY
     units = labels_as_text(dataset, unit) if unit in dataset.sizes else None
     start = f"{path}: " if path else ""
     if raised.all() and raised.size > 1:
@@ -214,7 +205,13 @@ def scores_view(summary: Document) -> Group:
         at = f"positive here: from {summary['positive_from']} (--positive-from)"
         parts.append(Text(f"labels are graded up to {summary['grades_up_to']}; {at}"))
     if len(summary["missing"]):
-        parts += [Text(""), _missing_scores(summary["missing"])]
+        shown, below = first(summary["missing"], MOST_MISSING)
+        columns = [Column("missing scores of", list(shown["model"]), name=True)]
+        if any(shown["data_set"]):
+            columns.append(Column("data set", list(shown["data_set"]), name=True))
+        columns.append(Column("missing", list(map(whole, shown["n_missing"])), right=True))
+        columns.append(Column("share", ["-" if one is None else _share(one) for one in shown["share"]], right=True))
+        parts += [Text(""), Sheet(columns, below=[line.append(" with missing scores") for line in below])]
     return Group(*parts, Text(""), *_warnings(summary["flags"]))
 
 
@@ -292,16 +289,6 @@ def _share(share: float) -> str:
     """Return a share with two significant digits, without an exponent."""
     digits = 0 if share >= 0.1 or share == 0 else min(4, -math.floor(math.log10(share)) - 1)
     return terms.percent(share, f".{digits}f")
-
-
-def _missing_scores(missing: pd.DataFrame) -> Sheet:
-    shown, below = first(missing, MOST_MISSING)
-    columns = [Column("missing scores of", list(shown["model"]), name=True)]
-    if any(shown["data_set"]):
-        columns.append(Column("data set", list(shown["data_set"]), name=True))
-    columns.append(Column("missing", list(map(whole, shown["n_missing"])), right=True))
-    columns.append(Column("share", ["-" if one is None else _share(one) for one in shown["share"]], right=True))
-    return Sheet(columns, below=[line.append(" with missing scores") for line in below])
 
 
 def _warnings(flags: pd.DataFrame) -> list[RenderableType]:

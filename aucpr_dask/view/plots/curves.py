@@ -55,6 +55,10 @@ class _Subject(NamedTuple):
         positive_from = self.reading.get("positive_from")
         return api.arguments_of(self.node, models, path=self.path, positive_from=positive_from) | dict(self.reading)
 
+    def axes(self, ax: Axes | None) -> Axes:
+        """Return the axes, with room for the legend."""
+        return style.axes_of(ax, 0.95 * style.COLUMN + style.ROW * len(self.named))
+
     def drawn(self, by: str, short: str) -> Iterator[tuple[dict[str, Any], str]]:
         """Yield the arguments of each drawn model, and its name for the legend, with its area."""
         if not self.named:
@@ -98,13 +102,12 @@ def precision_recall(
         How many of the best to draw if no model is named; by default all up to ten, and three of more.
     """
     subject = _subject(scores, "precision_recall", dataset, query, model, top, reading, others=others)
-    ax = _axes(ax, subject)
+    ax = subject.axes(ax)
     _draw_precision_recall_ground(ax, subject, iso_f=iso_f)
     _draw_others(ax, subject, PRECISION_RECALL, others)
     _draw_bands(ax, subject, PRECISION_RECALL, bands, over=over, level=level, n_resamples=n_resamples, seed=seed)
     for line, (arguments, label) in enumerate(subject.drawn("average_precision", "AP")):
-        grid = _recalls_of(arguments)
-        _draw_line(ax, grid, _values(arguments, PRECISION_RECALL, grid), line, label)
+        _draw_line(ax, *_precisions(arguments, PRECISION_RECALL), line, label)
     return _finished(ax, "recall", "precision", subject)
 
 
@@ -132,17 +135,16 @@ def achievable(
         Up to ten models to draw by name; by default the best by average precision.
     """
     subject = _subject(scores, "achievable", dataset, query, model, 1, reading)
-    ax = _axes(ax, subject)
+    ax = subject.axes(ax)
     _draw_precision_recall_ground(ax, subject, iso_f=iso_f)
     for line, (arguments, label) in enumerate(subject.drawn("average_precision", "AP")):
-        grid = _recalls_of(arguments)
-        colour, as_it_is = style.look_of(line)["color"], _values(arguments, PRECISION_RECALL, grid)
         dotted: Any = {"color": style.BLACK, "linestyle": ":", "linewidth": 0.9}
-        ax.plot(grid, as_it_is, label=None if line else "curves as they are", **dotted)
-        _draw_line(ax, grid, _values(arguments, ACHIEVABLE, grid), line, label)
+        as_it_is = _precisions(arguments, PRECISION_RECALL)
+        ax.plot(*as_it_is, label=None if line else "curves as they are", **dotted)
+        _draw_line(ax, *_precisions(arguments, ACHIEVABLE), line, label)
         vertices = api.curve(**arguments, kind=ACHIEVABLE).isel({MODEL: 0})
-        found = vertices["true_positives"] > 0
-        ax.plot(vertices["recall"].where(found), vertices["precision"].where(found), ".", color=colour, markersize=3.5)
+        vertices = vertices.where(vertices["true_positives"] > 0)
+        ax.plot(vertices["recall"], vertices["precision"], ".", color=style.look_of(line)["color"], markersize=3.5)
     return _finished(ax, "recall", "precision", subject, has_others=False)
 
 
@@ -176,7 +178,7 @@ def roc(
         As of :func:`precision_recall`.
     """
     subject = _subject(scores, "roc", dataset, query, model, top, reading, "roc_area", others=others)
-    ax = _axes(ax, subject)
+    ax = subject.axes(ax)
     ax.plot([0, 1], [0, 1], color=style.GREY, linestyle=":", linewidth=0.9, label="random ranking")
     _draw_others(ax, subject, ROC, others)
     _draw_bands(ax, subject, ROC, bands, over=over, level=level, n_resamples=n_resamples, seed=seed)
@@ -223,45 +225,27 @@ def _subject(
     return subject._replace(named=subjects.best_first(areas.compute())[:top].tolist())
 
 
-def _prevalence_of(subject: _Subject) -> float | None:
-    """Return the prevalence behind precision, if it is the same for all models."""
-    given = subject.of()
-    label, prevalence = given["label"], subject.reading.get("prevalence")
-    if prevalence is not None or label is None or MODEL in label.dims or "weight" in given:
-        return prevalence
-    positives = float((label >= (given["positive_from"] or 1)).sum())
-    items = float((label >= (0 if given.get("unjudged") == "drop" else -1)).sum())
-    unseen = float(given["n_positive"]) - positives if "n_positive" in given else 0.0
-    share = (positives + unseen) / (items + unseen) if items + unseen > 0 else 0.0
-    return share if 0 < share < 1 else None
-
-
-def _axes(ax: Axes | None, subject: _Subject) -> Axes:
-    return style.axes_of(ax, 0.95 * style.COLUMN + style.ROW * len(subject.named))
-
-
-def _values(arguments: dict[str, Any], kind: choices.Kind, grid: Floats) -> Floats:
-    """Return the precision of one model at recalls."""
-    return np.ravel(np.asarray(api.curve(**arguments, kind=kind, grid=grid), dtype=np.float64))
-
-
-def _recalls_of(arguments: dict[str, Any]) -> Floats:
-    """Return recalls at which to draw a curve; with few positives, also both ends of each drop."""
-    even = np.linspace(0, 1, STEPS + 1)
-    label = arguments.get("label")
-    if label is None or "weight" in arguments:
-        return even
-    n = float((label >= (arguments["positive_from"] or 1)).sum(ITEM).max())
-    n = max(n, float(arguments.get("n_positive", n)))
-    if not 0 < n <= FINE:
-        return even
-    reached = np.arange(n + 1) / n
-    return np.unique(np.clip(np.concatenate([even, reached, reached + 1e-9]), 0, 1))
+def _precisions(arguments: dict[str, Any], kind: choices.Kind) -> tuple[Floats, Floats]:
+    """Return recalls and the precision of one model there; with few positives, also at both ends of each drop."""
+    grid, label = np.linspace(0, 1, STEPS + 1), arguments.get("label")
+    if label is not None and "weight" not in arguments:
+        n = float((label >= (arguments["positive_from"] or 1)).sum(ITEM).max())
+        n = max(n, float(arguments.get("n_positive", n)))
+        reached = np.arange(n + 1) / n if 0 < n <= FINE else grid[:0]
+        grid = np.unique(np.clip(np.concatenate([grid, reached, reached + 1e-9]), 0, 1))
+    return grid, np.ravel(np.asarray(api.curve(**arguments, kind=kind, grid=grid), dtype=np.float64))
 
 
 def _draw_precision_recall_ground(ax: Axes, subject: _Subject, *, iso_f: bool) -> None:
-    """Draw the background of the curves."""
-    prevalence = _prevalence_of(subject)
+    """Draw the background of the curves, with the prevalence behind precision if it is the same for all models."""
+    given = subject.of()
+    label, prevalence = given["label"], subject.reading.get("prevalence")
+    if not (prevalence is not None or label is None or MODEL in label.dims or "weight" in given):
+        positives = float((label >= (given["positive_from"] or 1)).sum())
+        items = float((label >= (0 if given.get("unjudged") == "drop" else -1)).sum())
+        unseen = float(given["n_positive"]) - positives if "n_positive" in given else 0.0
+        share = (positives + unseen) / (items + unseen) if items + unseen > 0 else 0.0
+        prevalence = share if 0 < share < 1 else None
     if prevalence is not None:
         recall = np.linspace(0, 1, 101)
         least = np.asarray(references.unachievable_precision(recall, prevalence))
@@ -291,30 +275,23 @@ def _draw_others(ax: Axes, subject: _Subject, kind: choices.Kind, others: str) -
     grid = np.linspace(0, 1, 101)
     curves = api.curve(**subject.of(), kind=kind, grid=grid)
     values = np.asarray(curves.compute().transpose(MODEL, ...).values, dtype=np.float64)
-    if others == "density":
-        _draw_density(ax, grid, values)
+    if others == "density":  # each spot shaded by the share of models whose curve passes through it
+        n_rows = 50  # more would show the grid of precisions that few positives allow
+        row = np.clip((np.nan_to_num(values) * n_rows).astype(int), 0, n_rows - 1)
+        counts = np.zeros((n_rows, grid.size))
+        column = np.broadcast_to(np.arange(grid.size), row.shape)
+        np.add.at(counts, (row[~np.isnan(values)], column[~np.isnan(values)]), 1)
+        half = (grid[1] - grid[0]) / 2
+        look: Any = {"cmap": "Greys", "norm": PowerNorm(0.5, 0, 1), "interpolation": "bilinear", "zorder": 0.4}
+        look |= {"extent": (-half, 1 + half, 0.0, 1.0), "origin": "lower", "aspect": "auto"}
+        image, shares = ax.imshow(counts / len(values), **look), PercentFormatter(1.0, 0, " %")
+        style.put_colours(ax, image, "models through here", fraction=0.05, pad=0.1, format=shares)
         return
     reached = ~np.isnan(values).all(axis=0)
     for (low, high, label), shade in zip(QUANTILES, (0.88, 0.74), strict=True):
         bounds = np.full((2, grid.size), np.nan)
         bounds[:, reached] = np.nanquantile(values[:, reached], [low, high], axis=0)
         ax.fill_between(grid, *bounds, color=str(shade), linewidth=0, zorder=0.8, label=label)
-
-
-def _draw_density(ax: Axes, grid: Floats, values: Floats) -> None:
-    """Shade each spot by the share of models whose curve passes through it."""
-    n_rows = 50  # more would show the grid of precisions that few positives allow
-    row = np.clip((np.nan_to_num(values) * n_rows).astype(int), 0, n_rows - 1)
-    counts = np.zeros((n_rows, grid.size))
-    column = np.broadcast_to(np.arange(grid.size), row.shape)
-    np.add.at(counts, (row[~np.isnan(values)], column[~np.isnan(values)]), 1)
-    share = counts / len(values)
-    step = grid[1] - grid[0]
-    extent = (-step / 2, 1 + step / 2, 0.0, 1.0)
-    look: Any = {"cmap": "Greys", "norm": PowerNorm(0.5, 0, 1), "interpolation": "bilinear", "zorder": 0.4}
-    image = ax.imshow(share, extent=extent, origin="lower", aspect="auto", **look)
-    shares = PercentFormatter(1.0, 0, " %")
-    style.put_colours(ax, image, "models through here", fraction=0.05, pad=0.1, format=shares)
 
 
 def _draw_bands(

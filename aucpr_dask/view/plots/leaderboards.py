@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 from matplotlib import colormaps
 from matplotlib.axes import Axes
@@ -61,7 +60,10 @@ def _estimates(
         else:
             only = result[["estimate"]].assign_attrs(result.attrs)
             node = aggregate(only, level=level_of(result))
-            of = _queries(result, node)
+            # Which differs if some are undefined.
+            counts = np.unique(node["n_queries"].values if "n_queries" in node else result.sizes[terms.QUERY])
+            number = " to ".join(f"{count:,.0f}" for count in counts[[0, -1][: counts.size]])
+            of = f"{number} {unit_names(terms.QUERY, result.attrs)[int(counts[-1] != 1)]}"
         _, node = subjects.at_estimator(node, estimator)
         label = f"mean {label} over {of}"
         if method is not None:
@@ -85,13 +87,6 @@ def _estimates(
         label = f"{label}, {terms.percent(level_of(node))}{of} interval"
     node = node[["estimate", *(["replicate"] if plot == "replicates" else [])]].compute()
     return _Estimates(node, node["estimate"], interval, label, direction(result.attrs, name))
-
-
-def _queries(result: xr.Dataset, mean: xr.Dataset) -> str:
-    """Return over how many queries means are taken, which differs if some are undefined."""
-    counts = np.unique(mean["n_queries"].values if "n_queries" in mean else result.sizes[terms.QUERY])
-    number = " to ".join(f"{count:,.0f}" for count in counts[[0, -1][: counts.size]])
-    return f"{number} {unit_names(terms.QUERY, result.attrs)[int(counts[-1] != 1)]}"
 
 
 class _Rows(NamedTuple):
@@ -182,24 +177,18 @@ def _mark_chance(ax: Axes, node: xr.Dataset, query: Any, estimator: str) -> None
     spec = ESTIMATORS.get(estimator.partition("(")[0])
     if spec is None or spec.chance is None or ax.texts:  # texts say that nothing is drawn
         return
-    levels = np.array([spec.chance]) if isinstance(spec.chance, float) else _prevalences(node, query)
-    low, high = ax.get_xlim()
-    # If it is far away, it would squeeze the intervals.
-    if levels.size == 1 and low - (high - low) / 2 < levels[0] < high:
-        line = ax.axvline(float(levels[0]), color=style.GREY, linestyle=":", linewidth=0.9)
-        line.set_label("chance" if isinstance(spec.chance, float) else spec.chance)
-        style.put_legend(ax)
-
-
-def _prevalences(node: xr.Dataset, query: Any) -> np.ndarray[Any, Any]:
-    """Return the prevalences of the rankings that are drawn; none if they are not known."""
-    known = node.attrs.get("prevalence")  # the reference prevalence, not that of the sample
+    known: Any = spec.chance if isinstance(spec.chance, float) else node.attrs.get("prevalence")  # the reference one
     if known is None:
         found = node.get("prevalence")
         if found is None or node.sizes.get(terms.CLASS, 1) > 1 or (terms.QUERY in found.dims and query is None):
-            return np.empty(0)
+            return
         known = subjects.at_query(node, query, "forest")["prevalence"].values
-    return np.unique(np.asarray(known, dtype=np.float64))
+    levels, (low, high) = np.unique(np.asarray(known, dtype=np.float64)), ax.get_xlim()
+    # If it is far away, it would squeeze the intervals.
+    if levels.size == 1 and low - (high - low) / 2 < levels[0] < high:
+        label = "chance" if isinstance(spec.chance, float) else spec.chance
+        ax.axvline(float(levels[0]), color=style.GREY, linestyle=":", linewidth=0.9, label=label)
+        style.put_legend(ax)
 
 
 @style.plot
@@ -388,22 +377,17 @@ def _groups_as_rows(
             node = node.isel({terms.MODEL: is_kept})
         node = node if models is None else node.isel({terms.MODEL: subjects.positions_of(node, models)})
         rows, names = rows_of_groups(node), subjects.names_of(node)
-        parts.append(_as_models(node, rows, path, len(names) > 1))
+        # Rows are named by their groups, and by their models if there are several.
+        pairs = zip(rows["group" if "reference" in node.attrs else "where"], rows["model"], strict=True)
+        labels = [", ".join(filter(None, [path, group, model if len(names) > 1 else ""])) for group, model in pairs]
+        found: dict[str, Any] = {one: (terms.MODEL, rows[one]) for one in ("difference", "p_adjusted") if one in rows}
+        for one in ("interval", "simultaneous_interval"):
+            if one in rows:
+                found[one] = (terms.MODEL, terms.BOUND), np.reshape(rows[one].tolist(), (-1, 2))
+        coords = {terms.MODEL: labels, terms.BOUND: list(terms.BOUNDS), "level": level_of(node)}
+        parts.append(xr.Dataset(found, coords, {one: value for one, value in node.attrs.items() if one != "by"}))
     title = names[0] if len(names) == 1 else ""
     return name, title, xr.concat(parts, terms.MODEL, data_vars="minimal", coords="minimal", compat="override")
-
-
-def _as_models(node: xr.Dataset, rows: pd.DataFrame, path: str, several: bool) -> xr.Dataset:
-    """Return rows of groups in the place of models, named by both if there are several models."""
-    groups = rows["group" if "reference" in node.attrs else "where"]
-    pairs = zip(groups, rows["model"], strict=True)
-    labels = [", ".join(filter(None, [path, group, model if several else ""])) for group, model in pairs]
-    found: dict[str, Any] = {name: (terms.MODEL, rows[name]) for name in ("difference", "p_adjusted") if name in rows}
-    for name in ("interval", "simultaneous_interval"):
-        if name in rows:
-            found[name] = (terms.MODEL, terms.BOUND), np.reshape(rows[name].tolist(), (-1, 2))
-    coords = {terms.MODEL: labels, terms.BOUND: list(terms.BOUNDS), "level": level_of(node)}
-    return xr.Dataset(found, coords, {name: value for name, value in node.attrs.items() if name != "by"})
 
 
 def _others(node: xr.Dataset) -> tuple[str, xr.Dataset]:
@@ -483,28 +467,20 @@ def ranks(
     rows.draw_dots(node["rank"], "rank of the estimate")
     rows.ax.set_xlabel(f"rank of {node.sizes[terms.MODEL]:,} (1 is best)", wrap=True)
     rows.ax.xaxis.set_major_locator(style.PlaceLocator())
-    if models is None:
-        _draw_groups(rows.ax, node, rows.shown)
-    style.put_legend(rows.ax)
-    return rows.ax
-
-
-def _draw_groups(ax: Axes, node: xr.Dataset, shown: np.ndarray[Any, Any]) -> None:
-    """Draw a line next to the models of each group, right of the axes, and overlapping groups side by side."""
-    first, last = (node[name].values[shown] for name in ("first_group", "last_group"))
-    spans = []
-    for group in range(int(first.min()), int(last.max()) + 1):
+    # A line next to the models of each group, right of the axes, and overlapping groups side by side.
+    first, last = (node[name].values[rows.shown] for name in ("first_group", "last_group"))
+    ax, starts, ends = rows.ax, list[int](), list[int]()
+    for group in range(int(first.min()), int(last.max()) + 1) if models is None else ():
         members = np.flatnonzero((first <= group) & (group <= last))
         if members.size > 1:
-            spans.append((int(members[0]), int(members[-1])))
-    ends: list[int] = []
-    for start, end in spans:
-        lane = next((lane for lane, until in enumerate(ends) if until < start), len(ends))
-        ends[lane : lane + 1] = [end]
-        x, label = 1.02 + 0.025 * lane, "indistinguishable group" if start == spans[0][0] else "_"
-        look: Any = {"color": style.BLACK, "linewidth": 1.6, "clip_on": False}
-        line = Line2D([x, x], [start - 0.3, end + 0.3], transform=ax.get_yaxis_transform(), label=label, **look)
-        ax.add_line(line)
+            start, end = int(members[0]), int(members[-1])
+            lane = next((lane for lane, until in enumerate(ends) if until < start), len(ends))
+            starts, ends[lane : lane + 1] = [*starts, start], [end]
+            x, label = 1.02 + 0.025 * lane, "indistinguishable group" if start == starts[0] else "_"
+            look: Any = {"color": style.BLACK, "linewidth": 1.6, "clip_on": False, "label": label}
+            ax.add_line(Line2D([x, x], [start - 0.3, end + 0.3], transform=ax.get_yaxis_transform(), **look))
+    style.put_legend(ax)
+    return ax
 
 
 @style.plot
@@ -540,9 +516,11 @@ def replicates(
     finite = samples[np.isfinite(samples)]
     edges = np.linspace(finite.min(), finite.max(), BINS + 1) if finite.size and np.ptp(finite) > 0 else None
     ax.fill_between([], [], facecolor=style.PALE, edgecolor=style.GREY, label=f"{samples.shape[1]:,} replicates")
-    for row, sample in enumerate(samples):
-        if edges is not None:
-            _draw_ridge(ax, row, sample[np.isfinite(sample)], edges)
+    look: Any = {"fill": True, "facecolor": style.PALE, "edgecolor": style.GREY, "linewidth": 0.5}
+    for row, sample in enumerate(samples if edges is not None else ()):
+        counts, _ = np.histogram(sample[np.isfinite(sample)], edges)  # type: ignore[arg-type]
+        if counts.any():  # on top of the row
+            ax.stairs(row - HEIGHT_OF_RIDGE * counts / counts.max(), edges, baseline=row, **look)
     if drawn.interval is not None:
         rows.draw_intervals(drawn.interval, color=style.BLUE, linewidth=1.6, label="interval")
     rows.draw_dots(drawn.estimate, "estimate")
@@ -550,11 +528,3 @@ def replicates(
     ax.set_xlabel(drawn.label, wrap=True)
     style.put_legend(ax)
     return ax
-
-
-def _draw_ridge(ax: Axes, row: int, sample: np.ndarray[Any, Any], edges: np.ndarray[Any, Any]) -> None:
-    """Draw a histogram on top of a row."""
-    counts, _ = np.histogram(sample, edges)
-    if counts.any():
-        height = row - HEIGHT_OF_RIDGE * counts / counts.max()
-        ax.stairs(height, edges, baseline=row, fill=True, facecolor=style.PALE, edgecolor=style.GREY, linewidth=0.5)

@@ -70,13 +70,7 @@ def heatmap(
             mean = node["estimate"].mean([dim for dim in (terms.QUERY, terms.CLASS) if dim in node["estimate"].dims])
             columns[path] = pd.Series(mean.to_numpy(), subjects.names_of(node))
         table, title = pd.concat(columns, axis=1), ""
-    return _draw_matrix(table, measured(node.attrs, name), title, across, top, ax, direction(node.attrs, name))
-
-
-def _draw_matrix(
-    table: pd.DataFrame, label: str, title: str, across: str, top: int, ax: Axes | None, way: float
-) -> Axes:
-    n_models, n_columns = table.shape
+    (n_models, n_columns), way = table.shape, direction(node.attrs, name)
     top = subjects.checked_top(top, 1)
     # Plain means would favour a model that was only evaluated on easy data sets; deviations do not.
     deviation = (table - table.mean()).mean(axis=1)
@@ -94,42 +88,28 @@ def _draw_matrix(
     if not np.isfinite(values).any():
         style.say(ax, "Nothing to draw: no estimate is defined.")
     style.label_rows(ax, [str(name) for name in table.index[shown]], 22)
-    _label_columns(ax, [str(name) for name in table.columns[easiest]], across, is_all=len(easiest) == n_columns)
-    _write_values(ax, values, image)
+    width = style.figure_of(ax).get_figwidth() * ax.get_position().width * 0.7  # model names take the rest
+    names = [str(name) for name in table.columns[easiest]]
+    if width * style.POINTS / len(names) >= style.SMALL * 1.05:
+        style.label_columns(ax, distinct(names, 14))
+    else:  # their number, if they do not fit
+        ax.set_xticks([])
+        ax.xaxis.set_label_position("top")
+        which = "" if len(easiest) == n_columns else " where models differ most"
+        ax.set_xlabel(f"{len(names):,} {terms.plural(across)}{which}, the easiest first")
+    for (row, column), value in np.ndenumerate(values) if width / len(names) >= LEAST_CELL else ():
+        if np.isfinite(value):
+            red, green, blue, _ = image.cmap(image.norm(value))
+            colour = "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.5 else "black"
+            look: Any = {"ha": "center", "va": "center", "fontsize": style.FONT - 2, "color": colour}
+            ax.text(column, row, f"{value:.2f}".removeprefix("0"), **look)
     ax.spines[:].set_visible(False)
+    label = measured(node.attrs, name)
     style.put_colours(ax, image, label, orientation="horizontal", location="bottom", aspect=40, pad=0.02)
     best = f"{len(shown):,} best of {n_models:,} models" if len(shown) < n_models else ""
     some = f"{len(easiest):,} of {n_columns:,} {terms.plural(across)}" if len(easiest) < n_columns else ""
     style.put_title(ax, title, best, some)
     return ax
-
-
-def _width_of(ax: Axes) -> float:
-    return style.figure_of(ax).get_figwidth() * ax.get_position().width * 0.7  # model names take the rest
-
-
-def _label_columns(ax: Axes, names: list[str], across: str, *, is_all: bool) -> None:
-    """Write the names vertically above the columns, or their number if they do not fit."""
-    if _width_of(ax) * style.POINTS / len(names) >= style.SMALL * 1.05:
-        style.label_columns(ax, distinct(names, 14))
-    else:
-        ax.set_xticks([])
-        ax.xaxis.set_label_position("top")
-        which = "" if is_all else " where models differ most"
-        ax.set_xlabel(f"{len(names):,} {terms.plural(across)}{which}, the easiest first")
-
-
-def _write_values(ax: Axes, values: np.ndarray[Any, Any], image: Any) -> None:
-    """Write the estimates into the cells, if they are wide enough."""
-    if _width_of(ax) / values.shape[1] < LEAST_CELL:
-        return
-    for (row, column), value in np.ndenumerate(values):
-        if np.isfinite(value):
-            red, green, blue, _ = image.cmap(image.norm(value))
-            is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-            text = f"{value:.2f}".removeprefix("0")
-            colour = "white" if is_dark else "black"
-            ax.text(column, row, text, ha="center", va="center", fontsize=style.FONT - 2, color=colour)
 
 
 @style.plot
@@ -158,7 +138,16 @@ def coverage(
     level : float, optional
         Nominal coverage; by default that of the study, or 0.95.
     """
-    table, nominal = _table(study)
+    nominal = 0.95
+    if isinstance(study, pd.DataFrame):
+        needed = {"scenario", "n_items", "prevalence", terms.ESTIMATOR, terms.METHOD, "coverage", "coverage_error"}
+        if absent := ", ".join(sorted(needed - set(study.columns))):
+            raise InvalidInputError("coverage plots a study", received=f"a table without {absent}")
+        table = study
+    else:
+        _, node = subjects.one_node(study, subjects.STUDY, "coverage", None)
+        table = node[["coverage", "coverage_error"]].to_dataframe().reset_index()
+        table, nominal = table.astype({"scenario": str}), float(node.attrs.get("level", 0.95))
     level = nominal if level is None else level
     scenario = str(table["scenario"].iloc[0]) if scenario is None else scenario
     for column, name in {"scenario": scenario, "estimator": estimator}.items():
@@ -175,31 +164,11 @@ def coverage(
     chosen = (methods,) if isinstance(methods, str) else tuple(methods or known[: len(style.COLOURS)])
     for method in chosen:
         checks.choose(known, method, "method")
-    ax = style.axes_of(ax, 0.95 * style.COLUMN)
-    _draw_coverage(ax, table, chosen, level)
-    style.put_title(ax, f"{terms.in_words(scenario)}, {terms.in_words(estimator)}")
-    return ax
-
-
-def _table(study: xr.Dataset | pd.DataFrame) -> tuple[pd.DataFrame, float]:
-    """Return a table with a row for each cell, and the nominal level."""
-    if isinstance(study, pd.DataFrame):
-        needed = {"scenario", "n_items", "prevalence", terms.ESTIMATOR, terms.METHOD, "coverage", "coverage_error"}
-        if not needed <= set(study.columns):
-            absent = ", ".join(sorted(needed - set(study.columns)))
-            raise InvalidInputError("coverage plots a study", received=f"a table without {absent}")
-        return study, 0.95
-    _, node = subjects.one_node(study, subjects.STUDY, "coverage", None)
-    table = node[["coverage", "coverage_error"]].to_dataframe().reset_index()
-    table["scenario"] = table["scenario"].astype(str)
-    return table, float(node.attrs.get("level", 0.95))
-
-
-def _draw_coverage(ax: Axes, table: pd.DataFrame, methods: Sequence[str], level: float) -> None:
+    ax = style.axes_of(ax)
     positives = np.unique(np.round(table["n_items"] * table["prevalence"]).astype(int))
     ax.axhline(level, color="black", linewidth=0.8)
     ax.axhspan(level - 0.01, level + 0.01, color=style.PALE, linewidth=0, label=f"within 1 % of {terms.percent(level)}")
-    for line, method in enumerate(methods):
+    for line, method in enumerate(chosen):
         rows = table[table[terms.METHOD] == method].sort_values("n_items")
         x, y, error = rows["n_items"] * rows["prevalence"], rows["coverage"], TWO_SIDED * rows["coverage_error"]
         look = style.look_of(line) | {"marker": style.MARKERS[line % len(style.MARKERS)]}
@@ -209,6 +178,8 @@ def _draw_coverage(ax: Axes, table: pd.DataFrame, methods: Sequence[str], level:
     ax.set_xlabel("positives")
     ax.set_ylabel("intervals that contain the true area")
     style.put_legend(ax)
+    style.put_title(ax, f"{terms.in_words(scenario)}, {terms.in_words(estimator)}")
+    return ax
 
 
 @style.plot
@@ -256,13 +227,8 @@ def power(
         shown = middle.resized(n[n >= 2]).power(checks.margin(one.item(), "difference"))
         ax.plot(n[n >= 2], shown, label=f"difference {one:.2g}", **style.look_of(line))
     ax.axhline(wanted, color=style.PALE, linewidth=0.8, label=terms.percent(wanted))
-    ax.axvline(
-        middle.n,
-        color=style.GREY,
-        linestyle=":",
-        linewidth=0.8,
-        label=f"now: {sentences.sample_in_words(middle, middle.n)}",
-    )
+    now_has: Any = {"linestyle": ":", "linewidth": 0.8, "label": f"now: {sentences.sample_in_words(middle, middle.n)}"}
+    ax.axvline(middle.n, color=style.GREY, **now_has)
     style.count_horizontally(ax, LogLocator(subs=(1, 2, 5)))
     ax.set_ylim(0, 1.02)
     ax.set_xlabel(middle.noun[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -16,17 +16,19 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
-from aucpr_dask.errors import ColumnWarning, InvalidInputError, few, for_caller, printable, warn
+from aucpr_dask.errors import ColumnWarning, InvalidInputError, as_called, few, for_caller, printable, warn
 from aucpr_dask.inference import auditing, designs, samples
+from aucpr_dask.inference.families import LEAST_UNITS
+from aucpr_dask.inference.sentences import sentence, smallest_shown
 from aucpr_dask.interplay.exporting import free_file
 from aucpr_dask.interplay.recognising import predictions_in
 from aucpr_dask.interplay.value_tables import tables_of
 from aucpr_dask.interplay.values import from_values
-from aucpr_dask.schema import checks, choices
+from aucpr_dask.schema import checks, choices, terms
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.terms import BOUND, MODEL, QUERY, UNIT, percent
+from aucpr_dask.schema.terms import BOUND, MODEL, QUERY, UNIT, count, in_words, percent, rounded_percent
 from aucpr_dask.scores.importing.files import unknown_column
-from aucpr_dask.view.report import audit_words, pages
+from aucpr_dask.view.report import pages
 from aucpr_dask.view.reprs import plain_text
 from aucpr_dask.view.tables import Column, Sheet, more
 
@@ -34,6 +36,7 @@ METHODS = ("sign_flip", "bootstrap_t", "bootstrap")
 TOP = 15  # models at a prompt
 MOST_SHOWN = 50  # rows of a table on the page; the others are folded away
 PICTURE = (640, 260)  # of all ranks
+MOST_DECISIVE = 5
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,7 +52,23 @@ class Audit:
     @property
     def verdict(self) -> list[tuple[str, str]]:
         """Headings and sentences, the plainest first."""
-        return audit_words.verdict(self.findings)
+        findings = self.findings
+        one, many = designs.unit_names(QUERY, findings.attrs)
+        said = [
+            ("Neighbours", _neighbours(findings)),
+            ("First place", _first_place(findings)),
+            ("Resolution", _resolution(findings)),
+            *([(f"A new {one}", _new_unit(findings, one, many))] if has_expected_ranks(findings) else []),
+            (f"{many.capitalize()} that decide", _deciding(findings, one, many)),
+            ("Stability", _stability(findings, one)),
+        ]
+        if twins := list(findings.attrs["twins"]):
+            differ = f"{count(len(twins), 'pair')} of models {'differs' if len(twins) == 1 else 'differ'}"
+            why = f"on fewer than {LEAST_UNITS} {many}, too few to tell which is better"
+            said.append(("Twins", f"{differ} {why}: {few(list(map(printable, twins)))}."))
+        if findings.attrs["n_empty"]:
+            said.append(("Empty cells", _empty_cells(findings, many)))
+        return [*said, ("Columns", _columns(findings, many))]
 
     def save(self, path: str | Path, *, title: str = "Leaderboard audit", overwrite: bool = False) -> Path:
         """Write the audit as one page that needs no network and no scripts.
@@ -69,14 +88,14 @@ class Audit:
             The page.
         """
         target = free_file(path, overwrite=overwrite)
-        return pages.write_page(_render(self.findings, checks.text(title, "title")), target)
+        return pages.write_page(_render(self, checks.text(title, "title")), target)
 
     def __repr__(self) -> str:
         return plain_text(audit_view(self))
 
     def _repr_html_(self) -> str:
         said = "".join(f"<li><strong>{escape(heading)}.</strong> {escape(text)}</li>" for heading, text in self.verdict)
-        return f"<ul>{said}</ul>{models_sheet(self.findings, TOP).as_html(audit_words.headline(self.findings))}"
+        return f"<ul>{said}</ul>{models_sheet(self.findings, TOP).as_html(headline(self.findings))}"
 
 
 @choices.names_meant
@@ -241,7 +260,7 @@ def _without(table: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
 def audit_view(made: Audit, *, top: int | None = TOP) -> Group:
     """Show the verdict, and the first models with the ranks that they may have."""
     said = [Padding(Text.assemble((f"{heading}. ", "bold"), text), (0, 0, 0, 2)) for heading, text in made.verdict]
-    title = Text(f"audit: {audit_words.headline(made.findings)}", style="bold")
+    title = Text(f"audit: {headline(made.findings)}", style="bold")
     return Group(title, *said, Text(""), models_sheet(made.findings, top))
 
 
@@ -254,25 +273,180 @@ def models_sheet(findings: xr.Dataset, top: int | None = None) -> Sheet:
     one, _ = designs.unit_names(QUERY, findings.attrs)
     columns = [
         Column("", [f"{rank:g}" for rank in of["rank"]], right=True),
-        Column("model", audit_words.names_of(shown), name=True),
-        Column("mean", [audit_words.amount(value, findings) for value in of["estimate"]], right=True),
-        Column("may be", list(map(audit_words.span, of["simultaneous_rank_interval"]))),
+        Column("model", names_of(shown), name=True),
+        Column("mean", [amount(value, findings) for value in of["estimate"]], right=True),
+        Column("may be", list(map(span, of["simultaneous_rank_interval"]))),
         Column("p (next)", p_values),
-        Column("groups", [audit_words.span(ends) for ends in zip(of["first_group"], of["last_group"], strict=True)]),
+        Column("groups", [span(ends) for ends in zip(of["first_group"], of["last_group"], strict=True)]),
     ]
-    if audit_words.has_expected_ranks(findings):
-        columns.append(Column(f"new {one}", list(map(audit_words.span, of["new_unit_rank_interval"]))))
+    if has_expected_ranks(findings):
+        columns.append(Column(f"new {one}", list(map(span, of["new_unit_rank_interval"]))))
     ends = of["simultaneous_rank_interval"].astype(float)
     bars = [(low, float(rank), high) for (low, high), rank in zip(ends, of["rank"], strict=True)]
     n_models = findings.sizes[MODEL]
     return Sheet(columns, bars, (1.0, float(n_models)), more(n_models - shown.sizes[MODEL], "model"))
 
 
+# --- the verdict in sentences ------------------------------------------------------------------------------------
+
+
+def names_of(findings: xr.Dataset, dim: str = MODEL) -> list[str]:
+    """Return the names of the models or units."""
+    return [printable(str(name)) for name in findings[dim].values]
+
+
+def headline(findings: xr.Dataset) -> str:
+    """Return the sizes of the table, the measure or the column of values, and which way is better."""
+    said = [count(findings.sizes[MODEL], "model"), _units(findings.sizes[QUERY], findings)]
+    return ", ".join(
+        filter(None, [*said, printable(designs.named_values(findings.attrs)), designs.better(findings.attrs)])
+    )
+
+
+def _units(number: int, findings: xr.Dataset) -> str:
+    return count(number, *designs.unit_names(QUERY, findings.attrs))
+
+
+def amount(value: float, findings: xr.Dataset) -> str:
+    """Return a value of the measure, or a difference of two: four decimals up to 1, else two."""
+    return f"{value:,.{4 if np.abs(findings['estimate'].values).max() <= 1 else 2}f}"
+
+
+def span(ends: Iterable[float]) -> str:
+    """Return the lowest and the highest rank."""
+    return " to ".join(dict.fromkeys(f"{end:,g}" for end in ends))
+
+
+def _columns(findings: xr.Dataset, many: str) -> str:
+    """Return what was taken as the tasks, and what was not."""
+    said = f"Taken as {many}: {few(sorted(names_of(findings, QUERY)), 8)}."
+    for attribute, what in {
+        terms.OTHER_MEASURES: f"Other measures, which {as_called('estimator=')} audits",
+        "columns_left_out": "Not taken",
+        "negated": "Negated, because less is better",
+        terms.SCALED: "Percents, read as fractions",
+    }.items():
+        if names := list(findings.attrs.get(attribute, ())):
+            said += f" {what}: {few(list(map(printable, names)), 8)}."
+    if repeats := findings.attrs.get("averaged_over"):
+        said += f" Averaged over {printable(repeats)}."
+    return said
+
+
+def _neighbours(findings: xr.Dataset) -> str:
+    facts, pairs = findings.attrs, count(findings.sizes[MODEL] - 1, "neighbouring pair")
+    of_all = "" if facts["n_pairs"] == 1 else f"; of all {facts['n_pairs']:,} pairs, {facts['n_pairs_shown']:,}"
+    differ = f"{facts['n_neighbours_shown']:,} {'differs' if facts['n_neighbours_shown'] == 1 else 'differ'}"
+    tested = f"{100 * (1 - facts['level']):.3g} % level, {in_words(facts['method'])}, adjusted for all pairs"
+    groups = f"Models that cannot be told apart form {count(facts['n_groups'], 'group')}."
+    n_neighbours, n_groups = findings.sizes[MODEL] - 1, facts["n_groups"]
+    shows_all = facts["n_neighbours_shown"] == n_neighbours
+    if (facts["n_pairs_shown"] > 0) != (n_groups > 1) or shows_all != (n_groups > n_neighbours):
+        groups += " Pairs go by step-down p-values, groups and ranks by simultaneous intervals: here they disagree."
+    return f"Of {pairs}, {differ} beyond chance{of_all} ({tested}). {groups}"
+
+
+def _first_place(findings: xr.Dataset) -> str:
+    may_be_first, has_gaps = findings.attrs["n_may_be_first"], bool(findings.attrs["models_left_out"])
+    of_them = " of them" if has_gaps else ""
+    others = f"no other{of_them or ' model'}" if may_be_first == 1 else f"{may_be_first:,}{of_them or ' models'}"
+    leaders = names_of(findings.isel({MODEL: (findings["rank"] == findings["rank"][0]).values}))
+    lead = f"{leaders[0]} leads" if len(leaders) == 1 else f"{few(leaders)} lead"
+    lead += f" the {count(findings.sizes[MODEL], 'model')} without gaps" if has_gaps else ""
+    said = f"{lead} with {amount(float(findings['estimate'][0]), findings)}, and {others} may be first."
+    places = findings["place_on_shared"].to_series()
+    rivals = [f"{printable(str(name))} (place {place:g})" for name, place in places.items() if place <= may_be_first]
+    return f"{said} Left out for gaps, but as high on what they share: {few(rivals)}." if rivals else said
+
+
+def _resolution(findings: xr.Dataset) -> str:
+    facts, units = findings.attrs, _units(findings.sizes[QUERY], findings)
+    if not np.isfinite(facts["resolution"]):
+        return f"With {units}, no difference can be shown, however large it is."
+    if facts["resolution"] == 0:
+        return f"Over {units}, the differences between typical models do not vary, so nothing is known of their errors."
+    differences = [amount(facts[name], findings) for name in ("resolution", "resolution_of_neighbours")]
+    by = f"(simultaneous intervals, median of {count(facts['n_pairs'], 'pair')})", "between neighbours in rank"
+    return sentence(smallest_shown(units, facts["power_in_words"], zip(differences, by, strict=True)))
+
+
+def has_expected_ranks(findings: xr.Dataset) -> bool:
+    """Whether ranks are to be expected on a new unit: not where units are outcomes, won or lost."""
+    return bool(findings["new_unit_rank_interval"].notnull().any())
+
+
+def _new_unit(findings: xr.Dataset, one: str, many: str) -> str:
+    ranks, expected = findings["rank_of_leader"].values, span(findings["new_unit_rank_interval"].values[0])
+    leader, n_top = names_of(findings)[0], min(auditing.TOP, findings.sizes[MODEL])
+    return (
+        f"On {rounded_percent(auditing.EXPECTED)} of new {many} like these, expect {leader} at rank {expected}. "
+        f"Check by leaving out each {one} in turn: the leader of the others had the median rank {np.median(ranks):g} "
+        f"on it ({span((ranks.min(), ranks.max()))}), and the first {n_top} had a rank as "
+        f"expected in {rounded_percent(findings.attrs['expected_coverage'])} of the cases."
+    )
+
+
+def _deciding(findings: xr.Dataset, one: str, many: str) -> str:
+    shares = findings["share_of_spread"].to_series()
+    largest = shares.sort_values(ascending=False, kind="stable")[:MOST_DECISIVE]
+    listed = few([f"{printable(str(name))} {rounded_percent(share)}" for name, share in largest.items()])
+    leaders = findings["leader_without"].to_series()
+    others = leaders[leaders != findings[MODEL].values[0]]
+    changes = f"Leaving out any single {one} leaves the leader first."
+    if len(others):
+        led = few([f"{printable(str(name))} ({number})" for name, number in others.value_counts().items()])
+        left_out = f"{one} {printable(str(others.index[0]))}" if len(others) == 1 else f"one of {len(others):,} {many}"
+        changes = f"Another model leads if {left_out} is left out: {led}."
+    if shares.isna().all():
+        return f"The means of the models do not differ, so no {one} decides."
+    if len(shares) > 3 and largest.iloc[0] > 0.5:
+        changes += f" One {one} decides more than all others together: check that it is one, and on their scale."
+    if largest.sum() > 1:
+        return f"{listed} of the spread between models; others lessen it, and all add up to 100 %. {changes}"
+    return (
+        f"{len(largest)} of {_units(len(shares), findings)} make up {rounded_percent(largest.sum())} of the spread "
+        f"between models: {listed}. {changes}"
+    )
+
+
+def _stability(findings: xr.Dataset, one: str) -> str:
+    if findings["share_of_spread"].isnull().all():
+        return "The means of the models do not differ, so there is no order to change."
+    n_top = min(auditing.TOP, findings.sizes[MODEL])
+    return (
+        f"Leaving out one {one} reverses {float(findings['swaps_without'].mean()):.1f} of the "
+        f"{count(n_top * (n_top - 1) // 2, 'pair')} of the first {n_top} on average."
+    )
+
+
+def _empty_cells(findings: xr.Dataset, many: str) -> str:
+    facts = findings.attrs
+    said = f"{facts['n_empty']:,} of {facts['n_cells']:,} cells are empty, and none is filled in."
+    if facts["models_left_out"]:
+        names = few([printable(name) for name in facts["models_left_out"]])
+        said += f" {count(len(facts['models_left_out']), 'model')} with gaps can't be ranked with the others: {names}."
+    if facts["left_out"]:
+        left_out = facts["left_out"]
+        said += f" {_units(len(left_out), findings)} with gaps {'counts' if len(left_out) == 1 else 'count'} in no mean"
+        said += f": {few(list(map(printable, left_out)))}."
+    if "other_incomplete" not in facts:
+        return said
+    what, incomplete = many if facts["other_incomplete"] == "drop" else "models", facts["other_incomplete"]
+    said += f" Leaving out {what} with gaps instead ({as_called(f'incomplete={incomplete!r}')})"
+    if "other_leader" not in facts:
+        return f"{said} leaves too little."
+    return (
+        f"{said} ranks {count(facts['other_n_models'], 'model')} on {_units(facts['other_n_units'], findings)}: "
+        f"{printable(facts['other_leader'])} leads, and {facts['other_n_may_be_first']:,} may be first."
+    )
+
+
 # --- the page ----------------------------------------------------------------------------------------------------
 
 
-def _render(findings: xr.Dataset, title: str) -> str:
+def _render(made: Audit, title: str) -> str:
     """Return the page; its style has dark colours where the system asks for them, as nothing here could switch."""
+    findings = made.findings
     style = pages.asset("report.css")
     (dark,) = re.findall(r'^:root\[data-theme="dark"\] \{(.*?)\}', style, re.DOTALL | re.MULTILINE)
     one, many = designs.unit_names(QUERY, findings.attrs)
@@ -285,10 +459,10 @@ def _render(findings: xr.Dataset, title: str) -> str:
         "audit.html",
         f"{style}@media screen and (prefers-color-scheme: dark) {{ :root {{{dark}}} }}\n{pages.asset('audit.css')}",
         title=printable(title),
-        lead=audit_words.headline(findings),
+        lead=headline(findings),
         one=one,
         many=many,
-        verdict=audit_words.verdict(findings),
+        verdict=made.verdict,
         facts=findings.attrs,
         picture=_picture(findings),
         tables=tables,
@@ -315,10 +489,10 @@ def _units_sheet(findings: xr.Dataset) -> Sheet:
     shares = findings["share_of_spread"].values
     shown = findings.isel({QUERY: np.argsort(-shares, kind="stable")})
     shares = shown["share_of_spread"].values
-    leader, *_ = audit_words.names_of(findings)
-    without = audit_words.names_of(shown, "leader_without")
+    leader, *_ = names_of(findings)
+    without = names_of(shown, "leader_without")
     columns = [
-        Column(designs.unit_names(QUERY, findings.attrs)[0], audit_words.names_of(shown, QUERY), name=True),
+        Column(designs.unit_names(QUERY, findings.attrs)[0], names_of(shown, QUERY), name=True),
         Column("share", ["-" if np.isnan(share) else percent(share, ".1f") for share in shares], right=True),
         Column("leader without", ["" if name == leader else name for name in without]),
         Column("swaps", [str(n) for n in shown["swaps_without"].values], right=True),
@@ -332,7 +506,7 @@ def _units_sheet(findings: xr.Dataset) -> Sheet:
 def _left_out_sheet(findings: xr.Dataset) -> Sheet:
     places = findings["place_on_shared"].values
     columns = [
-        Column("model", audit_words.names_of(findings, auditing.MODEL_LEFT_OUT), name=True),
+        Column("model", names_of(findings, auditing.MODEL_LEFT_OUT), name=True),
         Column("lacks", [str(n) for n in findings["n_units_lacked"].values], right=True),
         Column("place", [f"{place:g}" for place in places], right=True),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -53,9 +54,21 @@ class Subject:
     found: dict[str, xr.Dataset | None] = field(default_factory=dict)  # what `by_influence` has computed
 
     def by_influence(self, estimator: str) -> xr.Dataset | None:
-        """Return what compares the best models by the influences of their items; None where these are unknown."""
+        """Return the covariances of the best models, evaluated as the result was; None without influences."""
         if estimator not in self.found:
-            self.found[estimator] = None if self.scores is None else _covariances(self, self.scores, estimator)
+            self.found[estimator] = None
+            if self.scores is not None:
+                attrs, mean = self.node.attrs, self.means["estimate"].sel({terms.ESTIMATOR: estimator})
+                best = np.sort(np.argsort(-mean.transpose(terms.MODEL).values, kind="stable")[:MOST_COMPARED])
+                names, models = shown_labels(self.scores, terms.MODEL), self.models
+                scores = self.scores.isel({terms.MODEL: [names.index(models[place]) for place in best]})
+                asked = ComparisonOptions(estimator=estimator, over=attrs.get("sampled", "items"), method="influence")
+                # Of the estimator, or of how scores were read, influences may be unknown.
+                with suppress(InvalidInputError):
+                    found = questions.results_for(scores, asked, questions.evaluated_with(attrs)).compute()
+                    labels = labels_of(self.node["estimate"], terms.MODEL)[best]
+                    coords = dict.fromkeys((terms.MODEL, OTHER_MODEL), labels.to_numpy())  # an index has its own name
+                    self.found[estimator] = found.assign_coords(coords)
         return self.found[estimator]
 
     def to_compare(self, models: NDArray[np.intp], estimator: str, *, of_items: bool) -> tuple[terms.Scores, Any]:
@@ -143,43 +156,34 @@ def subjects_of(result: terms.Scores, interval: str | None) -> list[Subject]:
             where, received = f"data set {path!r}" if path else None, f"{node.sizes[terms.CLASS]:,} classes"
             remedy = "select a class: .sel({'class': ...}); or show the means: aggregate(..., over='class')"
             raise InvalidInputError(what, where, received, "a result without classes", remedy)
-    nodes = {path: _complete(with_means_of_repeats(node)) for path, node in terms.nodes_of(result)}
-    subjects = [_data_set(path, node, interval) for path, node in nodes.items()]
+    nodes, subjects = dict[str, xr.Dataset](), list[Subject]()
+    for path, node in terms.nodes_of(result):
+        node = designs.with_estimators(with_means_of_repeats(node))
+        kept = {REPLICATE: node[REPLICATE]} if REPLICATE in node else {}  # everything else in memory
+        nodes[path] = node = node.drop_vars(REPLICATE, errors="ignore").load().assign(kept)
+        subjects.append(_data_set(path, node, interval))
     if not any(subject.node.sizes[terms.MODEL] for subject in subjects):
         raise InvalidInputError("there is no model in this result", remedy="evaluate some scores first")
-    are_groups = any("by" in node.attrs for node in nodes.values())
-    together = None if are_groups else _together(nodes)
+    together = None if any("by" in node.attrs for node in nodes.values()) else _together(nodes)
     return subjects if together is None else [together, *subjects]
 
 
-def _complete(node: xr.Dataset) -> xr.Dataset:
-    """Return a node with an axis of estimators, and everything but its replicates in memory."""
-    node = designs.with_estimators(node)
-    rest = node.drop_vars(REPLICATE, errors="ignore").load()
-    return rest.assign({REPLICATE: node[REPLICATE]}) if REPLICATE in node else rest
-
-
 def _data_set(path: str, node: xr.Dataset, interval: str | None) -> Subject:
-    node, method, others = _with_one_interval(node, interval)
-    dim = terms.QUERY if terms.QUERY in node["estimate"].dims else None
-    level = level_of(node)
+    """Return a section with the named interval, or the first that every estimator has, or else the first."""
+    method, others = None, dict[str, xr.DataArray]()
+    if terms.METHOD not in node.dims or not node.sizes[terms.METHOD]:
+        node = node.drop_vars("interval", errors="ignore")
+    else:
+        of_method = {
+            str(name): node["interval"].isel({terms.METHOD: i}) for i, name in enumerate(node[terms.METHOD].values)
+        }
+        names = tuple(of_method)
+        method = checks.choose(names, interval or method_with_bounds(node["interval"]) or names[0], "interval")
+        others = {name: one for name, one in of_method.items() if name != method}
+        node = node.isel({terms.METHOD: [names.index(method)]})
+    dim, level = terms.QUERY if terms.QUERY in node["estimate"].dims else None, level_of(node)
     means: xr.Dataset = aggregating.aggregate(node, level=level)
     return Subject(path, node, dim, means, method, others, level, node)
-
-
-def _with_one_interval(
-    node: xr.Dataset, interval: str | None
-) -> tuple[xr.Dataset, str | None, dict[str, xr.DataArray]]:
-    """Keep the named interval, or the first that every estimator has, or else the first; return the others apart."""
-    if terms.METHOD not in node.dims or not node.sizes[terms.METHOD]:
-        return node.drop_vars("interval", errors="ignore"), None, {}
-    names = [str(name) for name in node[terms.METHOD].values]
-    if interval is None:
-        name = method_with_bounds(node["interval"]) or names[0]
-    else:
-        name = checks.choose(tuple(names), interval, "interval")
-    others = {other: node["interval"].isel({terms.METHOD: place}) for place, other in enumerate(names) if other != name}
-    return node.isel({terms.METHOD: [names.index(name)]}), name, others
 
 
 def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
@@ -198,22 +202,6 @@ def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
 
 
 # Comparisons
-
-
-def _covariances(subject: Subject, scores: xr.Dataset, estimator: str) -> xr.Dataset | None:
-    """Return the covariances of the best models, evaluated as the result was; None without influences."""
-    attrs = subject.node.attrs
-    options, mean = questions.evaluated_with(attrs), subject.means["estimate"].sel({terms.ESTIMATOR: estimator})
-    best = np.sort(np.argsort(-mean.transpose(terms.MODEL).values, kind="stable")[:MOST_COMPARED])
-    names = shown_labels(scores, terms.MODEL)
-    rows = [names.index(subject.models[place]) for place in best]
-    question = ComparisonOptions(estimator=estimator, over=attrs.get("sampled", "items"), method="influence")
-    try:
-        found: xr.Dataset = questions.results_for(scores.isel({terms.MODEL: rows}), question, options).compute()
-    except InvalidInputError:  # of the estimator, or of how scores were read, no influences are known
-        return None
-    labels = labels_of(subject.node["estimate"], terms.MODEL)[best].to_numpy()  # an index would lie along its own name
-    return found.assign_coords(dict.fromkeys((terms.MODEL, OTHER_MODEL), labels))
 
 
 def comparisons(subject: Subject, estimator: str, seed: int) -> tuple[list[dict[str, Any]], str | None]:
@@ -293,6 +281,11 @@ def curves_of(subject: Subject, top: int) -> dict[str, Any] | None:
         return None
     attrs = subject.node.attrs
     options = {name: attrs[name] for name in CURVE_OPTIONS if attrs.get(name) is not None}
+    if (given := attrs.get("prevalence")) is not None or "prevalence" not in subject.node:
+        prevalence = [np.nan if given is None else float(given)] * max(1, len(subject.units))
+    else:  # the precision of a random ranking of each unit
+        columns = subject.table("prevalence").astype(float).T
+        prevalence = [float(np.median(one)) if (one := x[~np.isnan(x)]).size else np.nan for x in columns]
     places = [shown_labels(node, terms.MODEL).index(subject.models[i]) for i in best]
     # One model at a time: the scores of thousands of items need not fit in memory for all of them at once.
     parts: dict[Any, list[np.ndarray[Any, Any]]] = {points.PRECISION_RECALL: [], points.ROC: []}
@@ -307,18 +300,9 @@ def curves_of(subject: Subject, top: int) -> dict[str, Any] | None:
         "models": best,
         "steps": STEPS,
         "kinds": {kind: np.stack(values) for kind, values in parts.items()},
-        "prevalence": _prevalence(subject, attrs),
+        "prevalence": prevalence,
         "ties": attrs.get("ties", "group"),
     }
-
-
-def _prevalence(subject: Subject, attrs: dict[Any, Any]) -> list[float]:
-    """Return the precision of a random ranking of each unit."""
-    given = attrs.get("prevalence")
-    if given is not None or "prevalence" not in subject.node:
-        return [np.nan if given is None else float(given)] * max(1, len(subject.units))
-    table = subject.table("prevalence").astype(float)
-    return [float(np.median(known)) if (known := column[~np.isnan(column)]).size else np.nan for column in table.T]
 
 
 def matched(subject: Subject, scores: dict[str, xr.Dataset]) -> xr.Dataset | None:

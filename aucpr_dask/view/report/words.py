@@ -16,7 +16,7 @@ from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.inference.sentences import may_be_first, of_reach, sentence
 from aucpr_dask.schema.estimators import ESTIMATORS, EstimatorSpec, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS, IntervalSpec
-from aucpr_dask.schema.options import ComparisonOptions, ReportOptions
+from aucpr_dask.schema.options import ALL_RECALLS, ComparisonOptions, ReportOptions
 from aucpr_dask.schema.terms import ESTIMATOR, FLAGS, MODEL, QUERY, count, in_words, percent, plural, rounded_percent
 from aucpr_dask.storage.urls import public
 from aucpr_dask.view.report.subjects import Subject
@@ -47,15 +47,13 @@ _CONVENTIONS = {
 
 def estimator_terms(subjects: Sequence[Subject]) -> list[dict[str, str | None]]:
     """Define each estimator of the result."""
-    pairs = (zip(subject.estimators, subject.measured, strict=True) for subject in subjects)
-    names = dict(pair for of_subject in pairs for pair in of_subject)
+    names = {name: said for one in subjects for name, said in zip(one.estimators, one.measured, strict=True)}
     specs = {name: parse_estimator(name)[0] if name.partition("(")[0] in ESTIMATORS else None for name in names}
     terms = [_term(names[name], spec) for name, spec in specs.items()]
-    if any(subject.node.attrs.get("ties") == "trec_eval" for subject in subjects):
-        for term in terms:
-            text = str(term["text"]).replace("at the positive's own tie group", "at the positive's own place")
-            text = text.replace(", expected over random orders of tied items", "")
-            term["text"] = text.replace("equals scikit-learn's", "equals trec_eval's")
+    for term in terms if any(subject.node.attrs.get("ties") == "trec_eval" for subject in subjects) else ():
+        text = str(term["text"]).replace("at the positive's own tie group", "at the positive's own place")
+        text = text.replace(", expected over random orders of tied items", "")
+        term["text"] = text.replace("equals scikit-learn's", "equals trec_eval's")
     return terms
 
 
@@ -66,32 +64,26 @@ def _term(name: str, spec: EstimatorSpec | IntervalSpec | None) -> dict[str, str
 
 def interval_terms(subjects: Iterable[Subject]) -> list[dict[str, str | None]]:
     """Define each interval that is shown."""
-    single = [subject for subject in subjects if "n_repeats" not in subject.node]
-    shown = [(subject.method, *subject.others) for subject in single if subject.method is not None]
+    shown = [(one.method, *one.others) for one in subjects if one.method is not None and "n_repeats" not in one.node]
     names = dict.fromkeys(name for names in shown for name in names)
-    specs = [INTERVALS[name] for name in names if name in INTERVALS]
-    return [_term(_spaced(spec.name), spec) for spec in specs]
-
-
-def reading(attrs: Mapping[str, Any]) -> list[str]:
-    """Describe how labels, ties and missing scores were treated, and which part of the curve was used."""
-    said = [texts[attrs[name]] for name, texts in _CONVENTIONS.items() if attrs.get(name) in texts]
-    if attrs.get("positive_from") is not None:
-        said.append(f"Grades of {attrs['positive_from']} or more count as positive.")
-    if attrs.get("prevalence") is not None:
-        said.append(f"Precision is computed at the prevalence {attrs['prevalence']:g}, not at that of the sample.")
-    limits = attrs.get("recall_range")
-    if limits is not None and tuple(limits) != (0.0, 1.0):
-        said.append(f"Areas are over recalls from {limits[0]:g} to {limits[1]:g}.")
-    return said
+    return [_term(_spaced(name), INTERVALS[name]) for name in names if name in INTERVALS]
 
 
 def readings(subjects: Iterable[Subject]) -> list[str]:
-    """Describe the same for several data sets, and name them where they differ."""
+    """Describe how labels, ties and missing scores were treated, and which part of the curve was used, of which."""
     alone = [subject for subject in subjects if subject.dim != DATASET]
     holds: dict[str, list[str]] = {}
     for subject in alone:
-        for text in reading(dict(subject.node.attrs)):
+        attrs = dict(subject.node.attrs)
+        said = [texts[attrs[name]] for name, texts in _CONVENTIONS.items() if attrs.get(name) in texts]
+        if attrs.get("positive_from") is not None:
+            said.append(f"Grades of {attrs['positive_from']} or more count as positive.")
+        if attrs.get("prevalence") is not None:
+            said.append(f"Precision is computed at the prevalence {attrs['prevalence']:g}, not at that of the sample.")
+        low, high = attrs.get("recall_range") or ALL_RECALLS
+        if (low, high) != ALL_RECALLS:
+            said.append(f"Areas are over recalls from {low:g} to {high:g}.")
+        for text in said:
             holds.setdefault(text, []).append(printable(subject.name))
     return [text if len(of) == len(alone) else f"{text} (Only: {few(of)})" for text, of in holds.items()]
 
@@ -117,39 +109,35 @@ def headline(subject: Subject, ranks: xr.Dataset | None, options: ReportOptions)
     """Return a sentence that people can quote: which model leads, how many beat the baseline, and may be the best."""
     if subject.leader is None:
         return ""
-    name, estimate, ends = subject.leader
+    (name, estimate, ends), models, means = subject.leader, subject.models, subject.means
     interval = "" if ends is None else f", {percent(subject.level)} interval {ends[0]:.2f} to {ends[1]:.2f}"
-    said = f"{name} leads ({subject.measured[0]} {estimate:.2f}{interval}{_of_fewer(subject, name)})"
-    said += _against_baseline(subject, options)
+    of_fewer, counted = "", aggregating.count_of(subject.dim)
+    if counted in means:  # of fewer units than others have, with which it then does not compare
+        counts = means[counted].isel({ESTIMATOR: 0}, missing_dims="ignore")
+        own, most = int(counts.isel({MODEL: models.index(name)}, missing_dims="ignore")), int(counts.max())
+        _, units = designs.unit_names(str(subject.dim), means.attrs)
+        of_fewer = f", over {own:,} of {most:,} {units}: means over others do not compare" if own < most else ""
+    said = f"{name} leads ({subject.measured[0]} {estimate:.2f}{interval}{of_fewer})"
+    baseline = None  # as the result has it
+    if options.baseline in models:
+        baseline = subject.node.get_index(MODEL)[models.index(str(options.baseline))]
+        said += _against_baseline(subject, options, baseline)
     if ranks is not None:
-        said += f"; {may_be_first(ranks):,} of {len(subject.models):,} models may be the best"
-    elif subject.dim == QUERY and len(subject.models) > MOST_RANKED:
-        said += f"; how many of the {len(subject.models):,} models may be the best was not examined"
-    return f"{said}.{_limits(subject, options)}"
+        said += f"; {may_be_first(ranks):,} of {len(models):,} models may be the best"
+    elif subject.dim == QUERY and len(models) > MOST_RANKED:
+        said += f"; how many of the {len(models):,} models may be the best was not examined"
+    return f"{said}.{_limits(subject, options, baseline)}"
 
 
-def _of_fewer(subject: Subject, name: str) -> str:
-    """Say if the mean of a model is over fewer units than others have, with which it then does not compare."""
-    counted = aggregating.count_of(subject.dim)
-    if counted not in subject.means:
-        return ""
-    counts = subject.means[counted].isel({ESTIMATOR: 0}, missing_dims="ignore")
-    own = int(counts.isel({MODEL: list(subject.models).index(name)}, missing_dims="ignore"))
-    _, units = designs.unit_names(str(subject.dim), subject.means.attrs)
-    most = int(counts.max())
-    return f", over {own:,} of {most:,} {units}: means over others do not compare" if own < most else ""
-
-
-def _limits(subject: Subject, options: ReportOptions) -> str:
+def _limits(subject: Subject, options: ReportOptions, baseline: Any) -> str:
     """Say which differences the sample would often miss: with the baseline, or else between any two models."""
     if len(subject.models) > MOST_RANKED:
         return ""
-    baseline, estimator = _label_of_baseline(subject, options), subject.estimators[0]
     asked = {"level": subject.level, "baseline": baseline, "seed": options.seed, "incomplete": "drop"}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FewPositivesWarning)  # the page says how many there are, and the condition
-            places = np.arange(len(subject.models))
+            estimator, places = subject.estimators[0], np.arange(len(subject.models))
             data, over = subject.to_compare(places, estimator, of_items=subject.dim is None)
             _, reach = pair_reaches(data, ComparisonOptions.among(asked | {"estimator": estimator, "over": over}))
     except InvalidInputError:  # too few models or units, or no replicates
@@ -157,23 +145,13 @@ def _limits(subject: Subject, options: ReportOptions) -> str:
     return " " + sentence(of_reach(reach, POWER, subject.level, by="simultaneous intervals"))
 
 
-def _label_of_baseline(subject: Subject, options: ReportOptions) -> Any:
-    """Return the baseline as the result has it; None if the data set has no such model."""
-    if options.baseline not in subject.models:
-        return None
-    return subject.node.get_index(MODEL)[subject.models.index(str(options.baseline))]
-
-
-def _against_baseline(subject: Subject, options: ReportOptions) -> str:
-    """Say how many models beat the baseline, if the data set has it and can be compared."""
-    if options.baseline not in subject.models or len(subject.models) < 2:
-        return ""
+def _against_baseline(subject: Subject, options: ReportOptions, baseline: Any) -> str:
+    """Say how many models beat the baseline, if the data set can be compared."""
     places = np.arange(len(subject.models))
-    baseline = _label_of_baseline(subject, options)
     try:
         asked: Any = {"estimator": subject.estimators[0], "of_items": subject.dim is None}
         found = subject.compared(places, **asked, baseline=baseline, seed=options.seed)
-    except InvalidInputError:
+    except InvalidInputError:  # also of one model
         return ""
     is_different = found["p_adjusted"].values <= 1 - subject.level
     difference = found["difference"].values
@@ -217,12 +195,7 @@ def about(subject: Subject) -> list[str]:
         ]
         if singles:
             said.append(f"Intervals within one {singular} are {singles}: what to expect of its other items.")
-    return said + resampling(subject.node.attrs)
-
-
-def resampling(attrs: Mapping[str, Any]) -> list[str]:
-    """Describe the resampling behind the intervals of single rankings."""
-    said = []
+    attrs = subject.node.attrs
     if "resampled" in attrs:
         times = f"{attrs['n_resamples']:,} times" + (f", seed {attrs['seed']}" if "seed" in attrs else "")
         of = "all models of a data set share the resamples"
@@ -234,8 +207,7 @@ def resampling(attrs: Mapping[str, Any]) -> list[str]:
 
 def caveats(subject: Subject) -> list[str]:
     """List caveats: few positives, few units, the coverage of the interval, many pairs, flags."""
-    said = _of_positives(subject)
-    n_models = len(subject.models)
+    said, node, n_models = _of_positives(subject), subject.node, len(subject.models)
     if subject.dim is not None:
         said += _of_units(subject)
     if n_models > 2:
@@ -244,7 +216,14 @@ def caveats(subject: Subject) -> list[str]:
             "lucky. Do not judge two models by whether their intervals overlap: use a paired comparison, whose "
             "unadjusted p-value is valid for a pair chosen in advance."
         )
-    return said + _of_flags(subject)
+    flags = node["flags"].values if "flags" in node else np.zeros(0, np.int64)
+    rankings = "models, in some repeat" if "n_repeats" in node else "rankings"
+    for flag in FLAGS:
+        number = np.count_nonzero(flags & flag.bit)
+        if number and flag.name != "few_positives":  # said above
+            text = f"{number:,} of {flags.size:,} {rankings}: {flag.description}"
+            said.append(f"{_spaced(flag.name).capitalize()}, {text}")
+    return said
 
 
 def _of_positives(subject: Subject) -> list[str]:
@@ -298,19 +277,6 @@ def _of_units(subject: Subject) -> list[str]:
             f"few {plural(designs.noun(subject.node.attrs))}, one for each {singular}."
         )
     return said
-
-
-def _of_flags(subject: Subject) -> list[str]:
-    if "flags" not in subject.node:
-        return []
-    flags = subject.node["flags"].values
-    rankings = "models, in some repeat" if "n_repeats" in subject.node else "rankings"
-    counts = {flag: np.count_nonzero(flags & flag.bit) for flag in FLAGS if flag.name != "few_positives"}  # said above
-    return [
-        f"{_spaced(flag.name).capitalize()}, {number:,} of {flags.size:,} {rankings}: {flag.description}"
-        for flag, number in counts.items()
-        if number
-    ]
 
 
 def provenance(result_attrs: Mapping[Any, Any], subjects: Iterable[Subject]) -> list[tuple[str, str]]:

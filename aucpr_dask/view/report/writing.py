@@ -255,10 +255,12 @@ def _bounds(values: np.ndarray[Any, Any], dtype: Any) -> dict[str, Any]:
 
 def _shown(place: int, subject: Subject, options: ReportOptions) -> dict[str, Any]:
     """Return the text of one section."""
-    node = subject.node
-    ranks = words.ranks_of(subject)
-    n_positive = node["n_positive"].max(terms.MODEL).values if "n_positive" in node else np.array([])
-    prevalence = node["prevalence"].median(terms.MODEL).values if "prevalence" in node else np.array([])
+    node, best = subject.node, dict.fromkeys(("model", "estimate", "interval"), UNKNOWN)
+    if subject.leader is not None:
+        name, estimate, ends = subject.leader
+        interval = UNKNOWN if ends is None else " to ".join(map(number, ends))
+        best = {"model": name, "estimate": number(estimate), "interval": interval}
+    ranks, (n_positive, prevalence) = words.ranks_of(subject), _counts(node)
     return {
         "id": f"data-set-{place}",
         "title": printable(subject.name) or "Leaderboard",
@@ -266,13 +268,19 @@ def _shown(place: int, subject: Subject, options: ReportOptions) -> dict[str, An
         "n_queries": f"{node.sizes[terms.QUERY]:,}" if subject.dim == terms.QUERY else UNKNOWN,
         "positives": _range(n_positive, ",.4g"),
         "prevalence": _range(prevalence, ".3g"),
-        "best": _best(subject),
+        "best": best,
         "headline": words.headline(subject, ranks, options),
         "ranks": None if ranks is None else _rank_picture(subject, ranks),
         "about": words.about(subject),
         "caveats": words.caveats(subject),
         "units": _units(subject) if subject.dim == terms.QUERY else [],
     }
+
+
+def _counts(node: xr.Dataset) -> tuple[Any, Any]:
+    """Return the positives and the prevalence of each unit, None where they are not known."""
+    n_positive = node["n_positive"].max(terms.MODEL).values if "n_positive" in node else None
+    return n_positive, node["prevalence"].median(terms.MODEL).values if "prevalence" in node else None
 
 
 def _rank_picture(subject: Subject, ranks: xr.Dataset) -> dict[str, Any]:
@@ -295,14 +303,6 @@ def _rank_picture(subject: Subject, ranks: xr.Dataset) -> dict[str, Any]:
     }
 
 
-def _best(subject: Subject) -> dict[str, str]:
-    if subject.leader is None:
-        return dict.fromkeys(("model", "estimate", "interval"), UNKNOWN)
-    name, estimate, ends = subject.leader
-    interval = UNKNOWN if ends is None else " to ".join(map(number, ends))
-    return {"model": name, "estimate": number(estimate), "interval": interval}
-
-
 def _units(subject: Subject) -> list[dict[str, str]]:
     """Return each query's name, and a line with its size and best model."""
     node, models = subject.node, subject.models
@@ -311,8 +311,7 @@ def _units(subject: Subject) -> list[dict[str, str]]:
     best = np.where(known, way * table, -np.inf).argmax(axis=0)
     median = np.full(table.shape[1], np.nan)
     median[known.any(axis=0)] = np.nanmedian(table[:, known.any(axis=0)], axis=0)
-    n_positive = node["n_positive"].max(terms.MODEL).values if "n_positive" in node else None
-    prevalence = node["prevalence"].median(terms.MODEL).values if "prevalence" in node else None
+    n_positive, prevalence = _counts(node)
     units = []
     for place, name in enumerate(subject.units):
         facts = []
@@ -331,8 +330,8 @@ def _units(subject: Subject) -> list[dict[str, str]]:
     return units
 
 
-def _range(values: np.ndarray[Any, Any], form: str) -> str:
-    known = values[np.isfinite(values)]
+def _range(values: np.ndarray[Any, Any] | None, form: str) -> str:
+    known = np.empty(0) if values is None else values[np.isfinite(values)]
     ends = [format(float(end), form) for end in (known.min(), known.max())] if known.size else [UNKNOWN]
     return " to ".join(dict.fromkeys(ends))
 
@@ -344,16 +343,11 @@ def _lead(subjects: list[Subject], part: str) -> str:
     parts = [terms.count(n_models, "model"), terms.count(len(alone), part)]
     if n_queries:
         parts.append(terms.count(n_queries, *_unit_names(subjects)))
-    names = dict.fromkeys(name for subject in alone for name in _with_directions(subject))
+    names = dict[str, None]()  # of what is estimated and, of values, which way is better
+    for one in alone:
+        ways = [f" ({better(one.node.attrs, name)})" if are_values(one.node) else "" for name in one.estimators]
+        names |= dict.fromkeys(f"{name}{way}" for name, way in zip(one.measured, ways, strict=True))
     return f"{', '.join(parts)}; {', '.join(names)}"
-
-
-def _with_directions(subject: Subject) -> list[str]:
-    """Name what is estimated and, of values, which way is better."""
-    if not are_values(subject.node):
-        return subject.measured
-    ways = [better(subject.node.attrs, name) for name in subject.estimators]
-    return [f"{name} ({way})" for name, way in zip(subject.measured, ways, strict=True)]
 
 
 def _unit_names(subjects: Sequence[Subject]) -> tuple[str, str]:
