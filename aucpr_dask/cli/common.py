@@ -14,7 +14,7 @@ import textwrap
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
@@ -86,17 +86,14 @@ class _Main(Group):
             ctx.exit(INTERRUPTED[name])
 
 
-def _say_nothing(raised: object) -> None:
-    """Take the place of Python's hooks for errors that nobody catches."""
-
-
 @contextmanager
 def _interruptible() -> Iterator[None]:
     """Silence logging after an interruption: messages of workers that are stopped would only confuse."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         logging.disable(logging.CRITICAL)
-        sys.unraisablehook = threading.excepthook = _say_nothing
+        sys.unraisablehook = lambda raised: None  # of errors that nobody catches
+        threading.excepthook = lambda raised: None
         raise KeyboardInterrupt(signal.Signals(number).name)
 
     if threading.current_thread() is not threading.main_thread():
@@ -177,7 +174,13 @@ class _Brief(click.Command):
     """A command that gets an :class:`Output`; its help describes the options of most calls, and names the others."""
 
     def __init__(self, name: str | None, callback: Callable[..., Any], **settings: Any) -> None:
-        super().__init__(name, callback=_with_output(callback), **settings)
+        @functools.wraps(callback)
+        def with_output(*args: Any, as_json: bool, **kwargs: Any) -> Any:
+            output = Output(as_json=as_json)
+            with announcing(output.announce):
+                return callback(output, *args, **{name: _concealed(value) for name, value in kwargs.items()})
+
+        super().__init__(name, callback=with_output, **settings)
         help = "Print one JSON document on stdout, and progress as lines of JSON on stderr."
         self.params.append(click.Option(["--json", "as_json"], is_flag=True, help=help))
         if any(map(_is_rare, self.params)):
@@ -294,18 +297,6 @@ def _continued(command: str, width: int) -> str:
     whole = re.sub(" (?!--)", "\0", command)
     look: Any = {"subsequent_indent": "  ", "break_on_hyphens": False, "break_long_words": False}
     return " \\\n".join(textwrap.wrap(whole, width - 2, **look)).replace("\0", " ")
-
-
-def _with_output(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Hand a command an :class:`Output` as its first argument."""
-
-    @functools.wraps(command)
-    def wrapped(*args: Any, as_json: bool, **kwargs: Any) -> Any:
-        output = Output(as_json=as_json)
-        with announcing(output.announce):
-            return command(output, *args, **{name: _concealed(value) for name, value in kwargs.items()})
-
-    return wrapped
 
 
 def _concealed(value: Any) -> Any:
@@ -433,57 +424,33 @@ overwrite_option = click.option("--overwrite", is_flag=True, help="Replace what 
 
 def only_of_values(before: str = "") -> tuple[Option[Any], ...]:
     """Make the options that tables of predictions lack; their names start with `before`."""
+    lower: dict[str, Any] = {
+        "metavar": "all|none|NAME",
+        "callback": lambda ctx, param, names: {(): None, ("all",): True, ("none",): False}.get(names, names),
+        "help": "Of which measures or columns of values less is better (repeat).",
+    }
+    include: dict[str, Any] = {"metavar": "NAME", "help": "Take in a column of values that would be left out (repeat)."}
     return (
+        click.option("--include", f"{before}include", multiple=True, **include),
         click.option(
-            "--include",
-            f"{before}include",
-            multiple=True,
-            metavar="NAME",
-            help="Take in a column of values that would be left out (repeat).",
-        ),
-        click.option(
-            "--lower-is-better",
-            f"{before}lower_is_better",
-            multiple=True,
-            is_flag=False,
-            flag_value="all",
-            metavar="all|none|NAME",
-            callback=lambda ctx, param, names: {(): None, ("all",): True, ("none",): False}.get(names, names),
-            help="Of which measures or columns of values less is better (repeat).",
+            "--lower-is-better", f"{before}lower_is_better", multiple=True, is_flag=False, flag_value="all", **lower
         ),
     )
 
 
 def columns_of_values(before: str = "") -> Option[Any]:
     """Make all options of tables of values; their names start with `before`."""
-    return with_options(
-        click.option(
-            "--model",
-            f"{before}model",
-            metavar="COLUMN",
-            help="The column of models [default: model, run, system, ...].",
-        ),
-        click.option(
-            "--query",
-            f"{before}query",
-            metavar="COLUMN",
-            help="The column of queries, topics, tasks or data sets [default: query_id, topic, task, dataset, ...].",
-        ),
-        click.option(
-            "--exclude",
-            f"{before}exclude",
-            multiple=True,
-            metavar="NAME",
-            help="A column that does not hold values (repeat).",
-        ),
-        click.option(
-            "--value",
-            f"{before}value",
-            metavar="COLUMN",
-            help="The column of values of a tidy table [default: value, score].",
-        ),
-        *only_of_values(before),
-    )
+    named = {
+        "model": "The column of models [default: model, run, system, ...].",
+        "query": "The column of queries, topics, tasks or data sets [default: query_id, topic, task, dataset, ...].",
+        "exclude": "A column that does not hold values (repeat).",
+        "value": "The column of values of a tidy table [default: value, score].",
+    }
+    options = []
+    for name, help in named.items():
+        look: dict[str, Any] = {"multiple": True, "metavar": "NAME"} if name == "exclude" else {"metavar": "COLUMN"}
+        options.append(click.option(f"--{name}", f"{before}{name}", help=help, **look))
+    return with_options(*options, *only_of_values(before))
 
 
 top_option = click.option(
@@ -524,9 +491,8 @@ def method_option(methods: str, help: str) -> Option[Any]:
 
 def complete_estimator(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the estimators that start with `incomplete`, those with a parameter up to its bracket."""
-    names = [spec.name if spec.parameter is None else f"{spec.name}(" for spec in ESTIMATORS.values()]
-    help_of = dict(zip(names, map(usage, ESTIMATORS.values()), strict=True))
-    return [CompletionItem(name, help=help_of[name]) for name in _matching(names, incomplete)]
+    found = {spec.name if spec.parameter is None else f"{spec.name}(": usage(spec) for spec in ESTIMATORS.values()}
+    return [CompletionItem(name, help=help) for name, help in found.items() if name.startswith(incomplete)]
 
 
 def complete_estimator_or_all(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -538,12 +504,8 @@ def complete_estimator_or_all(ctx: click.Context, param: click.Parameter, incomp
 def complete_intervals(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the last of several names separated by commas."""
     before, comma, last = incomplete.rpartition(",")
-    given = before.split(",")
-    return [CompletionItem(f"{before}{comma}{name}") for name in _matching(INTERVALS, last) if name not in given]
-
-
-def _matching(names: Iterable[str], incomplete: str) -> list[str]:
-    return [name for name in names if name.startswith(incomplete)]
+    others = [name for name in INTERVALS if name.startswith(last) and name not in before.split(",")]
+    return [CompletionItem(f"{before}{comma}{name}") for name in others]
 
 
 # How the options of some fields look in every command.

@@ -15,14 +15,7 @@ from aucpr_dask.cli import common as cli
 from aucpr_dask.cli import sources
 from aucpr_dask.errors import InvalidInputError, few
 from aucpr_dask.schema import terms
-from aucpr_dask.schema.options import (
-    ADJUSTMENTS,
-    UNITS,
-    AggregationOptions,
-    ComparisonOptions,
-    EvaluationOptions,
-    ResamplingOptions,
-)
+from aucpr_dask.schema.options import AggregationOptions, ComparisonOptions, EvaluationOptions, ResamplingOptions
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -72,9 +65,8 @@ def aggregate(
     designs = dict.fromkeys(str(node.attrs["design"]) for _, node in terms.nodes_of(means))
     saved = widths(ratio for ranking in rankings for ratio in ranking["models"]["width_ratio"])
     output.show(rankings_view(rankings, top=top), *saved, *designs)
-    output.data(
-        {"store": store.place, "designs": list(designs), "rankings": [best(ranking, top) for ranking in rankings]}
-    )
+    shown = [best(ranking, top) for ranking in rankings]
+    output.data({"store": store.place, "designs": list(designs), "rankings": shown})
 
 
 _asking_options = cli.with_options(
@@ -129,10 +121,11 @@ def compare(output: cli.Output, store: sources.Source, **options: Any) -> None:
     others = {name: options.pop(name) for name in sorted(names)}
     unused = [name for name, value in others.items() if value is not None and (name != "weights" or value != "equal")]
     if unused:
-        allowed, remedy = "--over, --estimator, --level, --equivalence, --seed", "leave them out"
-        raise InvalidInputError(
-            "mean ranks have no such option", None, few(unused).replace("target", "output"), allowed, remedy
+        received, allowed = (
+            few(unused).replace("target", "output"),
+            "--over, --estimator, --level, --equivalence, --seed",
         )
+        raise InvalidInputError("mean ranks have no such option", None, received, allowed, "leave them out")
     del options["method"]
     _ask(output, "comparisons", ap.friedman, store, **options | {"over": options["over"] or terms.QUERY})
 
@@ -150,13 +143,8 @@ def compare(output: cli.Output, store: sources.Source, **options: Any) -> None:
 @cli.option_of(EvaluationOptions, "prevalence", metavar="SHARE")
 @cli.option_of(EvaluationOptions, "missing", default=None, show_default="raise")
 @cli.option_of(EvaluationOptions, "positive_from")
-@click.option("--over", type=cli.Choice(list(UNITS)), help="What is sampled [default: clusters, if there are some].")
-@click.option(
-    "--adjust",
-    type=cli.Choice([name for name in ADJUSTMENTS if name in ("holm", "benjamini_hochberg", "none")]),
-    default="holm",
-    show_default=True,
-)
+@cli.option_of(ResamplingOptions, "over", help="What is sampled [default: clusters, if there are some].")
+@click.option("--adjust", type=cli.Choice(["holm", "benjamini_hochberg", "none"]), default="holm", show_default=True)
 @cli.option_of(ResamplingOptions, "prevalence_design")
 @sources.takes_source("store")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Contrasts to show.")
@@ -322,14 +310,7 @@ def _ask_each(
 @sources.takes_source("sources", nargs=-1, required=True, metavar="SOURCE...")
 @cli.evaluation_options
 @click.option("--markdown", is_flag=True, help="Print a table in Markdown, for the summary of a job.")
-def gate(
-    output: cli.Output,
-    source: sources.Source,
-    candidates: tuple[str, ...],
-    baseline: str | None,
-    markdown: bool,
-    **options: Any,
-) -> None:
+def gate(output: cli.Output, source: sources.Source, markdown: bool, **options: Any) -> None:
     """Judge whether candidates are better, or not worse by more than a margin, than a baseline.
 
     SOURCE is a store of results or of scores, or a table (CSV, TSV, Parquet) with a column of scores for each model, or
@@ -341,7 +322,8 @@ def gate(
     from aucpr_dask.inference.gating import Gates
     from aucpr_dask.inference.sentences import WORSE
 
-    data, candidates, baseline = _models(source, candidates, baseline, is_quiet=markdown)
+    names = options.pop("candidates"), options.pop("baseline")
+    data, candidates, baseline = _models(source, *names, is_quiet=markdown)
     gates = ap.gate(data, candidates, baseline, **options)
     if not isinstance(gates, Gates):
         raise TypeError("a list of candidates has a list of gates")
@@ -358,8 +340,7 @@ def _markdown(gates: Gates) -> str:
 
     first = gates[0]
     level = f"{terms.level_in_words(first.level)} interval"
-    header = ["candidate", "verdict", terms.in_words(first.measure), first.baseline, "difference", level, "detectable"]
-    rows = [header]
+    rows = [["candidate", "verdict", terms.in_words(first.measure), first.baseline, "difference", level, "detectable"]]
     for gate in gates:
         name = ": ".join(filter(None, [gate.group, gate.candidate]))
         row = [name, gate.verdict, *map(number, gate.estimates)]

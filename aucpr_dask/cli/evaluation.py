@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,13 +54,6 @@ def _alone_or_all(names: Iterable[str]) -> str | list[str]:
     return [first, *others] if others else first
 
 
-def _split_intervals(values: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Split names of intervals at commas; None if there are none."""
-    if not values:
-        return None
-    return interval_names(_alone_or_all(name.strip() for value in values for name in value.split(",")))
-
-
 _evaluation_options = cli.with_options(
     cli.option_of(
         EvaluationOptions,
@@ -81,7 +74,9 @@ _evaluation_options = cli.with_options(
         metavar="NAME",
         default=None,
         show_default="influence_beta, or influence_log_t or bootstrap",
-        callback=lambda ctx, param, values: _split_intervals(values),
+        callback=lambda ctx, param, values: (
+            interval_names(_alone_or_all(name.strip() for one in values for name in one.split(","))) if values else None
+        ),
         shell_complete=cli.complete_intervals,
         help=f"Interval (repeat, or separate by commas): {', '.join(INTERVALS)}.",
     ),
@@ -92,17 +87,6 @@ _evaluation_options = cli.with_options(
     cli.reading_options,
     cli.options_of(ResamplingOptions, "n_resamples", "seed", "over", "keep_replicates", "prevalence_design", "n_folds"),
 )
-
-
-def _bytes_of(size: str) -> float:
-    from dask.utils import parse_bytes
-
-    try:
-        if (n_bytes := parse_bytes(size)) > 0:
-            return n_bytes
-    except (ValueError, OverflowError):
-        pass
-    raise bad_argument("this is no amount of memory", "memory", size, "a size such as 4GiB, 500MB or a number of bytes")
 
 
 @cli.command(
@@ -128,7 +112,15 @@ def plan(
     like, place = source.layout(), source.place
     planned = plan_run(place, estimator=_expand(estimator, place, like), like=like, dataset=source.dataset, **options)
     if memory is not None:
-        planned.check_memory(_bytes_of(memory), HELD_BY_A_WORKER)
+        from dask.utils import parse_bytes
+
+        n_bytes = 0.0
+        with suppress(ValueError, OverflowError):
+            n_bytes = parse_bytes(memory)
+        if n_bytes <= 0:
+            allowed = "a size such as 4GiB, 500MB or a number of bytes"
+            raise bad_argument("this is no amount of memory", "memory", memory, allowed)
+        planned.check_memory(n_bytes, HELD_BY_A_WORKER)
     facts = describe(planned)
     output.show(attributes_view(facts))
     output.data({"source": place} | facts)
@@ -151,14 +143,7 @@ def plan(
 @cli.top_option
 @cli.overwrite_option
 @click.option("--other-code", is_flag=True, help="Resume or extend what another version computed (verify lists both).")
-def evaluate(
-    output: cli.Output,
-    source: sources.Source,
-    result: str | None,
-    top: int | None,
-    estimator: tuple[str, ...],
-    **options: Any,
-) -> None:
+def evaluate(output: cli.Output, source: sources.Source, result: str | None, top: int | None, **options: Any) -> None:
     """Evaluate every ranking of the score store SOURCE and write the store RESULT.
 
     If a run is interrupted, run the same command again and it resumes. SOURCE may be a table of predictions (CSV,
@@ -179,10 +164,8 @@ def evaluate(
             like = source.layout()
         target = result or f"{folder}/result.zarr"
         with output.progress() as report:
-            names = _expand(estimator, place, like)
-            evaluated = ap.run(
-                place, target, progress=report, estimator=names, dataset=chosen or None, like=like, **options
-            )
+            options["estimator"] = _expand(options["estimator"], place, like)
+            evaluated = ap.run(place, target, progress=report, dataset=chosen or None, like=like, **options)
         rankings = _show_rankings(output, evaluated, None, top)
         _show_warnings(output, evaluated, result)
         opening = f"; open it: {_opening(evaluated, result)}" if result else ""
@@ -190,9 +173,8 @@ def evaluate(
         # Models are compared by their queries or resamples; without these, by their scores.
         nodes = [node for _, node in terms.nodes_of(evaluated)]
         has_sample = any("query" in node["estimate"].dims or "replicate" in node for node in nodes)
-        output.suggest(
-            "compare", *([result] if has_sample and result else source.words(**cli.led_on("compare", options)))
-        )
+        again = [result] if has_sample and result else source.words(**cli.led_on("compare", options))
+        output.suggest("compare", *again)
 
 
 @cli.command("aucpr-dask show aucpr-demo/result.zarr --dataset clef-tar")

@@ -58,15 +58,7 @@ table_options = cli.with_options(
 @dataset_option
 @cli.option_of(RunOptions, "dtype")
 @place_options
-def trec(
-    output: cli.Output,
-    files: tuple[str, ...],
-    store: str,
-    qrels: str,
-    measures: str | None,
-    values: str | None,
-    **options: Any,
-) -> None:
+def trec(output: cli.Output, files: tuple[str, ...], store: str, qrels: str, **options: Any) -> None:
     """Import TREC runs (one model each) and their judgments.
 
     A line of a run is: topic Q0 document rank score tag. The rank is ignored, as trec_eval does. The formats of BEIR
@@ -76,6 +68,7 @@ def trec(
     """
     from aucpr_dask.scores.importing.trec import import_trec
 
+    measures, values = options.pop("measures"), options.pop("values")
     if (measures is None) != (values is None):
         raise click.UsageError("--measures says what to compute, and --values where to write it: give both or neither.")
     read = functools.partial(import_trec, files, qrels, store, **options)

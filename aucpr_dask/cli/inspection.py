@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,6 @@ from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions, Repo
 
 if TYPE_CHECKING:
     from aucpr_dask.interplay.recognising import Recognised
-    from aucpr_dask.progress import Report
 
 SILENT_SECONDS = 2.0
 
@@ -73,7 +72,15 @@ def info(output: cli.Output, store: str, dataset: tuple[str, ...], positive_from
                 raise
             _show_recognised(output, found)
             return
-        with output.progress(after=SILENT_SECONDS) as report, _reporting_tasks(report):
+        with output.progress(after=SILENT_SECONDS) as report, ExitStack() as watched:
+            if "dask" in sys.modules:
+                from dask.callbacks import Callback
+
+                def on_task(key: Any, result: Any, graph: Any, state: dict[str, Any], worker: Any) -> None:
+                    done, left = len(state["finished"]), sum(len(state[one]) for one in ("ready", "waiting", "running"))
+                    report("looking at the scores", done, done + left)
+
+                watched.enter_context(Callback(posttask=on_task))
             summary = stores.summarize_scores(scores, store, positive_from=positive_from)
         output.show(stores.scores_view(summary))
         place, *words = source.words()
@@ -135,20 +142,6 @@ def verify(output: cli.Output, store: str) -> None:
         output.show(f"{old} Write it again to add them.")
 
 
-def _reporting_tasks(report: Report) -> AbstractContextManager[Any]:
-    """Return a context that reports every finished Dask task, if there are any."""
-    if "dask" not in sys.modules:
-        return nullcontext()
-    from dask.callbacks import Callback
-
-    def on_task(key: Any, result: Any, graph: Any, state: dict[str, Any], worker: Any) -> None:
-        done = len(state["finished"])
-        report("looking at the scores", done, done + sum(len(state[left]) for left in ("ready", "waiting", "running")))
-
-    context: AbstractContextManager[Any] = Callback(posttask=on_task)
-    return context
-
-
 # Repeated here, so that --help does not import the writers.
 FORMATS = ("parquet", "csv", "json", "trec_eval", "trec_run")
 
@@ -206,12 +199,7 @@ def table(
     files: tuple[str, ...],
     qrels: str | None,
     measures: str | None,
-    estimators: tuple[str, ...],
-    positive_from: int | None,
-    dataset: tuple[str, ...],
     path: str | None,
-    label: str,
-    overwrite: bool,
     **options: Any,
 ) -> None:
     """Show the mean of each model by each measure, with letters for the models that are significantly worse.
@@ -221,6 +209,8 @@ def table(
     import tempfile
 
     columns = {name: options.pop(f"{cli.OF_TABLE}{own}") for name, own in sources.OF_VALUES.items()}
+    estimators, positive_from, dataset = map(options.pop, ("estimators", "positive_from", "dataset"))
+    saving = {name: options.pop(name) for name in ("label", "overwrite")}
     is_of_runs = measures is not None or bool(estimators) or positive_from is not None or len(files) > 1
     source = sources.Source(
         output, files, dataset, {name: one for name, one in columns.items() if one not in (None, ())}
@@ -252,7 +242,7 @@ def table(
             raise click.UsageError(f"A table is of one data set, and there are {len(nodes)}: --dataset NAME.")
         made = ap.letters(nodes[0][1].load(), **options)
     if path is not None:
-        made.save(path, label=label, overwrite=overwrite)
+        made.save(path, **saving)
     written = f"; written to {path}" if path else ""
     output.show(made.sheet(), "", made.caption)
     rows = [
