@@ -97,13 +97,18 @@ def wide_table(result: terms.Scores) -> tuple[list[str], pd.DataFrame]:
     """Return the key columns, and a table: rows by data set, query or class, and estimator; a column per model."""
     nodes = _nodes_of_result(result)
     keys = [key for key in _keys(result, nodes) if key != terms.MODEL]
-    tables = [_tidy(path, node[["estimate"]]) for path, node in nodes]
-    models = dict.fromkeys(name for table in tables for name in _models(table))
+    models, tables = dict[str, None](), []
+    for path, node in nodes:
+        tidy = _tidy(path, node[["estimate"]])
+        own = list(tidy[terms.MODEL].unique()) if terms.MODEL in tidy else ["estimate"]
+        models |= dict.fromkeys(own)
+        by_model = tidy["estimate"].to_numpy().reshape(len(own), -1)  # whose rows are in the same order
+        rows = tidy[[key for key in keys if key in tidy]].iloc[: by_model.shape[1]]
+        tables.append(pd.concat([rows, pd.DataFrame(by_model.T, columns=own)], axis=1))
     if both := [name for name in models if name in keys]:
         remedy = "rename it, or use the tidy table: tidy=True"
         raise AlignmentError("a model has the name of a key column", None, few(map(repr, both)), remedy=remedy)
-    wide = pd.concat([_wide(table, keys) for table in tables], ignore_index=True)
-    return keys, wide.reindex(columns=[*keys, *models])
+    return keys, pd.concat(tables, ignore_index=True).reindex(columns=[*keys, *models])
 
 
 def _nodes_of_result(result: terms.Scores) -> list[tuple[str, xr.Dataset]]:
@@ -142,7 +147,15 @@ def _methods(node: xr.Dataset) -> list[str]:
 
 
 def _tidy(path: str, node: xr.Dataset) -> pd.DataFrame:
-    numbers = node[[name for name in NUMBERS if name in node]].assign_coords(_labels(node))
+    groups, labels = group_dims(node), dict[str, Any]()  # of the rows as text: numbers where a dimension has none
+    for dim in _keys_of(node)[1:]:
+        if dim in node.coords and not (dim in groups and node[dim].dtype.kind in "iuf"):
+            names = node.indexes.get(dim, np.atleast_1d(node[dim].values))
+            text = np.array([str(name) for name in names], object)
+            labels[dim] = (node[dim].dims, text.reshape(node[dim].shape))
+        elif dim in node.sizes and dim not in node.coords:
+            labels[dim] = ((dim,), np.array([f"{dim} {number}" for number in range(node.sizes[dim])], object))
+    numbers = node[[name for name in NUMBERS if name in node]].assign_coords(labels)
     if _methods(node) and "level" in node.attrs and "level" not in node.dims:  # where it may be a pressure
         numbers = numbers.assign_coords(level=node.attrs["level"])
     for method, bound in product(_methods(node), terms.BOUNDS):
@@ -155,33 +168,6 @@ def _tidy(path: str, node: xr.Dataset) -> pd.DataFrame:
     if "flags" in table:
         table["flags"] = [" ".join(flag.name for flag in terms.FLAGS if bits & flag.bit) for bits in table["flags"]]
     return table
-
-
-def _labels(node: xr.Dataset) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Return the labels of the rows as text: numbers for a dimension without labels."""
-    labels = {}
-    for dim in _keys_of(node)[1:]:
-        if dim in group_dims(node) and node[dim].dtype.kind in "iuf":
-            continue
-        if dim in node.coords:
-            names = node.indexes.get(dim, np.atleast_1d(node[dim].values))
-            text = np.array([str(name) for name in names], object)
-            labels[dim] = (tuple(map(str, node[dim].dims)), text.reshape(node[dim].shape))
-        elif dim in node.sizes:
-            labels[dim] = ((dim,), np.array([f"{dim} {number}" for number in range(node.sizes[dim])], object))
-    return labels
-
-
-def _models(tidy: pd.DataFrame) -> list[str]:
-    return list(tidy[terms.MODEL].unique()) if terms.MODEL in tidy else ["estimate"]
-
-
-def _wide(tidy: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Return a column of estimates for each model; their rows follow one another, in the same order."""
-    models = _models(tidy)
-    by_model = tidy["estimate"].to_numpy().reshape(len(models), -1)
-    rows = tidy[[key for key in keys if key in tidy]].iloc[: by_model.shape[1]]
-    return pd.concat([rows, pd.DataFrame(by_model.T, columns=models)], axis=1)
 
 
 # --- scores in --------------------------------------------------------------------------------------------------

@@ -123,8 +123,11 @@ def _columns_of(table: Any) -> tuple[Batch | None, dict[str, dict[str, str]]]:
 def _has_predictions(batch: Batch, roles: dict[str, dict[str, str]]) -> bool:
     """Whether a table has a column that is called like labels, or one of label values together with scores."""
     is_named = any(map(_is_called_label, roles.get("label", ())))
-    has_labels = is_named or ("label" in roles and ("models" in roles or "score" in roles))
-    return has_labels and not _is_board(batch, roles)
+    has_scores = bool(roles.get("models") or roles.get("score"))
+    models = [name for name in batch.cells if ROLES.get(_plain(name)) == "model"]
+    # A board has a row for each model, or a value of each model and task that is 1 or 0.
+    is_board = models and (not has_scores or any(len(batch.text(name)[1]) == batch.n_rows for name in models))
+    return (is_named or ("label" in roles and has_scores)) and not is_board
 
 
 def recognise_archive(url: str) -> Recognised:
@@ -157,20 +160,13 @@ def recognise_archive(url: str) -> Recognised:
     return Recognised(url, kind, tuple(roles), commands)
 
 
-def _is_board(batch: Batch, roles: dict[str, dict[str, str]]) -> bool:
-    """Whether a table has a row for each model, or a value of each model and task that is 1 or 0."""
-    named = [name for name in batch.cells if ROLES.get(_plain(name)) == "model"]
-    has_scores = bool(roles.get("models") or roles.get("score"))
-    return bool(named) and (not has_scores or any(len(batch.text(name)[1]) == batch.n_rows for name in named))
-
-
 def _of_trec(path: str) -> Recognised | None:
     with reading(Path(path)) as stream:
         cells = stream.readline(LONGEST_LINE).decode("utf-8", "replace").split()
     if len(cells) == 6 and cells[1].upper() == "Q0":
-        return _run(path, "a TREC run: topic, Q0, document, rank, score, tag")
+        return _lists(path, "a TREC run: topic, Q0, document, rank, score, tag", is_run=True)
     if len(cells) == 4 and re.fullmatch(r"-?\d+", cells[3]) and re.fullmatch(r"Q?\d+", cells[1]):
-        return _judgments(path, "TREC judgments: topic, iteration, document, grade")
+        return _lists(path, "TREC judgments: topic, iteration, document, grade", is_run=False)
     return None
 
 
@@ -179,30 +175,29 @@ def _of_trec_columns(path: str, columns: Sequence[str]) -> Recognised | None:
     roles = {column_role(name): name for name in columns}
     if not len(columns) == len(roles) == 3 or {*roles} != {"topic", "document", "value"}:
         return None
-    if ROLES.get(_plain(roles["value"])) == "score":
-        return _run(path, f"a run: {', '.join(columns)}")
-    return _judgments(path, f"judgments: {', '.join(columns)}")
+    is_run = ROLES.get(_plain(roles["value"])) == "score"
+    return _lists(path, f"{'a run' if is_run else 'judgments'}: {', '.join(columns)}", is_run=is_run)
 
 
-def _run(path: str, kind: str) -> Recognised:
-    words = ("import", "trec", path, "scores.zarr", "--qrels", "QRELS")
-    return Recognised(path, kind, (), (("areas of its lists, with judgments", words),))
-
-
-def _judgments(path: str, kind: str) -> Recognised:
-    words = ("import", "trec", "RUNS", "scores.zarr", "--qrels", path)
-    return Recognised(path, kind, (), (("areas of runs", words),))
+def _lists(path: str, kind: str, *, is_run: bool) -> Recognised:
+    runs, qrels = (path, "QRELS") if is_run else ("RUNS", path)
+    asked = "areas of its lists, with judgments" if is_run else "areas of runs"
+    return Recognised(path, kind, (), ((asked, ("import", "trec", runs, "scores.zarr", "--qrels", qrels)),))
 
 
 def _roles(batch: Batch, index: frozenset[str]) -> dict[str, dict[str, str]]:
     """Return by role the columns, each with the reason."""
     roles: dict[str, dict[str, str]] = {}
+
+    def move(column: str, role: str, why: str, to: str = "metadata") -> None:
+        del roles[role][column]
+        roles.setdefault(to, {})[column] = why
+
     for column in batch.cells:
         role, why = _role_of(batch, column, index)
         roles.setdefault(role, {})[column] = why
     for column, why in _no_labels(roles).items():
-        del roles["label"][column]
-        roles.setdefault("metadata", {})[column] = why
+        move(column, "label", why)
     roles = {role: columns for role, columns in roles.items() if columns}
     for role in ("label", "model", "score", "item", "query", "dataset", "clusters", "fold", "repeat", "weight"):
         named = list(roles.get(role, ()))
@@ -211,19 +206,17 @@ def _roles(batch: Batch, index: frozenset[str]) -> dict[str, dict[str, str]]:
         best = next(iter([*called, *named]), None)
         for other in named:
             if other != best:
-                del roles[role][other]
-                roles.setdefault("metadata", {})[other] = f"{best!r} is taken for the {role}"
+                move(other, role, f"{best!r} is taken for the {role}")
     if not {"model", "score"} <= {*roles}:  # a column of scores of one model, not of many
-        for column in list(roles.pop("score", ())):
-            roles.setdefault("models", {})[column] = "decimal numbers"
-        for column in list(roles.pop("model", ())) if "label" in roles else ():
-            roles.setdefault("metadata", {})[column] = "names models, and there is no column of scores"
+        for column in list(roles.get("score", ())):
+            move(column, "score", "decimal numbers", "models")
+        for column in list(roles.get("model", ())) if "label" in roles else ():
+            move(column, "model", "names models, and there is no column of scores")
     others = [name for name in roles.get("models", ()) if not SCORE_WORDS & {*_plain(name).split("_")}]
     if "label" in roles and len(others) < len(roles.get("models", ())):
         for column in others:
-            del roles["models"][column]
-            roles.setdefault("metadata", {})[column] = NOT_CALLED
-    return roles
+            move(column, "models", NOT_CALLED)
+    return {role: columns for role, columns in roles.items() if columns}
 
 
 def _is_called_label(name: str) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,7 @@ def from_runs(
     array([[[0.7, 0.5]]], dtype=float32)
     """
     options = RunOptions.among(locals())
-    return scores_of_runs(_columns(qrels, "qrels", GRADE, _grades), _runs(runs), options)
+    return scores_of_runs(_columns(qrels, "qrels", GRADE), _runs(runs), options)
 
 
 def _runs(runs: Any) -> dict[str, Columns]:
@@ -156,7 +157,7 @@ def _runs(runs: Any) -> dict[str, Columns]:
     listed = runs if isinstance(runs, list | tuple) else [runs]
     if listed and all(isinstance(one, str | PathLike) for one in listed):
         return {name: columns_of_file(path, are_runs=True) for name, path in named_runs(listed).items()}
-    several = runs if isinstance(runs, list | tuple) and not hasattr(runs, "_fields") else [runs]
+    several = [runs] if hasattr(runs, "_fields") else listed
     if several and all(map(_is_of_ranx, several)):
         named = [(str(run.name or ONE_RUN), run.to_dict()) for run in several]
         if len(dict(named)) < len(named):
@@ -164,11 +165,8 @@ def _runs(runs: Any) -> dict[str, Columns]:
         runs = dict(named)
     elif not isinstance(runs, Mapping):
         frame = frame_of(runs, "runs")
-        if not {*MODELS} & {*frame.columns}:
-            runs = {ONE_RUN: frame}
-        else:
-            column = _column(frame, MODELS, "runs")
-            runs = {str(name): part for name, part in frame.groupby(column, sort=False)}
+        column = next((name for name in MODELS if name in frame.columns), None)
+        runs = {ONE_RUN: frame} if column is None else {str(name): of for name, of in frame.groupby(column, sort=False)}
     elif runs and all(
         isinstance(listed, Mapping) and listed and not any(isinstance(one, Mapping) for one in listed.values())
         for listed in runs.values()
@@ -179,57 +177,49 @@ def _runs(runs: Any) -> dict[str, Columns]:
     names = [str(name) for name in runs]
     if len(set(names)) < len(names):
         raise AlignmentError("two runs have the same name", "runs", few(map(repr, names)), remedy="rename one")
-    return {str(name): _columns(run, f"run {str(name)!r}", SCORE, _scores) for name, run in runs.items()}
+    return {str(name): _columns(run, f"run {str(name)!r}", SCORE) for name, run in runs.items()}
 
 
 def _is_of_ranx(table: Any) -> bool:
     return type(table).__module__.startswith("ranx.")
 
 
-def _columns(table: Any, what: str, values: Sequence[str], checked: Any) -> Columns:
+def _columns(table: Any, what: str, values: Sequence[str]) -> Columns:
     """Return the columns of judgments or of one run."""
     if isinstance(table, str | PathLike):
         return columns_of_file(table, are_runs=values is SCORE)
     if _is_of_ranx(table):
         table = table.to_dict()
-    if isinstance(table, Mapping):
-        topics, documents, numbers = _flat(table, what)
-    else:
-        frame = frame_of(table, what)
-        found = [_column(frame, names, what) for names in (TOPICS, DOCUMENT, values)]
-        topics, documents, numbers = (frame[name].tolist() for name in found)
-    if not topics:
-        allowed, remedy = "at least one topic with a document", f"give them: {_AS_MAPPING}"
-        raise InvalidInputError("there is no line", what, "nothing", allowed, remedy)
-    codes = Codes()
-    topic = codes.of([_name(one, what) for one in topics])
-    document = identifiers([_name(one, what) for one in documents])
-    return Columns(Path(what), codes, topic, document, checked(numbers, what), np.arange(1, len(topics) + 1))
-
-
-def _flat(table: Mapping[Any, Any], what: str) -> tuple[list[Any], list[Any], list[Any]]:
     topics, documents, numbers = list[Any](), list[Any](), list[Any]()
+    if not isinstance(table, Mapping):
+        frame, found = frame_of(table, what), list[str]()
+        for names in (TOPICS, DOCUMENT, values):
+            column = next((name for name in names if name in frame.columns), None)
+            if column is None:
+                received, allowed = f"columns {few(map(repr, frame.columns))}", f"one of {', '.join(map(repr, names))}"
+                remedy = f"rename the column that is meant to {names[0]!r}"
+                raise InvalidInputError(f"there is no column {names[0]!r}", what, received, allowed, remedy)
+            found.append(column)
+        topics, documents, numbers = (frame[name].tolist() for name in found)
+        table = {}
     for topic, listed in table.items():
         if not isinstance(listed, Mapping):
-            where = f"{what}, topic {topic!r}"
-            what = "a list is not a mapping"
-            raise InvalidInputError(what, where, brief(listed), "{document: number}", f"give {_AS_MAPPING}")
+            where, allowed = f"{what}, topic {topic!r}", "{document: number}"
+            raise InvalidInputError("a list is not a mapping", where, brief(listed), allowed, f"give {_AS_MAPPING}")
         if what == "qrels" and any(isinstance(one, Mapping) for one in listed.values()):
             what, remedy = "these are runs in place of judgments", "give the judgments first, then the runs"
             raise InvalidInputError(what, "qrels", f"{topic!r}: {brief(listed)}", "{topic: {document: grade}}", remedy)
         topics += [topic] * len(listed)
         documents += listed.keys()
         numbers += listed.values()
-    return topics, documents, numbers
-
-
-def _column(frame: pd.DataFrame, names: Sequence[str], what: str) -> str:
-    found = [name for name in names if name in frame.columns]
-    if not found:
-        received, allowed = f"columns {few(map(repr, frame.columns))}", f"one of {', '.join(map(repr, names))}"
-        remedy = f"rename the column that is meant to {names[0]!r}"
-        raise InvalidInputError(f"there is no column {names[0]!r}", what, received, allowed, remedy)
-    return found[0]
+    if not topics:
+        allowed, remedy = "at least one topic with a document", f"give them: {_AS_MAPPING}"
+        raise InvalidInputError("there is no line", what, "nothing", allowed, remedy)
+    codes = Codes()
+    topic = codes.of([_name(one, what) for one in topics])
+    document = identifiers([_name(one, what) for one in documents])
+    checked = _numbers(numbers, what, are_grades=values is GRADE)
+    return Columns(Path(what), codes, topic, document, checked, np.arange(1, len(topics) + 1))
 
 
 def _name(name: object, what: str) -> bytes:
@@ -241,25 +231,19 @@ def _name(name: object, what: str) -> bytes:
         raise InvalidInputError("a name is not Unicode", what, brief(name)) from None
 
 
-def _scores(values: Iterable[Any], what: str) -> np.ndarray:
+def _numbers(values: Sequence[Any], what: str, *, are_grades: bool) -> np.ndarray:
+    """Return grades or scores; raise for the first that is none."""
     numbers = np.array([real(value) for value in values])
-    _refuse(np.isnan(numbers), values, what, "the score is not a number", "a number; NaN cannot be ranked")
-    return numbers
-
-
-def _grades(values: Iterable[Any], what: str) -> np.ndarray:
-    numbers = np.array([real(value) for value in values])
-    with np.errstate(invalid="ignore"):
-        is_wrong = ~(np.floor(numbers) == numbers) | (numbers > HIGHEST_GRADE)
-    allowed = f"a whole number up to {HIGHEST_GRADE}; -1 is unjudged"
-    _refuse(is_wrong, values, what, "the grade is not a whole number in range", allowed)
-    return np.where(numbers < UNJUDGED, 0, numbers).astype(np.int8)
-
-
-def _refuse(is_wrong: np.ndarray, values: Iterable[Any], what: str, message: str, allowed: str) -> None:
-    for number, value in enumerate(values):
-        if is_wrong[number]:
-            raise InvalidInputError(message, f"{what}, line {number + 1:,}", brief(value), allowed, "correct it")
+    is_wrong, message, allowed = np.isnan(numbers), "the score is not a number", "a number; NaN cannot be ranked"
+    if are_grades:
+        with np.errstate(invalid="ignore"):
+            is_wrong = ~(np.floor(numbers) == numbers) | (numbers > HIGHEST_GRADE)
+        message = "the grade is not a whole number in range"
+        allowed = f"a whole number up to {HIGHEST_GRADE}; -1 is unjudged"
+    if is_wrong.any():
+        place = int(is_wrong.argmax())
+        raise InvalidInputError(message, f"{what}, line {place + 1:,}", brief(values[place]), allowed, "correct it")
+    return np.where(numbers < UNJUDGED, 0, numbers).astype(np.int8) if are_grades else numbers
 
 
 # --- other measures, by ir_measures, next to our average precision and checked against it -------------------------
@@ -289,22 +273,23 @@ def import_measures(
     topics = [str(topic) for topic in ours[QUERY].values]
     rows = []
     for model, path in files.reported(named_runs(runs, named_by).items(), on_progress, "computing measures"):
-        run = [ir_measures.ScoredDoc(*line) for line in _without_ties(lines_of_file(path, are_runs=True))]
+        # In trec_eval's order, with places for scores: others break ties otherwise.
+        given = list(lines_of_file(path, are_runs=True))
+        with np.errstate(over="ignore"):
+            precise = np.array([score for _, _, score in given]).astype(np.float32).tolist()  # in its precision
+        ordered = sorted(zip(precise, (line[1].encode() for line in given), given, strict=True))
+        run = [ir_measures.ScoredDoc(*line[:2], float(place)) for place, (_, _, line) in enumerate(ordered)]
         found = {(one.query_id, str(one.measure)): one.value for one in evaluator.iter_calc(run)}
-        _check_agreement(model, ours.sel({MODEL: model}), found)
+        for topic, value in zip(topics, ours.sel({MODEL: model}).values.tolist(), strict=True):
+            if not abs(value - found[topic, "AP"]) <= AGREEMENT:
+                what, where = "average precision by ir_measures differs from ours", f"run {model!r}, topic {topic!r}"
+                received = f"{found[topic, 'AP']!r} by ir_measures, {value!r} by this package"
+                remedy = "import with dtype='float32', in which trec_eval compares scores, and check the "
+                raise AlignmentError(what, where, received, remedy=remedy + "run for repeated documents")
         rows += [(model, topic, name, found[topic, name]) for topic in topics for name in names]
     values = from_values(pd.DataFrame(rows, columns=[MODEL, QUERY, MEASURE, "value"]))
     facts = {COMPUTED_BY: "ir_measures", "ties": "trec_eval"}
     return save_values(values.assign_attrs(facts), url, overwrite=overwrite)
-
-
-def _without_ties(lines: Iterable[tuple[str, str, float]]) -> list[tuple[str, str, float]]:
-    """Return the lines of a run in trec_eval's order, with places for scores: others break ties otherwise."""
-    given = list(lines)
-    with np.errstate(over="ignore"):
-        scores = np.array([score for _, _, score in given]).astype(np.float32).tolist()  # in its precision
-    ordered = sorted(zip(scores, (line[1].encode() for line in given), given, strict=True))
-    return [(topic, document, float(place)) for place, (_, _, (topic, document, _)) in enumerate(ordered)]
 
 
 def evaluator_of(measures: str, qrels: FilePath) -> tuple[Any, list[str]]:
@@ -327,20 +312,7 @@ def _parsed(ir_measures: Any, name: str) -> Any:
     try:
         return ir_measures.parse_measure(name)
     except NameError:
-        try:
+        with suppress(ValueError):
             (one,) = ir_measures.parse_trec_measure(name)
-        except ValueError:
-            pass
-        else:
             return one
         raise
-
-
-def _check_agreement(model: str, ours: xr.DataArray, found: dict[tuple[str, str], float]) -> None:
-    """Raise, naming the topic, if average precision by ir_measures is not ours."""
-    for topic, value in zip(map(str, ours[QUERY].values), ours.values.tolist(), strict=True):
-        if not abs(value - found[topic, "AP"]) <= AGREEMENT:
-            what, where = "average precision by ir_measures differs from ours", f"run {model!r}, topic {topic!r}"
-            received = f"{found[topic, 'AP']!r} by ir_measures, {value!r} by this package"
-            remedy = "import with dtype='float32', in which trec_eval compares scores, and check the "
-            raise AlignmentError(what, where, received, remedy=remedy + "run for repeated documents")

@@ -56,21 +56,8 @@ MORE = {
     *("bleu", "sacrebleu", "rouge", "rougel", "meteor", "chrf", "bertscore", "comet", "em", "exact match", "success"),
     *("win rate", "winrate", "wins", "resolved", "solved", "pass", "passed", "reward", "elo", "rating", "hit", "hits"),
     *("spearman", "pearson", "kendall", "correlation", "mcc", "kappa", "iou", "miou", "dice", "jaccard"),
-    *("psnr", "ssim"),
-    *(
-        "r2",
-        "r²",
-        "ari",
-        "nmi",
-        "similarity",
-        "likelihood",
-        "bedroc",
-        "c index",
-        "cindex",
-        "concordance",
-        "qwk",
-        "gini",
-    ),
+    *("psnr", "ssim", "r2", "r²", "ari", "nmi", "similarity", "likelihood", "bedroc"),
+    *("c index", "cindex", "concordance", "qwk", "gini"),
 }
 """Words in the names of measures of which more is better."""
 ONLY_LAST = {
@@ -286,13 +273,13 @@ def _words(text: str) -> list[str]:
 
 def no_values_by_number(columns: Mapping[str, NDArray[np.float64]]) -> dict[str, str]:
     """Return the columns that are the mean or the sum of the others, or on another scale; and which it is."""
-    found: dict[str, str] = {}
-    rest = dict(columns)
+    found, rest = dict[str, str](), dict(columns)
+    table, units = _whole(rest)
     for name in columns:
-        others = [values for other, values in rest.items() if other != name]
-        if len(others) > 1 and (what := _made_of(columns[name], np.stack(others))):
+        if len(rest) > 2 and (what := _made_of(table, units, list(rest).index(name))):
             found[name] = what
             del rest[name]
+            table, units = _whole(rest)
     sizes = {name: float(np.abs(values[np.isfinite(values)]).max(initial=0.0)) for name, values in rest.items()}
     for name, size in sizes.items():
         largest = sorted((other for at, other in sizes.items() if at != name), reverse=True)
@@ -317,37 +304,39 @@ def measure_of_mean(name: str, values: NDArray[np.float64], tasks: NDArray[np.fl
     measure = re.sub(rf"\b({'|'.join(MEANS)})\b[\s.:]*|{'|'.join(_WAYS.values())}", "", name, flags=re.IGNORECASE)
     if direction_of(name) is None or is_no_value(name) != MEAN or is_no_value(measure) is not None:
         return None
-    values, tasks = _without_gaps(values, tasks)
+    whole = np.isfinite(values) & np.isfinite(tasks).all(axis=0)
+    values, tasks = values[whole], tasks[:, whole]
     mean = tasks.mean(axis=0)
     rises = float(np.sum((values - values.mean()) * (mean - mean.mean()))) if len(values) else -1.0
     is_between = bool(((tasks.min(axis=0) <= values) & (values <= tasks.max(axis=0))).all())
     return " ".join(measure.strip(" ()_-").split()) or "value" if is_between and rises >= 0 else ""
 
 
-def _without_gaps(values: NDArray[np.float64], others: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-    whole = np.isfinite(values) & np.isfinite(others).all(axis=0)
-    return values[whole], others[:, whole]
+def _whole(columns: Mapping[str, NDArray[np.float64]]) -> tuple[NDArray[np.float64], list[float]]:
+    """Return the rows without gaps of all columns, and of each column the last digit that its numbers have."""
+    table = np.stack(list(columns.values())) if columns else np.empty((0, 0))
+    table = table[:, np.isfinite(table).all(axis=0)]
+    digits = (next((d for d in range(7) if np.array_equal(np.round(one, d), one)), 6) for one in table)
+    return table, [10.0**-d for d in digits]
 
 
-def _made_of(values: NDArray[np.float64], others: NDArray[np.float64]) -> str | None:
-    """Return whether a column is the mean or the sum of others, as far as rounding shows."""
-    values, others = _without_gaps(values, others)
+def _made_of(table: NDArray[np.float64], units: Sequence[float], at: int) -> str | None:
+    """Return whether a column is the mean or the sum of the others, as far as rounding shows."""
+    values, n_others = table[at], len(table) - 1
     if len(values) < FEWEST_ROWS:
         return None
-    unit = max(_rounded_to(values), _rounded_to(others))
+    unit, total = max(units[at], min((*units[:at], *units[at + 1 :]))), table.sum(axis=0)
     least = 0.2**FEWEST_ROWS  # the chance, at most, that a column agrees which has nothing to do with the others
-    for what, made in (("the mean of the others", others.mean(axis=0)), ("the sum of the others", others.sum(axis=0))):
-        reach = unit * (1 if what.startswith("the mean") else len(others))
+    for what, parts, reach in (("mean", n_others, unit), ("sum", 1, unit * n_others)):
+        # Of thousands of columns, each is laid beside all others only if it may agree.
+        if (np.abs(values - (total - values) / parts) > 1.001 * reach + 1e-9 * np.abs(total).max()).any():
+            continue
+        others = np.delete(table, at, axis=0)
+        made = others.mean(axis=0) if what == "mean" else others.sum(axis=0)
         # Columns that hardly vary agree with anything; where even one of the others is as near, nothing is told.
         width = np.ptp(values)
         is_told = width > 0 and min(2 * reach / width, 1.0) ** len(values) <= least
         is_told &= np.abs(others - made).max(axis=1).min() > 2 * reach
         if is_told and bool((np.abs(values - made) <= reach).all()):
-            return what
+            return f"the {what} of the others"
     return None
-
-
-def _rounded_to(values: NDArray[np.float64]) -> float:
-    """Return the last digit that these numbers have."""
-    digits: Sequence[int] = range(7)
-    return 10.0 ** -next((d for d in digits if np.array_equal(np.round(values, d), values)), 6)

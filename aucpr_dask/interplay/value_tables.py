@@ -28,22 +28,8 @@ from aucpr_dask.scores.importing.table_files import MISSING_CELLS, TextTable, op
 TOPICS = ("query_id", "qid", "topic", "query", "q_id", "topic_id", "query-id")
 REPEATS = ("seed", "epoch", "repeat", "trial", "repetition", "fold")  # columns over which values are averaged
 MODELS = (
-    *(
-        "model",
-        "system",
-        "method",
-        "agent",
-        "model_name",
-        "models",
-        "llm",
-        "system_name",
-        "method_name",
-        "algorithm",
-        "algo",
-        "classifier",
-        "ranker",
-        "detector",
-    ),
+    *("model", "system", "method", "agent", "model_name", "models", "llm", "system_name", "method_name"),
+    *("algorithm", "algo", "classifier", "ranker", "detector"),
     *("run_id", "run", "tag", "run_name", "name", "submission", "team"),
     *("retriever", "approach", "variant", "arm", "backbone"),
 )
@@ -121,12 +107,8 @@ class Table:
     def is_text(self, column: str) -> bool:
         """Return whether a column has cells, and none is a number, nor looks like one that could be read wrongly."""
         numbers = self.read(column)
-        if (
-            self._are_numbers(column)
-            or pd.api.types.is_complex_dtype(self.frame[column])
-            or np.isfinite(numbers).any()
-            or not np.isinf(numbers).any()
-        ):
+        has_numbers = self._are_numbers(column) or pd.api.types.is_complex_dtype(self.frame[column])
+        if has_numbers or np.isfinite(numbers).any() or not np.isinf(numbers).any():
             return False
         cells = [str(cell).strip() for cell in self.frame[column][np.isinf(numbers)]]
         return not any(re.match("[~<>≈+-]?[0-9]", cell) and not NO_NUMBER.fullmatch(cell) for cell in cells)
@@ -146,7 +128,17 @@ class Table:
         """Return the cells of a column of values, NaN where missing."""
         cells, numbers = self.frame[column], self.read(column)
         if np.isinf(numbers).any():
-            self._refuse_without_percent(column)
+            texts = [str(one).strip() for one in cells]
+            signs = np.array(["%" in text for text in texts])
+            unsigned = np.array([math.isfinite(_number(_bare(text))) for text in texts])
+            if 0 < unsigned.sum() < signs.sum():  # most cells have a percent sign; the first without is named
+                place = int(unsigned.argmax())
+                what, where = (
+                    "most cells of a column have a percent sign, and this one has none",
+                    self.where(place, column),
+                )
+                remedy = f"write it in all or in none, or leave the column out: exclude={column!r}"
+                raise InvalidInputError(what, where, brief(cells.iloc[place]), "one way", remedy)
             bare = [_number(_bare(str(cell)).removesuffix("%").strip()) for cell in cells]
             odd = np.isinf(numbers) & np.isinf(bare)  # not a percent, which is odd only beside others
             place = int((odd if odd.any() else np.isinf(numbers)).argmax())
@@ -156,17 +148,6 @@ class Table:
             what = "the value is not a finite number"
             raise InvalidInputError(what, where, brief(cells.iloc[place]), allowed, remedy)
         return numbers
-
-    def _refuse_without_percent(self, column: str) -> None:
-        """Raise if most cells have a percent sign and a few, the first of which is named, have none."""
-        texts = [str(one).strip() for one in self.frame[column]]
-        signs = np.array(["%" in text for text in texts])
-        bare = np.array([math.isfinite(_number(_bare(text))) for text in texts])
-        if 0 < bare.sum() < signs.sum():
-            place = int(bare.argmax())
-            what, where = "most cells of a column have a percent sign, and this one has none", self.where(place, column)
-            remedy = f"write it in all or in none, or leave the column out: exclude={column!r}"
-            raise InvalidInputError(what, where, brief(self.frame[column].iloc[place]), "one way", remedy)
 
     def _are_numbers(self, column: str) -> bool:
         dtype = self.frame[column].dtype
@@ -247,9 +228,8 @@ def _together(tables: list[Table]) -> list[Table]:
     if any(table.columns != OF_SWE_BENCH for table in tables):
         return tables
     whole = pd.concat([table.frame for table in tables]).pivot(index=INSTANCE, columns=MODEL, values=RESOLVED)
-    return [
-        replace(_of_frame(pd.Series(whole.fillna(0.0).T.stack(), name=RESOLVED).reset_index()), has_given_columns=False)
-    ]
+    frame = pd.Series(whole.fillna(0.0).T.stack(), name=RESOLVED).reset_index()
+    return [replace(_of_frame(frame), has_given_columns=False)]
 
 
 def _of_mapping(values: Mapping[Any, Any]) -> Table:
@@ -290,9 +270,8 @@ def _of_array(values: xr.Dataset | xr.DataArray) -> Table:
     if isinstance(values, xr.Dataset):
         single = "estimate" if "estimate" in values or len(values.data_vars) != 1 else next(iter(values.data_vars))
         values = values[single] if single in values else values.to_dataarray(MEASURE)
-    known |= {
-        str(name): one.item() for name, one in values.coords.items() if name in (MEASURE, ESTIMATOR) and not one.dims
-    }
+    scalars = {str(name): one for name, one in values.coords.items() if not one.dims}
+    known |= {name: one.item() for name, one in scalars.items() if name in (MEASURE, ESTIMATOR)}
     series = values.reset_coords(drop=True).rename(values.name or VALUE).to_series()
     labels = {str(name): series.index.get_level_values(str(name)) for name in values.dims}
     return Table(series.to_frame().assign(**labels, **known), "the values", "cell", has_given_columns=False)
@@ -421,12 +400,7 @@ def _of_evaluation(path: Path) -> Table:
         raise FileFormatError("there is no value of a single topic", path, remedy=remedy)
     single = single.assign(**{MODEL: of_all.get(RUN_ID, bare_name(path, SUFFIXES))})
     table = Table(single, str(path), "line", has_given_columns=False)
-    _check_means(table, of_all)
-    return table
-
-
-def _check_means(table: Table, of_all: Mapping[str, str]) -> None:
-    """Raise if the means over all topics that a file states are not those of its values."""
+    # The means over all topics that a file states must be those of its values.
     values = pd.Series(table.numbers(VALUE)).groupby(table.frame[MEASURE].to_numpy(), sort=False)
     for measure, own in values:
         stated = _number(of_all.get(str(measure), ""))
@@ -438,3 +412,4 @@ def _check_means(table: Table, of_all: Mapping[str, str]) -> None:
             received = f"{of_all[str(measure)]}, and values with the mean {mean:.6f}"
             remedy = "evaluate again: lines are missing or changed"
             raise FileFormatError(what, where, received, remedy=remedy)
+    return table

@@ -17,25 +17,7 @@ import xarray as xr
 from aucpr_dask.errors import AlignmentError, InvalidInputError, as_called, few
 from aucpr_dask.evaluation.results import provenance, save_result
 from aucpr_dask.inference.designs import better, estimators_of
-from aucpr_dask.interplay.value_columns import (
-    ABOUT,
-    BOUND,
-    FAR,
-    MEAN,
-    RANK,
-    RANKS,
-    SPREAD,
-    bounds_among,
-    by_metric,
-    direction_by_mark,
-    direction_of,
-    is_mean_of_rows,
-    is_measure,
-    is_no_value,
-    measure_of_mean,
-    no_values_by_number,
-    of_other_splits,
-)
+from aucpr_dask.interplay import value_columns
 from aucpr_dask.interplay.value_tables import MODELS, REPEATS, TOPICS, VALUE, Table, tables_of, usual
 from aucpr_dask.schema import checks, choices, options, terms
 from aucpr_dask.scores.importing.files import unknown_column
@@ -189,11 +171,7 @@ class _Part(NamedTuple):
 
 
 def _cells(
-    table: Table,
-    named: Mapping[str, str | None],
-    exclude: tuple[str, ...],
-    include: tuple[str, ...],
-    told: tuple[str, ...],
+    table: Table, named: Mapping[str, str | None], exclude: Sequence[str], include: Sequence[str], told: Sequence[str]
 ) -> _Part:
     """Return the values of a table, and what was not taken for values."""
     of_rows = [_column(table.columns, role, named[role], table) for role in (terms.MODEL, terms.QUERY)]
@@ -223,7 +201,9 @@ def _cells(
         free = _values_among(table, of, others, named[terms.MEASURE], include)
         of |= {VALUE: free[0]} if len(free) == 1 else {}
     if VALUE in of or {*of} >= {terms.MODEL, terms.QUERY}:
-        left_out = {name: _why_not(table, name) for name in others if name not in free}
+        by_names = {name: value_columns.is_no_value(name) for name in others if name not in free}
+        not_named = {name: "text" if table.is_text(name) else "not named as values" for name in by_names}
+        left_out = {name: f"{why}, by its name" if why else not_named[name] for name, why in by_names.items()}
     table, rows_left_out = _without_means(table, of, rows)
     # A row for each value, and no other column: of one run, if no query comes twice.
     of_values = [name for role, name in of.items() if role in (terms.QUERY, terms.MEASURE)]
@@ -243,14 +223,20 @@ def _cells(
         heads = _tasks([name for name in free if name not in left_out], left_out, (*include, *told))
     elif heading == terms.MODEL:
         heads, left_out = _models(table, heads, include)
-        split = by_metric([*heads]) if terms.MEASURE in without else {}
+        split = value_columns.by_metric([*heads]) if terms.MEASURE in without else {}
         if split.keys() == {*heads}:  # "rag_accuracy": a model, and a metric
             heads = {name: {terms.MODEL: model, terms.MEASURE: metric} for name, (model, metric) in split.items()}
     tasks = [*heads] if heading == terms.QUERY else []
-    means = _named_by_means(table, tasks, left_out) if tasks and terms.MEASURE in without else {}
+    means = dict[str, str]()
+    if tasks and terms.MEASURE in without:
+        of_tasks = np.stack([table.numbers(name) for name in tasks])
+        said = {name: value_columns.measure_of_mean(name, table.read(name), of_tasks) for name in left_out}
+        means = {name: measure for name, measure in said.items() if measure is not None}
     if terms.MEASURE in without and not any(terms.MEASURE in head for head in heads.values()):
         column = of.get(VALUE, VALUE)  # names the measure, unless it says nothing
-        of_errors = next((means[name] for name in means if means[name] and direction_of(name) == -1), VALUE)
+        of_errors = next(
+            (means[name] for name in means if means[name] and value_columns.direction_of(name) == -1), VALUE
+        )
         known[terms.MEASURE] = named[terms.MEASURE] or (of_errors if column.lower() in COLUMNS[VALUE] else column)
     known[REPEAT] = [" ".join(one) for one in zip(*map(table.names, repeats), strict=True)] if repeats else ""
     parts = []
@@ -281,8 +267,12 @@ def _without_means(table: Table, of: Mapping[str, str], include: Sequence[str]) 
     for role in (terms.MODEL, terms.QUERY):
         if role in of:
             names, unit = table.frame[of[role]], role if role == terms.MODEL else _word(of[role], is_named=False)
-            means = [one for one in names.unique() if str(one) not in include and is_mean_of_rows(str(one), unit)]
-            found |= {f"row {name}": f"{MEAN}, by its name" for name in means}
+            means = [
+                one
+                for one in names.unique()
+                if str(one) not in include and value_columns.is_mean_of_rows(str(one), unit)
+            ]
+            found |= {f"row {name}": f"{value_columns.MEAN}, by its name" for name in means}
             if means:
                 table = replace(table, frame=table.frame[~names.isin(means)], _parsed={})
     return table, found
@@ -290,16 +280,14 @@ def _without_means(table: Table, of: Mapping[str, str], include: Sequence[str]) 
 
 def _refuse_a_measure_among_tasks(tasks: Sequence[str], values: xr.Dataset) -> None:
     """Raise if several columns are called like measures, which are of one task, and others like tasks."""
-    measures = [name for name in tasks if is_measure(name)]
+    measures = [name for name in tasks if value_columns.is_measure(name)]
     is_told = terms.MEASURE in values.dims or "negated" in values.attrs
     if 1 < len(measures) < len(tasks) and not is_told:  # one alone, as "similarity", may be a task
         what = "some columns are called like measures, others like tasks"
         received = f"measures: {few(list(map(repr, measures)))}; others: "
         received += few([repr(name) for name in tasks if name not in measures])
-        remedy = (
-            f"leave them out: exclude={measures[0]!r}; or take them as tasks: include={measures[0]!r}; measures of "
-        )
-        remedy += "one task are a tidy table, with a column called measure"
+        remedy = f"leave them out: exclude={measures[0]!r}; or take them as tasks: include={measures[0]!r}; "
+        remedy += "measures of one task are a tidy table, with a column called measure"
         raise InvalidInputError(what, "the columns of the table", received, "tasks alone", remedy)
 
 
@@ -313,9 +301,8 @@ def _refuse_several_rows(table: Table, model: str, repeats: Sequence[str], other
     telling = [name for name in names if not table.frame[[*own, name]].duplicated().any()]
     if telling:
         what = "a model has several rows, and no column is one of queries, topics, tasks or data sets"
-        received = (
-            f"{model} {table.frame[model][twice].iloc[0]!r}, whose rows differ in {few(list(map(repr, telling)))}"
-        )
+        first = table.frame[model][twice].iloc[0]
+        received = f"{model} {first!r}, whose rows differ in {few(list(map(repr, telling)))}"
         remedy = f"if it names what models were evaluated on: query={telling[0]!r}; if it belongs to the model: "
         remedy += f"join it to {model!r}, or model={telling[0]!r}"
         raise AlignmentError(what, table.name, received, "a row for each model, or a column of queries", remedy)
@@ -327,14 +314,18 @@ def _values_among(
     """Return the columns of values of a tidy table: by their names, or the only one that may hold some."""
     numbers = [name for name in others if not table.is_text(name) and name not in include]
     numbers = [name for name in numbers if table.frame.empty or not np.isnan(table.read(name)).all()]
-    plain = [name for name in numbers if is_no_value(name) is None]
-    by_name = [name for name in plain if direction_of(name) is not None]
+    plain = [name for name in numbers if value_columns.is_no_value(name) is None]
+    by_name = [name for name in plain if value_columns.direction_of(name) is not None]
     if include or (VALUE not in of and by_name):
         return [*([of[VALUE]] if VALUE in of else by_name), *include]
     if VALUE in of and (not by_name or of[VALUE] == measure):
         return [of[VALUE]]
     # Of one column alone, be it of costs or times, nobody asks which one is meant.
-    found = [of[VALUE], *by_name] if VALUE in of else plain or [n for n in numbers if direction_of(n) is not None]
+    found = (
+        [of[VALUE], *by_name]
+        if VALUE in of
+        else plain or [n for n in numbers if value_columns.direction_of(n) is not None]
+    )
     if len(found) > 1:
         what, received = "it is not clear which column holds the values", f"columns {few(list(map(repr, found)))}"
         allowed = f"a column called {', '.join(map(repr, COLUMNS[VALUE]))} or like a usual measure, or the one you name"
@@ -343,22 +334,15 @@ def _values_among(
     return found
 
 
-def _why_not(table: Table, name: str) -> str:
-    """Say why a column of a tidy table was not taken for one of values."""
-    if why := is_no_value(name):
-        return f"{why}, by its name"
-    return "text" if table.is_text(name) else "not named as values"
-
-
 def _no_tasks(table: Table, columns: Sequence[str], include: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Return which columns of a leaderboard are no tasks, and why; and those of percents next to fractions."""
     found, numbers = dict[str, str](), dict[str, Any]()
     texts = {name for name in columns if table.is_text(name)}
-    bounds = bounds_among({name: table.read(name) for name in columns if name not in texts})
+    bounds = value_columns.bounds_among({name: table.read(name) for name in columns if name not in texts})
     for name in columns:
         if name not in include and name in bounds:
-            found[name] = BOUND
-        elif name not in include and (why := is_no_value(name)):
+            found[name] = value_columns.BOUND
+        elif name not in include and (why := value_columns.is_no_value(name)):
             found[name] = f"{why}, by its name"
         elif name not in include and name in texts:
             found[name] = "text"
@@ -371,7 +355,7 @@ def _no_tasks(table: Table, columns: Sequence[str], include: Sequence[str]) -> t
     rest = [np.abs(numbers[name]) for name in numbers if name not in percents]
     scaled = percents if rest and np.nanmax(rest) <= 1 else []
     numbers |= {name: numbers[name] / 100 for name in scaled}
-    by_number = no_values_by_number({name: one for name, one in numbers.items() if name not in include})
+    by_number = value_columns.no_values_by_number({name: one for name, one in numbers.items() if name not in include})
     for name in by_number:
         others = [np.abs(numbers[other]) for other in numbers if other not in by_number]
         if np.nanmax(others) <= 1 < np.nanmax(np.abs(numbers[name])) <= 100 and name not in include:
@@ -381,7 +365,9 @@ def _no_tasks(table: Table, columns: Sequence[str], include: Sequence[str]) -> t
     found |= by_number
     sizes = {name: float(np.nanmax(np.abs(one))) for name, one in numbers.items() if name not in found}
     usual_size = float(np.median(list(sizes.values()))) if sizes else 0.0
-    if low := [name for name, size in sizes.items() if 0 < size <= 1 and name not in include and usual_size > FAR]:
+    if low := [
+        name for name, size in sizes.items() if 0 < size <= 1 and name not in include and usual_size > value_columns.FAR
+    ]:
         what, where = "a column may hold fractions, where others hold percents", f"{table.name}, column {low[0]!r}"
         remedy = f"bring it to their scale, or take it as it is: include={low[0]!r}; exclude= leaves it out"
         received = f"values up to {sizes[low[0]]:.4g}, where the others reach {usual_size:,.4g}"
@@ -395,21 +381,14 @@ def _no_tasks(table: Table, columns: Sequence[str], include: Sequence[str]) -> t
     return found, scaled
 
 
-def _named_by_means(table: Table, tasks: Sequence[str], left_out: Mapping[str, str]) -> dict[str, str]:
-    """Return the columns left out that are means by their names, with what they say of the measure of the tasks."""
-    values = np.stack([table.numbers(name) for name in tasks])
-    said = {name: measure_of_mean(name, table.read(name), values) for name in left_out}
-    return {name: measure for name, measure in said.items() if measure is not None}
-
-
 def _tasks(names: Sequence[str], left_out: dict[str, str], include: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return what the columns of a leaderboard head: tasks, or several metrics of one task, which are one task."""
-    for name, other in of_other_splits([name for name in names if name not in include]).items():
+    for name, other in value_columns.of_other_splits([name for name in names if name not in include]).items():
         left_out[name] = f"of another split than {other!r}"
     names = [name for name in names if name not in left_out]
-    if len(names) > 1 and all(name not in include and is_measure(name) for name in names):
+    if len(names) > 1 and all(name not in include and value_columns.is_measure(name) for name in names):
         return {name: {terms.QUERY: ONE_TASK, terms.MEASURE: name} for name in names}
-    split = by_metric([name for name in names if name not in include])
+    split = value_columns.by_metric([name for name in names if name not in include])
     metrics, tasks = ({*one} for one in zip(*((m, t) for t, m in split.values()), strict=True)) if split else ((), ())
     if split.keys() == {*names} and len(split) == len(metrics) * len(tasks):
         return {name: {terms.QUERY: task, terms.MEASURE: metric} for name, (task, metric) in split.items()}
@@ -425,13 +404,15 @@ def _models(
 ) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
     """Return the columns that models head, and those of text, which tell of the queries; raise for other names."""
     left_out = {name: "text" for name in heads if name not in include and table.is_text(name)}
-    means = [name for name in heads if name not in include and is_mean_of_rows(name, terms.MODEL)]
-    left_out |= dict.fromkeys(means, f"{MEAN}, by its name")
+    means = [name for name in heads if name not in include and value_columns.is_mean_of_rows(name, terms.MODEL)]
+    left_out |= dict.fromkeys(means, f"{value_columns.MEAN}, by its name")
     if len(left_out) == len(heads):
         left_out = {}  # its first cell is refused
     for name in heads:
-        why = None if name in include or name in left_out else is_no_value(name)
-        if why in (ABOUT, SPREAD) or (why == RANK and usual(name) in RANKS):
+        why = None if name in include or name in left_out else value_columns.is_no_value(name)
+        if why in (value_columns.ABOUT, value_columns.SPREAD) or (
+            why == value_columns.RANK and usual(name) in value_columns.RANKS
+        ):
             what = "the columns are headed by models, and this name is none of a model"
             remedy = f"leave it out: exclude={name!r}; or take it in: include={name!r}"
             raise InvalidInputError(what, f"{table.name}, column {name!r}", why, "names of models", remedy)
@@ -489,14 +470,18 @@ def _lower_by_names(
 
     Tasks whose names say nothing are what the columns of their means say.
     """
-    ways = {name: direction_of(name) for name in measures}
+    ways = {name: value_columns.direction_of(name) for name in measures}
     if len(measures) == 1:
         are_named = result.attrs[terms.UNIT] in ("task", "data set") or bool(tasks)
-        of_means = {name: direction_of(name) for name, measure in means.items() if measure}
-        read = direction_of if are_named and (ways[measures[0]] is None or of_means) else direction_by_mark
+        of_means = {name: value_columns.direction_of(name) for name, measure in means.items() if measure}
+        read = (
+            value_columns.direction_of
+            if are_named and (ways[measures[0]] is None or of_means)
+            else value_columns.direction_by_mark
+        )
         of_tasks = {str(name): read(str(name)) for name in result[terms.QUERY].values}
         if None in of_tasks.values() and means:
-            unfit = [name for name in means if name not in of_means and direction_of(name) == -1]
+            unfit = [name for name in means if name not in of_means and value_columns.direction_of(name) == -1]
             if of_means and len({*of_means.values()}) == 1:
                 (way,) = {*of_means.values()}
                 of_tasks = {name: way if own is None else own for name, own in of_tasks.items()}
@@ -661,9 +646,6 @@ def notes_of(values: xr.Dataset) -> list[str]:
 def save_values(values: xr.Dataset, store: str | Path, *, overwrite: bool = False) -> ValuesSummary:
     """Write what :func:`from_values` returns to a store that :func:`aucpr_dask.open_result` opens."""
     save_result(values, store, overwrite=overwrite)
-    sizes, missing = values.sizes, int(values["estimate"].isnull().sum())
     models, units = ([str(name) for name in values[dim].values] for dim in (terms.MODEL, terms.QUERY))
-    unit, measures = str(values.attrs[terms.UNIT]), estimators_of(values)
-    return ValuesSummary(
-        sizes[terms.MODEL], sizes[terms.QUERY], unit, measures, missing, models, units, notes_of(values)
-    )
+    found = str(values.attrs[terms.UNIT]), estimators_of(values), int(values["estimate"].isnull().sum())
+    return ValuesSummary(len(models), len(units), *found, models, units, notes_of(values))
