@@ -29,10 +29,8 @@ import aucpr_dask as ap
 from aucpr_dask import progress as showing
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, ClassifierWarning, InvalidInputError, RunError, StoreError
-from aucpr_dask.interplay import trec_files
-from aucpr_dask.interplay.exporting import cell
+from aucpr_dask.interplay.exporting import ONLY_QUERY, cell, distinct, file_name
 from aucpr_dask.interplay.scikit import RESPONSES, area
-from aucpr_dask.interplay.trec_files import distinct, file_name
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.terms import nodes_of
@@ -477,7 +475,7 @@ def test_runs_of_a_data_set_without_queries(hostile: xr.Dataset, tmp_path: Path)
     soft = dataset.drop_vars("label").assign(positive_weight=dataset["label"], negative_weight=1 - dataset["label"])
     with pytest.raises(InvalidInputError, match="only scores with labels"):
         ap.export(soft, tmp_path / "soft", format="trec_run")
-    assert (folder / "qrels.txt").read_text()[0] == trec_files.ONLY_QUERY
+    assert (folder / "qrels.txt").read_text()[0] == ONLY_QUERY
 
 
 # scikit-learn

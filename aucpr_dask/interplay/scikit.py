@@ -369,8 +369,15 @@ class _DataSet:
         if not isinstance(part, Sequence) or isinstance(part, str) or len(part) not in (2, 3):
             raise InvalidInputError("this is not a data set", where, type(part).__name__, "(X, y)")
         features, y, weight = (*part, None)[:3]
+        index = getattr(features, "index", None)
         for name, values in (("y", y), ("weight", weight), ("clusters", clusters)):
-            _refuse_other_index(features, values, name, where)
+            other = getattr(values, "index", None)
+            # Rows of pandas objects with different indices may be of different items; methods of lists are none.
+            if not (index is None or other is None or callable(index) or callable(other) or index.equals(other)):
+                what, allowed = f"X and {name} carry different labels of items", "the same index, in the same order"
+                received = f"X labelled {few(map(repr, index))}; {name} labelled {few(map(repr, other))}"
+                remedy = f"align them: {name}.loc[X.index]; or pass {name}.to_numpy() to match by position"
+                raise AlignmentError(what, where, received, allowed, remedy)
         classes = np.asarray(y)
         given = {"y": classes, "weight": weight, "clusters": clusters}
         arrays = {name: np.asarray(one) for name, one in given.items() if one is not None}
@@ -391,7 +398,13 @@ class _DataSet:
             # Made once: a splitter that shuffles without a seed would give every classifier other folds.
             splits = list(splitter.split(features, classes, clusters))
             if clusters is not None:
-                _refuse_parted(splits, np.asarray(clusters), where)
+                named = np.asarray(clusters)
+                common = (np.intersect1d(named[fitted], named[scored]).tolist() for fitted, scored in splits)
+                if parted := {cluster for clusters_of_split in common for cluster in clusters_of_split}:
+                    what = "this splitter parts clusters: some of their items are fitted to, others scored"
+                    received = f"{len(parted)} of {np.unique(named).size} clusters: {few(map(repr, sorted(parted)))}"
+                    remedy = "use cv=StratifiedGroupKFold(5), GroupKFold(5), or a number; or leave out clusters"
+                    raise InvalidInputError(what, where, received, "whole clusters", remedy)
             repeats = _repeats(splits, len(classes), where)
             if pos_label is None and len(repeats) > 1:
                 what, allowed = "repetitions are for two classes", "one fold for each item, or pos_label=..."
@@ -455,32 +468,6 @@ def _repeats(splits: Splits, n_items: int, where: str) -> list[Splits]:
         remedy = "use a splitter that parts the items: StratifiedKFold, GroupKFold, RepeatedStratifiedKFold"
         raise InvalidInputError("folds must hold every item once, in each repetition", where, received, remedy=remedy)
     return repeats
-
-
-def _refuse_parted(splits: Sequence[tuple[np.ndarray, np.ndarray]], clusters: np.ndarray, where: str) -> None:
-    """Raise if items of one cluster are both fitted to and scored, so that scores say less about new clusters."""
-    parted = {
-        cluster for fitted, scored in splits for cluster in np.intersect1d(clusters[fitted], clusters[scored]).tolist()
-    }
-    if parted:
-        what, allowed = (
-            "this splitter parts clusters: some of their items are fitted to, others scored",
-            "whole clusters",
-        )
-        received = f"{len(parted)} of {np.unique(clusters).size} clusters: {few(map(repr, sorted(parted)))}"
-        remedy = "use cv=StratifiedGroupKFold(5), GroupKFold(5), or a number; or leave out clusters"
-        raise InvalidInputError(what, where, received, allowed, remedy)
-
-
-def _refuse_other_index(features: Any, values: Any, name: str, where: str) -> None:
-    """Raise if X and `values` are pandas objects with different indices: their rows may be of different items."""
-    first, second = (getattr(one, "index", None) for one in (features, values))
-    if first is None or second is None or callable(first) or callable(second) or first.equals(second):
-        return
-    what, allowed = f"X and {name} carry different labels of items", "the same index, in the same order"
-    received = f"X labelled {few(map(repr, first))}; {name} labelled {few(map(repr, second))}"
-    remedy = f"align them: {name}.loc[X.index]; or pass {name}.to_numpy() to match by position"
-    raise AlignmentError(what, where, received, allowed, remedy)
 
 
 def _sklearn(module: str) -> Any:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.evaluation.rankings import warn_of_doubts
+from aucpr_dask.errors import warn
+from aucpr_dask.evaluation import request
+from aucpr_dask.evaluation.block_results import evaluate_block, variables_of
+from aucpr_dask.evaluation.rankings import facts_known, warn_of_doubts
 from aucpr_dask.metrics import targets
-from aucpr_dask.metrics.evaluating import evaluate_arrays, ranked, warn_of_copies
 from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import text
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.terms import ITEM, MODEL, Sentences, difference_in_words, p_value_in_words
+from aucpr_dask.schema.terms import FLAG_BITS, FLAGS, ITEM, MODEL, Sentences, difference_in_words, p_value_in_words
+from aucpr_dask.scores import copies
+
+Array = NDArray[Any]
+REMEDY = "clusters= names those that belong together; if they are others, nothing is wrong"
 
 
 @choices.names_meant
@@ -75,7 +81,9 @@ def average_precision_interval(
     lower, upper = map(float, np.ravel(found["interval"]))
     warn_of_doubts({"y_score": found["flags"]})
     if math.isnan(lower) or math.isnan(upper):
-        targets.warn_of_no_interval(found["flags"])
+        reasons = ("no_positives", "no_negatives", "unseen_rates", "no_interval")
+        why = " ".join(one.description for one in FLAGS if one.name in reasons and (found["flags"] & one.bit).any())
+        warn(f"there is no interval. {why}".rstrip())
     return lower, upper
 
 
@@ -196,7 +204,12 @@ def average_precision_difference(
     """
     scores = {"y_score_a": y_score_a, "y_score_b": y_score_b}
     named = _arrays(y_true, scores, pos_label, sample_weight, clusters)
-    _refuse_few(named["label"])
+    n_samples, n_positive = named["label"].size, int(named["label"].sum())
+    if min(n_positive, n_samples - n_positive) < 2:
+        what = "too few positives or negatives for a difference"
+        received = f"{n_positive} positives and {n_samples - n_positive} negatives"
+        allowed = "two of each, and some ten positives for an interval to rely on"
+        raise targets.misfit(what, "y_true", received, allowed, "judge more samples")
     if n_resamples is None:
         asked = EvaluationOptions.of(level=level, seed=seed, prevalence_design=prevalence_design)
         return _by_influence(named, asked, list(scores))
@@ -243,42 +256,65 @@ def _by_influence(named: dict[str, Any], options: EvaluationOptions, names: list
     return Difference(float(difference[0]), (lower, upper), float(pair.p_value[0]), (a, b), resampling.level, design)
 
 
-def _refuse_few(label: NDArray[np.int8]) -> None:
-    """Raise unless there are two samples of each kind."""
-    n_positive = int(label.sum())
-    if min(n_positive, label.size - n_positive) < 2:
-        what = "too few positives or negatives for a difference"
-        received = f"{n_positive} positives and {label.size - n_positive} negatives"
-        allowed = "two of each, and some ten positives for an interval to rely on"
-        raise targets.misfit(what, "y_true", received, allowed, "judge more samples")
-
-
 def _arrays(y_true: Any, models: dict[str, Any], pos_label: Any, sample_weight: Any, clusters: Any) -> dict[str, Any]:
     """Return arrays by role: a row of scores for each model, and the labels, weights and clusters of the samples."""
-    label = targets.host_array(y_true, "y_true")
-    score = {
-        name: targets.floats_of(targets.column(targets.numbers(array, name), name), name)
-        for name, array in models.items()
-    }
-    weight = targets.weights_of(sample_weight)
-    cluster = None if clusters is None else targets.clusters_of(clusters, "clusters")
-    targets.check_lengths(y_true=label, **score, sample_weight=weight, clusters=cluster)
-    targets.refuse_other_order(y_true=y_true, **models, sample_weight=sample_weight, clusters=clusters)
+    label, score, weight, cluster = targets.arrays_of(y_true, models, sample_weight, clusters)
     is_positive = targets.positives_of(label, pos_label)
     if is_positive is None:
-        is_positive = _positives_of_two(label, pos_label)
+        if targets.kind_of_target(label) != "binary":
+            received = f"{np.unique(label).size} labels, shape {label.shape}"
+            what, remedy = "y_true has several classes", "compare one class with the others: y_true == label"
+            raise targets.misfit(what, "y_true", received, "one of two labels for each sample", remedy)
+        label = targets.column(label, "y_true")
+        targets.check_label(label, pos_label)
+        is_positive = np.asarray(label == pos_label)
     named = {"score": np.stack(list(score.values())), "label": is_positive.view(np.int8)}
     others = {"weight": weight, "cluster": cluster}
     return named | {role: array for role, array in others.items() if array is not None}
 
 
-def _positives_of_two(label: NDArray[Any], pos_label: Any) -> NDArray[np.bool_]:
-    """Return which samples are positive; raise unless there are two labels, one of them the positive one."""
-    if targets.kind_of_target(label) != "binary":
-        received = f"{np.unique(label).size} labels, shape {label.shape}"
-        remedy = "compare one class with the others: y_true == label"
-        what = "y_true has several classes"
-        raise targets.misfit(what, "y_true", received, "one of two labels for each sample", remedy)
-    label = targets.column(label, "y_true")
-    targets.check_label(label, pos_label)
-    return np.asarray(label == pos_label)
+# --- rankings, evaluated by the functions that evaluate the blocks of labelled data: the same bits -----------------
+
+
+def evaluate_arrays(named: dict[str, Array], options: EvaluationOptions) -> dict[str, Array]:
+    """Evaluate rankings in memory as :func:`aucpr_dask.evaluate` does those of a data set without a name.
+
+    Roles are ``score`` (model, item), ``label``, ``weight`` and ``cluster`` (item).
+    """
+    unit = "clusters" if "cluster" in named else "items"
+    options = replace(options, resampling=replace(options.resampling, over=unit))
+    options = request.with_own_intervals(options, named)
+    resampling = options.resampling
+    request.refuse_impossible(ranked(named), {}, options)
+    has_copies = warn_of_copies(named)
+    is_fixed = resampling.prevalence_design == "fixed" and unit == "items"
+    if resampling.uses_folds:
+        request.refuse_more_folds_than_items(named["label"].size, resampling.n_folds)
+    sampling = request.Sampling(is_fixed, n_folds=resampling.n_folds if resampling.uses_folds else 0)
+    if resampling.draws or resampling.uses_folds:
+        named = named | {"key": np.array(request.stream_key(resampling.seed, "", ""), np.uint64)}
+    found: dict[str, Array] = evaluate_block(
+        *named.values(),
+        roles=tuple(named),
+        finish=variables_of,
+        options=options,
+        facts=facts_known(options, named, is_stratified=is_fixed),
+        is_fixed=is_fixed,
+        sampling=sampling,
+    )
+    if has_copies:
+        found["flags"] = found["flags"] | np.int32(FLAG_BITS["repeated_items"])
+    return found
+
+
+def ranked(named: dict[str, Array]) -> dict[str, Array]:
+    """Return the arrays that rankings are made of."""
+    return {role: array for role, array in named.items() if role != "cluster"}
+
+
+def warn_of_copies(named: dict[str, Array]) -> bool:
+    """Warn of items that look like copies of others and count as independent; return whether there are some."""
+    n_copies = 0 if "cluster" in named else copies.count_copies(named["score"], named["label"][np.newaxis])
+    if n_copies:
+        copies.warn_of_counts({"": [n_copies, named["label"].size]}, REMEDY)
+    return n_copies > 0

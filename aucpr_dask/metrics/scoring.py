@@ -73,11 +73,8 @@ def average_precision_score(
     """
     if average is not None:
         choose(AVERAGES, average, "average")
-    label = targets.host_array(y_true, "y_true")
-    score = targets.floats_of(targets.numbers(y_score, "y_score"), "y_score")
-    weight = targets.weights_of(sample_weight)
-    targets.check_lengths(y_true=label, y_score=score, sample_weight=weight)
-    targets.refuse_other_order(y_true=y_true, y_score=y_score, sample_weight=sample_weight)
+    given = targets.arrays_of(y_true, {"y_score": y_score}, sample_weight, of_classes=True)
+    label, score, weight = given[0], given[1]["y_score"], given[2]
     is_of_two = targets.positives_of(label, pos_label)
     if is_of_two is None:
         refuse_swapped(score, label, "labels first, then scores")
@@ -95,10 +92,8 @@ def average_precision_score(
     is_positive = label == 1 if kind == "multilabel" else label.reshape(-1, 1) == np.unique(label)
     if score.shape != is_positive.shape:
         what = "y_true has several classes, and y_score does not have a column for each"
-        remedy = (
-            "give the scores of all classes, such as those of predict_proba; if y_true lacks some of them, give "
-            "a column of 0 and 1 for each: y_true[:, None] == classes"
-        )
+        remedy = "give the scores of all classes, such as those of predict_proba; if y_true lacks some of them, give "
+        remedy += "a column of 0 and 1 for each: y_true[:, None] == classes"
         raise targets.misfit(what, "y_score", f"shape {score.shape}", f"shape {is_positive.shape}", remedy)
     return _averaged(is_positive, score, weight, average)
 
@@ -184,14 +179,18 @@ def precision_recall_curve(
     >>> precision.round(2), recall, thresholds
     (array([0.5 , 0.67, 0.5 , 1.  , 1.  ]), array([1. , 1. , 0.5, 0.5, 0. ]), array([0.1 , 0.35, 0.4 , 0.8 ]))
     """
-    label = targets.host_array(y_true, "y_true")
-    score = targets.column(targets.numbers(y_score, "y_score"), "y_score")
-    weight = targets.weights_of(sample_weight)
-    targets.check_lengths(y_true=label, y_score=score, sample_weight=weight)
-    targets.refuse_other_order(y_true=y_true, y_score=y_score, sample_weight=sample_weight)
+    given = targets.arrays_of(y_true, {"y_score": y_score}, sample_weight, as_floats=False)
+    label, score, weight = given[0], given[1]["y_score"], given[2]
     is_positive = targets.positives_of(label, pos_label)
     if is_positive is None:
-        is_positive = _is_positive(label, score, pos_label)
+        refuse_swapped(score, label, "labels first, then scores")
+        kind = targets.kind_of_target(label)
+        if kind == "multilabel" or (pos_label is None and kind != "binary"):
+            received = f"labels {brief(np.unique(label).tolist())}, shape {label.shape}"
+            what, remedy = "y_true has several classes", "give one curve per class, with pos_label"
+            raise targets.misfit(what, "y_true", received, "two labels, one for each sample", remedy)
+        label = targets.column(label, "y_true")
+        is_positive = np.asarray(label == targets.positive_label(label, pos_label))
     true_positives, predicted, thresholds = _cumulated(is_positive, score, weight)
     if drop_intermediate and thresholds.size > 2:
         steps = np.diff(true_positives) != 0
@@ -208,19 +207,6 @@ def precision_recall_curve(
         score = score if score.dtype.kind == "f" else score.astype(np.float64)
         _average_precisions(is_positive[None], score[None], None)  # for its warnings
     return precision, recall, thresholds
-
-
-def _is_positive(label: NDArray[Any], score: NDArray[Any], pos_label: Any) -> NDArray[np.bool_]:
-    """Return which samples are positive; raise unless all labels are of two classes, or one is named."""
-    refuse_swapped(score, label, "labels first, then scores")
-    kind = targets.kind_of_target(label)
-    if kind == "multilabel" or (pos_label is None and kind != "binary"):
-        received = f"labels {brief(np.unique(label).tolist())}, shape {label.shape}"
-        remedy = "give one curve per class, with pos_label"
-        what = "y_true has several classes"
-        raise targets.misfit(what, "y_true", received, "two labels, one for each sample", remedy)
-    label = targets.column(label, "y_true")
-    return np.asarray(label == targets.positive_label(label, pos_label))
 
 
 def _cumulated(

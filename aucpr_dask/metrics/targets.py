@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import AlignmentError, InvalidInputError, brief, few, warn
+from aucpr_dask.errors import AlignmentError, InvalidInputError, brief, few
 from aucpr_dask.schema.checks import EXACT_INTEGERS, are_rounded
-from aucpr_dask.schema.terms import FLAGS
 from aucpr_dask.scores.validate import is_small_float
 
 NUMBERS = "biuf"
@@ -33,6 +33,27 @@ def host_array(value: Any, name: str) -> NDArray[Any]:
         allowed = "(n_samples,) or (n_samples, n_classes), at least one of each"
         raise misfit(what, name, f"shape {array.shape}", allowed, "give one row for each sample")
     return array
+
+
+def arrays_of(
+    y_true: Any,
+    scores: Mapping[str, Any],
+    sample_weight: Any,
+    clusters: Any = None,
+    *,
+    as_floats: bool = True,
+    of_classes: bool = False,
+) -> tuple[NDArray[Any], dict[str, NDArray[Any]], NDArray[np.float64] | None, NDArray[np.int64] | None]:
+    """Return labels, scores by name, weights and clusters, of as many samples in one order; raise for others."""
+    label, score = host_array(y_true, "y_true"), dict[str, NDArray[Any]]()
+    for name, given in scores.items():
+        array = numbers(given, name) if of_classes else column(numbers(given, name), name)
+        score[name] = floats_of(array, name) if as_floats else array
+    weight = weights_of(sample_weight)
+    cluster = None if clusters is None else clusters_of(clusters, "clusters")
+    check_lengths(y_true=label, **score, sample_weight=weight, clusters=cluster)
+    refuse_other_order(y_true=y_true, **scores, sample_weight=sample_weight, clusters=clusters)
+    return label, score, weight, cluster
 
 
 def read_array(value: Any, name: str) -> NDArray[Any]:
@@ -60,10 +81,8 @@ def read_array(value: Any, name: str) -> NDArray[Any]:
         raise
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         allowed = "lists, frames, sparse matrices, and arrays or tensors in the memory of this machine"
-        remedy = (
-            "convert a tensor to a type of NumPy on this machine, as by tensor.float().cpu(); "
-            "give all rows the same length"
-        )
+        remedy = "convert a tensor to a type of NumPy on this machine, as by tensor.float().cpu(); "
+        remedy += "give all rows the same length"
         raise misfit(f"{name} cannot be read as an array", name, f"{brief(value)}: {error}", allowed, remedy) from error
     return array
 
@@ -93,7 +112,12 @@ def refuse_other_order(**values: Any) -> None:
 
     The numbers of rows of a new column say nothing, nor do labels of which none are the same.
     """
-    labels = {name: index for name, value in values.items() if (index := _rows_of(value)) is not None}
+    labels = dict[str, pd.Index]()
+    for name, value in values.items():
+        if isinstance(value, pd.Series | pd.DataFrame):
+            labels[name] = value.index
+        elif hasattr(value, "indexes") and value.ndim and value.dims[0] in value.indexes:  # a DataArray's
+            labels[name] = value.indexes[value.dims[0]]
     for name, index in labels.items():
         first, expected = next(iter(labels.items()))
         if index.equals(expected) or len(index) != len(expected):
@@ -107,21 +131,6 @@ def refuse_other_order(**values: Any) -> None:
             allowed = "columns with their labels in one order, or without labels"
             remedy = f"align them: {name}.reindex({first}.index); or pass .to_numpy() of both to match by position"
             raise AlignmentError(what, f"argument {name!r}", received, allowed, remedy)
-
-
-def _rows_of(value: Any) -> pd.Index | None:
-    """Return the labels of the samples of a pandas object or of a DataArray; None if there are none."""
-    if isinstance(value, pd.Series | pd.DataFrame):
-        return value.index
-    indexes = getattr(value, "indexes", None)  # a DataArray's, without importing xarray
-    return None if indexes is None or not value.ndim else indexes.get(value.dims[0])
-
-
-def warn_of_no_interval(flags: NDArray[np.int32]) -> None:
-    """Warn that an area has no interval, and why."""
-    reasons = ("no_positives", "no_negatives", "unseen_rates", "no_interval")
-    why = " ".join(one.description for one in FLAGS if one.name in reasons and (flags & one.bit).any())
-    warn(f"there is no interval. {why}".rstrip())
 
 
 def clusters_of(value: Any, name: str) -> NDArray[np.int64]:
@@ -161,7 +170,11 @@ def floats_of(array: NDArray[Any], name: str) -> NDArray[Any]:
 def numbers(value: Any, name: str, *, finite: bool = False) -> NDArray[Any]:
     """Return an array of numbers, float32 and float64 as they are; infinite ones are the first or last of a ranking."""
     array = host_array(value, name)
-    if array.dtype.kind not in NUMBERS or not _are_known(array, finite=finite):
+    are_known = array.dtype.kind in NUMBERS
+    if array.dtype.kind == "f":
+        least, most = array.min(), array.max() if finite else 0.0  # a minimum is NaN if one of its numbers is
+        are_known = bool(np.isfinite(least) and np.isfinite(most) if finite else least == least)
+    if not are_known:
         what = "NaN or infinity" if finite else "NaN"
         received = what if array.dtype.kind in NUMBERS else f"dtype {array.dtype}"
         allowed = f"integers or floats, without {what.replace(' or ', ' and ')}"
@@ -172,14 +185,6 @@ def numbers(value: Any, name: str, *, finite: bool = False) -> NDArray[Any]:
         )
         raise misfit(f"{name} must hold {'finite ' * finite}numbers", name, received, allowed, remedy)
     return array.astype(np.int8) if array.dtype == bool else array
-
-
-def _are_known(array: NDArray[Any], *, finite: bool) -> bool:
-    """Whether no number is NaN or, if all must be finite, infinite: a minimum is NaN if one of its numbers is."""
-    if array.dtype.kind != "f":
-        return True
-    least, most = array.min(), array.max() if finite else 0.0
-    return bool(np.isfinite(least) and np.isfinite(most) if finite else least == least)
 
 
 def column(array: NDArray[Any], name: str) -> NDArray[Any]:
