@@ -143,7 +143,10 @@ def arrays(output: cli.Output, files: tuple[str, ...], store: str, **options: An
     """
     from aucpr_dask.scores.importing.arrays import import_arrays, import_xarray
 
-    is_numpy = _are_of_numpy(files)
+    of_zarr = "zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata"
+    folders = [path for path in map(Path, files) if path.is_dir()]  # or patterns, or folders of files of NumPy
+    is_numpy = any(not any((folder / name).exists() for name in of_zarr) for folder in folders)
+    is_numpy |= any(Path(file).suffix.lower() in NUMPY for file in files)
     others = [name for name in (("rename", "engine") if is_numpy else ("models", "negate")) if options.pop(name)]
     if others:
         kind = "what xarray opens" if is_numpy else "NumPy files"
@@ -161,14 +164,6 @@ def arrays(output: cli.Output, files: tuple[str, ...], store: str, **options: An
 
 
 _ROLES = {"score": "score", "label": "label", "clusters": "cluster", "fold": "fold"}
-
-
-def _are_of_numpy(files: tuple[str, ...]) -> bool:
-    """Whether files are those of NumPy, or patterns or folders of them."""
-    of_zarr = "zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata"
-    paths = list(map(Path, files))
-    are_folders = [path.is_dir() and not any((path / name).exists() for name in of_zarr) for path in paths]
-    return any(are_folders) or any(path.suffix.lower() in NUMPY for path in paths)
 
 
 @cli.command("aucpr-dask import values ndcg.csv values.zarr --measure nDCG@10", of=import_group)

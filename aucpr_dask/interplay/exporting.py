@@ -87,7 +87,12 @@ def export(
     if is_remote(os.fspath(path)):
         remedy = "name a local path, and copy the output"
         raise InvalidInputError("exports are written to this machine", None, concealed(os.fspath(path)), remedy=remedy)
-    kind = _format_of(place, format)
+    suffix = place.suffix.lower()
+    if format is None and suffix not in _BY_SUFFIX:
+        what = f"no format of tables has the suffix {place.suffix!r}"
+        allowed, remedy = ", ".join(_BY_SUFFIX), f"name the format: format=..., one of {', '.join(FORMATS)}"
+        raise InvalidInputError(what, place, repr(place.suffix), allowed, remedy)
+    kind = _BY_SUFFIX[suffix] if format is None else choose(FORMATS, format, "format")
     needs_scores = kind == "trec_run"
     needed, noun = ("score", "scores") if needs_scores else ("estimate", "a result")
     if not all(needed in node for _, node in terms.nodes_of(data)):
@@ -106,16 +111,6 @@ def export(
             {"parquet": _write_parquet, "csv": _write_csv, "json": _write_records}[kind](table, partial)
 
     written_whole(write, place, is_folder=kind in FOLDERS)
-
-
-def _format_of(path: Path, format: str | None) -> str:
-    if format is not None:
-        return choose(FORMATS, format, "format")
-    if path.suffix.lower() not in _BY_SUFFIX:
-        allowed, remedy = ", ".join(_BY_SUFFIX), f"name the format: format=..., one of {', '.join(FORMATS)}"
-        what = f"no format of tables has the suffix {path.suffix!r}"
-        raise InvalidInputError(what, path, repr(path.suffix), allowed, remedy)
-    return _BY_SUFFIX[path.suffix.lower()]
 
 
 def named_file(path: FilePath) -> Path:
@@ -335,29 +330,20 @@ def _run_lines(run: xr.Dataset, documents: np.ndarray, tag: str) -> Iterator[str
 
 def _judgment_lines(node: xr.Dataset, documents: np.ndarray) -> Iterator[str]:
     labels, queries = _by_query(node["label"]), _words(node, terms.QUERY)
-    for query, label, names, lacking in zip(queries, labels, documents, _never_scored(node, labels), strict=True):
+    grades, at_least = list[int](), np.empty((len(queries), 0), np.int64)
+    if "n_positive" in node:
+        counts = node["n_positive"]
+        counts = counts if terms.GRADE in counts.dims else counts.expand_dims({terms.GRADE: [1]})
+        grades = [int(grade) for grade in counts[terms.GRADE].values]
+        at_least = counts.transpose(terms.QUERY, terms.GRADE).values
+    for query, label, names, positives in zip(queries, labels, documents, at_least, strict=True):
         for item in np.flatnonzero(label > terms.UNJUDGED):
             yield f"{query} 0 {names[item]} {int(label[item])}\n"
-        for grade, count in lacking.items():
-            for number in range(count):
+        # Of those that were never scored: at least of a grade, less at least of the next, are of this grade.
+        absent = [int(most) - int((label >= grade).sum()) for most, grade in zip(positives, grades, strict=True)]
+        for grade, n, higher in zip(grades, absent, [*absent[1:], 0], strict=False):
+            for number in range(n - higher):
                 yield f"{query} 0 {MISSED}-{grade}-{number} {grade}\n"
-
-
-def _never_scored(node: xr.Dataset, labels: np.ndarray) -> list[dict[int, int]]:
-    """Return, for each query, how many positives of each grade are not among its items."""
-    if "n_positive" not in node:
-        return [{} for _ in labels]
-    counts = node["n_positive"]
-    counts = counts if terms.GRADE in counts.dims else counts.expand_dims({terms.GRADE: [1]})
-    grades = [int(grade) for grade in counts[terms.GRADE].values]
-    at_least = counts.transpose(terms.QUERY, terms.GRADE).values
-    lacking = []
-    for query, label in enumerate(labels):
-        # Those of at least a grade, less those of at least the next, are of this grade.
-        absent = [int(at_least[query, place]) - int((label >= grade).sum()) for place, grade in enumerate(grades)]
-        higher = [*absent[1:], 0]
-        lacking.append({g: max(0, n - more) for g, n, more in zip(grades, absent, higher, strict=True)})
-    return lacking
 
 
 def _by_query(variable: xr.DataArray) -> np.ndarray:

@@ -282,24 +282,22 @@ def arrow_table(frame: Any, where: str = FRAME) -> Any:
         remedy = "read the file first, by pandas or polars" if isinstance(frame, str) else remedy
         raise InvalidInputError(what, where, type(frame).__name__, ARROW_FRAMES, remedy)
     try:
-        return pyarrow.table(_with_words(frame) if isinstance(frame, pd.DataFrame) else frame)
+        if isinstance(frame, pd.DataFrame):  # names of columns in words, periods and intervals as words in their order
+            plain = {}
+            for place, dtype in enumerate(frame.dtypes):
+                of_cells = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
+                if isinstance(of_cells, pd.PeriodDtype | pd.IntervalDtype):
+                    column = frame.iloc[:, place].astype("category").cat.as_ordered()
+                    plain[place] = column.cat.rename_categories(list(map(str, column.cat.categories)))
+            if plain:
+                frame = pd.concat([plain.get(place, frame.iloc[:, place]) for place in range(frame.shape[1])], axis=1)
+            if frame.columns.nlevels == 1:
+                frame = frame.set_axis([_as_text(name) for name in frame.columns], axis=1)
+        return pyarrow.table(frame)
     except (pyarrow.ArrowException, TypeError, ValueError) as error:
         received, allowed = "; ".join(map(str, error.args)), "columns of numbers, text and truth values"
         remedy = "convert the others, or leave them out"
         raise FileFormatError("the columns cannot be read", where, received, allowed, remedy) from error
-
-
-def _with_words(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame with names of columns in words, and with periods and intervals as words in their order."""
-    plain = {}
-    for place, dtype in enumerate(frame.dtypes):
-        of_cells = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
-        if isinstance(of_cells, pd.PeriodDtype | pd.IntervalDtype):
-            column = frame.iloc[:, place].astype("category").cat.as_ordered()
-            plain[place] = column.cat.rename_categories(list(map(str, column.cat.categories)))
-    if plain:
-        frame = pd.concat([plain.get(place, frame.iloc[:, place]) for place in range(frame.shape[1])], axis=1)
-    return frame.set_axis([_as_text(name) for name in frame.columns], axis=1) if frame.columns.nlevels == 1 else frame
 
 
 def _as_text(names: Any) -> Any:

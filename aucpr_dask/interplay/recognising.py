@@ -84,14 +84,21 @@ def recognise(path: str) -> Recognised:
     if file.suffix.lower() in ARRAYS:
         commands = (("keep it as a store", ("import", "arrays", path, "scores.zarr")),)
         return Recognised(path, "arrays", (), commands)
-    if found := _of_trec(path):
-        return found
+    with reading(file) as stream:
+        cells = stream.readline(LONGEST_LINE).decode("utf-8", "replace").split()
+    if len(cells) == 6 and cells[1].upper() == "Q0":
+        return _lists(path, "a TREC run: topic, Q0, document, rank, score, tag", is_run=True)
+    if len(cells) == 4 and re.fullmatch(r"-?\d+", cells[3]) and re.fullmatch(r"Q?\d+", cells[1]):
+        return _lists(path, "TREC judgments: topic, iteration, document, grade", is_run=False)
     if file.suffix.lower() in (*MARKDOWN, *HTML):
         return _of_values(path, {})
     try:
         table = open_table(file)
-        if found := _of_trec_columns(path, table.columns):
-            return found
+        of_lists = {column_role(name): name for name in table.columns}
+        if len(table.columns) == 3 and {*of_lists} == {"topic", "document", "value"}:
+            is_run = ROLES.get(_plain(of_lists["value"])) == "score"
+            kind = f"{'a run' if is_run else 'judgments'}: {', '.join(table.columns)}"
+            return _lists(path, kind, is_run=is_run)
         batch, roles = _columns_of(table)
     except AucprError:  # perhaps JSON
         return _of_values(path, {})
@@ -158,25 +165,6 @@ def recognise_archive(url: str) -> Recognised:
     )
     kind = f"a Zarr store of another program, whose items may lie along {', '.join(dims)}; what --dim lacks is kept"
     return Recognised(url, kind, tuple(roles), commands)
-
-
-def _of_trec(path: str) -> Recognised | None:
-    with reading(Path(path)) as stream:
-        cells = stream.readline(LONGEST_LINE).decode("utf-8", "replace").split()
-    if len(cells) == 6 and cells[1].upper() == "Q0":
-        return _lists(path, "a TREC run: topic, Q0, document, rank, score, tag", is_run=True)
-    if len(cells) == 4 and re.fullmatch(r"-?\d+", cells[3]) and re.fullmatch(r"Q?\d+", cells[1]):
-        return _lists(path, "TREC judgments: topic, iteration, document, grade", is_run=False)
-    return None
-
-
-def _of_trec_columns(path: str, columns: Sequence[str]) -> Recognised | None:
-    """Return what a table is taken for that has only columns of topics, documents, and scores or grades."""
-    roles = {column_role(name): name for name in columns}
-    if not len(columns) == len(roles) == 3 or {*roles} != {"topic", "document", "value"}:
-        return None
-    is_run = ROLES.get(_plain(roles["value"])) == "score"
-    return _lists(path, f"{'a run' if is_run else 'judgments'}: {', '.join(columns)}", is_run=is_run)
 
 
 def _lists(path: str, kind: str, *, is_run: bool) -> Recognised:

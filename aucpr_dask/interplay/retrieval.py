@@ -149,14 +149,11 @@ def from_runs(
     array([[[0.7, 0.5]]], dtype=float32)
     """
     options = RunOptions.among(locals())
-    return scores_of_runs(_columns(qrels, "qrels", GRADE), _runs(runs), options)
-
-
-def _runs(runs: Any) -> dict[str, Columns]:
-    """Return the columns of every run, by name."""
+    judged = _columns(qrels, "qrels", GRADE)
     listed = runs if isinstance(runs, list | tuple) else [runs]
     if listed and all(isinstance(one, str | PathLike) for one in listed):
-        return {name: columns_of_file(path, are_runs=True) for name, path in named_runs(listed).items()}
+        of_files = {name: columns_of_file(path, are_runs=True) for name, path in named_runs(listed).items()}
+        return scores_of_runs(judged, of_files, options)
     several = [runs] if hasattr(runs, "_fields") else listed
     if several and all(map(_is_of_ranx, several)):
         named = [(str(run.name or ONE_RUN), run.to_dict()) for run in several]
@@ -177,7 +174,8 @@ def _runs(runs: Any) -> dict[str, Columns]:
     names = [str(name) for name in runs]
     if len(set(names)) < len(names):
         raise AlignmentError("two runs have the same name", "runs", few(map(repr, names)), remedy="rename one")
-    return {str(name): _columns(run, f"run {str(name)!r}", SCORE) for name, run in runs.items()}
+    of_runs = {str(name): _columns(run, f"run {str(name)!r}", SCORE) for name, run in runs.items()}
+    return scores_of_runs(judged, of_runs, options)
 
 
 def _is_of_ranx(table: Any) -> bool:

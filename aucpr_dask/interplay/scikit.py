@@ -6,6 +6,7 @@ import itertools
 import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -293,7 +294,12 @@ class _Classifiers:
             with warnings.catch_warnings():
                 # Joblib says so where writing the few arguments took long, as on a busy disk: no classifier failed.
                 warnings.filterwarnings("ignore", "Persisting input arguments took", UserWarning)
-                fit_and_score = self._cached(classifier)
+                fit_and_score: Callable[..., Any] = _fit_and_score
+                if self.kept is not None:  # it reads what it returned before for an equal classifier
+                    joblib = checks.require("joblib", "sklearn")
+                    with suppress(AttributeError, PicklingError, TypeError):  # one with a lambda has no digest
+                        joblib.hash(classifier)
+                        fit_and_score = joblib.Memory(self.kept, verbose=0).cache(_fit_and_score, ignore=["n_jobs"])
                 parts: list[Splits | None] = [*data.repeats] if data.repeats else [None]
                 found = [np.asarray(fit_and_score(*given, splits, *how), np.float64) for splits in parts]
             known = np.asarray(classifier.classes_ if data.repeats is None else np.unique(data.classes))
@@ -311,17 +317,6 @@ class _Classifiers:
         if data.pos_label is None:
             return np.stack(of_repeats[0])
         return of_repeats[0][0] if len(of_repeats) == 1 else np.stack([scores[0] for scores in of_repeats])
-
-    def _cached(self, classifier: Any) -> Callable[..., Any]:
-        """Return the function that fits and scores; it reads what it returned before for an equal classifier."""
-        if self.kept is None:
-            return _fit_and_score
-        joblib = checks.require("joblib", "sklearn")
-        try:
-            joblib.hash(classifier)
-        except (AttributeError, PicklingError, TypeError):  # one with a lambda has no digest to find it by
-            return _fit_and_score
-        return joblib.Memory(self.kept, verbose=0).cache(_fit_and_score, ignore=["n_jobs"])  # type: ignore[no-any-return]
 
 
 def _fit_and_score(

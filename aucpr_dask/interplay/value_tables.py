@@ -97,13 +97,6 @@ class Table:
             raise InvalidInputError("a name is missing", where, "an empty cell", "a name in every row", remedy)
         return [str(cell) for cell in cells]
 
-    @property
-    def has_unnamed_names(self) -> bool:
-        """Whether the first column has no name, and holds text, where no other is of models."""
-        first = self.columns[0] if self.columns else None
-        is_bare = first is not None and (first == "" or first.startswith("Unnamed: "))
-        return is_bare and not {*map(usual, self.columns)} & {*MODELS} and self.is_text(str(first))
-
     def is_text(self, column: str) -> bool:
         """Return whether a column has cells, and none is a number, nor looks like one that could be read wrongly."""
         numbers = self.read(column)
@@ -233,7 +226,21 @@ def _together(tables: list[Table]) -> list[Table]:
 
 
 def _of_mapping(values: Mapping[Any, Any]) -> Table:
-    frames = [_frame_of_model(values[name]).assign(**{MODEL: str(name)}) for name in values]
+    frames = []
+    for name, given in values.items():
+        of_model = given.to_dict() if isinstance(given, pd.Series) else given
+        if isinstance(of_model, Mapping):
+            rows = []
+            for query, value in of_model.items():
+                by_measure = value.items() if isinstance(value, Mapping) else [(None, value)]
+                rows += [
+                    {"query": query, VALUE: one} | ({MEASURE: m} if m is not None else {}) for m, one in by_measure
+                ]
+            frame = pd.DataFrame(rows)
+        else:
+            kinds = "{query: value}, {query: {measure: value}}, or a data frame"
+            frame = frame_of(of_model, "the values of a model", REMEDY, kinds)
+        frames.append(frame.assign(**{MODEL: str(name)}))
     made = _of_frame(pd.concat(frames) if frames else pd.DataFrame())
     return replace(made, has_given_columns=all(hasattr(one, "columns") for one in values.values()))
 
@@ -275,21 +282,6 @@ def _of_array(values: xr.Dataset | xr.DataArray) -> Table:
     series = values.reset_coords(drop=True).rename(values.name or VALUE).to_series()
     labels = {str(name): series.index.get_level_values(str(name)) for name in values.dims}
     return Table(series.to_frame().assign(**labels, **known), "the values", "cell", has_given_columns=False)
-
-
-def _frame_of_model(values: Any) -> pd.DataFrame:
-    """Return the values of one model: a table, or a mapping of queries to values or to those of each measure."""
-    if isinstance(values, pd.Series):
-        values = values.to_dict()
-    if not isinstance(values, Mapping):
-        kinds = "{query: value}, {query: {measure: value}}, or a data frame"
-        return frame_of(values, "the values of a model", REMEDY, kinds)
-    rows = [
-        {"query": query, VALUE: value} | ({} if measure is None else {MEASURE: measure})
-        for query, given in values.items()
-        for measure, value in (given.items() if isinstance(given, Mapping) else [(None, given)])
-    ]
-    return pd.DataFrame(rows)
 
 
 def _of_file(path: Path, separator: str | None) -> Table:

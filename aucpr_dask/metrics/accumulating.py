@@ -138,9 +138,29 @@ class Accumulator(Sentences):
         MissingScoresError
             NaN scores of items that are not padding. Nothing has been counted.
         """
-        score, is_positive = checked_items(score, label)
+        score, label = (
+            targets.column(targets.read_array(array, name), name)
+            for array, name in ((score, "score"), (label, "label"))
+        )
+        targets.check_lengths(score=score, label=label)
+        refuse_swapped(score, label)
+        check_labels(label, None, "argument 'label'", if_grades="compare them, such as label >= 2")
+        if label.dtype.kind != "b" and (is_padding := label == PADDING).any():
+            score, label = score[~is_padding], label[~is_padding]
+        kind, size = score.dtype.kind, score.dtype.itemsize
+        is_large = kind in "iu" and are_rounded(score)
+        # Unless float64 holds all scores, in the same order and with the same ties.
+        if kind not in targets.NUMBERS or (kind == "f" and size > 8) or is_large:
+            received = f"dtype {score.dtype}" + (", beyond 2**53" if is_large else "")
+            allowed = "floats of up to 64 bits, integers up to 2**53, bool"
+            remedy = "convert them, in a way that keeps their order"
+            raise targets.misfit("scores are not numbers that float64 holds", "score", received, allowed, remedy)
+        if kind == "f" and (is_missing := np.isnan(score)).any():
+            received = f"{int(is_missing.sum())} NaN of {score.size} scores"
+            remedy = "leave these items out, or give them a score below all others, such as -inf"
+            raise MissingScoresError("scores are missing", "argument 'score'", received, "numbers", remedy)
         with self._turn:
-            self._bins.count(score, is_positive)
+            self._bins.count(score, label == 1)
         return self
 
     def merge(self, other: Accumulator) -> Self:
@@ -186,30 +206,3 @@ class Accumulator(Sentences):
 
     def __repr__(self) -> str:
         return f"Accumulator: {self.compute()!r}"
-
-
-def checked_items(score: Any, label: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the scores of all items but padding, and whether they are positive.
-
-    Raise unless float64 holds all scores, in the same order and with the same ties.
-    """
-    score, label = (
-        targets.column(targets.read_array(array, name), name) for array, name in ((score, "score"), (label, "label"))
-    )
-    targets.check_lengths(score=score, label=label)
-    refuse_swapped(score, label)
-    check_labels(label, None, "argument 'label'", if_grades="compare them, such as label >= 2")
-    if label.dtype.kind != "b" and (is_padding := label == PADDING).any():
-        score, label = score[~is_padding], label[~is_padding]
-    kind, size = score.dtype.kind, score.dtype.itemsize
-    is_large = kind in "iu" and are_rounded(score)
-    if kind not in targets.NUMBERS or (kind == "f" and size > 8) or is_large:
-        received = f"dtype {score.dtype}" + (", beyond 2**53" if is_large else "")
-        allowed = "floats of up to 64 bits, integers up to 2**53, bool"
-        remedy = "convert them, in a way that keeps their order"
-        raise targets.misfit("scores are not numbers that float64 holds", "score", received, allowed, remedy)
-    if kind == "f" and (is_missing := np.isnan(score)).any():
-        received = f"{int(is_missing.sum())} NaN of {score.size} scores"
-        remedy = "leave these items out, or give them a score below all others, such as -inf"
-        raise MissingScoresError("scores are missing", "argument 'score'", received, "numbers", remedy)
-    return score, label == 1

@@ -75,9 +75,32 @@ def average_precision_interval(
     (0.649, 0.937)
     """
     named = _arrays(y_true, {"y_score": y_score}, pos_label, sample_weight, clusters)
+    unit = "clusters" if "cluster" in named else "items"
     intervals = None if method is None else text(method, "method")
     options = EvaluationOptions.of(interval=intervals, level=level, prevalence_design=prevalence_design)
-    found = evaluate_arrays(named, options)
+    options = replace(options, resampling=replace(options.resampling, over=unit))
+    options = request.with_own_intervals(options, named)
+    resampling = options.resampling
+    request.refuse_impossible(ranked(named), {}, options)
+    has_copies = warn_of_copies(named)
+    is_fixed = resampling.prevalence_design == "fixed" and unit == "items"
+    if resampling.uses_folds:
+        request.refuse_more_folds_than_items(named["label"].size, resampling.n_folds)
+    sampling = request.Sampling(is_fixed, n_folds=resampling.n_folds if resampling.uses_folds else 0)
+    if resampling.draws or resampling.uses_folds:
+        named = named | {"key": np.array(request.stream_key(resampling.seed, "", ""), np.uint64)}
+    # As `evaluate` does rankings of a data set without a name, by the functions that evaluate blocks: the same bits.
+    found: dict[str, Array] = evaluate_block(
+        *named.values(),
+        roles=tuple(named),
+        finish=variables_of,
+        options=options,
+        facts=facts_known(options, named, is_stratified=is_fixed),
+        is_fixed=is_fixed,
+        sampling=sampling,
+    )
+    if has_copies:
+        found["flags"] = found["flags"] | np.int32(FLAG_BITS["repeated_items"])
     lower, upper = map(float, np.ravel(found["interval"]))
     warn_of_doubts({"y_score": found["flags"]})
     if math.isnan(lower) or math.isnan(upper):
@@ -271,40 +294,6 @@ def _arrays(y_true: Any, models: dict[str, Any], pos_label: Any, sample_weight: 
     named = {"score": np.stack(list(score.values())), "label": is_positive.view(np.int8)}
     others = {"weight": weight, "cluster": cluster}
     return named | {role: array for role, array in others.items() if array is not None}
-
-
-# --- rankings, evaluated by the functions that evaluate the blocks of labelled data: the same bits -----------------
-
-
-def evaluate_arrays(named: dict[str, Array], options: EvaluationOptions) -> dict[str, Array]:
-    """Evaluate rankings in memory as :func:`aucpr_dask.evaluate` does those of a data set without a name.
-
-    Roles are ``score`` (model, item), ``label``, ``weight`` and ``cluster`` (item).
-    """
-    unit = "clusters" if "cluster" in named else "items"
-    options = replace(options, resampling=replace(options.resampling, over=unit))
-    options = request.with_own_intervals(options, named)
-    resampling = options.resampling
-    request.refuse_impossible(ranked(named), {}, options)
-    has_copies = warn_of_copies(named)
-    is_fixed = resampling.prevalence_design == "fixed" and unit == "items"
-    if resampling.uses_folds:
-        request.refuse_more_folds_than_items(named["label"].size, resampling.n_folds)
-    sampling = request.Sampling(is_fixed, n_folds=resampling.n_folds if resampling.uses_folds else 0)
-    if resampling.draws or resampling.uses_folds:
-        named = named | {"key": np.array(request.stream_key(resampling.seed, "", ""), np.uint64)}
-    found: dict[str, Array] = evaluate_block(
-        *named.values(),
-        roles=tuple(named),
-        finish=variables_of,
-        options=options,
-        facts=facts_known(options, named, is_stratified=is_fixed),
-        is_fixed=is_fixed,
-        sampling=sampling,
-    )
-    if has_copies:
-        found["flags"] = found["flags"] | np.int32(FLAG_BITS["repeated_items"])
-    return found
 
 
 def ranked(named: dict[str, Array]) -> dict[str, Array]:

@@ -208,19 +208,13 @@ def in_words(progress: Progress) -> str:
     speed = progress.rankings_per_second
     parts = [f"{speed:,.0f} rankings/s" if speed >= 10 else f"{speed:.2g} rankings/s"] if speed > 0 else []
     if progress.seconds_left is not None and progress.tasks_done < progress.tasks_total:
-        parts.append(f"{duration(progress.seconds_left)} left")
+        left = progress.seconds_left
+        units = {90: (1, ".0f", "s"), 90 * 60: (60, ".0f", "min"), 36 * 3600: (3600, ".1f", "h")}
+        unit, form, name = next((unit for below, unit in units.items() if left < below), (86400, ".1f", "d"))
+        parts.append(f"{left / unit:{form}} {name} left")
     if progress.tasks_failed:
         parts.append(f"{progress.tasks_failed:,} failed")
     return ", ".join(parts)
-
-
-def duration(seconds: float) -> str:
-    """Format a time as one number with its unit."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 36 * 3600 else f"{seconds / 86400:.1f} d"
 
 
 def _can_move(console: Console) -> bool:
@@ -348,28 +342,23 @@ class _Bars(_Display):
 
     def _show(self, latest: _Work) -> None:
         if self._progress is None:
-            self._progress = self._start()
+            from rich import progress
+            from rich.table import Column
+
+            narrow: Any = {"no_wrap": True, "overflow": "ellipsis"}
+            columns = (
+                progress.TextColumn("{task.description}", markup=False, table_column=Column(max_width=30, **narrow)),
+                progress.BarColumn(bar_width=16),
+                progress.MofNCompleteColumn(),
+                progress.TextColumn("{task.fields[detail]}", markup=False, table_column=Column(**narrow)),
+                progress.TimeElapsedColumn(),
+            )
+            self._progress = progress.Progress(*columns, console=self._console, transient=True)
+            self._progress.start()
         state = {"completed": latest.done, "total": latest.total or None, "detail": latest.detail}
         if latest.what not in self._tasks:
             self._tasks[latest.what] = self._progress.add_task(latest.what, **state)
         self._progress.update(self._tasks[latest.what], **state)
-
-    def _start(self) -> Any:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-        from rich.table import Column
-
-        narrow = {"no_wrap": True, "overflow": "ellipsis"}
-        progress = Progress(
-            TextColumn("{task.description}", markup=False, table_column=Column(max_width=30, **narrow)),  # type: ignore[arg-type]
-            BarColumn(bar_width=16),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[detail]}", markup=False, table_column=Column(**narrow)),  # type: ignore[arg-type]
-            TimeElapsedColumn(),
-            console=self._console,
-            transient=True,
-        )
-        progress.start()
-        return progress
 
     def close(self) -> None:
         if self._progress is not None:

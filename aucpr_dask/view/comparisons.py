@@ -336,7 +336,13 @@ def _notes(document: Document) -> list[str]:
     """Return what was found first, what else the columns say, and what was sampled; what was left out is said once."""
     facts = document["facts"]
     if "pairs" not in document and "mean_rank" in document["models"]:
-        return _notes_of_mean_ranks(facts)
+        by = f"critical distance {facts['critical_distance']:.2f} (Nemenyi)"
+        by = by if facts["posthoc"] == "nemenyi" else "Wilcoxon's test of each pair, Holm"
+        without = (
+            "ranks ignore how much models differ, and two of them depend on the others: see compare without method="
+        )
+        said = f"equal mean ranks: {terms.p_value_in_words(facts['p_value'])} (Friedman)"  # nothing of how they differ
+        return [said, f"models of one group are not told apart: {by}", str(facts["design"]), as_called(without)]
     more_notes = _notes_of_pairs(document["pairs"], facts) if "pairs" in document else []
     notes = [str(facts[SUMMARY]), *more_notes, str(facts["design"]).removesuffix(f"; {facts.get('gaps')}")]
     if "rank" in document["models"]:
@@ -427,20 +433,6 @@ def _mean_ranks(models: pd.DataFrame, top: int | None) -> Sheet:
     counts = ["/".join(map(str, one)) for one in shown[["wins", "ties", "losses"]].values]
     columns.append(Column("win/tie/loss", ["", *counts[1:]], right=True))
     return Sheet(columns, below=below)
-
-
-def _notes_of_mean_ranks(facts: Document) -> list[str]:
-    """Say whether mean ranks differ, which differ, and what ranks do not say."""
-    by = f"critical distance {facts['critical_distance']:.2f} (Nemenyi)"
-    by = by if facts["posthoc"] == "nemenyi" else "Wilcoxon's test of each pair, Holm"
-    return [
-        f"equal mean ranks: {terms.p_value_in_words(facts['p_value'])} (Friedman)",
-        f"models of one group are not told apart: {by}",
-        str(facts["design"]),
-        as_called(
-            "ranks ignore how much models differ, and two of them depend on the others: see compare without method="
-        ),
-    ]
 
 
 def _ranks(documents: Sequence[Document], top: int | None) -> Sheet:

@@ -63,7 +63,10 @@ class Sheet:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table as wide as the terminal allows."""
         columns, width = list(self.columns), options.max_width
-        room = _bar_width(self.columns, width)
+        # For bars what is left: a narrow bar rather than shortened names, no bar rather than very short ones.
+        left = width - GAP * len(columns) - sum(column.width for column in columns)
+        cut = sum(max(0, column.width - WIDEST_NAME) for column in columns if column.name)
+        room = min(WIDEST_BAR, max(left, min(left + cut, LEAST_BAR)))
         if self.has_bars and self.bars and room >= LEAST_BAR:
             low, high = self.scale
             drawn = [interval_bar(*bar, self.scale, room, ascii_only=options.ascii_only) for bar in self.bars]
@@ -126,13 +129,6 @@ def fitted_table(columns: Sequence[Column], width: int) -> Table:
     for row in zip(*cells, strict=True):
         table.add_row(*map(Text, row))
     return table
-
-
-def _bar_width(columns: Sequence[Column], width: int) -> int:
-    """Return what is left for bars: a narrow bar rather than shortened names, no bar rather than very short ones."""
-    left = width - GAP * len(columns) - sum(column.width for column in columns)
-    cut = sum(max(0, column.width - WIDEST_NAME) for column in columns if column.name)
-    return min(WIDEST_BAR, max(left, min(left + cut, LEAST_BAR)))
 
 
 def interval_bar(

@@ -22,7 +22,7 @@ from aucpr_dask.inference.families import LEAST_UNITS
 from aucpr_dask.inference.sentences import sentence, smallest_shown
 from aucpr_dask.interplay.exporting import free_file
 from aucpr_dask.interplay.recognising import predictions_in
-from aucpr_dask.interplay.value_tables import tables_of
+from aucpr_dask.interplay.value_tables import MODELS, tables_of, usual
 from aucpr_dask.interplay.values import from_values
 from aucpr_dask.schema import checks, choices, terms
 from aucpr_dask.schema.options import ComparisonOptions
@@ -232,8 +232,10 @@ def _values_of(data: Any, of_table: dict[str, Any], unit_name: str | None, exclu
         remedy = for_caller(in_python, at_prompt)
         raise InvalidInputError(what, found.path, found.kind, allowed, remedy)
     (first, *_) = tables = tables_of(data, None)
-    if of_table["model"] is None and first.has_unnamed_names:
-        of_table |= {"model": first.columns[0]}
+    column, *_ = (*first.columns, "no name")
+    is_bare = (column == "" or column.startswith("Unnamed: ")) and not {*map(usual, first.columns)} & {*MODELS}
+    if of_table["model"] is None and is_bare and first.is_text(column):
+        of_table |= {"model": column}
         some = few([repr(str(name)) for name in first.frame.iloc[:, 0]], 3)
         remedy = "call the column 'model', or 'task' if its rows are tasks"
         text = f"the first column has no name: its cells are taken for models ({some}), the other columns for tasks"

@@ -28,14 +28,9 @@ UPLOT_FILES = {  # in the folder `vendored`, with their SHA-256 in the package t
 }
 
 
-def vendored(name: str) -> str:
-    """Return the text of a file of a library."""
-    return (files("aucpr_dask.view.report") / "vendored" / name).read_text(encoding="utf-8")
-
-
-def asset(name: str) -> str:
-    """Return the text of a file that pages are made of."""
-    return (files("aucpr_dask.view.report") / "assets" / name).read_text(encoding="utf-8")
+def asset(name: str, folder: str = "assets") -> str:
+    """Return the text of a file that pages are made of, or of a library."""
+    return (files("aucpr_dask.view.report") / folder / name).read_text(encoding="utf-8")
 
 
 def rendered(template: str, style: str, scripts: Sequence[str] = (), **words: Any) -> str:

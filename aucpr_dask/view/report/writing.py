@@ -152,8 +152,8 @@ def _render(
     data, payload = pages.packed({"flags": flags, "sections": sections, "names": names})
     return pages.rendered(
         "page.html",
-        style=pages.asset("report.css") + pages.vendored("uplot.css"),
-        scripts=[pages.vendored("uplot.js"), pages.asset("report.js")],
+        style=pages.asset("report.css") + pages.asset("uplot.css", "vendored"),
+        scripts=[pages.asset("uplot.js", "vendored"), pages.asset("report.js")],
         title=printable(options.title),
         lead=_lead(subjects, "data set" if groups is None else "group"),
         groups=groups,
@@ -169,7 +169,7 @@ def _render(
         flags=terms.FLAGS if any("flags" in subject.node for subject in subjects) else (),
         has_positives=any("n_positive" in subject.node for subject in subjects),
         provenance=[*words.provenance(result.attrs, subjects), ("report", f"aucpr-dask {__version__}")],
-        library=pages.UPLOT | {"licence_text": pages.vendored("uplot.LICENSE")},
+        library=pages.UPLOT | {"licence_text": pages.asset("uplot.LICENSE", "vendored")},
         data=data,
         payload=payload,
     )
