@@ -245,6 +245,47 @@ def test_forms_of_the_same_scores_have_the_same_answers(
                     np.testing.assert_array_equal(aligned, expected[name])
 
 
+@pytest.mark.parametrize(("seed", "structure", "given"), cases()[::6])
+def test_data_sets_have_the_answers_of_each_alone(seed: int, structure: str, given: dict[str, bool]) -> None:
+    if excluded(given, structure):  # as another test holds
+        return
+    nodes = {name: drawn(seed + place, structure, **given) for place, name in enumerate("uvw")}
+    tree, missing = xr.DataTree.from_dict(nodes), {"missing": "drop"} if given["is_missing"] else {}
+    by = ["site"] if given.get("has_groups") else []
+    options: dict[str, Any] = missing | ({"by": by} if by else {})
+    for question in ("evaluate", "compare"):
+        ask, names = ASKED[question]
+        whole = ask(tree, **options)
+        for path, node in nodes.items():
+            alone = ask(node, **options)
+            for name in names:
+                np.testing.assert_array_equal(whole[path][name].transpose(*alone[name].dims), alone[name])
+    if not by:
+        means = np.mean([whole[path]["difference"].transpose("model", ...).values for path in nodes], axis=0)
+        over = ap.compare(tree, "a", over="dataset", **missing)
+        np.testing.assert_allclose(over["difference"].transpose("model", ...), means, rtol=1e-12)
+    if given.get("has_unseen"):
+        with pytest.raises(InvalidInputError, match="does not lie along the items"):
+            ap.to_long(tree)
+        return
+    of_queries = ["query"] if structure == "query" else []
+    long = ap.evaluate(ap.to_long(tree), by=["dataset", *of_queries, *by], interval=(), **missing)
+    for path, node in nodes.items():
+        alone = ap.evaluate(node, interval=(), **options)
+        found = long.sel(dataset=path).reindex_like(alone)
+        for name in ("estimate", "n_positive", "flags"):
+            np.testing.assert_array_equal(found[name].transpose(*alone[name].dims), alone[name])
+
+
+@pytest.mark.parametrize("given", [{"is_kept": True}, {"is_soft": True}])
+def test_queries_with_other_dimensions_or_soft_labels_lie_along_the_items(given: dict[str, bool]) -> None:
+    nodes = {name: drawn(place, "query", **given) for place, name in enumerate("uv")}
+    long = ap.evaluate(ap.to_long(xr.DataTree.from_dict(nodes)), by=["dataset", "query"], interval=())
+    for path, node in nodes.items():
+        alone = ap.evaluate(node, interval=())["estimate"]
+        np.testing.assert_array_equal(long["estimate"].sel(dataset=path).transpose(*alone.dims), alone)
+
+
 def test_queries_along_the_items_are_not_ranked_together_over_data_sets() -> None:
     random, nodes = np.random.default_rng(0), {}
     for name in "uvwxy":

@@ -77,21 +77,24 @@ def to_long(scores: terms.Scores, by: str = DATASET) -> xr.Dataset:
 def _flat(path: str, node: xr.Dataset) -> xr.Dataset:
     """Return a data set whose queries are a coordinate along the items."""
     node = node.drop_vars(("n_missing", "digest"), errors="ignore")
-    if terms.QUERY in node.dims:
-        query = node.get_index(terms.QUERY)
-        node = node.assign_coords({terms.QUERY: query}).broadcast_like(node["label"], exclude=[terms.MODEL])
-        node = node.drop_vars(terms.ITEM, errors="ignore").stack(
-            {"place": (terms.QUERY, terms.ITEM)}, create_index=False
-        )
-        node = node.rename({"place": terms.ITEM}).transpose(..., terms.ITEM)
-        node = node.assign_coords({terms.QUERY: (terms.ITEM, np.repeat(query, node.sizes[terms.ITEM] // len(query)))})
-        node = node.isel({terms.ITEM: np.flatnonzero(node["label"].values != terms.PADDING)})
-    beside = [str(name) for name, array in node.data_vars.items() if terms.ITEM not in array.dims]
-    if beside:
+    dims, of_queries = (terms.QUERY, terms.ITEM), {"cluster": (terms.QUERY,), "fold": (terms.QUERY,)}
+    beside = [str(name) for name, one in node.data_vars.items() if terms.ITEM not in one.dims]
+    if beside := [name for name in beside if node[name].dims != of_queries.get(name)]:
         what, received = "this does not lie along the items", few(map(repr, beside))
         where, remedy = f"data set {path!r}" if path else "the scores", f"drop_vars({beside})"
         raise InvalidInputError(what, where, received, "variables along the items", remedy)
-    return node
+    if terms.QUERY not in node.dims:
+        return node
+    query = node.get_index(terms.QUERY)
+    node = node.assign_coords({terms.QUERY: query})
+    node = node.broadcast_like(node["score"], exclude=[dim for dim in node.dims if dim not in dims])
+    node = node.drop_vars(terms.ITEM, errors="ignore").stack(place=dims, create_index=False)
+    node = node.rename(place=terms.ITEM).transpose(..., terms.ITEM)
+    node = node.assign_coords({terms.QUERY: (terms.ITEM, np.repeat(query, node.sizes[terms.ITEM] // len(query)))})
+    if "label" not in node:
+        return node
+    is_item = node["label"] != terms.PADDING
+    return node.isel({terms.ITEM: np.flatnonzero(is_item.any([dim for dim in is_item.dims if dim != terms.ITEM]))})
 
 
 def to_tree(scores: terms.Scores, by: str = DATASET) -> xr.DataTree:
