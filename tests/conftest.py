@@ -83,12 +83,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Run all tests of a file in one process, because they share clusters and stores; pages and notebooks do not."""
+    """Run all tests of a file in one process, because they share clusters and stores; pages and notebooks do not.
+
+    So do the files whose tests share two worker processes.
+    """
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = str(super()._split_scope(nodeid))
+            if file.endswith(("test_resume.py", "test_run.py", "test_store_objects.py")):
+                return "two processes"
             return nodeid if file.endswith(("test_docs_code.py", "test_notebooks.py")) else file
 
     return Scheduling(config, log)

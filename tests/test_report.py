@@ -331,7 +331,8 @@ def test_the_best_are_compared_if_models_are_many(tmp_path: Path, monkeypatch: p
 def test_pages_compare_by_known_scores_as_compare_does(tmp_path: Path) -> None:
     tree = xr.DataTree.from_dict({name: pooled(3, 90, seed) for seed, name in enumerate("abcde")})
     baseline = str(tree["a"]["model"].values[0])
-    result, known = ap.evaluate(tree), ap.compare(ap.evaluate(tree), baseline, over="dataset")
+    result = ap.evaluate(tree)
+    known = ap.compare(result, baseline, over="dataset")
     power = ap.power(result, baseline, over="dataset")
     assert known.attrs["method"] == "random_effects"
     for given, more in ((result, {}), (result.map_over_datasets(lambda one: one.drop_attrs()), {"scores": tree})):

@@ -139,6 +139,7 @@ def test_labels_of_several_levels_come_out_as_they_went_in(dim: str, client: Cli
         named = named.assign_coords({dim: [f"{lat}/{one}" for lat, one in given.indexes[dim]]})
     expected: Any = {"scores": named, "result": ap.evaluate(named), "comparison": ap.compare(named)}
     for kind, found in answers.items():
+        text = str(expected[kind].aucpr) if kind != "scores" and dim in expected[kind].dims else ""
         for one in (answer.compute() for answer in found):
             for name in expected[kind].data_vars:
                 array = expected[kind][name]
@@ -153,11 +154,12 @@ def test_labels_of_several_levels_come_out_as_they_went_in(dim: str, client: Cli
                 one.isel({dim: 1}).drop_vars([dim, "lat", "surface"])
             )
             if kind != "scores":
-                assert str(one.aucpr) == str(expected[kind].aucpr)
+                assert str(one.aucpr) == text
     table = expected["result"].aucpr.to_dataframe()
     pd.testing.assert_frame_equal(stored.aucpr.to_dataframe().convert_dtypes(), table.convert_dtypes())
-    ap.report(stored, tmp_path / "report.html")
-    assert stored.aucpr.plot()
+    if dim in stored.dims:
+        ap.report(stored, tmp_path / "report.html")
+        assert stored.aucpr.plot()
     with xr.open_zarr(tmp_path / ("s.zarr" if dim == "item" else "r.zarr")) as by_xarray_alone:
         assert by_xarray_alone["surface"].dims == (dim,)
         np.testing.assert_array_equal(by_xarray_alone["lat"], given["lat"])
