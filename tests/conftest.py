@@ -1,5 +1,6 @@
 """Hypothesis profiles, and the small data sets that several test files share."""
 
+import gc
 import importlib
 import os
 import shutil
@@ -72,6 +73,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if item not in by_day:
                 item.add_marker("slow")
                 item.add_marker("nightly")
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what lives until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

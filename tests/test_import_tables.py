@@ -168,7 +168,7 @@ class TestLayouts:
     @pytest.mark.parametrize("jobs", [{}, {"query": "q"}, {"dataset": "d"}, {"query": "q", "dataset": "d"}])
     def test_blocks_of_any_size_give_the_same(self, tmp_path, monkeypatch, jobs):
         rng = np.random.default_rng(1)
-        rows = np.column_stack([rng.integers(0, (3, 2, 2), (60, 3)), rng.random((60, 5))]).tolist()
+        rows = np.column_stack([rng.integers(0, (3, 2, 2), (30, 3)), rng.random((30, 5))]).tolist()
         lines = ["q,d,y,a,b,c,e,f", *(",".join(map(str, row)) for row in rows)]
         (tmp_path / "t.csv").write_text("\n".join(lines))
         expected, _ = load(tmp_path / "t.csv", label="y", models=list("abcef"), **jobs)

@@ -135,6 +135,7 @@ def test_groups_without_items_are_named_by_results_as_by_their_scores(kind: str,
     assert ap.report(result, tmp_path / "report.html").exists()
 
 
+@pytest.mark.sparse
 @pytest.mark.filterwarnings("ignore::aucpr_dask.errors.AucprWarning")
 @pytest.mark.parametrize("by", [None, "site"])
 @pytest.mark.parametrize("in_clusters", [False, True])

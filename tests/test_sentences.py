@@ -342,6 +342,7 @@ def check_measure(said: str, make: Any) -> None:
     assert of is None or f" {of}" in said
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize(
     ("baseline", "adjust", "level"), [(None, None, 0.95), ("b", "none", 0.8), ("b", "benjamini_hochberg", 0.9)]
 )
