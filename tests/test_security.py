@@ -375,13 +375,18 @@ def test_no_secret_of_any_url_is_shown(url_and_secret: tuple[str, str]) -> None:
     assert_hidden(*url_and_secret)
 
 
-@pytest.mark.needs("aiohttp")
+@pytest.mark.needs("obstore")
 def test_a_fetched_file_is_not_named_after_its_signature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import obstore
+    from obstore.store import MemoryStore
+
     from aucpr_dask.storage import remote
 
-    monkeypatch.setattr(remote, "_parts_of", lambda *args: iter([b"y,forest\n1,0.5\n0,0.1\n"]))
+    server = MemoryStore()
+    monkeypatch.setattr(remote, "_client_of", lambda url: server)
     for mark in (";sig=", "#sig=", "?sig="):
         url = f"https://example.org/a.csv{mark}{SECRET}"
+        obstore.put(server, url.partition("?")[0].rpartition("/")[2], b"y,forest\n1,0.5\n0,0.1\n")
         import_table(url, tmp_path / "scores.zarr", label="y", overwrite=True)
         assert ap.open_scores(tmp_path / "scores.zarr").attrs["source"] == "a.csv"
 

@@ -52,12 +52,11 @@ class Ledger(Claim):
             isinstance(state.plan.get(name), kind) for name, kind in _OF_PLANS.items()
         ):
             raise self.damaged("ledger/state.json")
-        is_whole = state.word in (RUNNING, GROWING) and state.end == self._digest_of_root()
-        return replace(state, word=FINISHED) if is_whole else state
-
-    def _digest_of_root(self) -> str | None:
-        document = get_value(backends.open_backend(self._url, read_only=True), ROOT_DOCUMENT)
-        return None if document is None else digest_of_root(document)
+        if state.word in (RUNNING, GROWING):
+            document = get_value(backends.open_backend(self._url, read_only=True), ROOT_DOCUMENT)
+            if document is not None and digest_of_root(document) == state.end:
+                return replace(state, word=FINISHED)
+        return state
 
     def join(self) -> str:
         """Return the token of this ledger for the tasks of a run, and keep to it."""
@@ -95,22 +94,16 @@ class Ledger(Claim):
         found = self.recorded()
         if self._token is not None and found.word != FINISHED and found.token != self._token:
             raise self.other_run()
-        self.record(State(FINISHED, plan=state.plan, by_others=self._by_others(state, found, records)))
-        self._token = None
-        self.drop_records()
-        backends.sweep(self._notes)
-
-    def _by_others(
-        self, state: State, found: State, records: Mapping[int, Mapping[str, Any]] | None
-    ) -> list[Mapping[str, Any]]:
-        """Return which parts of a result another code has computed than that of its plan."""
-        parts = {in_words(one["code"]): dict(one) for one in found.by_others}
+        by_others = {in_words(one["code"]): dict(one) for one in found.by_others}
         for record in (self.records_of_done() if records is None else records).values():
             code = code_among(record.get("versions") or {})
             if state.plan is not None and code != state.plan.get("code"):
-                one = parts.setdefault(in_words(code), {"code": code, "parts": []})
+                one = by_others.setdefault(in_words(code), {"code": code, "parts": []})
                 one["parts"] = [*one["parts"], record.get("part", "")]
-        return list(parts.values())
+        self.record(State(FINISHED, plan=state.plan, by_others=list(by_others.values())))
+        self._token = None
+        self.drop_records()
+        backends.sweep(self._notes)
 
     def drop_records(self) -> None:
         """Drop the records of tasks."""
@@ -131,7 +124,10 @@ class Ledger(Claim):
 
     def record_digests(self, digests: Mapping[str, NDArray[np.uint64]]) -> None:
         """Record the digests of the rankings of a result."""
-        contents = {_digests_key(path): _as_npy(values) for path, values in digests.items()}
+        contents: dict[str, bytes] = {}
+        for path, values in digests.items():
+            np.save(content := io.BytesIO(), values, allow_pickle=False)
+            contents[_digests_key(path)] = content.getvalue()
         recorded = zip(contents, backends.get_values(self._notes, list(contents)), strict=True)
         same = {key for key, before in recorded if before is not None and before.to_bytes() == contents[key]}
         changed = {key: as_buffer(content) for key, content in contents.items() if key not in same}
@@ -186,12 +182,10 @@ class Ledger(Claim):
         async def listed() -> list[str]:
             return [name.rsplit("/", 1)[-1] async for name in self._notes.list_dir(folder)]
 
-        owner = self._owner()
-        try:
-            records = [name.partition("-") for name in sync(listed())]
-        except FileNotFoundError:
-            return set()
-        return {int(number) for number, _, token in records if token == owner}
+        owner, names = self._owner(), list[str]()
+        with suppress(FileNotFoundError):
+            names = sync(listed())
+        return {int(number) for number, _, token in (name.partition("-") for name in names) if token == owner}
 
 
 def computed_by(url: Any) -> list[dict[str, Any]]:
@@ -207,12 +201,6 @@ def computed_by(url: Any) -> list[dict[str, Any]]:
 def digest_of_root(document: Buffer) -> str:
     """Return the digest of a root document as it was planned, by which a state names its end."""
     return hashlib.sha256(without_list(document.to_bytes())).hexdigest()
-
-
-def _as_npy(values: NDArray[np.uint64]) -> bytes:
-    content = io.BytesIO()
-    np.save(content, values, allow_pickle=False)
-    return content.getvalue()
 
 
 def _digests_key(path: str) -> str:

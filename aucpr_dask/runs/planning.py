@@ -90,12 +90,12 @@ class Task:
             [(dim, at, min(at + step, stop)) for at in range(start, stop, step)]
             for (dim, start, stop), step in zip(self.region, self.steps, strict=True)
         ]
-        regions = itertools.product(*pieces)
-        return [Task(self.path, region, (), self._places_in(region)) for region in regions]
-
-    def _places_in(self, region: Region) -> tuple[tuple[int, ...], ...]:
-        inner = zip(self.region, region, self.places, strict=True) if self.places else ()
-        return tuple(places[a - start : b - start] for (_, start, _), (_, a, b), places in inner)
+        found = []
+        for region in itertools.product(*pieces):
+            inner = zip(self.region, region, self.places, strict=True) if self.places else ()
+            places = tuple(places[a - start : b - start] for (_, start, _), (_, a, b), places in inner)
+            found.append(Task(self.path, region, (), places))
+        return found
 
     def place_of(self, part: Task) -> dict[str, slice]:
         """Return where one of the parts lies in the task."""
@@ -118,38 +118,19 @@ def digest_of(tasks: Sequence[Task]) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """The tasks of a run, what they take, and what its result will look like.
+    """The tasks of a run, what they take, and what its result will look like."""
 
-    Parameters
-    ----------
-    source : str
-        The score store.
-    layout : Layout or None
-        Of a store that another program wrote.
-    options : EvaluationOptions
-    tasks : tuple of Task
-        In the order in which they are submitted.
-    task_bytes : tuple of int
-        The memory that each takes at most: scores, work space and results.
-    source_bytes, result_bytes : int
-        Uncompressed sizes.
-    parameters : mapping
-        Everything that the numbers depend on, as a result records it.
-    unread, scores, template : xarray.Dataset or Nodes
-        The source as it is stored; the scores to evaluate, not read yet; and the layout of the result.
-    """
-
-    source: str
-    layout: Layout | None
+    source: str  # the score store
+    layout: Layout | None  # of a store that another program wrote
     options: EvaluationOptions
-    tasks: tuple[Task, ...]
-    task_bytes: tuple[int, ...]
-    source_bytes: int
+    tasks: tuple[Task, ...]  # in the order in which they are submitted
+    task_bytes: tuple[int, ...]  # the memory that each takes at most: scores, work space and results
+    source_bytes: int  # uncompressed
     result_bytes: int
-    parameters: Mapping[str, Any]
-    unread: terms.Stored = field(repr=False, compare=False)
-    scores: terms.Stored = field(repr=False, compare=False)
-    template: terms.Stored = field(repr=False, compare=False)
+    parameters: Mapping[str, Any]  # everything that the numbers depend on, as a result records it
+    unread: terms.Stored = field(repr=False, compare=False)  # the source as it is stored
+    scores: terms.Stored = field(repr=False, compare=False)  # to evaluate, not read yet
+    template: terms.Stored = field(repr=False, compare=False)  # the layout of the result
 
     def with_tasks(self, tasks: Sequence[Task]) -> Plan:
         """Return the plan to evaluate these parts of the same data sets."""
@@ -167,10 +148,7 @@ class Plan:
         sources = dict(terms.nodes_of(self.scores))
         lengths = _task_lengths(sources, {path: _chunk_lengths(dataset) for path, dataset in sources.items()})
 
-        def relaid(path: str, node: xr.Dataset) -> xr.Dataset:
-            return _encoded(laid_out(node, axes), lengths[path])
-
-        template = terms.map_nodes(self.template, relaid)
+        template = terms.map_nodes(self.template, lambda path, node: _encoded(laid_out(node, axes), lengths[path]))
         return replace(self, parameters={**self.parameters, "axes": axes}, template=template)
 
     @property
@@ -230,7 +208,14 @@ class Plan:
             return
         room = min(SHARE_OF_MEMORY * limit, SHARE_BEFORE_PAUSE * limit - held)
         worst = self.tasks[int(np.argmax(self.task_bytes))]
-        fitting = self._models_that_fit(worst.parts()[0], room) if room > 0 else 0
+        part = worst.parts()[0]
+
+        def is_too_large(n_models: int) -> bool:
+            region = tuple((dim, a, a + n_models if dim == terms.MODEL else b) for dim, a, b in part.region)
+            return self.with_tasks([Task(part.path, region)]).largest > room
+
+        numbers = range(1, part.sizes.get(terms.MODEL, 1) + 1)
+        fitting = bisect.bisect_left(numbers, True, key=is_too_large) if room > 0 else 0
         what, received = "a task would not fit the memory of a worker", f"{_size(self.largest)} for a task, "
         received += f"{_size(limit)} of memory for each thread"
         received += f", of which a worker holds {_size(held)} before any task" if held else ""
@@ -240,33 +225,11 @@ class Plan:
             remedy += f"save_scores(scores, ..., models_per_chunk={fitting})"
         raise ChunkError(what, worst.describe(), received, f"from {_size(needed)} for each thread", remedy)
 
-    def _models_that_fit(self, task: Task, n_bytes: float) -> int:
-        """Return how many models a task like this one may have."""
-
-        def is_too_large(n_models: int) -> bool:
-            region = tuple((dim, a, a + n_models if dim == terms.MODEL else b) for dim, a, b in task.region)
-            return self.with_tasks([Task(task.path, region)]).largest > n_bytes
-
-        return bisect.bisect_left(range(1, task.sizes.get(terms.MODEL, 1) + 1), True, key=is_too_large)
-
 
 def plan_run(source: Any, *, dataset: Sequence[str] | None = None, like: Like = None, **options: Any) -> Plan:
     """Plan the evaluation of a score store; only metadata and the labels of queries and models are read.
 
-    Parameters
-    ----------
-    source : str, Path or zarr.abc.store.Store
-        A score store.
-    dataset : sequence of str, optional
-        The data sets to evaluate; by default all.
-    like : mapping or path, optional
-        What a store of another program calls what is ours; see :func:`aucpr_dask.open_scores`.
-    **options
-        The options of :func:`aucpr_dask.evaluate`.
-
-    Returns
-    -------
-    Plan
+    The arguments are those of :func:`aucpr_dask.run`, with the options of :func:`aucpr_dask.evaluate`.
     """
     asked = EvaluationOptions.of(**options)
     source = absolute(source)
@@ -274,19 +237,36 @@ def plan_run(source: Any, *, dataset: Sequence[str] | None = None, like: Like = 
     reader = reader_of(source, layout)
     digest = reader.digest()  # before anything else: what takes its place from now on is found
     unread = terms.select_data_sets(reader.planned(), dataset)
-    scores = _with_groups(reader.described(unread), unread, asked)
+    stored = dict(terms.nodes_of(unread))
+
+    def with_groups(path: str, node: xr.Dataset) -> xr.Dataset:  # in memory
+        names = [name for name in read_for(asked.by) if name in node.variables and node[name].chunks is not None]
+        return node.assign({name: stored[path][name].variable.compute() for name in names})
+
+    scores = reader.described(unread)
+    scores = terms.map_nodes(scores, with_groups) if asked.by else scores
     result = describe_scores(scores, asked)
     sources, results = dict(terms.nodes_of(scores)), dict(terms.nodes_of(result))
     steps = {path: _chunk_lengths(dataset) for path, dataset in sources.items()}
-    if asked.positive_from is None:
-        for path, stored in terms.nodes_of(unread):
-            label = sources[path].get("label")  # which may be of classes now
-            _refuse_grades(stored if label is None or label.chunks else sources[path], steps[path])
+    for path, node in stored.items() if asked.positive_from is None else ():
+        # Graded labels next to the first chunk of scores are refused now, not after workers have started.
+        label = sources[path].get("label")  # which may be of classes now
+        label = node.get("label") if label is None or label.chunks else label
+        if label is not None:
+            first = label.isel({dim: slice(n) for dim, n in steps[path].items() if dim in label.dims})
+            checks.check_labels(first.isel({terms.ITEM: slice(MOST_LABELS)}).values, None, "variable 'label'")
     lengths = _task_lengths(sources, steps)
     tasks = [task for path, node in sources.items() for task in _tasks(path, node, lengths[path], steps[path])]
     origin = {"source": public(source), "source_digest": digest}
     if layout is not None:
         origin["source_layout"] = json.dumps(layout.as_parameters(), default=str)
+    # What is sampled is recorded if it is the same in all data sets, asked for or not. Groups are by their digests:
+    # those of rankings say nothing of them.
+    units = {drawn_unit(asked.resampling.over, node) for node in sources.values()}
+    meant: dict[str, Any] = {"over": units.pop()} if len(units) == 1 else {}
+    if asked.by:
+        codes = {path: groups_of(node, asked.by, path).code for path, node in sources.items()}
+        meant["groups"] = {path: hashlib.sha256(code.tobytes()).hexdigest() for path, code in codes.items()}
     return Plan(
         source,
         layout,
@@ -296,7 +276,7 @@ def plan_run(source: Any, *, dataset: Sequence[str] | None = None, like: Like = 
         sum(_bytes_within(node, {}) for node in sources.values()),
         sum(node.nbytes for node in results.values()),
         {
-            "options": asked.as_parameters() | _unit(asked, sources) | _groups(asked, sources),
+            "options": asked.as_parameters() | meant,
             **origin,
             "random_scheme": SCHEME,
             "code": code(),
@@ -308,38 +288,6 @@ def plan_run(source: Any, *, dataset: Sequence[str] | None = None, like: Like = 
         scores,
         _templates(result, lengths, origin),
     )
-
-
-def _with_groups(scores: terms.Stored, unread: terms.Stored, asked: EvaluationOptions) -> terms.Stored:
-    """Return scores with the labels of the groups of items in memory."""
-    stored = dict(terms.nodes_of(unread)) if asked.by else {}
-
-    def read(path: str, node: xr.Dataset) -> xr.Dataset:
-        names = [name for name in read_for(asked.by) if name in node.variables and node[name].chunks is not None]
-        return node.assign({name: stored[path][name].variable.compute() for name in names})
-
-    return terms.map_nodes(scores, read) if asked.by else scores
-
-
-def _unit(asked: EvaluationOptions, sources: Mapping[str, xr.Dataset]) -> dict[str, str]:
-    """Return what is sampled, if it is the same in all data sets: plans record it, asked for or not."""
-    units = {drawn_unit(asked.resampling.over, source) for source in sources.values()}
-    return {"over": units.pop()} if len(units) == 1 else {}
-
-
-def _groups(asked: EvaluationOptions, sources: Mapping[str, xr.Dataset]) -> dict[str, Any]:
-    """Return digests of the group of every item, if there are groups: those of rankings say nothing of them."""
-    codes = {path: groups_of(source, asked.by, path).code for path, source in sources.items()} if asked.by else {}
-    return (
-        {"groups": {path: hashlib.sha256(code.tobytes()).hexdigest() for path, code in codes.items()}} if codes else {}
-    )
-
-
-def _refuse_grades(dataset: xr.Dataset, lengths: Mapping[str, int]) -> None:
-    """Raise if labels next to the first chunk of scores are graded: better now than after workers have started."""
-    if "label" in dataset:
-        first = dataset["label"].isel({dim: slice(lengths[dim]) for dim in lengths if dim in dataset["label"].dims})
-        checks.check_labels(first.isel({terms.ITEM: slice(MOST_LABELS)}).values, None, "variable 'label'")
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -359,6 +307,7 @@ def describe(plan: Plan) -> dict[str, Any]:
     seconds += SECONDS_OF_A_NAME * sum(named)
     reads, writes = requests_of(plan)
     price = sum(n / 1000 * of_thousand for n, of_thousand in zip((reads, writes), PRICES, strict=True))
+    threads = "one thread has" if len(plan.tasks) == 1 else f"at most {len(plan.tasks):,} threads have"
     return {
         "tasks": f"{len(plan.tasks):,}",
         "rankings": f"{plan.n_rankings:,}",
@@ -370,30 +319,23 @@ def describe(plan: Plan) -> dict[str, Any]:
         "memory_per_worker": f"from {_size(plan.memory_needed(HELD_BY_A_WORKER))} with one thread: "
         f"{_size(HELD_BY_A_WORKER)} before any task",
         "padding": f"{terms.percent(padding_share(scores), '.1f')} of the places of items",
-        "workers": f"{_threads(len(plan.tasks))} work, a chunk of scores each",
+        "workers": f"{threads} work, a chunk of scores each",
         "time": f"about {seconds:.2g} s on one core, and {SECONDS_TO_START} s to start workers"
         + ("" if is_there else ", for random scores in memory: reading comes on top"),
     }
 
 
-def _threads(n: int) -> str:
-    return "one thread has" if n == 1 else f"at most {n:,} threads have"
-
-
-def _made_up(dataset: xr.Dataset) -> xr.Dataset:
-    """Return a part of a data set with random scores and labels."""
-    random = np.random.default_rng(0)
-    score, label = dataset["score"].variable, dataset.get("label")
-    made = {"score": (score.dims, random.random(score.shape, dtype=score.dtype), None, score.encoding)}
-    if label is not None:
-        made["label"] = (label.dims, (random.random(label.shape) < SHARE_MADE_UP).astype(np.int8), None, label.encoding)
-    return dataset.assign({name: xr.Variable(*one) for name, one in made.items()})
-
-
 def requests_of(plan: Plan) -> tuple[int, int]:
     """Return about how many objects the tasks of a plan read and write."""
     reads = 0
-    objects = {path: _objects_of(node.variables["score"]) for path, node in terms.nodes_of(plan.scores)}
+    # Of scores, the lengths of the chunks next to the items, and how many chunks hold the items.
+    objects = dict[str, tuple[dict[str, int], int]]()
+    for path, node in terms.nodes_of(plan.scores):
+        score = node.variables["score"]
+        lengths = {str(dim): int(n) for dim, n in score.encoding["preferred_chunks"].items()}
+        n_items = score.sizes[terms.ITEM]
+        of_items = -(-n_items // max(1, lengths.pop(terms.ITEM, n_items)))
+        objects[path] = score.encoding.get("objects", (lengths, of_items))  # of an archive, other ones
     for task in plan.tasks:
         lengths, of_items = objects[task.path]
         steps = dict(zip(task.sizes, task.steps or task.sizes.values(), strict=True))
@@ -415,16 +357,6 @@ def requests_of(plan: Plan) -> tuple[int, int]:
     return reads, writes + len(plan.tasks)
 
 
-def _objects_of(score: xr.Variable) -> tuple[dict[str, int], int]:
-    """Return the lengths of the chunks of scores next to the items, and how many chunks hold the items."""
-    if "objects" in score.encoding:  # of an archive
-        found: tuple[dict[str, int], int] = score.encoding["objects"]
-        return found
-    lengths = {str(dim): int(n) for dim, n in score.encoding["preferred_chunks"].items()}
-    n_items = score.sizes[terms.ITEM]
-    return lengths, -(-n_items // max(1, lengths.pop(terms.ITEM, n_items)))
-
-
 def _seconds_on_one_core(plan: Plan, scores: Mapping[str, xr.Dataset], *, is_there: bool) -> float:
     """Estimate the time of all tasks by evaluating some rankings of the largest, and one of the smallest.
 
@@ -442,7 +374,12 @@ def _seconds_on_one_core(plan: Plan, scores: Mapping[str, xr.Dataset], *, is_the
     def timed(task: Task, lengths: Mapping[str, int]) -> float:
         slices = {dim: slice(place.start, place.start + lengths[dim]) for dim, place in task.slices.items()}
         part = scores[task.path].isel(slices)
-        part = part if is_there else _made_up(part)
+        if not is_there:
+            score, random = part["score"], np.random.default_rng(0)
+            part = part.assign(score=score.copy(data=random.random(score.shape, dtype=score.dtype)))
+            if "label" in part:
+                positive = (random.random(part["label"].shape) < SHARE_MADE_UP).astype(np.int8)
+                part = part.assign(label=part["label"].copy(data=positive))
         started = clock()
         evaluate_part(part, task.path, plan.options)
         return clock() - started
@@ -486,7 +423,13 @@ def _task_lengths(
     """Return the lengths of the tasks: those of the chunks of the scores, or multiples if there are too many chunks."""
     at_a_time = 1
     while True:
-        lengths = {path: _merged(sources[path], chunks, at_a_time) for path, chunks in chunk_lengths.items()}
+        lengths = {path: dict(chunks) for path, chunks in chunk_lengths.items()}
+        for path, one in lengths.items():
+            left = at_a_time  # first along the queries, which are neighbours in a result
+            for dim in reversed(one):
+                n_merged = min(left, max(1, -(-sources[path].sizes[dim] // one[dim])))
+                one[dim] *= n_merged
+                left = -(-left // n_merged)
         n_tasks = sum(
             math.prod(-(-sources[path].sizes[dim] // length) for dim, length in one.items())
             for path, one in lengths.items()
@@ -494,16 +437,6 @@ def _task_lengths(
         if n_tasks <= max(MOST_TASKS, len(sources)):
             return lengths
         at_a_time *= 2
-
-
-def _merged(dataset: xr.Dataset, chunks: Mapping[str, int], at_a_time: int) -> dict[str, int]:
-    """Return the lengths of tasks of `at_a_time` chunks: first along the queries, which are neighbours in a result."""
-    lengths = dict(chunks)
-    for dim in reversed(lengths):
-        n_merged = min(at_a_time, max(1, -(-dataset.sizes[dim] // lengths[dim])))
-        lengths[dim] *= n_merged
-        at_a_time = -(-at_a_time // n_merged)
-    return lengths
 
 
 def _tasks(path: str, dataset: xr.Dataset, lengths: Mapping[str, int], steps: Mapping[str, int]) -> list[Task]:
@@ -552,18 +485,13 @@ def _bytes_of(task: Task, scores: xr.Dataset, result: xr.Dataset, options: Evalu
 
 def _bytes_within(dataset: xr.Dataset, sizes: Mapping[str, int]) -> int:
     """Return the bytes of a part of a data set with these numbers of models, queries or items."""
-    read = {name: one for name, one in dataset.variables.items() if name in dataset.data_vars or _is_read(one)}
     parts = (
-        math.prod(min(sizes.get(str(dim), size), size) / max(1, size) for dim, size in variable.sizes.items())
-        * variable.nbytes
-        for variable in read.values()
+        math.prod(min(sizes.get(str(dim), size), size) / max(1, size) for dim, size in one.sizes.items()) * one.nbytes
+        for name, one in dataset.variables.items()
+        # Of an archive, tasks read no coordinates along the items that nothing has asked for.
+        if name in dataset.data_vars or one._in_memory or one.chunks is not None
     )
     return math.ceil(sum(parts))
-
-
-def _is_read(coordinate: xr.Variable) -> bool:
-    """Whether tasks read a coordinate: of an archive, none along the items that nothing has asked for."""
-    return coordinate._in_memory or coordinate.chunks is not None
 
 
 def _templates(result: terms.Stored, lengths: Mapping[str, Mapping[str, int]], attrs: dict[str, str]) -> terms.Stored:
@@ -581,16 +509,11 @@ def _templates(result: terms.Stored, lengths: Mapping[str, Mapping[str, int]], a
 
 def _encoded(result: xr.Dataset, lengths: Mapping[str, int]) -> xr.Dataset:
     template = terms.with_stored_names(result.drop_encoding(), is_result=True)
-    for variable in template.data_vars.values():
-        variable.encoding = _encoding(variable.variable, lengths)
+    for variable in template.data_vars.values():  # one chunk for each task, uncompressed if it is small
+        chunks = chunks_of(variable.sizes, lengths)
+        is_small = math.prod(chunks) * variable.dtype.itemsize <= SMALL_CHUNK
+        variable.encoding = {"chunks": chunks, "chunk_key_encoding": FLAT} | ({"compressors": ()} if is_small else {})
     return template
-
-
-def _encoding(variable: xr.Variable, lengths: Mapping[str, int]) -> dict[str, Any]:
-    """Return the encoding of a variable of a result: one chunk for each task, uncompressed if it is small."""
-    chunks = chunks_of(variable.sizes, lengths)
-    is_small = math.prod(chunks) * variable.dtype.itemsize <= SMALL_CHUNK
-    return {"chunks": chunks, "chunk_key_encoding": FLAT} | ({"compressors": ()} if is_small else {})
 
 
 def _size(n_bytes: float) -> str:

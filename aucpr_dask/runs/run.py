@@ -12,21 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 from uuid import uuid4
 
-from aucpr_dask.errors import (
-    AucprError,
-    DamagedError,
-    DamageWarning,
-    OtherRunError,
-    RunError,
-    SourceChangedError,
-    StoreError,
-    UnreachableError,
-    as_called,
-    warn,
-)
+from aucpr_dask import errors
+from aucpr_dask.errors import AucprError, OtherRunError, RunError, SourceChangedError, StoreError
 from aucpr_dask.evaluation.results import laid_out, opened_result
 from aucpr_dask.progress import Progress, Tracker
-from aucpr_dask.runs import growing
+from aucpr_dask.runs import steps
 from aucpr_dask.runs.ledger import Ledger, differing
 from aucpr_dask.runs.planning import HELD_BY_A_WORKER, Plan, plan_run
 from aucpr_dask.runs.recording import Record
@@ -179,9 +169,7 @@ def run(
         if client is not None:
             _check_workers(client, step.plan, watcher)
         try:
-            with _explaining_storage(target, ledger):
-                has_begun = step.begin(target, ledger)
-            if has_begun:
+            if step.begin(target, ledger):
                 watcher.note("a run of this call has begun here: continuing it, next to any that is under way")
             topic, token = uuid4().hex, ledger.join()
             counts = record is not None
@@ -191,14 +179,18 @@ def run(
                     _evaluate(client, step.plan, assignment, ledger, watcher, seconds)
                 check_same(source, asked.layout, identity)
                 try:
-                    with _explaining_storage(target, ledger):
-                        step.finish(target, ledger)
+                    step.finish(target, ledger)
                     break
-                except DamagedError as error:  # meanwhile: what is not as it was written is computed again
+                except errors.DamagedError as error:  # meanwhile: what is not as it was written is computed again
                     if is_last:
                         what, remedy = "chunks are damaged as soon as they are written", "look at the disk; "
                         remedy += "then run the same command again, which computes what is damaged"
                         raise RunError(what, target, f"the last one: {error}", None, remedy) from error
+                except OSError as error:
+                    if isinstance(error, AucprError):
+                        raise
+                    ledger.check()
+                    raise _without_storage(error, target) from error
         except StoreError as error:  # perhaps because another run has finished, and removed temporary files
             if isinstance(error, SourceChangedError) or not _is_finished(target, step.plan):
                 raise
@@ -222,7 +214,7 @@ def _client(
 
         current = current_client()
     if workers is None and current is None and plan.is_small:
-        watcher.note(as_called("running in this process: too little work for workers (workers=2 starts two)"))
+        watcher.note(errors.as_called("running in this process: too little work for workers (workers=2 starts two)"))
         yield None
         return
     from aucpr_dask.workers.connecting import connect_for
@@ -230,9 +222,8 @@ def _client(
 
     with connect_for(workers, source, target, patience=patience) as client:
         if client is current:
-            watcher.note(
-                f"on the current Dask client, {address_of(client)}; {as_called('workers=N')} starts N processes here"
-            )
+            start = errors.as_called("workers=N")
+            watcher.note(f"on the current Dask client, {address_of(client)}; {start} starts N processes here")
         yield client
 
 
@@ -275,32 +266,37 @@ def _next_step(plan: Plan, target: str, ledger: Ledger, *, overwrite: bool, othe
         _refuse(changed, target)
         _refuse_other_code(asked, state, target, other_code=other_code)
         return Step.whole(plan, target)
-    if not changed and state.word == FINISHED:
-        _say_if_by_other_code(asked, state, target)
-        _tidy(ledger, plan)
-        return None
-    has_more_resamples = "n_resamples" in changed and _may_have_more_resamples(state.plan, plan)
-    _refuse(changed, target, MAY_DIFFER | {"n_resamples"} if has_more_resamples else MAY_DIFFER)
-    groups = {name for _, node in nodes_of(plan.template) for name in str(node.attrs.get("by", "")).split(", ")}
-    now, wanted = growing.contents_of(target, ledger, groups), growing.wanted_contents(plan, groups)
-    growing.refuse_changes(now, wanted, target)
-    try:
-        if has_more_resamples:
-            raise growing.NotByModels
-        step = growing.growth(plan, target, now, wanted)
-    except growing.NotByModels:
-        text = (
-            "the source differs by more than new models and data sets, or has longer names, so everything is "
-            "evaluated again at "
-            f"{public(target)}"
+    step = None
+    if changed or state.word != FINISHED:
+        drawn = state.plan["options"].get("n_resamples")
+        is_drawn = "n_resamples" in changed and isinstance(drawn, int)
+        has_more_resamples = (
+            is_drawn
+            and drawn < plan.options.resampling.n_resamples
+            and all("replicate" in node for _, node in nodes_of(plan.template))
         )
-        warn(text)
-        return Step.whole(asked, target, clears=True)
+        _refuse(changed, target, MAY_DIFFER | {"n_resamples"} if has_more_resamples else MAY_DIFFER)
+        groups = {name for _, node in nodes_of(plan.template) for name in str(node.attrs.get("by", "")).split(", ")}
+        now, wanted = steps.contents_of(target, ledger, groups), steps.wanted_contents(plan, groups)
+        steps.refuse_changes(now, wanted, target)
+        try:
+            if has_more_resamples:
+                raise steps.NotByModels
+            step = steps.growth(plan, target, now, wanted)
+        except steps.NotByModels:
+            text = "the source differs by more than new models and data sets, or has longer names, so everything is "
+            errors.warn(f"{text}evaluated again at {public(target)}")
+            return Step.whole(asked, target, clears=True)
     if step is not None:
         _refuse_other_code(asked, state, target, other_code=other_code)
     elif state.word == FINISHED:
-        _say_if_by_other_code(asked, state, target)
-        _tidy(ledger, plan)
+        before, now_code = state.plan.get("code"), asked.parameters["code"]
+        if before != now_code:
+            text = f"{public(target)} is finished, and its numbers are of another version: "
+            errors.warn(f"{text}{changes_in_words(before, now_code)}; overwrite=True computes them again")
+        recorded = ledger.recorded()  # perhaps it has become another one, or a run was killed before it recorded it
+        if recorded.word != FINISHED or recorded.plan != plan.parameters:
+            ledger.close(State(plan=plan.parameters))
     return step
 
 
@@ -329,15 +325,6 @@ def _refuse_other_code(plan: Plan, state: State, target: str, *, other_code: boo
     raise StoreError(what, target, changes_in_words(before, now), "one result, one code", remedy)
 
 
-def _say_if_by_other_code(plan: Plan, state: State, target: str) -> None:
-    """Warn if a finished result, which is returned as it is, is not what this code would compute."""
-    before, now = (state.plan or {}).get("code"), plan.parameters["code"]
-    if before != now:
-        text = f"{public(target)} is finished, and its numbers are of another version: "
-        text += f"{changes_in_words(before, now)}; overwrite=True computes them again"
-        warn(text)
-
-
 def _refuse(changed: Mapping[str, str], target: str, may_differ: Collection[str] = ()) -> None:
     """Raise if a plan differs from that of a result by more than it may."""
     if changed.keys() <= set(may_differ):
@@ -345,19 +332,6 @@ def _refuse(changed: Mapping[str, str], target: str, may_differ: Collection[str]
     what = "there is something at this place already: another evaluation"
     remedy = "use the same options to resume it, name another place, or pass overwrite=True "
     raise StoreError(what, target, "; ".join(dict.fromkeys(changed.values())), None, remedy + "to replace it")
-
-
-def _may_have_more_resamples(before: Mapping[str, Any], plan: Plan) -> bool:
-    is_kept = all("replicate" in node for _, node in nodes_of(plan.template))
-    drawn = before["options"].get("n_resamples")
-    return is_kept and isinstance(drawn, int) and drawn < plan.options.resampling.n_resamples
-
-
-def _tidy(ledger: Ledger, plan: Plan) -> None:
-    """Record the plan of a finished result if it has become another one, or if a run was killed before it did."""
-    recorded = ledger.recorded()
-    if recorded.word != FINISHED or recorded.plan != plan.parameters:
-        ledger.close(State(plan=plan.parameters))
 
 
 def _is_finished(target: str, plan: Plan) -> bool:
@@ -408,7 +382,7 @@ def _evaluate(
             raise outcome
         if isinstance(outcome, OSError) and outcome.errno in NO_ROOM | NO_PERMISSION:
             raise _without_storage(outcome, assignment.target) from outcome
-        if isinstance(outcome, UnreachableError):  # no other task will fare better
+        if isinstance(outcome, errors.UnreachableError):  # no other task will fare better
             outcome.add_note(f"finished tasks are kept at {assignment.target}, and the same call resumes from there")
             with suppress(OSError):
                 ledger.record_failure(number, f"{type(outcome).__name__}: {outcome}")
@@ -419,18 +393,16 @@ def _evaluate(
                 with suppress(OSError):  # the error is raised in the end, too
                     ledger.record_failure(number, f"{type(outcome).__name__}: {outcome}")
         on_progress(tracker.finished(number, failed=number in failures))
-    if failures:
-        raise _explained(failures, plan, assignment.target)
-
-
-def _tried(*call: Any) -> Any:
-    """Evaluate a task in this process as workers do: return its error, if all attempts fail."""
-    for _ in range(RETRIES + 1):
-        try:
-            return evaluate_task(*call)
-        except Exception as error:
-            failure = error
-    return failure
+    if not failures:
+        return
+    number, first = min(failures.items())
+    kept = f"{len(failures)} of {len(plan.tasks)} tasks failed; the others are kept at {assignment.target}, and the "
+    kept += "same call resumes from there"
+    if isinstance(first, AucprError) and not isinstance(first, StoreError):  # it says what is wrong with the data
+        first.add_note(kept)
+        raise first
+    where, received = plan.tasks[number].describe(), f"{type(first).__name__}: {first}"
+    raise RunError("tasks could not be computed", where, received, None, kept) from first
 
 
 def _outcomes(
@@ -448,7 +420,13 @@ def _outcomes(
         for numbers, tasks, _ in calls:
             ready = evaluated_together(tasks, assignment)
             for number, task in zip(numbers, tasks, strict=True):
-                yield number, _tried(number, task, assignment, ready.get(task))
+                for _ in range(RETRIES + 1):  # as on workers
+                    try:
+                        outcome: Any = evaluate_task(number, task, assignment, ready.get(task))
+                        break
+                    except Exception as error:
+                        outcome = error
+                yield number, outcome
         return
     from aucpr_dask.runs.submitting import as_they_finish
 
@@ -474,34 +452,8 @@ def _still_done(plan: Plan, assignment: Assignment, recorded: Mapping[int, Mappi
     if lost := recorded.keys() - done:
         text = f"results of {len(lost)} of {len(recorded)} finished tasks are missing or damaged at "
         text += f"{public(assignment.target)}; these tasks are computed again"
-        warn(text, DamageWarning)
+        errors.warn(text, errors.DamageWarning)
     return done
-
-
-def _explained(failures: dict[int, BaseException], plan: Plan, target: str) -> BaseException:
-    """Return the first error if it says what is wrong with the data, or else an error that names its task."""
-    number, first = min(failures.items())
-    kept = f"{len(failures)} of {len(plan.tasks)} tasks failed; the others are kept at {target}, and the same call "
-    kept += "resumes from there"
-    if isinstance(first, AucprError) and not isinstance(first, StoreError):
-        first.add_note(kept)
-        return first
-    where, received = plan.tasks[number].describe(), f"{type(first).__name__}: {first}"
-    error = RunError("tasks could not be computed", where, received, None, kept)
-    error.__cause__ = first
-    return error
-
-
-@contextmanager
-def _explaining_storage(target: str, ledger: Ledger) -> Iterator[None]:
-    """Explain errors of a result that cannot be written, or belongs to another run, which removes things."""
-    try:
-        yield
-    except AucprError:
-        raise
-    except OSError as error:
-        ledger.check()
-        raise _without_storage(error, target) from error
 
 
 def _without_storage(error: OSError, target: str) -> RunError:

@@ -34,33 +34,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Assignment:
-    """What all tasks submitted together have in common.
+    """What all tasks submitted together have in common."""
 
-    Parameters
-    ----------
-    source, target : str
-        Where scores are read, and where results are written.
-    layout : Layout or None
-        Of a source that another program wrote.
-    run_id : str
-        Of this call.
-    token : str
-        Of the ledger.
-    identity : str
-        Of the source, which must stay the same.
-    options : EvaluationOptions
-    counts : bool
-        Whether each attempt at a task is an event of the topic `run_id`.
-    """
-
-    source: str
-    target: str
-    run_id: str
-    token: str
-    identity: str
+    source: str  # where scores are read
+    target: str  # where results are written
+    run_id: str  # of this call
+    token: str  # of the ledger
+    identity: str  # of the source, which must stay the same
     options: EvaluationOptions
-    layout: Layout | None = None
-    counts: bool = False
+    layout: Layout | None = None  # of a source that another program wrote
+    counts: bool = False  # whether each attempt at a task is an event of the topic `run_id`
 
 
 def evaluate_tasks(
@@ -121,19 +104,18 @@ def evaluate_task(number: int, task: Task, assignment: Assignment, ready: Ready 
             worker = sys.modules["distributed"].get_worker()
     if worker is not None and assignment.counts:
         worker.log_event(assignment.run_id, number)
-    target, run_id = assignment.target, assignment.run_id
-    ledger = _ledger(target, assignment.token)
+    target, ledger = assignment.target, _ledger(assignment.target, assignment.token)
     try:
         result = _evaluated(task, assignment) if ready is None else ready.result
         _check_source(assignment)  # everything has been read
         ledger.check()  # at the last moment
-        chunks = _write(task, result, _documents(target, task.path, tuple(sorted(result)), run_id), target)
+        chunks = _write(task, result, _documents(target, task.path, tuple(sorted(result)), assignment.run_id), target)
         took = {"seconds": time.monotonic() - started, "cpu_seconds": time.process_time() - processor}
         who = {"chunks": chunks, "worker": getattr(worker, "name", None), "versions": facts(), "part": task.describe()}
         ledger.record_done(number, {name: round(value, 3) for name, value in took.items()} | who)
-    except (OtherRunError, SourceChangedError, UnreachableError) as error:
-        if isinstance(error, UnreachableError):
-            raise
+    except UnreachableError:
+        raise
+    except (OtherRunError, SourceChangedError) as error:
         return error
     except (AucprError, FileNotFoundError) as error:
         try:
@@ -213,6 +195,7 @@ def _check_version(source: str, identity: str, version: object) -> None:
 
 
 _ledger = lru_cache(maxsize=8)(Ledger)
+_known_groups: dict[tuple[str, str, str], Groups] = {}  # of the last data set: to sort labels takes as long as a task
 
 
 @lru_cache(maxsize=8)
@@ -237,16 +220,11 @@ def _data_set(reader: SourceNodes | Archive, path: str, keeps: tuple[str, ...]) 
     return reader.opened([path], keeps)[path]
 
 
-_known_groups: dict[tuple[str, str, str], Groups] = {}  # of the last data set: to sort labels takes as long as a task
-
-
 def _groups(dataset: xr.Dataset, path: str, assignment: Assignment) -> Groups | None:
     place = (assignment.source, path, assignment.run_id)
-    if not assignment.options.by:
-        return None
-    if place not in _known_groups:
+    found = _known_groups.get(place)
+    if found is None and assignment.options.by:
         found = groups_of(dataset, assignment.options.by, path)
         _known_groups.clear()
         _known_groups[place] = found
-        return found
-    return _known_groups.get(place)
+    return found

@@ -73,8 +73,15 @@ def _workplace_of(store: Path) -> Path:
 def _workplace(store: Path) -> Iterator[Path]:
     """Lock a folder next to the store; remove it after use."""
     place = _workplace_of(store)
+    lock = locket.lock_file(str(place / "lock"), timeout=PATIENCE)
     try:
-        lock = _locked(place)
+        while True:  # other calls remove the folder after use
+            place.mkdir(exist_ok=True)
+            with suppress(FileNotFoundError):
+                lock.acquire()
+                if (place / "lock").exists():
+                    break
+                lock.release()
         try:
             yield place
         finally:
@@ -90,18 +97,6 @@ def _workplace(store: Path) -> Iterator[Path]:
         raise StoreError("the store cannot be written", store, error) from error
 
 
-def _locked(place: Path) -> Any:
-    """Return a lock on a folder that other calls remove after use."""
-    while True:
-        place.mkdir(exist_ok=True)
-        lock = locket.lock_file(str(place / "lock"), timeout=PATIENCE)
-        with suppress(FileNotFoundError):
-            lock.acquire()
-            if (place / "lock").exists():
-                return lock
-            lock.release()
-
-
 def joined(before: Scores, added: Scores) -> Scores:
     """Return scores with the models and the data sets of others."""
     if isinstance(before, xr.Dataset) and isinstance(added, xr.Dataset):
@@ -111,13 +106,10 @@ def joined(before: Scores, added: Scores) -> Scores:
         allowed = "data sets with names in both, or one data set without a name in both"
         remedy = "name the data set of the files: dataset=..., or import to a new store"
         what = "data sets without a name cannot be added to named ones"
-        raise _differ(what, _named(old), _named(new), allowed, remedy)
+        ours, theirs = ("one data set without a name" if "" in one else few(map(repr, one)) for one in (old, new))
+        raise _differ(what, ours, theirs, allowed, remedy)
     both = {path: _joined(path, node, new[path]) if path in new else node for path, node in old.items()}
     return xr.DataTree.from_dict(both | {path: node for path, node in new.items() if path not in old})
-
-
-def _named(nodes: dict[str, xr.Dataset]) -> str:
-    return "one data set without a name" if "" in nodes else few(map(repr, nodes))
 
 
 def _joined(path: str, before: xr.Dataset, added: xr.Dataset) -> xr.Dataset:

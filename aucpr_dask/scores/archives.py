@@ -58,21 +58,11 @@ MOST_AT_ONCE = 2**28  # bytes of scores that a task reads together
 
 @dataclass(frozen=True)
 class Layout:
-    """What the store of another program calls what is ours.
+    """What the store of another program calls what is ours."""
 
-    Parameters
-    ----------
-    names : tuple of pairs
-        Our names of variables and dimensions, and theirs.
-    dims : tuple of str
-        The dimensions of the items, which are all ranked together.
-    pos_label : object
-        The label of positives, if labels are not 1 and 0.
-    """
-
-    names: tuple[tuple[str, str], ...] = ()
-    dims: tuple[str, ...] = (ITEM,)
-    pos_label: Any = None
+    names: tuple[tuple[str, str], ...] = ()  # ours of variables and dimensions, and theirs
+    dims: tuple[str, ...] = (ITEM,)  # of the items, which are all ranked together
+    pos_label: Any = None  # the label of positives, if labels are not 1 and 0
 
     @classmethod
     def of(cls, like: Like, where: object = "argument 'like'") -> Layout:
@@ -116,10 +106,8 @@ def words_of(like: Any, known: Collection[str], where: object = "argument 'like'
         raise InvalidInputError("this does not say what is called what", where, repr(found), allowed)
     words = {str(name).replace("-", "_"): value for name, value in found.items()}
     if others := [name for name in words if name not in known]:
-        what, remedy = (
-            "these words are for tables, or have no meaning",
-            did_you_mean(others[0], known, "leave them out"),
-        )
+        what, remedy = "these words are for tables, or have no meaning", "leave them out"
+        remedy = did_you_mean(others[0], known, remedy)
         raise InvalidInputError(what, where, few(map(repr, others)), ", ".join(known), remedy)
     return {name: _names_in(value) if name in SEVERAL else value for name, value in words.items()}
 
@@ -131,13 +119,7 @@ def _names_in(value: Any) -> tuple[str, ...]:
 
 
 class Archive:
-    """The data sets of a Zarr store that another program wrote, as :class:`~.store.SourceNodes` are those of ours.
-
-    Parameters
-    ----------
-    url : str
-    layout : Layout
-    """
+    """The data sets of a Zarr store that another program wrote, as :class:`~.store.SourceNodes` are those of ours."""
 
     def __init__(self, url: str, layout: Layout) -> None:
         self.url, self.layout = url, layout
@@ -177,9 +159,7 @@ class Archive:
         """Return all data sets, lazily: by default in chunks of whole rankings, unless these are large."""
 
         def chunked(node: xr.Dataset) -> xr.Dataset:
-            whole = {dim: n for dim, n in node["score"].encoding["preferred_chunks"].items() if dim != ITEM} | {
-                ITEM: -1
-            }
+            whole = node["score"].encoding["preferred_chunks"] | {ITEM: -1}
             return node if chunks is None else node.chunk(whole if isinstance(chunks, str) else chunks)
 
         names = {str(name) for node in self._nodes.values() for name in node.coords}
@@ -218,7 +198,9 @@ class Archive:
         left_out = along if keeps is None else [name for name in along if name not in keeps]
         node = node.drop_vars(["digest", *(left_out if keeps is not None else [])], errors="ignore")
         lazy = {n: one for n, one in node.variables.items() if n not in (*left_out, "score") and not one._in_memory}
-        read = [name for name, one in lazy.items() if one.nbytes <= MOST_LOADED or _is_needed_whole(name, one)]
+        # Of some, all has to be known to understand a part, whatever their size.
+        whole = {"cluster", "fold"} | ({"label"} if "label" in lazy and lazy["label"].dtype.kind in "OTU" else set())
+        read = [name for name, one in lazy.items() if one.nbytes <= MOST_LOADED or name in whole]
         node = node.assign({name: node.variables[name].load() for name in read})
         label = node.get("label")
         if self.layout.pos_label is not None and label is not None and label.variable._in_memory and not label.any():
@@ -232,11 +214,6 @@ class Archive:
 
     def _gathered(self, nodes: dict[str, xr.Dataset]) -> terms.Stored:
         return terms.Nodes(nodes) if self._is_tree else nodes[""]
-
-
-def _is_needed_whole(name: Any, variable: xr.Variable) -> bool:
-    """Whether all of a variable has to be known to understand a part of it, whatever its size."""
-    return name in ("cluster", "fold") or (name == "label" and variable.dtype.kind in "OTU")
 
 
 def _described(path: str, dataset: xr.Dataset) -> xr.Dataset:
@@ -403,7 +380,13 @@ class _Digests:
 
     def _of_variable(self, name: str, array: zarr.Array[Any], lead: Sequence[str]) -> xr.DataArray:
         """Return what tells the part of each ranking in a variable from others that were there."""
-        chunks, lengths = self._of_chunks(name, array), array.shards or array.chunks
+        form = {key: value for key, value in documents.of_array(array.metadata).items() if key != "shape"}
+        lengths = array.shards or array.chunks
+        counts = tuple(-(-n // length) for n, length in zip(array.shape, lengths, strict=True))
+        # A number for each chunk, of its version and of how it is read.
+        chunks = np.full(counts, _number(json.dumps([name, form], sort_keys=True, default=str)), np.uint64)
+        for index, key in chunks_among(array, self._keys):
+            chunks[index] = _number(f"{chunks[index]} {self._versions[key]}")
         ours = {theirs: ours for ours, theirs in self._named.items()}
         dims = [ours.get(str(dim), str(dim)) for dim in _dims_of(array)]
         of_rankings = [place for place, dim in enumerate(dims) if dim in lead]
@@ -412,19 +395,9 @@ class _Digests:
         arranged = arranged.reshape(*arranged.shape[: len(of_rankings)], -1)
         weights = np.arange(arranged.shape[-1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)  # the order counts
         chunk_of = (np.arange(array.shape[place]) // lengths[place] for place in of_rankings)
-        each = (
-            (arranged * weights).sum(axis=-1)[np.ix_(*chunk_of)] if of_rankings else (arranged * weights).sum(axis=-1)
-        )
+        each = (arranged * weights).sum(axis=-1)
+        each = each[np.ix_(*chunk_of)] if of_rankings else each
         return xr.DataArray(each, dims=[dims[place] for place in of_rankings])
-
-    def _of_chunks(self, name: str, array: zarr.Array[Any]) -> NDArray[np.uint64]:
-        """Return a number for each chunk, of its version and of how it is read."""
-        form = {key: value for key, value in documents.of_array(array.metadata).items() if key != "shape"}
-        counts = tuple(-(-n // length) for n, length in zip(array.shape, array.shards or array.chunks, strict=True))
-        found = np.full(counts, _number(json.dumps([name, form], sort_keys=True, default=str)), np.uint64)
-        for index, key in chunks_among(array, self._keys):
-            found[index] = _number(f"{found[index]} {self._versions[key]}")
-        return found
 
 
 def _dims_of(array: zarr.Array[Any]) -> tuple[Any, ...]:

@@ -78,33 +78,31 @@ def count_copies(rankings: Any, labels: Any) -> int:
     if rankings.shape[1] == 0:
         return 0
     score = np.asarray(rankings[0])
-    looked_at = _in_a_window(score)
-    if not 0 < looked_at.size <= 4 * LOOKED_AT or not _has_copies(score[looked_at]):
+    looked_at = np.arange(score.size)
+    if score.size > LOOKED_AT:  # those with a score near the median
+        sample = np.sort(score[:: score.size // SAMPLE])
+        sample = sample[~np.isnan(sample)]
+        half, middle = max(2, LOOKED_AT * sample.size // score.size // 2), sample.size // 2
+        if sample.size <= 2 * half:
+            return 0
+        looked_at = np.flatnonzero((score >= sample[middle - half]) & (score < sample[middle + half]))
+    ordered = np.sort(score[looked_at])
+    n_tied = int((ordered[1:] == ordered[:-1]).sum())
+    if not 0 < looked_at.size <= 4 * LOOKED_AT or n_tied < max(2, SHARE * ordered.size):
         return 0  # most data sets: this has to be quick
     for step in (-(-len(rankings) // FIRST), 1):
         rows = np.asarray(rankings[::step][:, looked_at], dtype=np.float64)
         n = _copies(rows, np.asarray(labels[:, looked_at]))
         if n == 0 or step == 1:
             break
-    return _number_of(rankings) if n and looked_at.size < score.size else n
-
-
-def _in_a_window(score: NDArray[np.floating[Any]]) -> NDArray[np.intp]:
-    """Return the items that are looked at: all of few, otherwise those with a score near the median."""
-    if score.size <= LOOKED_AT:
-        return np.arange(score.size)
-    sample = np.sort(score[:: score.size // SAMPLE])
-    sample = sample[~np.isnan(sample)]
-    half = max(2, LOOKED_AT * sample.size // score.size // 2)
-    if sample.size <= 2 * half:
-        return np.arange(0)
-    lower, upper = sample[sample.size // 2 - half], sample[sample.size // 2 + half]
-    return np.flatnonzero((score >= lower) & (score < upper))
-
-
-def _has_copies(score: NDArray[np.floating[Any]]) -> bool:
-    ordered = np.sort(score)
-    return int((ordered[1:] == ordered[:-1]).sum()) >= max(2, SHARE * score.size)
+    if not n or looked_at.size == score.size:
+        return n
+    known, same = ~np.isnan(score), np.zeros(score.size, np.uint64)
+    for place in range(len(rankings)):  # one by one, because they may be many
+        row = np.asarray(rankings[place], dtype=np.float64)
+        known &= ~np.isnan(row)
+        same += _hashed(row, place)
+    return int(np.count_nonzero(known) - np.unique(same[known]).size)
 
 
 def _copies(score: NDArray[np.float64], label: NDArray[Any]) -> int:
@@ -125,17 +123,6 @@ def _copies(score: NDArray[np.float64], label: NDArray[Any]) -> int:
     if (differ & repeated).sum() > MIXED * (holds & repeated).sum():
         return 0
     return n_copies if _are_all_ties(score, once) or _more_than_chance(sizes) else 0
-
-
-def _number_of(rankings: Any) -> int:
-    """Return how many of all items have the scores of another."""
-    known = ~np.isnan(np.asarray(rankings[0], dtype=np.float64))
-    same = np.zeros(known.size, np.uint64)
-    for place in range(len(rankings)):  # one by one, because they may be many
-        row = np.asarray(rankings[place], dtype=np.float64)
-        known &= ~np.isnan(row)
-        same += _hashed(row, place)
-    return int(np.count_nonzero(known) - np.unique(same[known]).size)
 
 
 def _hashed(score: NDArray[np.float64], place: int) -> NDArray[np.uint64]:

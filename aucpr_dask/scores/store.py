@@ -74,21 +74,28 @@ def open_scores(store: str | Path | Store, *, chunks: Any = "auto", like: Like =
     >>> ap.open_scores(store)["score"].sel(model="a").values
     array([0.9, 0.1])
     """
-    from aucpr_dask.scores.archives import Layout
+    from aucpr_dask.scores.archives import Archive, Layout
 
     store = urls.concealed(store)
     stored: terms.Stored
     layout = None if like is None else layout_of(store, like)
     if layout is not None:
-        stored = _of_another_program(store, layout, chunks, is_told=True)
+        stored = Archive(store, layout).scores(chunks)
     else:
-        own = {} if isinstance(chunks, str) else chunks
         try:
-            stored = _stored(store, chunks=own, remedy_if_unchecked=SAVE_AGAIN)
+            stored = _stored(store, chunks={} if isinstance(chunks, str) else chunks, remedy_if_unchecked=SAVE_AGAIN)
         except errors.ForeignStoreError:
-            stored = _of_another_program(store, Layout.of(None), chunks, is_told=False)
-    plain = terms.map_nodes(stored, lambda _, node: terms.with_plain_names(_opened(node)))
-    scores = terms.map_nodes(plain, lambda _, node: _remember_source(terms.with_levels(node), store))
+            try:
+                stored = Archive(store, Layout.of(None)).scores(chunks)
+            except errors.InvalidInputError as error:
+                raise stores.foreign(store, str(error).partition("\n")[0]) from error
+
+    def opened(_: str, node: xr.Dataset) -> xr.Dataset:
+        node = terms.with_levels(terms.with_plain_names(_opened(node)))
+        node.encoding["source"] = urls.public(store)
+        return node
+
+    scores = terms.map_nodes(stored, opened)
     validate_scores(scores, positive_from=0)
     return terms.as_scores(scores)
 
@@ -105,18 +112,6 @@ def layout_of(url: Any, like: Like = None) -> Layout | None:
     return None
 
 
-def _of_another_program(url: str, layout: Layout, chunks: Any, *, is_told: bool) -> terms.Stored:
-    """Open a Zarr store that another program wrote, if it holds scores by these names."""
-    from aucpr_dask.scores.archives import Archive
-
-    try:
-        return Archive(url, layout).scores(chunks)
-    except errors.InvalidInputError as error:
-        if is_told:
-            raise
-        raise stores.foreign(url, str(error).partition("\n")[0]) from error
-
-
 def changed_rankings(url: str | Path, on_progress: Callable[[int, int], None] | None = None) -> tuple[int, list[str]]:
     """Return the number of rankings with stored digests, and the names of those that have other digests now."""
     changed: list[str] = []
@@ -124,19 +119,17 @@ def changed_rankings(url: str | Path, on_progress: Callable[[int, int], None] | 
     for path, dataset in terms.nodes_of(open_unread(url)):
         if "digest" not in dataset:
             continue
-        lead = dataset["digest"].dims
         found = np.zeros(dataset["digest"].shape, np.uint64)
-        regions = _regions(found.shape, dataset["score"].encoding["chunks"][: len(lead)])
+        names = {str(dim): dataset.get_index(dim) for dim in dataset["digest"].dims}
+        regions = _regions(found.shape, dataset["score"].encoding["chunks"][: len(names)])
         for done, region in enumerate(regions, start=1):
-            found[region] = _digests_now(dataset, dict(zip(map(str, lead), region, strict=True)))
+            found[region] = _digests_now(dataset, dict(zip(names, region, strict=True)))
             if on_progress is not None:
                 on_progress(done, len(regions))
         n_rankings += found.size
-        labels = [dataset.get_index(dim) for dim in lead]
-        place = f"data set {path!r}, " if path else ""
         for at in np.argwhere(found != dataset["digest"].values):
-            names_of = (f"{dim} {str(index[i])!r}" for dim, index, i in zip(lead, labels, at, strict=True))
-            changed.append(place + ", ".join(names_of))
+            which = (f"{dim} {str(index[i])!r}" for (dim, index), i in zip(names.items(), at, strict=True))
+            changed.append((f"data set {path!r}, " if path else "") + ", ".join(which))
     return n_rankings, changed
 
 
@@ -157,7 +150,8 @@ def open_unread(url: str | Path, *, warns: bool = False) -> terms.Stored:
 
 
 def _stored(url: str | Path, **options: Any) -> terms.Stored:
-    return _with_counts(stores.open_store(url, KIND, reads=terms.SCORE_VARIABLES.keys() - {"score"}, **options))
+    found = stores.open_store(url, KIND, reads=terms.SCORE_VARIABLES.keys() - {"score"}, **options)
+    return _with_counts(found)
 
 
 def _with_counts(scores: terms.Stored) -> terms.Stored:
@@ -170,12 +164,7 @@ def _with_counts(scores: terms.Stored) -> terms.Stored:
 
 
 class SourceNodes:
-    """The data sets of a score store, opened when they are asked for, by their paths.
-
-    Parameters
-    ----------
-    url : str
-    """
+    """The data sets of a score store, opened when they are asked for, by their paths."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -328,23 +317,6 @@ def _parts(variable: xr.DataArray) -> Iterator[xr.DataArray]:
         yield variable[start : start + step]
 
 
-def _remember_source(dataset: xr.Dataset, url: str | Path) -> xr.Dataset:
-    dataset.encoding["source"] = urls.public(url)
-    return dataset
-
-
-def _refuse_own_source(scores: terms.Scores, url: str | Path) -> None:
-    """Raise if `scores` are lazy and come from the store that is to be replaced."""
-    for _, dataset in terms.nodes_of(scores):
-        source = dataset.encoding.get("source")
-        is_lazy = any(dataset[name].chunks is not None for name in _large(dataset))
-        places = {urls.absolute(one) if urls.is_remote(one) else Path(one).resolve() for one in (source or "", url)}
-        if is_lazy and source is not None and len(places) == 1:
-            what = "a store cannot be replaced by scores that are still read from it"
-            remedy = "write to another place, or load the scores first: scores.load()"
-            raise errors.StoreError(what, urls.concealed(url), remedy=remedy)
-
-
 def write_scores(
     scores: terms.Scores,
     store: str | Path | Store,
@@ -356,7 +328,14 @@ def write_scores(
     """Write score data sets to a Zarr store, as :func:`aucpr_dask.save_scores` says."""
     store = urls.concealed(store)
     nodes = terms.Nodes(validated_nodes(scores, positive_from=0))
-    _refuse_own_source(scores, store)
+    for _, dataset in terms.nodes_of(scores):
+        source = dataset.encoding.get("source")
+        is_lazy = any(dataset[name].chunks is not None for name in _large(dataset))
+        places = {urls.absolute(one) if urls.is_remote(one) else Path(one).resolve() for one in (source or "", store)}
+        if is_lazy and source is not None and len(places) == 1:
+            what = "a store cannot be replaced by scores that are still read from it"
+            remedy = "write to another place, or load the scores first: scores.load()"
+            raise errors.StoreError(what, store, remedy=remedy)
     writer = ScoreWriter(store, nodes, overwrite=overwrite, models_per_chunk=models_per_chunk)
     parts = [(path, dataset, region) for path, dataset in nodes.items() for region in writer.regions(path)]
     import dask
@@ -415,7 +394,11 @@ class ScoreWriter:
         facts = self._facts[path]
         place = (*region[:-1], region[-1].start // dataset["score"].encoding["chunks"][-1])
         facts["n_missing"][place] = missing.sum(axis=-1)
-        filled = _filled(self._hashed.get(path, dataset), region, arrays)
+        filled = self._hashed.get(path, dataset)
+        others = [*FACTS, *(name for name in filled.coords if name != terms.ITEM)]
+        filled = filled.drop_vars(others).isel(dict(zip(filled["score"].dims, region, strict=True)))
+        typed = {name: values.astype(filled[name].dtype, copy=False) for name, values in arrays.items()}
+        filled = filled.assign({name: (filled[name].dims, values) for name, values in typed.items()})
         facts["digest"][place] = ranking_digests(filled)
         if self._copies.get(path, 1) and _n_item_chunks(dataset) == 1:
             self._copies[path] = min(copies_among(filled), self._copies.get(path, filled.sizes[terms.ITEM]))
@@ -441,14 +424,6 @@ def _n_item_chunks(dataset: xr.Dataset) -> int:
     score = dataset["score"]
     length: int = score.encoding["chunks"][-1]
     return max(1, -(-score.sizes[terms.ITEM] // length))
-
-
-def _filled(dataset: xr.Dataset, region: Region, arrays: dict[str, np.ndarray]) -> xr.Dataset:
-    """Return a region of a data set with the arrays that are written to it."""
-    by_dim = dict(zip(dataset["score"].dims, region, strict=True))
-    part = dataset.drop_vars(FACTS).drop_vars([name for name in dataset.coords if name != terms.ITEM]).isel(by_dim)
-    typed = {name: values.astype(part[name].dtype, copy=False) for name, values in arrays.items()}
-    return part.assign({name: (part[name].dims, values) for name, values in typed.items()})
 
 
 def _slices(dataset: xr.Dataset, name: str, region: Region) -> Region:
@@ -481,7 +456,10 @@ def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
     for name, dtype in FACTS.items():
         found[name] = empty_variable({dim: size for dim, size in score.sizes.items() if dim != terms.ITEM}, dtype)
         found[name].encoding = {"chunks": stores.chunk_shape(found[name].shape, found[name].dtype.itemsize, whole=0)}
-    length = _item_chunk_to_write(score)
+    # All items are in one chunk, unless a ranking is large and comes in several.
+    of_items = score.chunksizes.get(terms.ITEM, ()) if score.chunks is not None else ()
+    is_large = score.sizes[terms.ITEM] * score.dtype.itemsize > stores.CHUNK_BYTES
+    length = int(of_items[0]) if is_large and len(of_items) > 1 else score.sizes[terms.ITEM]
     for name in _large(dataset):
         chunks = stores.chunk_shape((*found[name].shape[:-1], length), score.dtype.itemsize, whole=1)
         attrs, found[name] = found[name].attrs, empty_variable(found[name].sizes, found[name].dtype)
@@ -494,13 +472,6 @@ def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
             variable.encoding = {"chunks": tuple(lengths.values())}
         variable.attrs.setdefault("description", terms.SCORE_VARIABLES[name].description)
     return dataset.assign(found)
-
-
-def _item_chunk_to_write(score: xr.DataArray) -> int:
-    """Return the number of items in a chunk: all, unless a ranking is large and comes in several chunks."""
-    chunks = score.chunksizes.get(terms.ITEM, ()) if score.chunks is not None else ()
-    is_large = score.sizes[terms.ITEM] * score.dtype.itemsize > stores.CHUNK_BYTES
-    return int(chunks[0]) if is_large and len(chunks) > 1 else score.sizes[terms.ITEM]
 
 
 def _regions(shape: tuple[int, ...], chunks: tuple[int, ...]) -> list[Region]:

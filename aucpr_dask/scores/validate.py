@@ -90,17 +90,6 @@ def _refuse_former_grades(dataset: xr.Dataset, path: str) -> None:
     raise InvalidInputError(what, where, received, "labels of these grades, or one number for each query", remedy)
 
 
-def _refuse_near_names(dataset: xr.Dataset, path: str) -> None:
-    """Raise if a variable has nearly the name of one that would be used, and would be ignored."""
-    for name in map(str, dataset.data_vars):
-        if name not in terms.SCORE_VARIABLES:
-            close = difflib.get_close_matches(name, terms.SCORE_VARIABLES, n=1, cutoff=0.85)
-            if ours := terms.OTHER_NAMES.get(name) or next(iter(close), None):
-                what, received = f"unknown variable {name!r}, which would be ignored", f"{name!r}"
-                remedy = f"dataset.rename({{{name!r}: {ours!r}}}), or dataset.drop_vars({name!r})"
-                raise InvalidInputError(what, where_of(path), received, repr(ours), remedy)
-
-
 def shared_by_models(path: str, dataset: xr.Dataset) -> xr.Dataset:
     """Return scores with one copy of what all models have alike: `xarray.concat` over models repeats every variable."""
     repeated = {
@@ -108,7 +97,15 @@ def shared_by_models(path: str, dataset: xr.Dataset) -> xr.Dataset:
         for name, array in dataset.data_vars.items()
         if name in terms.SCORE_VARIABLES.keys() - {"score", "n_missing", "digest"} and terms.MODEL in array.dims
     }
-    are_equal = {name: _is_repeated(array) for name, array in repeated.items()}
+
+    def is_repeated(array: xr.DataArray) -> bool:  # unknown, and therefore not, where values are lazy
+        if not (array.variable._in_memory and isinstance(array.data, np.ndarray) and array.sizes[terms.MODEL]):
+            return False
+        values = np.moveaxis(array.data, array.get_axis_num(terms.MODEL), 0)
+        is_nan = values[0] != values[0]  # equal_nan does not know objects
+        return all(bool(((one == values[0]) | (is_nan & (one != one))).all()) for one in values[1:])
+
+    are_equal = {name: is_repeated(array) for name, array in repeated.items()}
     own = [name for name, is_equal in are_equal.items() if not is_equal]
     for name in own:
         if not any(terms.MODEL in dims for dims in terms.SCORE_VARIABLES[name].dims):
@@ -119,15 +116,6 @@ def shared_by_models(path: str, dataset: xr.Dataset) -> xr.Dataset:
     is_per_run = any(terms.ITEM in repeated[name].dims for name in own)  # then each model has its own list of items
     taken = [name for name in repeated if are_equal[name] and not (is_per_run and name not in ("cluster", "fold"))]
     return dataset.assign({name: repeated[name].isel(model=0, drop=True) for name in taken}) if taken else dataset
-
-
-def _is_repeated(array: xr.DataArray) -> bool:
-    """Whether all models have the same values; unknown, and therefore not, where they are lazy."""
-    if not (array.variable._in_memory and isinstance(array.data, np.ndarray) and array.sizes[terms.MODEL]):
-        return False
-    values = np.moveaxis(array.data, array.get_axis_num(terms.MODEL), 0)
-    is_nan = values[0] != values[0]  # equal_nan does not know objects
-    return all(bool(((one == values[0]) | (is_nan & (one != one))).all()) for one in values[1:])
 
 
 def in_usual_order(dataset: xr.Dataset) -> xr.Dataset:
@@ -228,34 +216,36 @@ def validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None) 
             allowed = f"a variable {spec.name!r} over {_layouts(spec)}"
             remedy = "name the variables and dimensions as they are called here, or pass a data set of scores"
             raise InvalidInputError(what, where_of(path), received, allowed, remedy)
-    _refuse_near_names(dataset, path)
+    for name in map(str, dataset.data_vars):  # nearly the name of a variable that would be used, and would be ignored
+        if name not in terms.SCORE_VARIABLES:
+            close = difflib.get_close_matches(name, terms.SCORE_VARIABLES, n=1, cutoff=0.85)
+            if ours := terms.OTHER_NAMES.get(name) or next(iter(close), None):
+                what, received = f"unknown variable {name!r}, which would be ignored", f"{name!r}"
+                remedy = f"dataset.rename({{{name!r}: {ours!r}}}), or dataset.drop_vars({name!r})"
+                raise InvalidInputError(what, where_of(path), received, repr(ours), remedy)
     soft = {"positive_weight", "negative_weight"} & set(dataset.data_vars)
     if len(soft) == 1 or ("label" in dataset) == bool(soft):
         what = "a data set needs 'label', or else both 'positive_weight' and 'negative_weight'"
         raise InvalidInputError(what, where_of(path), ", ".join(map(str, dataset.data_vars)))
     _validate_classes(dataset, path)
-    _refuse_our_names(dataset, path, kept)
+    # What goes into the result must not have the name of something of ours there.
+    travelling = {str(name) for name in dataset.coords if terms.ITEM not in variables[name].dims}
+    if taken := sorted((travelling | {*kept}) & terms.OF_RESULTS | ({*kept} & {*terms.SCORE_VARIABLES})):
+        what, remedy = f"the result has something else of the name {taken[0]!r}", f"rename({taken[0]}='another')"
+        allowed = f"other names than {', '.join(sorted(terms.OF_RESULTS))}"
+        raise InvalidInputError(what, where_of(path), f"a coordinate or dimension {taken[0]!r}", allowed, remedy)
     for dim in (*terms.RANKING_DIMS, *kept, terms.ITEM):
         if dim in indexes:
             check_unique(indexes[dim], dim, where_of(path))
             if dim not in (terms.ITEM, *kept):  # these seed the resamples; items are checked when they are stored
                 terms.check_names(indexes[dim], f"{where_of(path)}, labels of {dim!r}")
-    for name in dataset.coords:
-        terms.check_node_name(str(name), f"{where_of(path)}, coordinate")
+    for name in map(str, dataset.coords):
+        terms.check_node_name(name, f"{where_of(path)}, coordinate")
     if isinstance(label := getattr(variables.get("label"), "data", None), np.ndarray):
         checks.check_labels(label, positive_from, where_of(path, "label"))
     for name in ("weight", "positive_weight", "negative_weight"):
         if isinstance(weight := getattr(variables.get(name), "data", None), np.ndarray):
             checks.check_weights(weight, where_of(path, name))
-
-
-def _refuse_our_names(dataset: xr.Dataset, path: str, kept: tuple[str, ...]) -> None:
-    """Raise if a dimension or coordinate that goes into the result has the name of something of ours there."""
-    travelling = {str(name) for name in dataset.coords if terms.ITEM not in dataset.variables[name].dims}
-    if taken := sorted((travelling | {*kept}) & terms.OF_RESULTS | ({*kept} & {*terms.SCORE_VARIABLES})):
-        what, remedy = f"the result has something else of the name {taken[0]!r}", f"rename({taken[0]}='another')"
-        allowed = f"other names than {', '.join(sorted(terms.OF_RESULTS))}"
-        raise InvalidInputError(what, where_of(path), f"a coordinate or dimension {taken[0]!r}", allowed, remedy)
 
 
 def _validate_classes(dataset: xr.Dataset, path: str) -> None:
@@ -354,22 +344,28 @@ def with_label_of_each_class(scores: terms.Scores) -> terms.Scores:
     return terms.map_nodes(scores, _with_label_of_each_class)
 
 
-def _may_have_classes_as_labels(dataset: xr.Dataset) -> bool:
-    if "score" not in dataset or "label" not in dataset or terms.CLASS not in (*dataset["score"].dims, *dataset.coords):
-        return False
-    return dataset["label"].dims == (terms.ITEM,) and dataset["label"].dtype.kind in "iubOTU"
-
-
 def _with_label_of_each_class(path: str, dataset: xr.Dataset) -> xr.Dataset:
-    if not _may_have_classes_as_labels(dataset):
+    score, label = dataset.get("score"), dataset.get("label")
+    if score is None or label is None or terms.CLASS not in (*score.dims, *dataset.coords):
         return dataset
-    if terms.CLASS not in dataset["score"].dims:
-        return _with_label_of_selected_class(path, dataset)
+    if label.dims != (terms.ITEM,) or label.dtype.kind not in "iubOTU":
+        return dataset
+    if terms.CLASS not in score.dims:  # one class, selected from several; labels may have been of each, or of the items
+        selected = dataset[terms.CLASS]
+        if selected.ndim == 0 and label.dtype.kind in "OTU":
+            return dataset.assign(label=(label.variable == selected.item()).astype(np.int8))
+        if selected.ndim == 0 and selected.dtype.kind in "iub" and selected.item() in (0, 1):
+            what = "labels 0 and 1 may be classes here, or say whether items belong to the selected class"
+            received = f"labels over the items, and the selected class {selected.item()!r}"
+            allowed = "labels of the selected class, without a coordinate 'class'"
+            remedy = ".drop_vars('class') if 1 says that an item belongs to it; or select from the result instead"
+            raise InvalidInputError(what, where_of(path, "label"), received, allowed, remedy)
+        return dataset
     classes = dataset.get_index(terms.CLASS)
     check_unique(classes, terms.CLASS, where_of(path))
     labels = xr.apply_ufunc(
         one_against_rest,
-        dataset["label"].variable,
+        label.variable,
         output_core_dims=[[terms.CLASS]],
         kwargs={"classes": classes, "where": where_of(path, "label")},
         dask="parallelized",
@@ -377,20 +373,6 @@ def _with_label_of_each_class(path: str, dataset: xr.Dataset) -> xr.Dataset:
         dask_gufunc_kwargs={"output_sizes": {terms.CLASS: len(classes)}},
     )
     return dataset.assign(label=labels.transpose(terms.CLASS, terms.ITEM))
-
-
-def _with_label_of_selected_class(path: str, dataset: xr.Dataset) -> xr.Dataset:
-    """Return scores of one class, selected from several; its labels may have been of each class, or of the items."""
-    selected, label = dataset[terms.CLASS], dataset["label"]
-    if selected.ndim == 0 and label.dtype.kind in "OTU":
-        return dataset.assign(label=(label.variable == selected.item()).astype(np.int8))
-    if selected.ndim == 0 and selected.dtype.kind in "iub" and selected.item() in (0, 1):
-        what = "labels 0 and 1 may be classes here, or say whether items belong to the selected class"
-        received = f"labels over the items, and the selected class {selected.item()!r}"
-        allowed = "labels of the selected class, without a coordinate 'class'"
-        remedy = ".drop_vars('class') if 1 says that an item belongs to it; or select from the result instead"
-        raise InvalidInputError(what, where_of(path, "label"), received, allowed, remedy)
-    return dataset
 
 
 def one_against_rest(label: NDArray[Any], *, classes: pd.Index, where: str) -> NDArray[np.int8]:

@@ -80,7 +80,15 @@ def keys_in(store: Any, prefix: str = "") -> list[str]:
 def last_bytes(store: Any, keys: Sequence[str], n: int) -> list[bytes | None]:
     """Return the last bytes of many values, in their order; None for values that are not there."""
     if isinstance(store, FolderStore):
-        return [_last_bytes(store.root / key, n) for key in keys]
+        found = list[bytes | None]()
+        for key in keys:
+            try:
+                with open(store.root / key, "rb", buffering=0) as file:
+                    file.seek(max(0, os.fstat(file.fileno()).st_size - n))
+                    found.append(file.read(n))
+            except FileNotFoundError:
+                found.append(None)
+        return found
 
     written: dict[str, bytes] = getattr(store, "endings", {})
 
@@ -146,8 +154,15 @@ def clear_but(store: Store, key: str, check: Callable[[], None]) -> None:
         kept = store.root / key
         (store.root / _ROOT).unlink(missing_ok=True)
         for path in (*store.root.iterdir(), *kept.parent.iterdir()):
-            if path not in (kept, kept.parent):
-                _remove(path, check)
+            for pause in (0.01, 0.1, 0.5, 0.0) if path not in (kept, kept.parent) else ():
+                check()
+                try:
+                    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+                    break
+                except OSError:  # a run that is stopping may still be writing its last chunk there
+                    if not pause:
+                        raise
+                    time.sleep(pause)
     check()
     if not isinstance(store, FolderStore):
         sync(store.clear())
@@ -155,9 +170,14 @@ def clear_but(store: Store, key: str, check: Callable[[], None]) -> None:
 
 def persist(store: Store, keys: Collection[str]) -> None:
     """Return once these values are on the disk, if they are in a local folder."""
+
+    def sync_one(place: Path) -> None:
+        with open(place, "rb", buffering=0) as file:
+            os.fsync(file.fileno())
+
     if isinstance(store, FolderStore) and (len(keys) < MANY_SYNCS or not sync_file_system(store.root)):
         with ThreadPoolExecutor(SYNCS_AT_ONCE) as pool:  # so that the disk can take several at once
-            list(pool.map(_sync, (store.root / key for key in keys)))
+            list(pool.map(sync_one, (store.root / key for key in keys)))
 
 
 def sweep(store: Store) -> None:
@@ -270,15 +290,6 @@ class FolderStore(LocalStore):
             raise _unreadable(self.root / prefix, error) from error
 
 
-def _last_bytes(place: Path, n: int) -> bytes | None:
-    try:
-        with open(place, "rb", buffering=0) as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - n))
-            return file.read(n)
-    except FileNotFoundError:
-        return None
-
-
 def _versions_below(folder: str, prefix: str) -> Iterator[tuple[str, str]]:
     """Yield the key of every file, with its size and the time of its last change."""
     with os.scandir(folder) as entries:
@@ -288,14 +299,6 @@ def _versions_below(folder: str, prefix: str) -> Iterator[tuple[str, str]]:
             else:
                 facts = entry.stat()
                 yield prefix + entry.name, f"{facts.st_size} {facts.st_mtime_ns}"
-
-
-def _sync(place: Path) -> None:
-    file = os.open(place, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
 
 
 def _created(place: str) -> FileIO:
@@ -348,18 +351,6 @@ def _unreadable(place: Path, error: OSError) -> UnreachableError:
     """Return the error for a file that is there, and that the system does not let us read."""
     remedy = "let this user, and that of the workers, read it, and see that its disk answers"
     return UnreachableError("a store cannot be read", place, f"{type(error).__name__}: {error.strerror}", None, remedy)
-
-
-def _remove(path: Path, check: Callable[[], None]) -> None:
-    """Remove a file or a folder; a run that is stopping may still be writing its last chunk there."""
-    for pause in (0.01, 0.1, 0.5, 0.0):
-        check()
-        try:
-            return shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
-        except OSError:
-            if not pause:
-                raise
-            time.sleep(pause)
 
 
 def _is_leftover(name: str) -> bool:

@@ -15,9 +15,9 @@ import base64
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import google_crc32c
@@ -33,7 +33,7 @@ from aucpr_dask.errors import DamagedError, StoreError
 from aucpr_dask.storage import backends, claims
 from aucpr_dask.storage.decoding import UndecodableError, can_decode, decoded
 from aucpr_dask.storage.documents import damaged, root_of
-from aucpr_dask.storage.zarr_private import ChunkKeyEncoding, parse_chunk_key_encoding
+from aucpr_dask.storage.zarr_private import parse_chunk_key_encoding
 
 CRC32C = "crc32c"
 N_BYTES = 4  # of a checksum
@@ -93,14 +93,25 @@ def with_list(
     # Those that the document `before` lists are kept, unless the chunk was cut off by the end of the array. Chunks must
     # end as they did in the memory of who has `written` them: otherwise the list would make good what came between.
     root = json.loads(document)
-    metadata, ends = root["consolidated_metadata"]["metadata"], _Ends(backend, written, reads_back)
     old = {} if before is None else json.loads(before).get("consolidated_metadata") or {}
-    listed = {
-        path: _listed(backend, path, entry, old.get("metadata", {}).get(path), old.get(LISTED, {}).get(path), ends)
-        for path, entry in metadata.items()
-        if entry["node_type"] == "array" and has_checksum(entry)
-    }
-    root["consolidated_metadata"] |= {LISTED: listed, OWN: "00000000"}
+    found: dict[str, str] = {}
+    for path, entry in root["consolidated_metadata"]["metadata"].items():
+        if entry["node_type"] != "array" or not has_checksum(entry):
+            continue
+        values, is_known = np.zeros(_counts(entry), _CHECKSUM), np.zeros(_counts(entry), bool)
+        was, listed = old.get("metadata", {}).get(path), old.get(LISTED, {}).get(path)
+        if listed is not None and was["chunk_grid"] == entry["chunk_grid"]:
+            sizes = zip(was["shape"], entry["shape"], _lengths(was), _counts(was), strict=True)
+            kept = tuple(slice(count if size == now else size // length) for size, now, length, count in sizes)
+            values[kept] = _values(listed, was)[kept]
+            is_known[kept] = True
+        places = [tuple(map(int, index)) for index in np.argwhere(~is_known)]
+        naming = parse_chunk_key_encoding(entry["chunk_key_encoding"])
+        keys = [f"{path}/{naming.encode_chunk_key(place)}" for place in places]
+        for place, ending in zip(places, _endings(backend, keys, written, reads_back=reads_back), strict=True):
+            values[place] = int.from_bytes(ending, "little")
+        found[path] = base64.b64encode(values.tobytes()).decode()
+    root["consolidated_metadata"] |= {LISTED: found, OWN: "00000000"}
     content = json.dumps(root).encode()
     own = f'"{OWN}": "{google_crc32c.value(content):08x}"'
     return content.replace(f'"{OWN}": "00000000"'.encode(), own.encode())
@@ -129,52 +140,24 @@ def check_document(document: bytes, where: object) -> None:
             raise damaged(where, "a root document whose checksum does not match")
 
 
-@dataclass(frozen=True)
-class _Ends:
-    """How the chunks of a store end, compared with what was written."""
-
-    backend: Store
-    written: Mapping[str, bytes]  # the last bytes of chunks as they were in memory, by key
-    reads_back: bool
-
-    def of(self, keys: Sequence[str]) -> Iterator[bytes]:
-        """Yield the checksum of each chunk, in order; raise for the first that is not as it was written."""
-        read = self._read_back if self.reads_back else partial(backends.last_bytes, self.backend, n=N_BYTES)
-        n = _AT_ONCE if self.reads_back else max(1, len(keys))
-        for start in range(0, len(keys), n):
-            part = keys[start : start + n]
-            for key, ending in zip(part, read(part), strict=True):
-                if ending is None:
-                    raise _broken("a chunk is missing", place_of(self.backend, key))
-                if self.written.get(key, ending)[-N_BYTES:] != ending:
-                    received = "one that was put there before the store was finished"
-                    raise _broken(NOT_THIS, place_of(self.backend, key), received)
-                yield ending
-
-    def _read_back(self, keys: Sequence[str]) -> Iterator[bytes]:
-        for key, content in zip(keys, backends.get_values(self.backend, keys), strict=True):
-            yield checksum_of(checked(content, place_of(self.backend, key)))
-
-
-def _listed(backend: Store, path: str, entry: Mapping[str, Any], old: Any, listed: str | None, ends: _Ends) -> str:
-    """Return the checksums of the chunks of an array, in the order of C."""
-    values, is_known = np.zeros(_counts(entry), _CHECKSUM), np.zeros(_counts(entry), bool)
-    if listed is not None and old["chunk_grid"] == entry["chunk_grid"]:
-        sizes = zip(old["shape"], entry["shape"], _lengths(old), _counts(old), strict=True)
-        kept = tuple(slice(count if was == now else was // length) for was, now, length, count in sizes)
-        values[kept] = _values(listed, old)[kept]
-        is_known[kept] = True
-    places = [tuple(map(int, index)) for index in np.argwhere(~is_known)]
-    naming = _chunk_naming(json.dumps(entry["chunk_key_encoding"]))
-    keys = [f"{path}/{naming.encode_chunk_key(place)}" for place in places]
-    for place, ending in zip(places, ends.of(keys), strict=True):
-        values[place] = int.from_bytes(ending, "little")
-    return base64.b64encode(values.tobytes()).decode()
-
-
-@lru_cache(maxsize=8)
-def _chunk_naming(encoding: str) -> ChunkKeyEncoding:
-    return parse_chunk_key_encoding(json.loads(encoding))
+def _endings(backend: Store, keys: Sequence[str], written: Mapping[str, bytes], *, reads_back: bool) -> Iterator[bytes]:
+    """Yield the checksum of each chunk, in order; raise for the first that is not as it was written."""
+    n = _AT_ONCE if reads_back else max(1, len(keys))
+    for start in range(0, len(keys), n):
+        part = keys[start : start + n]
+        endings: Iterable[bytes | None]
+        if reads_back:
+            contents = zip(part, backends.get_values(backend, part), strict=True)
+            endings = (checksum_of(checked(content, place_of(backend, key))) for key, content in contents)
+        else:
+            endings = backends.last_bytes(backend, part, N_BYTES)
+        for key, ending in zip(part, endings, strict=True):
+            if ending is None:
+                raise _broken("a chunk is missing", place_of(backend, key))
+            if written.get(key, ending)[-N_BYTES:] != ending:
+                received = "one that was put there before the store was finished"
+                raise _broken(NOT_THIS, place_of(backend, key), received)
+            yield ending
 
 
 def _values(listed: str, entry: Mapping[str, Any]) -> NDArray[np.uint32]:
@@ -258,8 +241,7 @@ class CheckedStore(WrapperStore[Store]):
         """Return the same store, whose root document leaves out some data sets; they can be read."""
         if not paths:
             return self
-        view, root = CheckedStore.__new__(CheckedStore), json.loads(self._root)
-        left_out = set(paths)
+        view, root, left_out = CheckedStore.__new__(CheckedStore), json.loads(self._root), set(paths)
         metadata = root["consolidated_metadata"]["metadata"]
         root["consolidated_metadata"]["metadata"] = {
             place: entry for place, entry in metadata.items() if not {place, place.rpartition("/")[0]} & left_out

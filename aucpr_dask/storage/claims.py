@@ -74,7 +74,10 @@ class Claim:
 
     def take_over(self, state: State) -> None:
         """Take a place from whoever has it."""
-        had_owner = self._has_owner()
+        try:
+            had_owner = self.recorded().word not in (FREE, FINISHED)
+        except StoreError:  # damaged
+            had_owner = True
         self.record(replace(state, token=state.token or uuid4().hex))
         if had_owner:
             time.sleep(SECONDS_TO_STOP)
@@ -92,8 +95,7 @@ class Claim:
             elif found.token != self._token:
                 raise self.other_run()
 
-        backend = open_backend(self._url)
-        clear_but(backend, STATE, check)
+        clear_but(open_backend(self._url), STATE, check)
         self.record(replace(state, token=clearing.token))
 
     def record(self, state: State) -> None:
@@ -126,12 +128,6 @@ class Claim:
         remedy = "pass overwrite=True to start over; a finished result still opens with open_result"
         return StoreError(what, f"{self._url}, {key}", None, "the record that a run wrote", remedy)
 
-    def _has_owner(self) -> bool:
-        try:
-            return self.recorded().word not in (FREE, FINISHED)
-        except StoreError:  # damaged
-            return True
-
     def _read(self, key: str) -> Buffer | None:
         try:
             return get_value(self._notes, key)
@@ -152,16 +148,16 @@ def state_of(document: Buffer | None) -> State:
     fields = State.__dataclass_fields__.keys()
     if not isinstance(found, dict) or not found.keys() <= fields:
         raise ValueError("not the record of a state")
-    state = State(**found)
+    state, others = State(**found), found.get("by_others", [])
     words = (state.word, state.token, state.identity, state.end)
     is_sound = all(isinstance(word, str) for word in words) and isinstance(state.plan, dict | None)
-    if not (is_sound and isinstance(state.by_others, list | tuple) and all(map(_is_part, state.by_others))):
+    is_sound &= isinstance(others, list) and all(
+        isinstance(one, dict) and isinstance(one.get("code"), dict) and isinstance(one.get("parts"), list)
+        for one in others
+    )
+    if not is_sound:
         raise ValueError("not the record of a state")
     return state
-
-
-def _is_part(one: Any) -> bool:
-    return isinstance(one, dict) and isinstance(one.get("code"), dict) and isinstance(one.get("parts"), list)
 
 
 def has_word(document: Buffer | None, word: str) -> bool:

@@ -19,6 +19,8 @@ LARGEST_LENGTH = 2**63 - 1
 LARGEST_CHUNK = 2**31  # elements, unless the array itself has more
 
 _OF_ARRAYS = ("shape", "data_type", "chunk_grid", "chunk_key_encoding", "codecs", "fill_value", "dimension_names")
+_CHANGING = ("scale_factor", "add_offset", "missing_value", "_FillValue", "dtype", "_Unsigned", "_Encoding")
+_NAN = "AAAAAAAA+H8="  # as xarray writes it
 
 
 def damaged(where: object, received: object, allowed: str = "what this package writes") -> StoreError:
@@ -69,14 +71,13 @@ def root_of(content: bytes, where: object) -> dict[str, Any]:
             raise damaged(where, f"consolidated metadata inside the entry {brief(path)}", "those of the root only")
         _mapping(entry.get("attributes", {}), f"attributes of {brief(path)}", where)
         codecs = entry.get("codecs", [])
-        if not isinstance(codecs, list) or not all(map(_is_codec, codecs)):
+        if not isinstance(codecs, list) or not all(
+            isinstance(codec, dict) and "name" in codec and isinstance(codec.get("configuration", {}), dict)
+            for codec in codecs
+        ):
             allowed = "a list of codecs with names and configurations"
             raise damaged(f"{where}, array {brief(path)}", f"codecs {brief(codecs)}", allowed)
     return root
-
-
-def _is_codec(codec: Any) -> bool:
-    return isinstance(codec, dict) and "name" in codec and isinstance(codec.get("configuration", {}), dict)
 
 
 def _consolidated(document: Mapping[str, Any], where: object) -> dict[str, Any]:
@@ -93,30 +94,38 @@ def _mapping(value: Any, name: str, where: object) -> dict[str, Any]:
     return value
 
 
-_CHANGING = ("scale_factor", "add_offset", "missing_value", "_FillValue", "dtype", "_Unsigned", "_Encoding")
-_NAN = "AAAAAAAA+H8="  # as xarray writes it
+def check_arrays(metadata: Mapping[str, Any], where: object) -> None:
+    """Raise unless memory can hold a chunk of each array, and readers that follow the CF conventions keep its values.
 
+    These are arrays of numbers and text, inside their store.
+    """
 
-def check_sizes(document: Mapping[str, Any], path: str, where: object) -> None:
-    """Raise unless the lengths of an array and of its chunks are such that memory can hold a chunk."""
-    if document.get("node_type") != "array":
-        return
-    place, grid = f"{where}, array {brief(path)}", document.get("chunk_grid")
-    shape: Any = document.get("shape")
-    if not _are_lengths(shape, least=0):
-        raise damaged(place, f"shape {brief(shape)}", f"whole numbers from 0 to {LARGEST_LENGTH}")
-    settings = grid.get("configuration") if isinstance(grid, dict) else None
-    chunk: Any = settings.get("chunk_shape") if isinstance(settings, dict) else None
-    fits = _are_lengths(chunk, least=1) and math.prod(chunk) <= max(LARGEST_CHUNK, math.prod(shape))
-    if not fits or len(chunk) != len(shape):
-        most = f"in all up to {LARGEST_CHUNK:,} elements or those of the array"
-        allowed = f"a whole number from 1 for each dimension, {most}"
-        raise damaged(place, f"chunk_shape {brief(chunk)} of shape {brief(shape)}", allowed)
+    def are_lengths(lengths: Any, least: int) -> bool:
+        return isinstance(lengths, list) and all(type(n) is int and least <= n <= LARGEST_LENGTH for n in lengths)
 
-
-def _are_lengths(lengths: Any, least: int) -> bool:
-    """Whether something is a list of whole numbers that an array can have as lengths."""
-    return isinstance(lengths, list) and all(type(n) is int and least <= n <= LARGEST_LENGTH for n in lengths)
+    check_plain_arrays(metadata, where)
+    for path, entry in distinct(metadata).items():
+        place, attributes = f"{where}, array {brief(path)}", entry.get("attributes")
+        if entry.get("node_type") == "array":
+            shape: Any = entry.get("shape")
+            if not are_lengths(shape, least=0):
+                raise damaged(place, f"shape {brief(shape)}", f"whole numbers from 0 to {LARGEST_LENGTH}")
+            grid = entry.get("chunk_grid")
+            settings = grid.get("configuration") if isinstance(grid, dict) else None
+            chunk: Any = settings.get("chunk_shape") if isinstance(settings, dict) else None
+            fits = are_lengths(chunk, least=1) and math.prod(chunk) <= max(LARGEST_CHUNK, math.prod(shape))
+            if not fits or len(chunk) != len(shape):
+                most = f"in all up to {LARGEST_CHUNK:,} elements or those of the array"
+                allowed = f"a whole number from 1 for each dimension, {most}"
+                raise damaged(place, f"chunk_shape {brief(chunk)} of shape {brief(shape)}", allowed)
+        changing = set(changing_attributes(attributes)) if isinstance(attributes, Mapping) else set[str]()
+        if path.rpartition("/")[2] not in SCORE_VARIABLES.keys() | RESULT_VARIABLES.keys():  # coordinates may be dates
+            changing -= {"units", "dtype", "_FillValue"}
+        elif changing and attributes.get("_FillValue") == _NAN:
+            changing -= {"_FillValue"}
+        if changing:
+            received = ", ".join(f"{name} {brief(attributes[name])}" for name in sorted(changing))
+            raise damaged(place, received, "no attributes by which readers would change the values")
 
 
 def changing_attributes(attributes: Mapping[str, Any]) -> list[str]:
@@ -129,22 +138,6 @@ def are_plain_values(attributes: Mapping[str, Any]) -> bool:
     """Whether readers that follow the CF conventions take the values of an array as they are."""
     found = changing_attributes(attributes)
     return not found or (found == ["_FillValue"] and attributes["_FillValue"] == _NAN)
-
-
-def check_values_are_plain(document: Mapping[str, Any], path: str, where: object) -> None:
-    """Raise if a reader that follows the CF conventions would change the values of an array."""
-    attributes = document.get("attributes")
-    if not isinstance(attributes, Mapping):
-        return
-    changing = set(changing_attributes(attributes))
-    if path.rpartition("/")[2] not in SCORE_VARIABLES.keys() | RESULT_VARIABLES.keys():  # coordinates may be dates
-        changing -= {"units", "dtype", "_FillValue"}
-    elif attributes.get("_FillValue") == _NAN:
-        changing -= {"_FillValue"}
-    if changing:
-        received = ", ".join(f"{name} {brief(attributes[name])}" for name in sorted(changing))
-        allowed = "no attributes by which readers would change the values"
-        raise damaged(f"{where}, array {brief(path)}", received, allowed)
 
 
 @contextmanager

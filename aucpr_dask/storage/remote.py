@@ -6,11 +6,13 @@ import asyncio
 import base64
 import os
 import re
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path, PurePath
 from typing import Any
+from urllib.parse import unquote
 
 from zarr.abc.buffer import Buffer
 from zarr.abc.store import Store
@@ -36,11 +38,12 @@ def check_writable(url: str | Path) -> None:
 
 def refuse_secret(url: str) -> None:
     """Raise if a URL has a secret, for schemes that take credentials from elsewhere."""
-    if urls.has_credentials(url):
-        remedy = (
-            "leave it out: credentials are taken from the environment and the configuration files of the provider, "
-        )
-        remedy += "for other schemes from fsspec's"
+    scheme, _, rest = revealed(url).partition("://")
+    place, question, _ = rest.partition("?")
+    user = place.partition("/")[0].rpartition("@")[0]
+    if question or ":" in user or (user and scheme.lower() in WEB):
+        remedy = "leave it out: credentials are taken from the environment and the configuration files of the "
+        remedy += "provider, for other schemes from fsspec's"
         raise StoreError("a URL of this kind cannot carry a password, a key or a query string", url, remedy=remedy)
 
 
@@ -89,14 +92,15 @@ def _client_of(url: str) -> Any:
     import obstore.store
 
     if scheme in WEB:
-        place, user = urls.user_of(url)
-        login = {"Authorization": f"Basic {base64.b64encode(user.encode()).decode()}"} if user else {}
-        return obstore.store.HTTPStore.from_url(revealed(place), client_options=_CLIENT | {"default_headers": login})
+        start, separator, rest = revealed(url).partition("://")
+        authority, slash, path = rest.partition("/")
+        user, _, host = authority.rpartition("@")
+        login = {"Authorization": f"Basic {base64.b64encode(unquote(user).encode()).decode()}"} if user else {}
+        options = _CLIENT | {"default_headers": login}
+        return obstore.store.HTTPStore.from_url(f"{start}{separator}{host}{slash}{path}", client_options=options)
     bucket, _, path = revealed(url).partition("://")[2].partition("/")
-    options = s3_options() if scheme == "s3" else {}
-    return getattr(obstore.store, _OBJECT_STORES[scheme])(
-        bucket, prefix=path or None, client_options=_CLIENT, **options
-    )
+    options = {"prefix": path or None, "client_options": _CLIENT} | (s3_options() if scheme == "s3" else {})
+    return getattr(obstore.store, _OBJECT_STORES[scheme])(bucket, **options)
 
 
 def s3_options() -> dict[str, Any]:
@@ -132,33 +136,29 @@ def fetch(url: str | Path, folder: Path) -> Path:
     if scheme_of(place) not in WEB:
         refuse_secret(place)
     with _needing(place), explained("the file cannot be read", place), copy.open("wb") as stream:
+        client = _client_of(concealed(f"{parent}{question}{query}"))
         try:
-            for part in _parts_of(place, name, _client_of(concealed(f"{parent}{question}{query}"))):
-                stream.write(part)
+            if client is not None:
+                import obstore
+
+                stream.writelines(map(bytes, obstore.get(client, name).stream()))
+            else:
+                import fsspec
+
+                with fsspec.open(revealed(place), "rb") as there:
+                    shutil.copyfileobj(there, stream, 1 << 22)
         except FileNotFoundError:
             raise StoreError("there is no file at this place", where=place, remedy="check the URL") from None
     return copy
 
 
-def _parts_of(url: str, name: str, client: Any) -> Iterator[bytes]:
-    if client is not None:
-        import obstore
-
-        yield from map(bytes, obstore.get(client, name).stream())
-        return
-    import fsspec
-
-    with fsspec.open(revealed(url), "rb") as stream:
-        while part := stream.read(1 << 22):
-            yield part
-
-
-def _explaining(doing: str, method: str, repeats: Callable[[Exception], bool]) -> Any:
+def _explaining(doing: str, method: str) -> Any:
     """Return a method of :class:`RemoteStore` that calls the store's own, and explains its failures."""
 
     async def call(self: RemoteStore, *arguments: Any, **options: Any) -> Any:
+        ask = partial(getattr(self._store, method), *arguments, **options)
         with explained(f"the store cannot be {doing}", self._url):
-            return await _persistently(partial(getattr(self._store, method), *arguments, **options), repeats)
+            return await ask() if "set" in method else await _persistently(ask, always=doing == "written")
 
     return call
 
@@ -169,38 +169,27 @@ def _explaining_list(method: str) -> Any:
             return [key async for key in getattr(self._store, method)(*arguments, **options)]
 
         with explained("the store cannot be listed", self._url):
-            found = await _persistently(listed, _is_cut_off)
+            found = await _persistently(listed)
         for key in found:
             yield key
 
     return keys
 
 
-async def _persistently(ask: Callable[[], Awaitable[Any]], repeats: Callable[[Exception], bool]) -> Any:
+async def _persistently(ask: Callable[[], Awaitable[Any]], *, always: bool = False) -> Any:
     """Try again after the failures that clients do not repeat themselves."""
+    # Of removals all, because S3 removes by POST; of others, where the connection broke inside the answer: obstore
+    # repeats only requests without one.
     for pause in (0.1, 0.4, 1.6):
         try:
             return await ask()
         except FileNotFoundError:
             raise
         except Exception as error:
-            if not repeats(error):
+            if not (always or "response body" in str(error)):
                 raise
             await asyncio.sleep(pause)
     return await ask()
-
-
-def _never(error: Exception) -> bool:
-    return False
-
-
-def _always(error: Exception) -> bool:  # for removals, which clients do not repeat because S3 removes by POST
-    return True
-
-
-def _is_cut_off(error: Exception) -> bool:
-    """Whether the connection broke inside the answer: obstore repeats only requests without one."""
-    return "response body" in str(error)
 
 
 class RemoteStore(WrapperStore[Store]):
@@ -238,7 +227,7 @@ class RemoteStore(WrapperStore[Store]):
         import obstore
 
         with explained("the store cannot be read", self._url), suppress(FileNotFoundError):
-            facts = await _persistently(partial(obstore.head_async, client, key), _is_cut_off)
+            facts = await _persistently(partial(obstore.head_async, client, key))
             return facts.get("version") or facts.get("e_tag")
         return None
 
@@ -255,18 +244,13 @@ class RemoteStore(WrapperStore[Store]):
             return {one["path"]: f"{one['size']} {one['e_tag'] or one['last_modified']}" for one in entries}
 
         with explained("the store cannot be listed", self._url):
-            found: dict[str, str] = await _persistently(listed, _is_cut_off)
+            found: dict[str, str] = await _persistently(listed)
         return found
 
-    get = _explaining("read", "get", _is_cut_off)
-    get_partial_values = _explaining("read", "get_partial_values", _is_cut_off)
-    exists = _explaining("read", "exists", _is_cut_off)
-    _put = _explaining("written", "set", _never)
-    set_if_not_exists = _explaining("written", "set_if_not_exists", _never)
-    delete = _explaining("written", "delete", _always)
-    delete_dir = _explaining("written", "delete_dir", _always)
-    clear = _explaining("written", "clear", _always)
-    is_empty = _explaining("listed", "is_empty", _is_cut_off)
+    get, get_partial_values, exists = (_explaining("read", name) for name in ("get", "get_partial_values", "exists"))
+    _put, set_if_not_exists = _explaining("written", "set"), _explaining("written", "set_if_not_exists")
+    delete, delete_dir, clear = (_explaining("written", name) for name in ("delete", "delete_dir", "clear"))
+    is_empty = _explaining("listed", "is_empty")
     list = _explaining_list("list")
     list_prefix = _explaining_list("list_prefix")
     list_dir = _explaining_list("list_dir")

@@ -172,20 +172,14 @@ def whole_chunk(document: bytes, region: tuple[slice, ...], values: NDArray[Any]
 
 def read_documents(backend: Store, places: Iterable[str]) -> dict[str, Buffer]:
     """Return the documents of arrays of a store that need not be finished, by their keys."""
-    keys = [f"{place}/{ROOT_DOCUMENT}" for place in places]
-    found = zip(keys, backends.get_values(backend, keys), strict=True)
-    return {key: _sound(backend, key, document) for key, document in found}
-
-
-def _sound(backend: Store, key: str, document: Buffer | None) -> Buffer:
-    """Return the document of an array, if it can be written by it."""
-    if document is None:
-        raise FileNotFoundError(errno.ENOENT, "an array has no document", f"{backend}, {key}")
-    try:
-        _form(document.to_bytes())
-    except Exception as error:  # Zarr expects a sound document, and raises anything
-        raise damaged(f"{backend}, {key}", f"{type(error).__name__}: {error}"[:1000]) from error
-    return document
+    keys, found = [f"{place}/{ROOT_DOCUMENT}" for place in places], dict[str, Buffer]()
+    for key, document in zip(keys, backends.get_values(backend, keys), strict=True):
+        if document is None:
+            raise FileNotFoundError(errno.ENOENT, "an array has no document", f"{backend}, {key}")
+        with explaining_damage(f"{backend}, {key}"):
+            _form(document.to_bytes())
+        found[key] = document
+    return found
 
 
 def open_array(backend: Store, path: str, name: str) -> zarr.Array[Any]:
@@ -222,10 +216,7 @@ def open_checked(url: Any, kind: str | None = None) -> tuple[CheckedStore, dict[
         metadata = (root.get("consolidated_metadata") or {}).get("metadata", {})
         if not metadata:  # otherwise Zarr would read documents that nobody has checked
             raise damaged(url, "no consolidated metadata")
-        check_plain_arrays(metadata, url)
-        for path, entry in metadata_documents.distinct(metadata).items():
-            metadata_documents.check_sizes(entry, path, url)
-            metadata_documents.check_values_are_plain(entry, path, url)
+        metadata_documents.check_arrays(metadata, url)
         check_document(document, url)
         return CheckedStore(backends.open_backend(url, read_only=True), root, document), metadata
 
@@ -288,8 +279,11 @@ def write_documents(backend: Store, documents: Mapping[str, Buffer]) -> None:
 
 def laid_out(template: Stored, kind: str, url: str) -> tuple[dict[str, Buffer], Buffer]:
     """Return the keys and values of a store without its Dask-backed data; and its root document."""
+    from aucpr_dask._version import __version__
+
     groups = _groups_of(template)
-    groups[""] = groups[""].assign_attrs(_identity(kind))
+    identity = {"kind": kind, "format_version": FORMAT_VERSION, "aucpr_dask_version": __version__}
+    groups[""] = groups[""].assign_attrs(identity)
     # A plan describes all results of one form by one object.
     _refuse_attributes(dict({id(node): (path, node) for path, node in groups.items()}.values()))
     documents, known = dict[str, Buffer](), dict[int, dict[str, Buffer]]()
@@ -332,7 +326,20 @@ def _documents_of(dataset: xr.Dataset, *, has_folders: bool) -> dict[str, Buffer
         known = variable.encoding.get("chunks") or (one[0] for one in (variable.data.chunks if is_later else ()))
         itemsize = OF_TEXT if variable.dtype.hasobject else variable.dtype.itemsize
         chunks = tuple(known) or chunk_shape(variable.shape, itemsize, whole=0)
-        document = _document_of(variable, chunks, has_folders=has_folders)
+        attrs, encoding = dict(variable.attrs), variable.encoding
+        if "_FillValue" in attrs:
+            attrs["_FillValue"] = FillValueCoder.encode(attrs["_FillValue"], variable.dtype)
+        # Chunk names matter only in folders; Icechunk supports only the default ones.
+        naming = encoding.get("chunk_key_encoding", {}) if has_folders else {}
+        document = _written_form(
+            variable.shape,
+            np.dtype("O") if variable.dtype.kind == "T" else variable.dtype,
+            chunks,
+            naming.get("separator", "/"),
+            json.dumps(encoding.get("compressors", (ZstdCodec().to_dict(),))),
+            tuple(map(str, variable.dims)),
+            json.dumps({str(name): _plain(value) for name, value in attrs.items()}),
+        )
         found[f"{name}/{ROOT_DOCUMENT}"] = as_buffer(document)
         counts = [-(-size // n) for size, n in zip(variable.shape, chunks, strict=True)]
         for index in () if is_later else np.ndindex(*counts):
@@ -364,24 +371,6 @@ def type_of_times(attributes: Mapping[str, Any]) -> np.dtype[Any] | None:
     if unit not in known or not (since or str(attributes.get("dtype")).startswith("timedelta64")):
         return None
     return np.dtype(f"{'M' if since else 'm'}8[{known[unit]}]")
-
-
-def _document_of(variable: xr.Variable, chunks: tuple[int, ...], *, has_folders: bool) -> bytes:
-    """Return the metadata document of an array."""
-    attrs, encoding = dict(variable.attrs), variable.encoding
-    if "_FillValue" in attrs:
-        attrs["_FillValue"] = FillValueCoder.encode(attrs["_FillValue"], variable.dtype)
-    # Chunk names matter only in folders; Icechunk supports only the default ones.
-    naming = encoding.get("chunk_key_encoding", {}) if has_folders else {}
-    return _written_form(
-        variable.shape,
-        np.dtype("O") if variable.dtype.kind == "T" else variable.dtype,
-        chunks,
-        naming.get("separator", "/"),
-        json.dumps(encoding.get("compressors", (ZstdCodec().to_dict(),))),
-        tuple(map(str, variable.dims)),
-        json.dumps({str(name): _plain(value) for name, value in attrs.items()}),
-    )
 
 
 @lru_cache(maxsize=1024)  # of many data sets alike
@@ -416,24 +405,17 @@ def consolidated(root_document: Buffer, documents: Mapping[str, Buffer]) -> Buff
     # The same as Zarr's, whose time grows with the square of the number of groups.
     suffix = f"/{ROOT_DOCUMENT}"
     paths = [key.removesuffix(suffix) for key in documents if key.endswith(suffix)]
+    inline = {"kind": "inline", "must_understand": False}
     nodes, parsed = {}, dict[bytes, Any]()  # most documents are equal to some
-    for path in sorted(paths, key=_depth_and_name):
+    for path in sorted(paths, key=lambda path: (path.count("/"), unicodedata.normalize("NFKC", path).casefold())):
         content = documents[path + suffix].to_bytes()
         nodes[path] = node = parsed[content] if content in parsed else parsed.setdefault(content, json.loads(content))
         if node["node_type"] == "group":
-            node |= {"consolidated_metadata": _inline({}), "node_type": node.pop("node_type")}
+            node |= {"consolidated_metadata": inline | {"metadata": {}}, "node_type": node.pop("node_type")}
     root = json.loads(root_document.to_bytes())
     root.pop("consolidated_metadata", None)
-    root |= {"consolidated_metadata": _inline(nodes), "node_type": root.pop("node_type")}
+    root |= {"consolidated_metadata": inline | {"metadata": nodes}, "node_type": root.pop("node_type")}
     return as_buffer(json.dumps(root).encode())  # indented, it would take ten times as long
-
-
-def _depth_and_name(path: str) -> tuple[int, str]:
-    return path.count("/"), unicodedata.normalize("NFKC", path).casefold()
-
-
-def _inline(nodes: dict[str, Any]) -> dict[str, Any]:
-    return {"kind": "inline", "must_understand": False, "metadata": nodes}
 
 
 def _with_plain_attributes(dataset: xr.Dataset) -> xr.Dataset:
@@ -517,30 +499,16 @@ def _is_store(url: str, backend: Store) -> bool:
         return True
     # An unfinished store has only metadata documents and chunks, and no finished store below.
     keys = backends.keys_in(backend)
-    if not all(_is_ours(PurePosixPath(key)) for key in keys):
-        return False
+    for file in map(PurePosixPath, keys):
+        is_chunk = "c" in file.parts[1:] or (len(file.parts) > 1 and file.name.startswith("c."))
+        if not (is_chunk or file.name == ROOT_DOCUMENT or file.suffix == ".partial" or file.parts[0] == "ledger"):
+            return False
     below = [key for key in keys if key.count("/") == 1 and key.endswith(f"/{ROOT_DOCUMENT}")]
-    documents = backends.get_values(backend, below)
-    return not any(document and "kind" in _attributes_of(document.to_bytes()) for document in documents)
-
-
-def _is_ours(file: PurePosixPath) -> bool:
-    parts = file.parts
-    is_chunk = "c" in parts[1:] or (len(parts) > 1 and file.name.startswith("c."))
-    return file.name == ROOT_DOCUMENT or is_chunk or file.suffix == ".partial" or parts[0] == "ledger"
-
-
-def _attributes_of(document: bytes) -> dict[str, Any]:
-    try:
-        return dict(json.loads(document).get("attributes", {}))
-    except ValueError:
-        return {}
-
-
-def _identity(kind: str) -> dict[str, Any]:
-    from aucpr_dask._version import __version__
-
-    return {"kind": kind, "format_version": FORMAT_VERSION, "aucpr_dask_version": __version__}
+    for document in filter(None, backends.get_values(backend, below)):
+        with suppress(ValueError):
+            if "kind" in json.loads(document.to_bytes()).get("attributes", {}):
+                return False
+    return True
 
 
 def open_store(
@@ -548,7 +516,8 @@ def open_store(
 ) -> Stored:
     """Open a finished store of the given kind as a Dataset (one data set) or as Nodes (many)."""
     # With a remedy, warn of a store without checksums. Small variables of the names that it `reads` are read with those
-    # of all data sets at once, which is quicker. With `chunks`, what is not in memory comes as Dask arrays.
+    # of all data sets at once, which is quicker. With `chunks`, what is not in memory comes as Dask arrays; along other
+    # dimensions, in the chunks of the store.
     url = concealed(url)
     backend, metadata = open_checked(url, kind)
     with explaining_damage(url):
@@ -559,22 +528,20 @@ def open_store(
                 of_times = ("units", "calendar", "dtype") if variable.dtype.kind in "mM" else ()
                 for name in ("compressors", "serializer", *of_times):
                     variable.encoding.pop(name, None)
-        if chunks is not None:
-            store = map_nodes(store, lambda _, node: _chunked(node, chunks))
+
+        def chunked(_: str, node: xr.Dataset) -> xr.Dataset:
+            node = node.copy(deep=False)
+            for name, variable in node.variables.items():
+                if name not in node.indexes and not variable._in_memory:
+                    named = {dim: length for dim, length in chunks.items() if dim in variable.dims}
+                    variable.data = variable.chunk(variable.encoding.get("preferred_chunks", {}) | named).data
+            return node
+
+        store = store if chunks is None else map_nodes(store, chunked)
     if not have_checksums(metadata) and remedy_if_unchecked is not None:
         text = f"{public(url)} has no checksums: damage to it would not be noticed; "
         errors.warn(text + remedy_if_unchecked, errors.DamageWarning)
     return store
-
-
-def _chunked(dataset: xr.Dataset, chunks: Mapping[Any, Any]) -> xr.Dataset:
-    """Return a data set with Dask arrays, in these chunks; along other dimensions, in those of the store."""
-    dataset = dataset.copy(deep=False)
-    for name, variable in dataset.variables.items():
-        if name not in dataset.indexes and not variable._in_memory:
-            named = {dim: length for dim, length in chunks.items() if dim in variable.dims}
-            variable.data = variable.chunk(variable.encoding.get("preferred_chunks", {}) | named).data
-    return dataset
 
 
 def _check_kind(attrs: Mapping[str, Any], kind: str, url: str) -> None:
@@ -582,7 +549,8 @@ def _check_kind(attrs: Mapping[str, Any], kind: str, url: str) -> None:
     if attrs.get("kind") != kind:
         if attrs.get("kind") is None:
             raise foreign(url)
-        held, wanted = (_in_words(one) for one in (errors.printable(str(attrs["kind"])), kind))
+        names = (one.removeprefix("aucpr_dask.") for one in (errors.printable(str(attrs["kind"])), kind))
+        held, wanted = (name if name.endswith("s") else f"a {name}" for name in names)
         what = f"this store holds {held}, not {wanted}"
         remedy = "name another; `aucpr-dask info` says what a store holds"
         if (held, wanted) == ("scores", "a result"):
@@ -599,11 +567,6 @@ def _check_kind(attrs: Mapping[str, Any], kind: str, url: str) -> None:
         raise errors.StoreError(what, url, received, f"format version {FORMAT_VERSION}", remedy)
 
 
-def _in_words(kind: str) -> str:
-    name = kind.removeprefix("aucpr_dask.")
-    return name if name.endswith("s") else f"a {name}"
-
-
 def read_root_attrs(url: Any) -> dict[str, Any]:
     """Return the root attributes of a finished store, none of a foreign one; raise as :func:`read_root_document`."""
     try:
@@ -616,17 +579,13 @@ def _read_root(url: Any) -> tuple[dict[str, Any], bytes]:
     document = read_root_document(url)
     root = metadata_documents.root_of(document, url)
     if isinstance(url, StoreName) and not root.get("consolidated_metadata"):  # Icechunk drops them when it commits
-        root["consolidated_metadata"] = {"metadata": _documents_below(backends.open_backend(url, read_only=True))}
+        backend, suffix = backends.open_backend(url, read_only=True), f"/{ROOT_DOCUMENT}"
+        keys = [key for key in backends.keys_in(backend) if key.endswith(suffix)]
+        found = zip(keys, backends.get_values(backend, keys), strict=True)
+        below = {key.removesuffix(suffix): json.loads(one.to_bytes()) for key, one in found if one}
+        root["consolidated_metadata"] = {"metadata": below}
         root = metadata_documents.root_of(json.dumps(root).encode(), url)
     return root, document
-
-
-def _documents_below(backend: Store) -> dict[str, Any]:
-    """Read the metadata documents of all arrays and groups below the root, by path."""
-    suffix = f"/{ROOT_DOCUMENT}"
-    keys = [key for key in backends.keys_in(backend) if key.endswith(suffix)]
-    found = zip(keys, backends.get_values(backend, keys), strict=True)
-    return {key.removesuffix(suffix): json.loads(one.to_bytes()) for key, one in found if one}
 
 
 def read_root_document(url: Any) -> bytes:

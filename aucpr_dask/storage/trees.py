@@ -31,16 +31,10 @@ Entries = dict[str, Any]  # the metadata of the arrays of a data set, by name
 
 
 class StoredNodes:
-    """The data sets of a store: xarray opens the first one of each form, and the others are opened when asked for.
-
-    Parameters
-    ----------
-    backend : CheckedStore
-    metadata : mapping
-        The entries of all groups and arrays below the root, by path.
-    """
+    """The data sets of a store: xarray opens the first one of each form, and the others are opened when asked for."""
 
     def __init__(self, backend: checksums.CheckedStore, metadata: Mapping[str, Any]) -> None:
+        # Of all groups and arrays below the root, by path.
         self._metadata, self._known = metadata, dict[int, ArrayV3Metadata]()
         self._entries: dict[str, Entries] = {}
         for place, entry in metadata.items():

@@ -97,25 +97,9 @@ def _public_link(link: str, *, has_more: bool = False) -> str:
     return f"{scheme}://{after if is_secret else head}"
 
 
-def user_of(url: str) -> tuple[str, str]:
-    """Return a URL without its user and password, its signature still concealed; and ``user:password``."""
-    scheme, separator, rest = revealed(url).partition("://")
-    authority, slash, path = rest.partition("/")
-    user, _, host = authority.rpartition("@")
-    return concealed(f"{scheme}{separator}{host}{slash}{path}"), unquote(user)
-
-
 def has_secret(url: str | Path) -> bool:
     """Whether a URL has parts that :func:`public` leaves out."""
     return public(url) != revealed(url)
-
-
-def has_credentials(url: str | Path) -> bool:
-    """Whether a URL carries a password, a key or a query string."""
-    scheme, _, rest = revealed(url).partition("://")
-    place, question, _ = rest.partition("?")
-    user = place.partition("/")[0].rpartition("@")[0]
-    return bool(question or ":" in user or (user and scheme.lower() in WEB))
 
 
 def concealed(url: Any) -> str:

@@ -6,11 +6,10 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -95,14 +94,10 @@ def import_arrays(
         sources = {}
         for name, file in files.reported(listed.items(), on_progress, "reading labels"):
             path = terms.check_node_name(name, file) if len(listed) > 1 else ""
-            sources[path] = _describe(file, score, label, models, dims, groups)
+            sources[path] = _source(file, score, label, models, dims, groups, negate=negate)
         template = _as_scores({path: source.template for path, source in sources.items()})
         files.write_blocks(
-            place,
-            template,
-            lambda path: sources[path].open(negate=negate),
-            overwrite=overwrite,
-            on_progress=on_progress,
+            place, template, lambda path: sources[path].open(), overwrite=overwrite, on_progress=on_progress
         )
     return files.summarize(template, sum(source.n_items for source in sources.values()))
 
@@ -120,109 +115,81 @@ def _on_this_machine(name: FilePath) -> FilePath:
 # --- data sets --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Axes:
-    """The axes of the score array and their lengths, in the order of the file."""
+class _Source(NamedTuple):
+    """One file: its data set, the number of its items, and what reads it and returns what makes its blocks."""
 
-    sizes: dict[str, int]
-
-    @property
-    def stacked(self) -> list[str]:
-        """The axes that become the models, ``model`` first."""
-        return sorted((dim for dim in self.sizes if dim not in self.ranked), key=lambda dim: dim != terms.MODEL)
-
-    @property
-    def labelled(self) -> dict[str, int]:
-        """The axes of labels that all models share, in the order of the file."""
-        return {dim: size for dim, size in self.sizes.items() if dim in (terms.QUERY, terms.ITEM)}
-
-    @property
-    def ranked(self) -> dict[str, int]:
-        """The other axes, in the order of the store: repeats are kept where there are no queries."""
-        kept = (terms.QUERY, terms.ITEM) if terms.QUERY in self.sizes else (terms.REPEAT, terms.ITEM)
-        return {dim: self.sizes[dim] for dim in kept if dim in self.sizes}
-
-    def take(self, array: np.ndarray, region: Region) -> np.ndarray:
-        """Return a region of (model, query or repeat, item) of an array of these axes, reading no more than that."""
-        order = [*self.sizes]
-        arranged = array.transpose([order.index(dim) for dim in (*self.stacked, *self.ranked)])
-        if not self.stacked:
-            return arranged[(np.newaxis, *region[1:])]
-        leading = arranged.shape[: len(self.stacked)]
-        place: tuple[Any, ...] = np.unravel_index(np.arange(region[0].start, region[0].stop), leading)
-        return arranged[(*place, *region[1:])]
-
-    def model_names(self, names: Sequence[str], score: str) -> list[str]:
-        """Return the names of the stacked models, such as ``rf_100 size=0``."""
-        parts = [
-            names if dim == terms.MODEL else [f"{dim}={i}" for i in range(self.sizes[dim])] for dim in self.stacked
-        ]
-        return [" ".join(one) for one in product(*parts)] if parts else [score]
-
-
-@dataclass(frozen=True)
-class _Source:
-    """One file: its data set, and how its blocks are read."""
-
-    arrays: Arrays
-    score: FilePath
-    label: FilePath
-    axes: _Axes
     template: xr.Dataset
     n_items: int
-
-    def open(self, *, negate: bool) -> Callable[[Region], dict[str, np.ndarray]]:
-        """Read the file; return the function that makes its blocks."""
-        scores = self.arrays.load(self.score)
-        labels = self.arrays.load(self.label) if terms.MODEL in self.template["label"].dims else None
-
-        def block(region: Region) -> dict[str, np.ndarray]:
-            score = as_scores(self.axes.take(scores, region))
-            # Unlike a change of sign, a difference has no negative zeros.
-            made = {"score": 0 - score if negate else score}
-            return made if labels is None else made | {"label": as_labels(self.axes.take(labels, region))}
-
-        return block
+    open: Callable[[], Callable[[Region], dict[str, np.ndarray]]]
 
 
-def _describe(
+def _source(
     path: Path,
     score: str,
     label: FilePath,
     models: str | Sequence[str] | None,
     dims: str | Sequence[str] | None,
     groups: Mapping[str, FilePath | None],
+    *,
+    negate: bool,
 ) -> _Source:
     arrays = array_files.open_arrays(path)
     scores: FilePath = path if isinstance(arrays, Npy) else score
     shape, dtype = arrays.header(scores)
-    axes = _Axes(dict(zip(_check_dims(dims, shape, path), shape, strict=True)))
+    sizes = dict(zip(_check_dims(dims, shape, path), shape, strict=True))  # in the order of the file
+    # Repeats are kept where there are no queries; the other axes become the models, that of models first.
+    kept = (terms.QUERY, terms.ITEM) if terms.QUERY in sizes else (terms.REPEAT, terms.ITEM)
+    ranked = {dim: sizes[dim] for dim in kept if dim in sizes}
+    stacked = sorted((dim for dim in sizes if dim not in ranked), key=lambda dim: dim != terms.MODEL)
+    labelled = {dim: size for dim, size in sizes.items() if dim in (terms.QUERY, terms.ITEM)}
+
     where = f"{path}, array {score!r}"
     score_type = float_type(dtype, where)
     if dtype.kind in "iu" and dtype.itemsize == 8:
         as_scores(arrays.load(scores), where)
-    names = _model_names(arrays, models, axes.sizes.get(terms.MODEL, 0))
-    coords = {terms.MODEL: axes.model_names(names, path.stem if isinstance(arrays, Npy) else score)}
-    full = {terms.MODEL: len(coords[terms.MODEL])} | axes.ranked
+    names = _model_names(arrays, models, sizes.get(terms.MODEL, 0))
+    parts = [names if dim == terms.MODEL else [f"{dim}={i}" for i in range(sizes[dim])] for dim in stacked]
+    alone = path.stem if isinstance(arrays, Npy) else score
+    coords = {terms.MODEL: [" ".join(one) for one in product(*parts)] if parts else [alone]}  # such as rf_100 size=0
+    full = {terms.MODEL: len(coords[terms.MODEL])} | ranked
     variables: dict[str, Any] = {"score": empty_variable(full, score_type)}
     where = f"{path}, array {str(label)!r}"
     labels = as_labels(arrays.load(label), where)
-    n_items = int((labels != terms.PADDING).sum())
-    labelled = axes.labelled
-    if labels.shape == tuple(labelled.values()):
-        variables["label"] = xr.Variable(tuple(labelled), labels).transpose(*(d for d in axes.ranked if d in labelled))
-    elif labels.shape == shape and terms.REPEAT not in axes.ranked:
+    is_shared = labels.shape == tuple(labelled.values())
+    if is_shared:
+        variables["label"] = xr.Variable(tuple(labelled), labels).transpose(*(dim for dim in ranked if dim in labelled))
+    elif labels.shape == shape and terms.REPEAT not in ranked:
         variables["label"] = empty_variable(full, np.int8)
     else:
-        received = f"labels of shape {labels.shape}, scores ({', '.join(axes.sizes)}) of shape {shape}"
+        received = f"labels of shape {labels.shape}, scores ({', '.join(sizes)}) of shape {shape}"
         allowed = f"labels of shape {tuple(labelled.values())} ({', '.join(labelled)})"
         remedy = "name the axes of the scores in their order: dims=(...)"
         raise AlignmentError("the labels do not fit the scores", where, received, allowed, remedy)
     for job, name in groups.items():
         if name is not None:
-            variables[job] = _groups(arrays, name, job, axes)
+            variables[job] = _groups(arrays, name, job, ranked)
+
+    def take(array: np.ndarray, region: Region) -> np.ndarray:
+        """Return a region of an array, reading no more than that."""
+        arranged = array.transpose([list(sizes).index(dim) for dim in (*stacked, *ranked)])
+        if not stacked:
+            return arranged[(np.newaxis, *region[1:])]
+        place: Any = np.unravel_index(np.arange(region[0].start, region[0].stop), arranged.shape[: len(stacked)])
+        return arranged[(*place, *region[1:])]
+
+    def opened() -> Callable[[Region], dict[str, np.ndarray]]:
+        values, own = arrays.load(scores), None if is_shared else arrays.load(label)
+
+        def block(region: Region) -> dict[str, np.ndarray]:
+            found = as_scores(take(values, region))
+            # Unlike a change of sign, a difference has no negative zeros.
+            made = {"score": 0 - found if negate else found}
+            return made if own is None else made | {"label": as_labels(take(own, region))}
+
+        return block
+
     template = xr.Dataset(variables, coords=coords, attrs={"source": path.name})
-    return _Source(arrays, scores, label, axes, template, n_items)
+    return _Source(template, int((labels != terms.PADDING).sum()), opened)
 
 
 def _check_dims(dims: str | Sequence[str] | None, shape: tuple[int, ...], path: Path) -> tuple[str, ...]:
@@ -257,15 +224,15 @@ def _strings(array: np.ndarray) -> list[str]:
     return [name.decode("utf-8") if isinstance(name, bytes) else str(name) for name in array.ravel().tolist()]
 
 
-def _groups(arrays: Arrays, name: FilePath, job: str, axes: _Axes) -> tuple[tuple[str, ...], np.ndarray]:
+def _groups(arrays: Arrays, name: FilePath, job: str, ranked: Mapping[str, int]) -> tuple[tuple[str, ...], np.ndarray]:
     """Return the dimensions and values of ``cluster`` or ``fold``."""
     values = np.asarray(arrays.load(name))
-    if job == terms.FOLD and terms.REPEAT in axes.ranked and values.shape == tuple(axes.ranked.values()):
-        return tuple(axes.ranked), values
-    for dim, size in axes.ranked.items():
+    if job == terms.FOLD and terms.REPEAT in ranked and values.shape == tuple(ranked.values()):
+        return tuple(ranked), values
+    for dim, size in ranked.items():
         if values.shape == (size,):
             return (dim,), np.array(_strings(values), object) if values.dtype.kind in "US" else values
-    allowed = " or ".join(f"({size},) for each {dim}" for dim, size in axes.ranked.items())
+    allowed = " or ".join(f"({size},) for each {dim}" for dim, size in ranked.items())
     where, received = f"{arrays.path}, array {str(name)!r}", f"an array of shape {values.shape}"
     raise AlignmentError(f"{job!r} does not fit the scores", where, received, f"shape {allowed}")
 
@@ -371,7 +338,16 @@ def opened_by_xarray(
             array_files.check_source(path, engine)
             if engine == "zarr" and (arrays := stores.unnamed_arrays(os.fspath(path))):
                 return xr.DataTree(_with_dims(arrays, dims, rename or {}, path))
-            tree = _open_tree(urls.concealed(os.fspath(path)), engine, {} if isinstance(chunks, str) else chunks)
+            how: Any = {"engine": engine, "chunks": {} if isinstance(chunks, str) else chunks}
+            place: Any = urls.concealed(os.fspath(path))
+            place = backends.open_backend(place, read_only=True) if urls.is_remote(place) else place
+            try:
+                tree = xr.open_datatree(place, **how)
+            except (NotImplementedError, ValueError):
+                if not isinstance(place, str):
+                    raise
+                # A format without groups, such as netCDF 3, cannot be opened as a tree.
+                tree = xr.DataTree(xr.open_dataset(place, **how))
         except (AucprError, MemoryError):
             raise
         except Exception as error:  # of a damaged file, readers raise anything
@@ -379,10 +355,10 @@ def opened_by_xarray(
             remedy = "check the path, name the engine, or install what it needs, for example "
             remedy += 'pip install "aucpr-dask[netcdf]"'
             raise FileFormatError("xarray cannot open this", path, received, remedy=remedy) from error
-    if dims is None:
-        return tree
-    what, received = "the axes of these arrays have names", few({str(dim) for dim in tree.dims})
-    raise InvalidInputError(what, path, f"dims={dims!r}; {received}", None, "leave out dims=, or rename them")
+    if dims is not None:
+        what, received = "the axes of these arrays have names", few({str(dim) for dim in tree.dims})
+        raise InvalidInputError(what, path, f"dims={dims!r}; {received}", None, "leave out dims=, or rename them")
+    return tree
 
 
 def _with_dims(
@@ -426,27 +402,13 @@ def open_zarr(url: str, chunks: Any, named: Mapping[str, str] | None = None) -> 
         what = f"no variable is called {score!r}"
         remedy = for_caller("like={'score': 'NAME'}", "--score NAME, or in import arrays --rename NAME=score")
         raise lacks(what, url, tree.data_vars, f"name it: {remedy}")
-    return _as_scores({path: _by_our_names(node, named, url) for path, node in nodes.items()})
-
-
-def _by_our_names(node: xr.Dataset, named: Mapping[str, str], url: str) -> xr.Dataset:
-    """Return the variables of a data set that are ours, by our names."""
-    _check_renamed(dict.fromkeys(named.values(), ""), {"": node}, url)
-    theirs = {ours: named.get(ours, ours) for ours in terms.SCORE_VARIABLES}
-    kept = node[[name for name in dict.fromkeys(theirs.values()) if name in node.data_vars]]
-    there = {*kept.variables, *kept.dims}
-    return kept.rename({name: ours for ours, name in named.items() if name != ours and name in there})
-
-
-def _open_tree(path: str, engine: str, chunks: Any) -> xr.DataTree:
-    if urls.is_remote(path):
-        backend: Any = backends.open_backend(path, read_only=True)
-        return xr.open_datatree(backend, engine=engine, chunks=chunks)
-    try:
-        return xr.open_datatree(path, engine=engine, chunks=chunks)
-    except (NotImplementedError, ValueError):
-        # A format without groups, such as netCDF 3, cannot be opened as a tree.
-        return xr.DataTree(xr.open_dataset(path, engine=engine, chunks=chunks))
+    theirs = dict.fromkeys(named.get(ours, ours) for ours in terms.SCORE_VARIABLES)
+    for path, node in nodes.items():
+        _check_renamed(dict.fromkeys(named.values(), ""), {"": node}, url)
+        kept = node[[name for name in theirs if name in node.data_vars]]
+        there = {*kept.variables, *kept.dims}
+        nodes[path] = kept.rename({name: ours for ours, name in named.items() if name != ours and name in there})
+    return _as_scores(nodes)
 
 
 def _check_renamed(rename: Mapping[str, str], groups: Mapping[str, xr.Dataset], path: FilePath) -> None:

@@ -87,13 +87,8 @@ def unknown_column(name: str, columns: Sequence[str], where: object) -> errors.I
     parts = [part.strip() for part in str(name).split(",")]
     is_list = len(parts) > 1 and {*parts} <= {*columns}
     remedy = "repeat the option for each name" if is_list else errors.did_you_mean(str(name), columns, otherwise)
-    return errors.InvalidInputError(
-        f"there is no column {errors.brief(name)}",
-        where,
-        errors.brief(name),
-        errors.few(columns, MOST_COLUMNS),
-        remedy,
-    )
+    brief, known = errors.brief(name), errors.few(columns, MOST_COLUMNS)
+    return errors.InvalidInputError(f"there is no column {brief}", where, brief, known, remedy)
 
 
 MEND_LINE = "correct this line, or check that this is the file that you mean"
@@ -177,8 +172,9 @@ def _files_at(path: FilePath, what: str) -> list[Path]:
         is_store = (place / "zarr.json").exists()
     except OSError as error:  # a name too long for a file
         remedy = "check the path"
+        allowed = "files, folders, or patterns"
         raise errors.InvalidInputError(
-            f"no {what} here", errors.brief(path), error.strerror, "files, folders, or patterns", remedy
+            f"no {what} here", errors.brief(path), error.strerror, allowed, remedy
         ) from error
     if is_store:
         remedy = "open it: aucpr_dask.open_result or aucpr_dask.open_scores"
@@ -238,21 +234,16 @@ def named_files(
     named: dict[str, Path] = {}
     for file in files:
         name = bare_name(file, suffixes)
-        if with_folders:
-            name = "/".join([*_distinct_folders(file, alike[name]), name])
+        if with_folders:  # the innermost, as few as it takes to tell it from others of the same name
+            own, others = file.parent.parts, [one.parent.parts for one in alike[name] if one.parent != file.parent]
+            depths = range(1, len(own) + 1) if others else ()
+            folders = next((own[-n:] for n in depths if all(other[-n:] != own[-n:] for other in others)), ())
+            name = "/".join([*folders, name])
         if name in named:
             received, remedy = f"{named[name]} and {file}", "rename one of them, or leave it out"
             raise errors.AlignmentError(f"two files would both be the {what} {name!r}", None, received, remedy=remedy)
         named[name] = file
     return named
-
-
-def _distinct_folders(file: Path, alike: Sequence[Path]) -> tuple[str, ...]:
-    """Return the innermost folders of a file, as few as it takes to tell it from others of the same name."""
-    own = file.parent.parts
-    others = [other.parent.parts for other in alike if other.parent != file.parent]
-    depths = range(1, len(own) + 1) if others else ()
-    return next((own[-n:] for n in depths if all(other[-n:] != own[-n:] for other in others)), ())
 
 
 # --- reading files ----------------------------------------------------------------------------------------------
@@ -262,7 +253,7 @@ def _distinct_folders(file: Path, alike: Sequence[Path]) -> tuple[str, ...]:
 def reading(path: Path) -> Iterator[IO[bytes]]:
     """Open a file, decompressed according to its first bytes; raise a clear error if it is broken."""
     try:
-        with _OPENERS[compression_of(path)](path) as stream:
+        with _opened(path) as stream:
             yield stream
     except errors.AucprError:
         raise
@@ -271,10 +262,11 @@ def reading(path: Path) -> Iterator[IO[bytes]]:
             what, allowed, remedy = "the file cannot be read", "a file that may be read", "check the path"
             raise errors.InvalidInputError(what, path, error.strerror, allowed, remedy) from error
         is_truncated = isinstance(error, EOFError) or "truncated" in str(error).lower()
-        what = f"the compressed file is {'truncated' if is_truncated else 'corrupt'}"
-        raise errors.FileFormatError(
-            what, path, None if is_truncated else error, remedy="copy or download it again"
-        ) from error
+        what, remedy = (
+            f"the compressed file is {'truncated' if is_truncated else 'corrupt'}",
+            "copy or download it again",
+        )
+        raise errors.FileFormatError(what, path, None if is_truncated else error, remedy=remedy) from error
 
 
 @contextmanager
@@ -354,23 +346,18 @@ class _Streams(io.RawIOBase):
         return len(found)
 
 
-def _open_streams(new: Callable[[], Any], path: Path) -> IO[bytes]:
-    return io.BufferedReader(_Streams(new, path), 2**17)
+def _opened(path: Path) -> Any:
+    compression = compression_of(path)
+    if compression is None:
+        return path.open("rb")
+    if compression == "gzip":
+        return gzip.open(path)
+    if compression == "zstd":
+        import pyarrow as arrow
 
-
-def _open_zstd(path: Path) -> IO[bytes]:
-    import pyarrow as arrow
-
-    return io.BufferedReader(arrow.CompressedInputStream(arrow.OSFile(str(path)), "zstd"))
-
-
-_OPENERS: dict[str | None, Callable[[Path], Any]] = {
-    None: partial(open, mode="rb"),
-    "gzip": gzip.open,
-    "xz": partial(_open_streams, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=MOST_OF_XZ)),
-    "bz2": partial(_open_streams, bz2.BZ2Decompressor),
-    "zstd": _open_zstd,
-}
+        return io.BufferedReader(arrow.CompressedInputStream(arrow.OSFile(str(path)), "zstd"))
+    xz = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=MOST_OF_XZ)
+    return io.BufferedReader(_Streams(xz if compression == "xz" else bz2.BZ2Decompressor, path), 2**17)
 
 
 def compression_of(path: Path) -> str | None:

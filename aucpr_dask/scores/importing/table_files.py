@@ -148,7 +148,7 @@ class Batch:
         elif not (exact or types.is_floating(kind) or types.is_null(kind)):
             raise self._cannot_be(column, "numbers", kind)
         numbers: np.ndarray = cells.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False)
-        for row in np.flatnonzero(_large(numbers)).tolist() if exact else ():
+        for row in _large(numbers).tolist() if exact else ():
             value = self.cells[column][row].as_py()
             if value == int(value) != int(numbers[row]):
                 raise rounded(self.where(row, column), value)
@@ -174,7 +174,7 @@ class Batch:
                 remedy = f"write decimals with a point: {words[bad].strip().replace(',', '.')}"
             allowed = "a number; empty, NA or NaN for a missing one"
             raise FileFormatError("the cell is not a number", where, repr(words[bad]), allowed, remedy)
-        for code in np.flatnonzero(_large(numbers)).tolist():
+        for code in _large(numbers).tolist():
             if _INTEGER.fullmatch(words[code].strip()) and int(words[code]) != int(numbers[code]):
                 raise rounded(self.where(int(np.argmax(codes == code)), column), words[code])
         return numbers[codes]
@@ -219,16 +219,13 @@ def coded(cells: Sequence[str] | np.ndarray) -> Words:
     return codes, words.tolist()
 
 
-def _large(numbers: np.ndarray) -> np.ndarray:
-    is_large: np.ndarray = np.isfinite(numbers) & (np.abs(numbers) >= EXACT_INTEGERS)
-    return is_large
-
-
-def _has_large(cells: Any) -> bool:
-    numbers = cells.to_numpy(zero_copy_only=False)
+def _large(cells: Any) -> np.ndarray:
+    """Return the places of numbers that may be integers that were rounded."""
+    numbers = cells if isinstance(cells, np.ndarray) else cells.to_numpy(zero_copy_only=False)
     # A missing number makes both comparisons false, and then all are looked at.
-    is_small = numbers.size and numbers.max() < EXACT_INTEGERS and numbers.min() > -EXACT_INTEGERS
-    return not is_small and bool(_large(numbers).any())
+    if numbers.size and numbers.max() < EXACT_INTEGERS and numbers.min() > -EXACT_INTEGERS:
+        return np.arange(0)
+    return np.flatnonzero(np.isfinite(numbers) & (np.abs(numbers) >= EXACT_INTEGERS))
 
 
 def _parsed(words: Sequence[str]) -> np.ndarray | None:
@@ -258,7 +255,14 @@ class TextTable(Table):
         if separator is not None and (len(separator) != 1 or separator in '\r\n"'):
             remedy = "give one character, such as ';', or leave it out to find it"
             raise bad_argument("this cannot separate cells", "separator", separator, "one character", remedy)
-        self.path, self._separator = path, separator or _likely_separator(path)
+        self.path, self._separator = path, separator or "\t"
+        if separator is None and not bare_name(path, ()).lower().endswith((".tsv", ".tab")):
+            with reading(path) as stream:
+                first = next(lines_of(stream, path), b"")
+            if first.startswith((b"\xff\xfe", b"\xfe\xff")):
+                remedy = "convert it: iconv -f utf16 -t utf8"
+                raise FileFormatError("the file is not UTF-8", path, "UTF-16", remedy=remedy)
+            self._separator = max(SEPARATORS, key=first.decode("utf-8", "replace").count)
         header_line, columns, header = self._header()
         self._header_line, self._header_bytes, self._first_line = header_line, len(header), 1 + _n_lines(header)
         super().__init__(path, columns, f"{path}, line {header_line}")
@@ -345,7 +349,7 @@ class TextTable(Table):
             return self._by_arrow(block, columns, ()) if numbers else None
         found = {name: table[places[name]].combine_chunks() for name in columns}
         # A large number may be an integer that was rounded, which its text tells.
-        if large := {name for name in columns if name in numbers and _has_large(found[name])}:
+        if large := {name for name in columns if name in numbers and _large(found[name]).size}:
             return self._by_arrow(block, columns, {*numbers} - large)
         return table.num_rows, found
 
@@ -361,7 +365,14 @@ class TextTable(Table):
         try:
             for row in lines:
                 if row and len(row) != len(self.columns):
-                    return rows, self._of_other_length(line, row)
+                    allowed = f"{len(self.columns)} cells, as in line {self._header_line}"
+                    allowed += f", separated by {self._separator!r}"
+                    what = f"too {'few' if len(row) < len(self.columns) else 'many'} cells in a line"
+                    remedy = "fix the line, or name another separator"
+                    if len(self.columns) == 1:
+                        title = f"line {self._header_line}, if it is a title above the table"
+                        remedy = f"leave out {title}, or name the separator"
+                    return rows, bad_line(what, self.path, line, f"{len(row)} cells", allowed, remedy)
                 if row:
                     rows.append((line, row))
                 line = first + lines.line_num
@@ -384,15 +395,6 @@ class TextTable(Table):
         allowed = "cells with one separator between them, quoted where they contain it"
         remedy = "check that this is a table, and the quotes on the line"
         return bad_line("the line cannot be read", self.path, line, error, allowed, remedy)
-
-    def _of_other_length(self, line: int, row: list[str]) -> FileFormatError:
-        allowed = f"{len(self.columns)} cells, as in line {self._header_line}, separated by {self._separator!r}"
-        what = f"too {'few' if len(row) < len(self.columns) else 'many'} cells in a line"
-        remedy = "fix the line, or name another separator"
-        if len(self.columns) == 1:
-            title = f"line {self._header_line}, if it is a title above the table"
-            remedy = f"leave out {title}, or name the separator"
-        return bad_line(what, self.path, line, f"{len(row)} cells", allowed, remedy)
 
 
 def _not_utf8(path: Path, first: int, error: UnicodeDecodeError) -> FileFormatError:
@@ -440,16 +442,6 @@ def _is_regular(block: bytes, separator: str) -> bool:
     return quotes.size % 2 == 0 and not others
 
 
-def _likely_separator(path: Path) -> str:
-    if bare_name(path, ()).lower().endswith((".tsv", ".tab")):
-        return "\t"
-    with reading(path) as stream:
-        first = next(lines_of(stream, path), b"")
-    if first.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise FileFormatError("the file is not UTF-8", path, "UTF-16", remedy="convert it: iconv -f utf16 -t utf8")
-    return max(SEPARATORS, key=first.decode("utf-8", "replace").count)
-
-
 class JsonLines(Table):
     """A file with a JSON object on each line, perhaps compressed."""
 
@@ -494,17 +486,15 @@ class JsonLines(Table):
                 raise FileFormatError("these names are not in the first lines", where, received, few(self.columns))
             missing = arrow.nulls(table.num_rows)
             cells = {name: table[name].combine_chunks() if name in table.column_names else missing for name in columns}
-            for name in numbers:
-                if types.is_floating(cells[name].type) and _has_large(cells[name]):
-                    self._check_integers(block, first, name)
+            floats = [name for name in numbers if types.is_floating(cells[name].type)]
+            large = [name for name in floats if _large(cells[name]).size]
+            for row, line in enumerate(line for line in block.split(b"\n") if line.strip()) if large else ():
+                found = json.loads(line)
+                for name in large:  # an integer among numbers with a point may have been rounded
+                    value = found.get(name)
+                    if isinstance(value, int) and value != int(float(value)):
+                        raise rounded(self.where(first + row, name), value)
             yield table.num_rows, cells
-
-    def _check_integers(self, block: bytes, first: int, column: str) -> None:
-        """Raise if an integer among numbers with a point was rounded."""
-        for row, line in enumerate(line for line in block.split(b"\n") if line.strip()):
-            value = json.loads(line).get(column)
-            if isinstance(value, int) and value != int(float(value)):
-                raise rounded(self.where(first + row, column), value)
 
 
 # --- Arrow ------------------------------------------------------------------------------------------------------

@@ -104,13 +104,11 @@ def scores_of_table(table: Table, options: TableOptions) -> tuple[terms.Scores, 
     """Return the score data sets of a table, in memory, and notes on its columns."""
     with Spool() as spool:
         template, nodes, notes = _read_tables([table], options, spool)
-
-        def with_scores(path: str, described: xr.Dataset) -> xr.Dataset:
-            score = described["score"]
-            block = nodes[path].block(tuple(slice(0, size) for size in score.shape))
-            return described.assign(score=(score.dims, block["score"].copy()))
-
-        return terms.map_nodes(template, with_scores), notes
+        made = {}
+        for path, described in terms.nodes_of(template):
+            block = nodes[path].block(tuple(slice(0, size) for size in described["score"].shape))
+            made[path] = described.assign(score=(described["score"].dims, block["score"].copy()))
+        return terms.gathered(template, made), notes
 
 
 def taken_in_words(name: object, scores: terms.Scores, options: TableOptions, notes: Sequence[str]) -> str:
@@ -158,7 +156,12 @@ def _read_tables(
     if taken := [name for name in options.by if name in (*terms.SCORE_VARIABLES, terms.MODEL, terms.ITEM)]:
         what, remedy = "these names are those of variables of scores", "rename the columns, or name them by their roles"
         raise errors.InvalidInputError(what, "argument 'by'", errors.few(map(repr, taken)), "other names", remedy)
-    _check_same_columns(tables)
+    for table in tables[1:]:
+        if differing := {*tables[0].columns} ^ {*table.columns}:
+            where = f"{tables[0].path} and {table.path}"
+            received = f"only in one of them: {errors.few(map(repr, sorted(differing)))}"
+            remedy = "import them separately, or give them the same columns"
+            raise errors.FileFormatError("these tables have different columns", where, received, remedy=remedy)
     columns = tables[0].columns
     if absent := [name for name in given.roles if name not in columns]:
         batch = next(tables[0].batches([name for name in columns if name]), None)
@@ -205,16 +208,6 @@ def _read_tables(
 
 
 # --- columns ----------------------------------------------------------------------------------------------------
-
-
-def _check_same_columns(tables: Sequence[Table]) -> None:
-    expected = set(tables[0].columns)
-    for table in tables[1:]:
-        if differing := expected ^ set(table.columns):
-            where = f"{tables[0].path} and {table.path}"
-            received = f"only in one of them: {errors.few(map(repr, sorted(differing)))}"
-            remedy = "import them separately, or give them the same columns"
-            raise errors.FileFormatError("these tables have different columns", where, received, remedy=remedy)
 
 
 def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list[str]]:
@@ -446,32 +439,6 @@ def _numbers_or_words(words: np.ndarray) -> np.ndarray:
     return words
 
 
-def _labels_of(words: np.ndarray, order: Sequence[str]) -> tuple[np.ndarray, dict[str, Any]]:
-    """Return the labels of groups, and in their attributes the order of those that are ordered categories."""
-    labels, found = _numbers_or_words(words), frozenset(words.tolist())
-    known = [word for word in order if word in found]
-    return labels, {terms.CATEGORIES: _numbers_or_words(np.array(known, object)).tolist()} if known else {}
-
-
-def _weights_of(batch: Batch, column: str) -> np.ndarray:
-    weights = batch.numbers(column)
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    if bad.size:
-        where, allowed = batch.where(int(bad[0]), column), "a finite number, not negative"
-        raise errors.FileFormatError("this is not a weight", where, weights[bad[0]], allowed)
-    return weights
-
-
-def _folds_of(batch: Batch, column: str) -> np.ndarray:
-    folds = batch.numbers(column)
-    bad = np.flatnonzero(folds != np.rint(folds))
-    if bad.size:
-        where = batch.where(int(bad[0]), column)
-        what = "this is not a fold"
-        raise errors.FileFormatError(what, where, folds[bad[0]], "a whole number", "number the folds: 0, 1, ...")
-    return folds.astype(np.int64)
-
-
 # --- data sets --------------------------------------------------------------------------------------------------
 
 
@@ -481,9 +448,18 @@ def _cells_of(
     """Return the cells of a batch by role; and of queries and data sets, which are few, their words."""
     cells = {"label": labels.read(batch)}
     if options.weight is not None:
-        cells["weight"] = _weights_of(batch, options.weight)
+        cells["weight"] = batch.numbers(options.weight)
+        bad = np.flatnonzero(~(np.isfinite(cells["weight"]) & (cells["weight"] >= 0)))
+        if bad.size:
+            where, allowed = batch.where(int(bad[0]), options.weight), "a finite number, not negative"
+            raise errors.FileFormatError("this is not a weight", where, cells["weight"][bad[0]], allowed)
     if options.fold is not None:
-        cells["fold"] = _folds_of(batch, options.fold)
+        folds = batch.numbers(options.fold)
+        bad = np.flatnonzero(folds != np.rint(folds))
+        if bad.size:
+            where, remedy = batch.where(int(bad[0]), options.fold), "number the folds: 0, 1, ..."
+            raise errors.FileFormatError("this is not a fold", where, folds[bad[0]], "a whole number", remedy)
+        cells["fold"] = folds.astype(np.int64)
     named = [("item", options.item), ("repeat", options.repeat), ("cluster", options.clusters)]
     for role, column in (*named, *((OF_GROUP + name, name) for name in options.by)):
         if column is not None:
@@ -631,10 +607,12 @@ class _Node:
         if "repeat" in cells:
             of_scores = (terms.REPEAT, terms.ITEM)
             coords[terms.REPEAT], coords[terms.ITEM], cells = self._in_repeats(cells, source)
-        of_groups = {role.removeprefix(OF_GROUP): words for role, words in cells.items() if role.startswith(OF_GROUP)}
-        coords |= {
-            name: (terms.ITEM, *_labels_of(words, categories.get(name, ()))) for name, words in of_groups.items()
-        }
+        for role, words in cells.items():
+            if (name := role.removeprefix(OF_GROUP)) != role:
+                found = frozenset(words.tolist())
+                known = [word for word in categories.get(name, ()) if word in found]  # in their order
+                ordered = {terms.CATEGORIES: _numbers_or_words(np.array(known, object)).tolist()} if known else {}
+                coords[name] = (terms.ITEM, _numbers_or_words(words), ordered)
         sizes = dict(zip((terms.MODEL, *of_scores), (len(models), *self._shape), strict=True))
         variables = {
             "score": chunks.empty_variable(sizes, options.dtype),
@@ -732,34 +710,26 @@ def scores_of_files(paths: Sequence[FilePath], options: TableOptions) -> tuple[t
         what = "items of several tables are matched by name, never by position"
         raise errors.InvalidInputError(what, "option 'item'", received, allowed, remedy)
     named = importing.files.named_files(listed, SUFFIXES, "model", with_folders=True)
-    parts = {name: _of_one_model(file, options) for name, file in named.items()}
-    (first_name, first), *others = parts.items()
-    aligned = [first, *(_aligned(part, first, f"{first_name} and {name}") for name, part in others)]
-    score = np.concatenate([part["score"].values for part in aligned])
+    parts: list[xr.Dataset] = []
+    for name, file in named.items():
+        ((_, part),) = terms.nodes_of(scores_of_table(open_table(file), replace(options, dataset=None))[0])
+        if part.sizes[terms.MODEL] != 1:
+            received = f"columns {errors.few(map(repr, part[terms.MODEL].values.tolist()))}"
+            what, allowed = "each of several tables has the scores of one model", "one column of scores"
+            raise errors.InvalidInputError(what, file, received, allowed, "name it: score=")
+        validate.check_unique(part.indexes[terms.ITEM], terms.ITEM, str(file))
+        first = parts[0] if parts else part
+        items, own = first.indexes[terms.ITEM], part.indexes[terms.ITEM]
+        where, allowed = f"{next(iter(named))} and {name}", "the same items, each with the same label, in any order"
+        if len(different := items.symmetric_difference(own)):
+            received = f"only in one of them: {errors.few(map(repr, different))}"
+            raise errors.AlignmentError("two tables have different items", where, received, allowed, "correct one")
+        part = part.isel({terms.ITEM: own.get_indexer(items)})
+        if (differs := (part["label"] != first["label"]).values).any():
+            received = f"other labels of {errors.few(map(repr, items[differs]))}"
+            raise errors.AlignmentError("two tables have different labels", where, received, allowed, "correct one")
+        parts.append(part)
+    score = np.concatenate([part["score"].values for part in parts])
     scores = first.drop_vars(terms.MODEL).assign(score=((terms.MODEL, terms.ITEM), score))
-    scores = scores.assign_coords({terms.MODEL: list(parts)}).assign_attrs(source=errors.few(map(str, named.values())))
+    scores = scores.assign_coords({terms.MODEL: list(named)}).assign_attrs(source=errors.few(map(str, named.values())))
     return scores, taken_in_words(terms.count(len(listed), "table"), scores, options, [])
-
-
-def _of_one_model(file: Path, options: TableOptions) -> xr.Dataset:
-    ((_, scores),) = terms.nodes_of(scores_of_table(open_table(file), replace(options, dataset=None))[0])
-    if scores.sizes[terms.MODEL] != 1:
-        received = f"columns {errors.few(map(repr, scores[terms.MODEL].values.tolist()))}"
-        what, allowed = "each of several tables has the scores of one model", "one column of scores"
-        raise errors.InvalidInputError(what, file, received, allowed, "name it: score=")
-    validate.check_unique(scores.indexes[terms.ITEM], terms.ITEM, str(file))
-    return scores
-
-
-def _aligned(part: xr.Dataset, first: xr.Dataset, where: str) -> xr.Dataset:
-    """Return a part with its items in the order of the first, or raise unless items and labels are the same."""
-    items, own = first.indexes[terms.ITEM], part.indexes[terms.ITEM]
-    allowed = "the same items, each with the same label, in any order"
-    if len(different := items.symmetric_difference(own)):
-        received = f"only in one of them: {errors.few(map(repr, different))}"
-        raise errors.AlignmentError("two tables have different items", where, received, allowed, "correct one")
-    part = part.isel({terms.ITEM: own.get_indexer(items)})
-    if (differs := (part["label"] != first["label"]).values).any():
-        received = f"other labels of {errors.few(map(repr, items[differs]))}"
-        raise errors.AlignmentError("two tables have different labels", where, received, allowed, "correct one")
-    return part

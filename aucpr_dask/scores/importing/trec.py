@@ -101,11 +101,18 @@ def import_trec(
         named = named_runs(runs)
         judged = files.local_copy(qrels)
         judgments = _judgments(_read(judged, _QRELS_COLUMNS), chosen.duplicates)
-        lists = [
-            _read_run(name, file, judgments, chosen.duplicates, spool, by_tag=chosen.named_by == "tag")
-            for name, file in files.reported(named.items(), on_progress, "reading runs")
-        ]
-        _refuse_equal_tags(lists, list(named.values()))
+        lists, files_of = list[_Run](), dict[str, Path]()
+        for name, file in files.reported(named.items(), on_progress, "reading runs"):
+            columns = _read(file, _RUN_COLUMNS)
+            if chosen.named_by == "tag":
+                name, remedy = _tag_of(columns), 'name models by their files: named_by="file"'
+                if len(columns.tags) > 1:
+                    received, allowed = few(map(_shown, sorted(columns.tags))), "the same tag in all lines"
+                    what, remedy = "a run has several tags, so they cannot name it", f"split the file, or {remedy}"
+                    raise AlignmentError(what, file, received, allowed, remedy)
+                if (first := files_of.setdefault(name, file)) != file:
+                    raise AlignmentError(f"two runs have the tag {name!r}", None, f"{first} and {file}", None, remedy)
+            lists.append(_run(name, columns, judgments, chosen.duplicates, spool))
         laid_out = _MAKE[chosen.layout](lists, judgments, np.dtype(chosen.dtype))
         described = laid_out.template.assign_attrs(source=f"TREC runs judged by {judged.name}")
         template: terms.Scores = described if dataset is None else xr.DataTree.from_dict({dataset: described})
@@ -166,9 +173,14 @@ def _read(path: Path, names: tuple[str, ...]) -> Columns:
     codes, tags = Codes(), Codes()
     parse = _scores_of if names is _RUN_COLUMNS else _grades_of
     parts: Iterable[_Part]
-    if start.lstrip().startswith(b"{") and not {"topic", "document"} <= {*map(column_role, _object(start))}:
+    is_json, record = start.lstrip().startswith(b"{"), None
+    with suppress(ValueError, RecursionError):  # of an object that goes on in the next line
+        record = json.loads(start) if is_json else None
+    named = record if isinstance(record, dict) else start.decode("utf-8", "replace").split(",")
+    roles = {*map(column_role, named)}
+    if is_json and not {"topic", "document"} <= roles:
         parts = [_of_json(path, parse, codes)]
-    elif start.startswith((_PARQUET, b"{")) or _is_header(start):
+    elif start.startswith((_PARQUET, b"{")) or {"topic", "document", "value"} <= roles:  # JSON lines, or a header
         parts = _of_table(path, parse, codes, tags)
     else:
         names, has_header = _named_columns(start, names)
@@ -183,11 +195,15 @@ def _read(path: Path, names: tuple[str, ...]) -> Columns:
 def _of_lines(path: Path, names: tuple[str, ...], codes: Codes, tags: Codes, *, has_header: bool) -> Iterator[_Part]:
     """Yield the lines of columns separated by blanks."""
     first = 1
-    for block in _whole_lines(path):
-        if has_header and first == 1:
-            block, first = block.partition(b"\n")[2], 2
-        yield _regular(block, first, names, codes, tags) or _irregular(block, path, first, names, codes, tags)
-        first += _n_lines(block)
+    with files.reading(path) as stream:
+        for block in files.blocks_of(stream, path, _BLOCK_BYTES):
+            block += b"" if block.endswith(b"\n") else b"\n"
+            if first == 1:
+                block = block.removeprefix(_BYTE_ORDER_MARK)
+                if has_header:
+                    block, first = block.partition(b"\n")[2], 2
+            yield _regular(block, first, names, codes, tags) or _irregular(block, path, first, names, codes, tags)
+            first += _n_lines(block)
 
 
 def _named_columns(start: bytes, usual: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
@@ -202,12 +218,6 @@ def _named_columns(start: bytes, usual: tuple[str, ...]) -> tuple[tuple[str, ...
     if len(cells) == len(_PLACES) and b"\t" in start and _NUMBER.fullmatch(cells[-1]):  # BEIR's, without a header
         return ("topic", "document", value), False
     return usual, False
-
-
-def _is_header(start: bytes) -> bool:
-    """Return whether a first line, cut at commas, names columns of topics, documents and values."""
-    cells = start.decode("utf-8", "replace").split(",")
-    return {"topic", "document", "value"} <= set(map(column_role, cells))
 
 
 def column_role(name: str) -> str:
@@ -243,22 +253,6 @@ def _of_json(path: Path, parse: _Parse, codes: Codes) -> _Part:
         raise FileFormatError("this is no run and no judgments in JSON", path, error, allowed) from error
     at = np.arange(1, len(topics) + 1)
     return codes.of(topics), identifiers(documents), parse(numbers, at, path), at
-
-
-def _object(line: bytes) -> dict[str, Any]:
-    """Return the JSON object on a line; an empty one if it goes on in the next."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _whole_lines(path: Path) -> Iterator[bytes]:
-    with files.reading(path) as stream:
-        for number, block in enumerate(files.blocks_of(stream, path, _BLOCK_BYTES)):
-            lines = block if number else block.removeprefix(_BYTE_ORDER_MARK)
-            yield lines if lines.endswith(b"\n") else lines + b"\n"
 
 
 def _n_lines(block: bytes) -> int:
@@ -302,15 +296,12 @@ def _regular(block: bytes, first: int, names: tuple[str, ...], codes: Codes, tag
     if number == "place":
         values = -values.astype(np.float64)
     if "tag" in columns:
-        tags.of(_bytes_of(columns["tag"].dictionary))
-    topics = codes.of(_bytes_of(columns["topic"].dictionary))[columns["topic"].indices.to_numpy()]
+        tags.of([name.encode() for name in columns["tag"].dictionary.to_pylist()])
+    known = [name.encode() for name in columns["topic"].dictionary.to_pylist()]
+    topics = codes.of(known)[columns["topic"].indices.to_numpy()]
     width = _width(longest)
     padded = compute.ascii_rpad(documents, width, "\0").buffers()[2]
     return topics, np.frombuffer(padded, f"S{width}"), values, np.arange(first, first + n_lines)
-
-
-def _bytes_of(names: Any) -> list[bytes]:
-    return [name.encode() for name in names.to_pylist()]
 
 
 def _irregular(block: bytes, path: Path, first: int, names: tuple[str, ...], codes: Codes, tags: Codes) -> _Part:
@@ -525,18 +516,6 @@ class _Run:
         return np.diff(self.bounds)
 
 
-def _read_run(
-    name: str, path: Path, judgments: _Judgments, duplicates: str, spool: Spool, *, by_tag: bool = False
-) -> _Run:
-    columns = _read(path, _RUN_COLUMNS)
-    name = _tag_of(columns) if by_tag else name
-    if by_tag and len(columns.tags) > 1:
-        received, allowed = few(map(_shown, sorted(columns.tags))), "the same tag in all lines"
-        remedy = 'split the file, or name models by their files: named_by="file"'
-        raise AlignmentError("a run has several tags, so they cannot name it", path, received, allowed, remedy)
-    return _run(name, columns, judgments, duplicates, spool)
-
-
 def _tag_of(columns: Columns) -> str:
     if not columns.tags:
         what = "this run has no tags, so they cannot name it"
@@ -564,8 +543,15 @@ def _run(name: str, columns: Columns, judgments: _Judgments, duplicates: str, sp
     kept = (topic >= 0) & ~repeated
     bounds = np.searchsorted(topic[kept], np.arange(len(judgments.topics) + 1))
     documents = document[kept]
-    found = [documents[start:end] for start, end in pairwise(bounds)]
-    _refuse_other_documents(found, judgments, path)
+    found = {place: documents[start:end] for place, (start, end) in enumerate(pairwise(bounds)) if start < end}
+    is_any_listed = any(judgments.lists(place, one) for place, one in found.items())
+    for place, one in () if is_any_listed else found.items():
+        judged = judgments.documents[place].tolist()
+        if alike := _alike(one.tolist(), judged):
+            what = "no document of the run is judged, and some are written in another way"
+            where = f"{path}, topic {judgments.topics[place]!r}"
+            received, allowed = few(map(_shown, one.tolist())), few(map(_shown, judged))
+            raise AlignmentError(what, where, received, allowed, f"write them alike: {alike}")
     return _Run(
         name=name,
         bounds=bounds,
@@ -574,18 +560,8 @@ def _run(name: str, columns: Columns, judgments: _Judgments, duplicates: str, sp
         n_ignored_topics=sum(code not in judgments.codes for code in codes),
         n_repeated=int(repeated.sum()),
         n_more_tags=max(0, len(columns.tags) - 1),
-        is_judged=any((judgments.labels_of(topic, one) >= 0).any() for topic, one in enumerate(found) if len(one)),
+        is_judged=any((judgments.labels_of(place, one) >= 0).any() for place, one in found.items()),
     )
-
-
-def _refuse_equal_tags(runs: Sequence[_Run], paths: Sequence[Path]) -> None:
-    """Raise if two runs have the same name, as runs with the same tag have."""
-    first: dict[str, Path] = {}
-    for run, path in zip(runs, paths, strict=True):
-        if first.setdefault(run.name, path) != path:
-            received = f"{first[run.name]} and {path}"
-            remedy = 'name models by their files: named_by="file"'
-            raise AlignmentError(f"two runs have the tag {run.name!r}", None, received, remedy=remedy)
 
 
 def _positions(codes: dict[bytes, int], judgments: _Judgments, path: Path) -> np.ndarray:
@@ -608,19 +584,6 @@ def _alike(found: Iterable[bytes], known: Iterable[bytes]) -> str | None:
 
 def _plain(name: bytes) -> bytes:
     return re.sub(rb"^0+(?=\d)|\.0+$", b"", name.lower())
-
-
-def _refuse_other_documents(lists: Sequence[np.ndarray], judgments: _Judgments, path: Path) -> None:
-    """Raise if no document of a run is judged, but some are when written in another way."""
-    if any(judgments.lists(topic, one) for topic, one in enumerate(lists) if len(one)):
-        return
-    for topic, one in enumerate(lists):
-        judged = judgments.documents[topic].tolist()
-        if alike := _alike(one.tolist(), judged):
-            what = "no document of the run is judged, and some are written in another way"
-            where = f"{path}, topic {judgments.topics[topic]!r}"
-            received, allowed = few(map(_shown, one.tolist())), few(map(_shown, judged))
-            raise AlignmentError(what, where, received, allowed, f"write them alike: {alike}")
 
 
 def _notes(runs: Sequence[_Run], judgments: _Judgments) -> list[str]:
@@ -674,7 +637,10 @@ def _per_run(runs: Sequence[_Run], judgments: _Judgments, dtype: np.dtype) -> _L
 
 def _pooled(runs: Sequence[_Run], judgments: _Judgments, dtype: np.dtype) -> _Layout:
     """Let models share the items of a query: all judged or retrieved documents, in trec_eval's order of ties."""
-    pools = _pools(runs, judgments)
+    pools = list(judgments.documents)
+    for run in runs:
+        for topic in np.flatnonzero(run.lengths).tolist():
+            pools[topic] = np.union1d(pools[topic], run.documents[run.bounds[topic] : run.bounds[topic + 1]])
     lengths = [len(pool) for pool in pools]
     shape = (len(pools), max(lengths))
     label, tie_order = np.full(shape, terms.PADDING, np.int8), np.full(shape, appending.FILL["tie_order"], np.int32)
@@ -710,14 +676,6 @@ def _template(runs: Sequence[_Run], judgments: _Judgments) -> xr.Dataset:
     if len(grades) == 1:
         return xr.Dataset({"n_positive": (terms.QUERY, n_positive[:, 0])}, coords)
     return xr.Dataset({"n_positive": ((terms.QUERY, terms.GRADE), n_positive)}, coords | {terms.GRADE: grades})
-
-
-def _pools(runs: Sequence[_Run], judgments: _Judgments) -> list[np.ndarray]:
-    pools = list(judgments.documents)
-    for run in runs:
-        for topic in np.flatnonzero(run.lengths):
-            pools[topic] = np.union1d(pools[topic], run.documents[run.bounds[topic] : run.bounds[topic + 1]])
-    return pools
 
 
 def _lists(run: _Run, topics: range, dtype: np.dtype) -> Iterator[tuple[np.ndarray, np.ndarray]]:
