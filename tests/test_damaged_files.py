@@ -142,7 +142,7 @@ def damaged(content: bytes, rng: np.random.Generator) -> bytes:
 @pytest.mark.parametrize("name", FORMATS)
 def test_damaged_files(name: str, n: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda file: None)
-    monkeypatch.setattr("aucpr_dask.scores.importing.array_files.PATIENCE", 5.0)
+    monkeypatch.setattr("aucpr_dask.scores.importing.arrays.PATIENCE", 5.0)
     monkeypatch.chdir(tmp_path)
     write, read, is_sealed = FORMATS[name]
     place, out = Path(name), Path("out.zarr")
@@ -177,7 +177,7 @@ def test_damaged_files(name: str, n: int, tmp_path: Path, monkeypatch: pytest.Mo
 )
 def test_hdf5_that_never_ends_is_refused(walk: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     FORMATS["4.nc"][0](tmp_path / "4.nc")
-    monkeypatch.setattr("aucpr_dask.scores.importing.array_files._WALK", walk)
-    monkeypatch.setattr("aucpr_dask.scores.importing.array_files.PATIENCE", 1.0)
+    monkeypatch.setattr("aucpr_dask.scores.importing.arrays._WALK", walk)
+    monkeypatch.setattr("aucpr_dask.scores.importing.arrays.PATIENCE", 1.0)
     with pytest.raises(FileFormatError, match=rf"(?s)corrupt or truncated.*4\.nc.*{said}"):
         import_xarray(tmp_path / "4.nc", tmp_path / "scores.zarr")

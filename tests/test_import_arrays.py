@@ -17,8 +17,7 @@ from click.testing import CliRunner
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, StoreError
 from aucpr_dask.evaluation.arrays import save_scores
-from aucpr_dask.scores.importing.array_files import as_labels, as_scores
-from aucpr_dask.scores.importing.arrays import import_arrays, import_xarray
+from aucpr_dask.scores.importing.arrays import as_labels, as_scores, import_arrays, import_xarray
 from aucpr_dask.scores.store import open_scores
 from aucpr_dask.storage import stores
 

@@ -35,118 +35,90 @@ def as_they_finish(
 ) -> Iterator[tuple[int, Any]]:
     """Run calls of a function on the workers, and yield the number of each call and its result as it finishes.
 
-    A call that raises is tried again up to `retries` times; then its error is yielded in place of a result. It ends if
-    all workers stay paused for `patience`, in seconds.
-    """
-    window = _Window(client, function, calls, retries, SECONDS_PAUSED if patience is None else patience)
-    try:
-        yield from window.outcomes()
-    finally:
-        window.cancel()
-
-
-class _Window:
-    """The calls in flight: enough for all workers, few enough for the scheduler.
+    Enough are in flight for all workers, few enough for the scheduler. A call that raises is tried again up to
+    `retries` times; then its error is yielded in place of a result. It ends if all workers stay paused for `patience`,
+    in seconds.
 
     Workers that die take down all calls that wait on them. A call whose workers died is therefore a suspect: it is
     tried once more when nothing else is in flight, and only if the workers die again was it to blame.
     """
+    waiting, in_flight, suspects = enumerate(calls), dict[Future[Any], Call](), list[Call]()
+    finished: Any = as_completed([], client.loop)
+    n_threads, counted = 0, -math.inf
+    patience, paused_since, paused = SECONDS_PAUSED if patience is None else patience, math.inf, ""
 
-    def __init__(
-        self,
-        client: Client,
-        function: Callable[..., Any],
-        calls: Iterable[tuple[Any, ...]],
-        retries: int,
-        patience: float,
-    ) -> None:
-        self._client, self._function, self._retries = client, function, retries
-        self._waiting: Iterator[Call] = enumerate(calls)
-        self._in_flight: dict[Future[Any], Call] = {}
-        self._suspects: list[Call] = []
-        self._finished = as_completed([], client.loop)
-        self._n_threads, self._counted = 0, -math.inf
-        self._patience, self._paused_since, self._paused = patience, math.inf, ""
-        self._looking = PeriodicCallback(self._look, MILLISECONDS_BETWEEN_LOOKS)
-        self._loop = client.loop
-        self._loop.add_callback(self._looking.start)  # type: ignore[union-attr]
-
-    async def _look(self) -> None:
+    async def look() -> None:
         """Cancel all calls if every worker stays paused, as nothing else would end the wait."""
-        scheduler: Any = self._client.scheduler
+        nonlocal paused_since, paused
+        scheduler: Any = client.scheduler
         workers = (await scheduler.identity(n_workers=-1))["workers"].values()
         if not workers or any(worker["status"] != "paused" for worker in workers):
-            self._paused_since = math.inf
+            paused_since = math.inf
             return
-        self._paused_since = min(self._paused_since, time.monotonic())
-        if time.monotonic() > self._paused_since + self._patience:
+        paused_since = min(paused_since, time.monotonic())
+        if time.monotonic() > paused_since + patience:
             sizes = ((one["name"], one["metrics"]["memory"] >> 20, one["memory_limit"] >> 20) for one in workers)
-            self._paused = few(f"worker {name}: {memory:,} of {limit:,} MiB" for name, memory, limit in sizes)
-            await self._client._cancel(list(self._in_flight))
+            paused = few(f"worker {name}: {memory:,} of {limit:,} MiB" for name, memory, limit in sizes)
+            await client._cancel(list(in_flight))
 
-    def outcomes(self) -> Iterator[tuple[int, Any]]:
-        """Yield the number and the result or error of each call."""
-        self._refill()
-        while self._in_flight:
-            call, outcome = self._next()
-            self._refill()
-            if isinstance(outcome, KilledWorker):
-                self._suspects.append(call)
-            else:
-                yield call[0], outcome
-        if next(self._waiting, None) is not None:
-            raise _lost(self._client, "the client is no longer running")
-        for suspect in self._suspects:
-            with explaining_losses(self._client):
-                self._submit([suspect])
-            yield suspect[0], self._next()[1]
-
-    def cancel(self) -> None:
-        """Cancel the calls in flight, after a failure: the client may belong to someone else."""
-        self._loop.add_callback(self._looking.stop)  # type: ignore[union-attr]
-        if self._in_flight:  # an empty cancellation would still be sent to all clients, and fail for one just joining
-            self._client.cancel(list(self._in_flight))
-
-    def _refill(self) -> None:
-        """Submit waiting calls as workers come and go, several at a time."""
-        if self._client.status != "running":
-            return  # the calls in flight tell why
-        with explaining_losses(self._client):
-            most = max(LEAST_IN_FLIGHT, CALLS_PER_THREAD * self._threads())
-            room = most - len(self._in_flight)
-            batch = list(islice(self._waiting, room)) if room >= LEAST_REFILL * most else []
-            if batch:
-                self._submit(batch)
-
-    def _submit(self, batch: list[Call]) -> None:
+    def submit(batch: list[Call]) -> None:
         arguments = zip(*(arguments for _, arguments in batch), strict=True)
-        futures = self._client.map(self._function, *arguments, pure=False, retries=self._retries)
-        self._in_flight.update(zip(futures, batch, strict=True))
-        self._finished.update(futures)
+        futures = client.map(function, *arguments, pure=False, retries=retries)
+        in_flight.update(zip(futures, batch, strict=True))
+        finished.update(futures)
 
-    def _next(self) -> tuple[Call, Any]:
+    def refill() -> None:
+        """Submit waiting calls as workers come and go, several at a time."""
+        nonlocal n_threads, counted
+        if client.status != "running":
+            return  # the calls in flight tell why
+        with explaining_losses(client):
+            if time.monotonic() > counted + SECONDS_BETWEEN_COUNTS:
+                n_threads, counted = sum(client.nthreads().values()), time.monotonic()
+            most = max(LEAST_IN_FLIGHT, CALLS_PER_THREAD * n_threads)
+            room = most - len(in_flight)
+            if batch := list(islice(waiting, room)) if room >= LEAST_REFILL * most else []:
+                submit(batch)
+
+    def next_outcome() -> tuple[Call, Any]:
         """Wait for a call to finish, and return its result, or its error if that is not the end of all."""
-        with explaining_losses(self._client):
-            future = next(self._finished)
-            call = self._in_flight.pop(future)
+        with explaining_losses(client):
+            future = next(finished)
+            call = in_flight.pop(future)
             try:
                 return call, _result_of(future)
             except CancelledError as error:
-                if not self._paused:
+                if not paused:
                     raise
-                what = f"all workers have been paused for {self._patience:.3g} s, because their memory is nearly full"
+                what = f"all workers have been paused for {patience:.3g} s, because their memory is nearly full"
                 remedy = "finished tasks are kept: give workers more memory, or fewer threads, and run it again"
-                raise ClusterError(what, None, self._paused, None, remedy) from error
+                raise ClusterError(what, None, paused, None, remedy) from error
             except Exception as error:
                 if future.status == "error" and not isinstance(error, NoWorkerError):
                     return call, error
                 raise
 
-    def _threads(self) -> int:
-        """Count the workers' threads, now and then."""
-        if time.monotonic() > self._counted + SECONDS_BETWEEN_COUNTS:
-            self._n_threads, self._counted = sum(self._client.nthreads().values()), time.monotonic()
-        return self._n_threads
+    looking, loop = PeriodicCallback(look, MILLISECONDS_BETWEEN_LOOKS), client.loop
+    loop.add_callback(looking.start)  # type: ignore[union-attr]
+    try:
+        refill()
+        while in_flight:
+            call, outcome = next_outcome()
+            refill()
+            if isinstance(outcome, KilledWorker):
+                suspects.append(call)
+            else:
+                yield call[0], outcome
+        if next(waiting, None) is not None:
+            raise _lost(client, "the client is no longer running")
+        for suspect in suspects:
+            with explaining_losses(client):
+                submit([suspect])
+            yield suspect[0], next_outcome()[1]
+    finally:  # after a failure: the client may belong to someone else
+        loop.add_callback(looking.stop)  # type: ignore[union-attr]
+        if in_flight:  # an empty cancellation would still be sent to all clients, and fail for one just joining
+            client.cancel(list(in_flight))
 
 
 def _result_of(future: Future[Any]) -> Any:

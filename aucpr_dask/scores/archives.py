@@ -13,9 +13,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +123,7 @@ class Archive:
 
     def __init__(self, url: str, layout: Layout) -> None:
         self.url, self.layout = url, layout
-        opened = open_zarr(url, None, dict(layout.names))
+        opened = open_zarr(url, dict(layout.names))
         self._is_tree = not isinstance(opened, xr.Dataset)
         nodes = sorted(terms.nodes_of(opened), key=lambda node: node[0])  # stores list them in any order
         self._nodes = {path: _flat(node, layout, path, url) for path, node in nodes}
@@ -137,8 +137,8 @@ class Archive:
         versions = backends.versions_in(backends.open_backend(self.url, read_only=True))
         if versions is None:
             return self._gathered(self._nodes)
-        digests = _Digests(self.url, versions, self._named())
-        return self._gathered({path: node.assign(digest=digests.of(path, node)) for path, node in self._nodes.items()})
+        digests = _digests(self.url, self._nodes, versions, self._named())
+        return self._gathered({path: node.assign(digest=digests[path]) for path, node in self._nodes.items()})
 
     def described(self, unread: terms.Stored) -> terms.Stored:
         """Return data sets, validated, with small variables in memory and without the values of others."""
@@ -239,8 +239,8 @@ def _flat(node: xr.Dataset, layout: Layout, path: str, url: str) -> xr.Dataset:
             found[ITEM] = xr.Variable(ITEM, variable.values, variable.attrs)
             found[name] = found[ITEM].copy(deep=False)  # to group by
         elif set(variable.dims) & set(dims):
-            convert = _Conversion(name, variable.dtype, layout.pos_label, where_of(path, str(name)))
-            array: Any = _Items(variable, items, convert, labels=label if has_mask and name == "score" else None)
+            mask = label if has_mask and name == "score" else None
+            array: Any = _Items(variable, items, name, layout.pos_label, where_of(path, str(name)), mask)
             found[name] = xr.Variable((*array.lead, ITEM), LazilyIndexedArray(array), variable.attrs)
         else:
             found[name] = variable
@@ -275,45 +275,35 @@ def _lead_of(dims: Collection[Any], items: Collection[str]) -> list[str]:
     return sorted((str(dim) for dim in dims if dim not in items), key=lambda dim: places.get(dim, 0))
 
 
-@dataclass(frozen=True)
-class _Conversion:
-    """How the values of a variable are taken: scores as floats, labels as whole numbers."""
-
-    name: Any
-    given: np.dtype[Any]
-    pos_label: Any
-    where: str
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type that values have then."""
-        if self.name == "label" and (self.pos_label is not None or self.given.kind == "f"):
-            return np.dtype(np.int8)
-        if self.name == "score" and (self.given.kind in "iub" or is_small_float(self.given)):
-            found: np.dtype[Any] = float_scores(np.empty(0, self.given), self.where).dtype
-            return found
-        return self.given
-
-    def __call__(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return values of this type."""
-        if self.name == "label" and self.pos_label is not None:
-            return np.asarray(are_of_class(values, self.pos_label, self.where))
-        if self.name == "label":
-            return checks.whole_labels(values, np.array(np.nan), self.where)
-        return np.asarray(values if values.dtype == self.dtype else float_scores(values, self.where))
-
-
 class _Items(BackendArray):
-    """A variable of an archive, over the dimensions next to the items and one of all items."""
+    """A variable of an archive, over the dimensions next to the items and one of all items.
+
+    Scores are taken as floats, and labels as whole numbers; where `labels` are NaN, nothing is ranked.
+    """
 
     def __init__(
-        self, variable: xr.Variable, items: Mapping[str, int], convert: _Conversion, labels: xr.Variable | None = None
+        self,
+        variable: xr.Variable,
+        items: Mapping[str, int],
+        name: Any,
+        pos_label: Any,
+        where: str,
+        labels: xr.Variable | None = None,
     ) -> None:
         self.lead = _lead_of(variable.dims, items)
-        self._variable, self._items, self._convert = variable, dict(items), convert
-        self._labels = None if labels is None else _Items(labels, items, convert)
+        self._variable, self._items, self._where = variable, dict(items), where
+        self._labels = None if labels is None else _Items(labels, items, None, None, where)
         self.shape = (*(variable.sizes[dim] for dim in self.lead), math.prod(items.values()))
-        self.dtype = convert.dtype
+        convert: Any = np.asarray
+        self.dtype: np.dtype[Any] = variable.dtype
+        if name == "label" and pos_label is not None:
+            self.dtype, convert = np.dtype(np.int8), partial(are_of_class, pos_label=pos_label, where=where)
+        elif name == "label" and self.dtype.kind == "f":
+            self.dtype, convert = np.dtype(np.int8), partial(checks.whole_labels, score=np.array(np.nan), where=where)
+        elif name == "score" and (self.dtype.kind in "iub" or is_small_float(self.dtype)):
+            convert = partial(float_scores, where=where)
+            self.dtype = convert(np.empty(0, variable.dtype)).dtype
+        self._convert = convert
 
     def __getitem__(self, key: Any) -> Any:
         """Return a part of it."""
@@ -327,9 +317,10 @@ class _Items(BackendArray):
             labels = self._labels._raw({dim: where[dim] for dim in self._labels.lead}, items)
             if np.isnan(labels).any():
                 axes = [place for place, dim in enumerate(self.lead) if dim not in self._labels.lead]
-                checks.whole_labels(np.expand_dims(labels, axes), values, self._convert.where)
+                checks.whole_labels(np.expand_dims(labels, axes), values, self._where)
         single = tuple(axis for axis, one in enumerate(key) if isinstance(one, int | np.integer))
-        return self._convert(values).squeeze(single)
+        found: NDArray[Any] = self._convert(values).squeeze(single)
+        return found
 
     def _raw(self, where: Mapping[str, Any], items: Any) -> NDArray[Any]:
         """Return values as they are stored, reading the rows of the first dimension of the items that hold them."""
@@ -353,51 +344,42 @@ class _Items(BackendArray):
 # --- digests ----------------------------------------------------------------------------------------------------------
 
 
-class _Digests:
-    """Digests of rankings, made of what the list of a store's objects says of their chunks."""
-
-    def __init__(self, url: str, versions: Mapping[str, str], named: Mapping[str, str]) -> None:
-        self._group = zarr.open_group(backends.open_backend(url, read_only=True), mode="r")
-        self._versions, self._keys, self._named = versions, sorted(versions), named
-
-    def of(self, path: str, node: xr.Dataset) -> xr.DataArray:
-        """Return the digest of each ranking: of the chunks of all variables that it is made of."""
+def _digests(
+    url: str, nodes: Mapping[str, xr.Dataset], versions: Mapping[str, str], named: Mapping[str, str]
+) -> dict[str, xr.DataArray]:
+    """Return the digests of rankings, made of what the list of a store's objects says of their chunks."""
+    group = zarr.open_group(backends.open_backend(url, read_only=True), mode="r")
+    keys, ours = sorted(versions), {theirs: ours for ours, theirs in named.items()}
+    found: dict[str, xr.DataArray] = {}
+    for path, node in nodes.items():
         score = node["score"]
         total = xr.DataArray(np.zeros(score.shape[:-1], np.uint64), dims=score.dims[:-1])
-        used = [name for name, one in node.variables.items() if name in node.data_vars or ITEM in one.dims]
-        for name in sorted(map(str, used)):
-            array = self._array(path, self._named.get(name, name))
-            if array is not None:
-                total = total + self._of_variable(name, array, [str(dim) for dim in total.dims])
-        return total.transpose(*score.dims[:-1])
-
-    def _array(self, path: str, name: str) -> zarr.Array[Any] | None:
-        for place in (path, *groups_around(path)):  # coordinates are inherited
-            found = self._group.get(f"{place}/{name}".strip("/"))
-            if isinstance(found, zarr.Array):
-                return found
-        return None
-
-    def _of_variable(self, name: str, array: zarr.Array[Any], lead: Sequence[str]) -> xr.DataArray:
-        """Return what tells the part of each ranking in a variable from others that were there."""
-        form = {key: value for key, value in documents.of_array(array.metadata).items() if key != "shape"}
-        lengths = array.shards or array.chunks
-        counts = tuple(-(-n // length) for n, length in zip(array.shape, lengths, strict=True))
-        # A number for each chunk, of its version and of how it is read.
-        chunks = np.full(counts, _number(json.dumps([name, form], sort_keys=True, default=str)), np.uint64)
-        for index, key in chunks_among(array, self._keys):
-            chunks[index] = _number(f"{chunks[index]} {self._versions[key]}")
-        ours = {theirs: ours for ours, theirs in self._named.items()}
-        dims = [ours.get(str(dim), str(dim)) for dim in _dims_of(array)]
-        of_rankings = [place for place, dim in enumerate(dims) if dim in lead]
-        of_items = [place for place, dim in enumerate(dims) if dim not in lead]
-        arranged = chunks.transpose(of_rankings + of_items)
-        arranged = arranged.reshape(*arranged.shape[: len(of_rankings)], -1)
-        weights = np.arange(arranged.shape[-1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)  # the order counts
-        chunk_of = (np.arange(array.shape[place]) // lengths[place] for place in of_rankings)
-        each = (arranged * weights).sum(axis=-1)
-        each = each[np.ix_(*chunk_of)] if of_rankings else each
-        return xr.DataArray(each, dims=[dims[place] for place in of_rankings])
+        used = [str(name) for name, one in node.variables.items() if name in node.data_vars or ITEM in one.dims]
+        for name in sorted(used):
+            # Coordinates are inherited.
+            places = [f"{place}/{named.get(name, name)}".strip("/") for place in (path, *groups_around(path))]
+            array = next((one for one in map(group.get, places) if isinstance(one, zarr.Array)), None)
+            if array is None:
+                continue
+            form = {key: value for key, value in documents.of_array(array.metadata).items() if key != "shape"}
+            lengths = array.shards or array.chunks
+            counts = tuple(-(-n // length) for n, length in zip(array.shape, lengths, strict=True))
+            # A number for each chunk, of its version and of how it is read.
+            chunks = np.full(counts, _number(json.dumps([name, form], sort_keys=True, default=str)), np.uint64)
+            for index, key in chunks_among(array, keys):
+                chunks[index] = _number(f"{chunks[index]} {versions[key]}")
+            dims = [ours.get(str(dim), str(dim)) for dim in _dims_of(array)]
+            of_rankings = [place for place, dim in enumerate(dims) if dim in total.dims]
+            of_items = [place for place, dim in enumerate(dims) if dim not in total.dims]
+            each = chunks.transpose(of_rankings + of_items)
+            each = each.reshape(*each.shape[: len(of_rankings)], -1)
+            weights = np.arange(each.shape[-1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)  # the order counts
+            each = (each * weights).sum(axis=-1)
+            chunk_of = (np.arange(array.shape[place]) // lengths[place] for place in of_rankings)
+            each = each[np.ix_(*chunk_of)] if of_rankings else each
+            total = total + xr.DataArray(each, dims=[dims[place] for place in of_rankings])
+        found[path] = total.transpose(*score.dims[:-1])
+    return found
 
 
 def _dims_of(array: zarr.Array[Any]) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,30 +51,24 @@ def without_values(dataset: xr.Dataset, names: Iterable[Any]) -> xr.Dataset:
     return dataset
 
 
-class _Rows:
-    """The bytes of a variable, as digests hold them; models and the dimension `unit` are the first axes, if present."""
+def _hasher(name: str, variable: xr.DataArray, unit: str) -> Callable[[Any, int, int, int], None]:
+    """Return what hashes a variable of one ranking, of a model and of a place along `unit`, up to a number of items."""
+    lead = [dim for dim in (MODEL, unit) if dim in variable.dims]
+    values = np.ascontiguousarray(_numbers(variable.transpose(*lead, ...).values))
+    steps = dict(zip(lead, values.strides, strict=False))
+    content, shape = values.reshape(-1).view(np.uint8).data, values.shape[len(lead) :] or (1,)
+    heads = dict[int, tuple[bytes, int]]()  # and how many bytes follow
 
-    def __init__(self, name: str, variable: xr.DataArray, unit: str) -> None:
-        lead = [dim for dim in (MODEL, unit) if dim in variable.dims]
-        values = np.ascontiguousarray(_numbers(variable.transpose(*lead, ...).values))
-        steps = dict(zip(lead, values.strides, strict=False))
-        self._steps = steps.get(MODEL, 0), steps.get(unit, 0)
-        self._bytes = values.reshape(-1).view(np.uint8).data
-        self._name, self._itemsize = f"{name} {values.dtype.str}", values.itemsize
-        self._is_along_items = ITEM in variable.dims
-        self._describe(values.shape[len(lead) :] or (1,))
+    def hash_into(digest: Any, model: int, place: int, length: int) -> None:
+        if length not in heads:
+            own = (length,) if ITEM in variable.dims and shape[0] != length else shape
+            heads[length] = f"{name} {values.dtype.str} {own};".encode(), math.prod(own) * values.itemsize
+        head, size = heads[length]
+        start = model * steps.get(MODEL, 0) + place * steps.get(unit, 0)
+        digest.update(head)
+        digest.update(content[start : start + size])
 
-    def _describe(self, shape: tuple[int, ...]) -> None:
-        self._shape, self._size = shape, math.prod(shape) * self._itemsize
-        self._head = f"{self._name} {shape};".encode()
-
-    def hash_into(self, digest: Any, model: int, place: int, length: int) -> None:
-        """Hash the values of one ranking, up to this number of items."""
-        if self._is_along_items and self._shape[0] != length:
-            self._describe((length,))
-        start = model * self._steps[0] + place * self._steps[1]
-        digest.update(self._head)
-        digest.update(self._bytes[start : start + self._size])
+    return hash_into
 
 
 def _numbers(values: NDArray[Any]) -> NDArray[Any]:
@@ -113,19 +107,19 @@ def ranking_digests(part: xr.Dataset) -> NDArray[np.uint64]:
     is_ragged = MODEL in lengths.dims  # then nothing along the items is shared
     own = {name for name in names if MODEL in part[name].dims or (is_ragged and ITEM in part[name].dims)}
     of_all, of_each = (
-        [_Rows(name, part[name], unit) for name in names if (name in own) is is_own] for is_own in (False, True)
+        [_hasher(name, part[name], unit) for name in names if (name in own) is is_own] for is_own in (False, True)
     )
     shape = part.sizes.get(MODEL, 1), part.sizes[unit] if unit in lead else 1
     all_lengths = lengths.set_dims(dict(zip((MODEL, unit), shape, strict=True))).values
     found = bytearray()
     for place, of_models in enumerate(all_lengths.T.tolist()):
         shared = hashlib.sha256()  # what the models share is hashed once, and the state copied for each
-        for row in of_all:
-            row.hash_into(shared, 0, place, of_models[0])
+        for hash_into in of_all:
+            hash_into(shared, 0, place, of_models[0])
         for model, length in enumerate(of_models):
             digest = shared.copy()
-            for row in of_each:
-                row.hash_into(digest, model, place, length)
+            for hash_into in of_each:
+                hash_into(digest, model, place, length)
             found += digest.digest()[:8]
     digests = np.frombuffer(found, "<u8").reshape(shape[::-1]).T
     return digests.reshape([part.sizes[dim] for dim in lead]).astype(np.uint64)

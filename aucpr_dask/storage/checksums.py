@@ -188,18 +188,6 @@ class _Array:
     listed: NDArray[np.uint32] | None
     is_cut: tuple[int, ...]  # the dimensions along which the last chunk reaches beyond the end of the array
 
-    @classmethod
-    def of(cls, entry: Mapping[str, Any], listed: str | None) -> _Array:
-        sizes = zip(entry["shape"], _lengths(entry), strict=True)
-        return cls(
-            has_checksum(entry),
-            None if (split := _split(entry)) is None else split[1],
-            math.prod(_lengths(entry)),
-            _itemsize(json.dumps(entry["data_type"])),
-            None if listed is None else _values(listed, entry),
-            tuple(dim for dim, (size, length) in enumerate(sizes) if size % length),
-        )
-
 
 def _split(entry: Mapping[str, Any]) -> tuple[list[Any], list[Any]] | None:
     """Return the codecs of an array that are left to Zarr, and those that are undone here; None if Zarr undoes all."""
@@ -293,7 +281,16 @@ class CheckedStore(WrapperStore[Store]):
             if entry.get("node_type") != "array":
                 return None
             try:
-                self._arrays[path] = _Array.of(entry, self._listed.get(path))
+                split, listed, lengths = _split(entry), self._listed.get(path), _lengths(entry)
+                sizes = zip(entry["shape"], lengths, strict=True)
+                self._arrays[path] = _Array(
+                    has_checksum(entry),
+                    None if split is None else split[1],
+                    math.prod(lengths),
+                    _itemsize(json.dumps(entry["data_type"])),
+                    None if listed is None else _values(listed, entry),
+                    tuple(dim for dim, (size, length) in enumerate(sizes) if size % length),
+                )
             except (ValueError, TypeError, LookupError) as error:
                 raise damaged(f"{self._store}, array {path!r}", f"{type(error).__name__}: {error}") from error
         return self._arrays[path]
@@ -307,22 +304,20 @@ class CheckedStore(WrapperStore[Store]):
         is_there = len(place) == len(counts) and all(map(int.__lt__, place, counts))
         if is_there and array.listed[place] == checksum:
             return
-        is_last = is_there and any(place[dim] == counts[dim] - 1 for dim in array.is_cut)
-        if not (is_last and await self._has_grown(key[1], place, checksum)):
-            received = "that of another place, an older one, or one of a store that has replaced this one"
-            raise _broken(NOT_THIS, where, received)
-
-    async def _has_grown(self, path: str, place: tuple[int, ...], checksum: int) -> bool:
-        """Whether a chunk at the end of an array has grown since the result was opened, or may be growing."""
-        # Only such a chunk of a finished store changes; of the part that the store shows, nothing changes.
-        if claims.has_word(await self._store.get(claims.STATE, default_buffer_prototype()), claims.GROWING):
-            return True
-        document = await self._store.get(_DOCUMENT, default_buffer_prototype())
-        now = (None if document is None else root_of(document.to_bytes(), self._store)["consolidated_metadata"]) or {}
-        entry, listed = now.get("metadata", {}).get(path), now.get(LISTED, {}).get(path)
-        if entry is None or listed is None or entry["shape"] == self._entries[path]["shape"]:
-            return False
-        return bool(_values(listed, entry)[place] == checksum)
+        if is_there and any(place[dim] == counts[dim] - 1 for dim in array.is_cut):
+            # A chunk at the end of an array may have grown since the result was opened, or be growing. Only such a
+            # chunk of a finished store changes; of the part that the store shows, nothing changes.
+            if claims.has_word(await self._store.get(claims.STATE, default_buffer_prototype()), claims.GROWING):
+                return
+            document = await self._store.get(_DOCUMENT, default_buffer_prototype())
+            root = {} if document is None else root_of(document.to_bytes(), self._store)
+            now, path = root.get("consolidated_metadata") or {}, key[1]
+            entry, listed = now.get("metadata", {}).get(path), now.get(LISTED, {}).get(path)
+            has_grown = entry is not None and listed is not None and entry["shape"] != self._entries[path]["shape"]
+            if has_grown and _values(listed, entry)[place] == checksum:
+                return
+        received = "that of another place, an older one, or one of a store that has replaced this one"
+        raise _broken(NOT_THIS, where, received)
 
     async def _recall(self) -> None:
         """Read the root document that another process has checked."""

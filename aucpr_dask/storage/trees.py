@@ -72,7 +72,7 @@ class StoredNodes:
             for path in others
             for name, first in models[path].variables.items()
             if name in models[path].indexes
-            or (name in reads and first.dtype.itemsize * self._size(path, name) <= SMALL)
+            or (name in reads and first.dtype.itemsize * math.prod(self._entries[path][str(name)]["shape"]) <= SMALL)
         ]
         with documents.explaining_damage(self._view):
             values = dict(sync(concurrent_map(wanted, self._read, limit=64)))
@@ -80,9 +80,6 @@ class StoredNodes:
                 {path: self._like(path, model, values) if path in others else model for path, model in models.items()},
                 self._firsts.attrs,
             )
-
-    def _size(self, path: str, name: Any) -> int:
-        return math.prod(self._entries[path][name]["shape"])
 
     async def _read(self, path: str, name: str) -> tuple[tuple[str, str], Any]:
         """Return the values of an array."""

@@ -226,7 +226,16 @@ def started(
     try:
         with _signals_blocked(), dask.config.set(_unless_configured(SELDOM)):
             cluster = build(**arguments)
-        _scale(cluster, scaling or {})
+        # Raise if the first workers are refused: Dask itself would log that, and wait for them in vain.
+        scaling = scaling or {}
+        adapt = scaling.get("adapt")
+        first = scaling.get("scale", 0) if adapt is None else adapt.get("minimum", 0)
+        if first or "scale" in scaling:
+            cluster.scale(first)
+        if isinstance(cluster, SpecCluster):
+            cluster.sync(_submitted, cluster)
+        if adapt is not None:
+            cluster.adapt(**adapt)
     except Exception as error:  # other packages and systems may raise anything
         if cluster is not None:
             with suppress(Exception):  # the first error says more
@@ -246,18 +255,6 @@ def _imported(module: str) -> ModuleType:
     finally:
         if signal.getsignal(signal.SIGINT) is not before:
             signal.signal(signal.SIGINT, before)
-
-
-def _scale(cluster: Any, scaling: Mapping[str, Any]) -> None:
-    """Ask for workers, and raise if the first are refused: Dask itself would log that, and wait for them in vain."""
-    adapt = scaling.get("adapt")
-    first = scaling.get("scale", 0) if adapt is None else adapt.get("minimum", 0)
-    if first or "scale" in scaling:
-        cluster.scale(first)
-    if isinstance(cluster, SpecCluster):
-        cluster.sync(_submitted, cluster)
-    if adapt is not None:
-        cluster.adapt(**adapt)
 
 
 async def _submitted(cluster: Any) -> None:

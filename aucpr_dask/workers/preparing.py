@@ -56,8 +56,13 @@ class Preparation(WorkerPlugin):
     async def setup(self, worker: Any) -> None:
         """Keep memory and load kernels, while the worker stays responsive."""
         keep_memory()
-        keep_few_profiles(worker)
-        end_quietly(worker)
+        for name in ("profile_history", "profile_keys_history"):  # Dask keeps one for each second of an hour, 0.2 MiB
+            if hasattr(worker, name):
+                setattr(worker, name, deque(getattr(worker, name), maxlen=SECONDS_OF_PROFILES))
+        # Silence one that leaves: its last heartbeat is not answered, and tasks remain; and storage that fails.
+        _workers_here.add(worker)
+        for name in ("distributed.worker", "distributed.worker.state_machine"):
+            logging.getLogger(name).addFilter(_is_of_interest)
         if not worker.address.startswith(IN_PROCESS):
             atexit.register(gc.freeze)  # Python ends half a second sooner: it looks for cycles in all modules
         if worker.address.startswith(HERE):
@@ -126,20 +131,6 @@ def address_of(client: Client) -> str:
     """Return the address of a client's scheduler."""
     scheduler: Any = client.scheduler
     return str(scheduler.address)
-
-
-def keep_few_profiles(worker: Any) -> None:
-    """Let a worker forget its profiles after a minute: Dask keeps one for each second of an hour, 0.2 MiB each."""
-    for name in ("profile_history", "profile_keys_history"):
-        if hasattr(worker, name):
-            setattr(worker, name, deque(getattr(worker, name), maxlen=SECONDS_OF_PROFILES))
-
-
-def end_quietly(worker: Any) -> None:
-    """Silence a worker that leaves: its last heartbeat is not answered, and tasks remain; and storage that fails."""
-    _workers_here.add(worker)
-    for name in ("distributed.worker", "distributed.worker.state_machine"):
-        logging.getLogger(name).addFilter(_is_of_interest)
 
 
 def _is_of_interest(record: logging.LogRecord) -> bool:

@@ -1,11 +1,19 @@
-"""Arrays to a score store: NumPy's .npz and .npy, and any file that xarray opens."""
+"""Arrays to a score store: NumPy's .npz and .npy, and any file that xarray opens.
+
+Nothing is unpickled, run, or read from other files.
+"""
 
 from __future__ import annotations
 
+import math
 import os
+import subprocess
+import sys
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -14,26 +22,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import (
-    AlignmentError,
-    AucprError,
-    FileFormatError,
-    InvalidInputError,
-    closest,
-    few,
-    for_caller,
-    lacks,
-)
-from aucpr_dask.schema import terms
+from aucpr_dask import errors
+from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few
+from aucpr_dask.schema import checks, terms
 from aucpr_dask.scores.appending import place_for
 from aucpr_dask.scores.chunks import Region, empty_variable
-from aucpr_dask.scores.importing import array_files, files
-from aucpr_dask.scores.importing.array_files import Arrays, Npy, as_labels, as_scores, float_type
+from aucpr_dask.scores.importing import files, table_files
 from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress
 from aucpr_dask.scores.store import write_scores
-from aucpr_dask.storage import backends, stores, urls
+from aucpr_dask.storage import backends, documents, stores, urls
 
 DEFAULT_MODELS = "models"
+MORE_THAN_NUMBERS = "the file holds more than its own numbers and text"
+
+_NPY_MAGIC = b"\x93NUMPY"
+_NPZ_MAGIC, _ZIP_END = b"PK\x03\x04", 22  # bytes of its last record
+_ENGINES = {b"CDF": "scipy", b"\x89HDF": "h5netcdf"}
+_ZARR_DOCUMENTS = ("zarr.json", ".zgroup", ".zmetadata")
 
 
 def import_arrays(
@@ -95,14 +100,14 @@ def import_arrays(
         for name, file in files.reported(listed.items(), on_progress, "reading labels"):
             path = terms.check_node_name(name, file) if len(listed) > 1 else ""
             sources[path] = _source(file, score, label, models, dims, groups, negate=negate)
-        template = _as_scores({path: source.template for path, source in sources.items()})
+        template = _gathered({path: source.template for path, source in sources.items()})
         files.write_blocks(
             place, template, lambda path: sources[path].open(), overwrite=overwrite, on_progress=on_progress
         )
     return files.summarize(template, sum(source.n_items for source in sources.values()))
 
 
-def _as_scores(nodes: Mapping[str, xr.Dataset]) -> terms.Scores:
+def _gathered(nodes: Mapping[str, xr.Dataset]) -> terms.Scores:
     """Return data sets by path as a tree, and one without a name as it is."""
     return nodes[""] if set(nodes) == {""} else xr.DataTree.from_dict(nodes)
 
@@ -133,8 +138,8 @@ def _source(
     *,
     negate: bool,
 ) -> _Source:
-    arrays = array_files.open_arrays(path)
-    scores: FilePath = path if isinstance(arrays, Npy) else score
+    arrays = _Arrays(path, _head_of(path, _NPZ_MAGIC, _NPY_MAGIC) == _NPZ_MAGIC)
+    scores: FilePath = score if arrays.is_npz else path
     shape, dtype = arrays.header(scores)
     sizes = dict(zip(_check_dims(dims, shape, path), shape, strict=True))  # in the order of the file
     # Repeats are kept where there are no queries; the other axes become the models, that of models first.
@@ -149,7 +154,7 @@ def _source(
         as_scores(arrays.load(scores), where)
     names = _model_names(arrays, models, sizes.get(terms.MODEL, 0))
     parts = [names if dim == terms.MODEL else [f"{dim}={i}" for i in range(sizes[dim])] for dim in stacked]
-    alone = path.stem if isinstance(arrays, Npy) else score
+    alone = score if arrays.is_npz else path.stem
     coords = {terms.MODEL: [" ".join(one) for one in product(*parts)] if parts else [alone]}  # such as rf_100 size=0
     full = {terms.MODEL: len(coords[terms.MODEL])} | ranked
     variables: dict[str, Any] = {"score": empty_variable(full, score_type)}
@@ -207,7 +212,7 @@ def _check_dims(dims: str | Sequence[str] | None, shape: tuple[int, ...], path: 
     raise InvalidInputError(what, path, received, allowed, remedy)
 
 
-def _model_names(arrays: Arrays, models: str | Sequence[str] | None, n_models: int) -> list[str]:
+def _model_names(arrays: _Arrays, models: str | Sequence[str] | None, n_models: int) -> list[str]:
     if models is None and DEFAULT_MODELS in arrays.names():
         models = DEFAULT_MODELS
     if models is None or not n_models:
@@ -224,7 +229,7 @@ def _strings(array: np.ndarray) -> list[str]:
     return [name.decode("utf-8") if isinstance(name, bytes) else str(name) for name in array.ravel().tolist()]
 
 
-def _groups(arrays: Arrays, name: FilePath, job: str, ranked: Mapping[str, int]) -> tuple[tuple[str, ...], np.ndarray]:
+def _groups(arrays: _Arrays, name: FilePath, job: str, ranked: Mapping[str, int]) -> tuple[tuple[str, ...], np.ndarray]:
     """Return the dimensions and values of ``cluster`` or ``fold``."""
     values = np.asarray(arrays.load(name))
     if job == terms.FOLD and terms.REPEAT in ranked and values.shape == tuple(ranked.values()):
@@ -235,6 +240,136 @@ def _groups(arrays: Arrays, name: FilePath, job: str, ranked: Mapping[str, int])
     allowed = " or ".join(f"({size},) for each {dim}" for dim, size in ranked.items())
     where, received = f"{arrays.path}, array {str(name)!r}", f"an array of shape {values.shape}"
     raise AlignmentError(f"{job!r} does not fit the scores", where, received, f"shape {allowed}")
+
+
+# --- files of NumPy ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Arrays:
+    """A file of NumPy's: .npz holds named arrays, .npy the scores, and others are named by the paths of their files."""
+
+    path: Path
+    is_npz: bool
+
+    def names(self) -> list[str]:
+        """Return the names of the arrays."""
+        if not self.is_npz:
+            return []
+        with _naming_damage(self.path), zipfile.ZipFile(self.path) as archive, self.path.open("rb") as file:
+            names = [name.removesuffix(".npy") for name in archive.namelist()]
+            file.seek(-_ZIP_END, os.SEEK_END)
+            end = file.read()  # unless it has a comment; zipfile does not compare the number of members
+            stated = int.from_bytes(end[10:12], "little")
+            if end.startswith(b"PK\x05\x06") and stated not in (len(names), 0xFFFF):
+                raise ValueError(f"{len(names)} arrays, where the archive states {stated}")
+            return names
+
+    def header(self, name: FilePath) -> tuple[tuple[int, ...], np.dtype]:
+        """Return the shape and the type of an array."""
+        if not self.is_npz:
+            array = self.load(name)
+            return array.shape, array.dtype
+        if str(name) not in (names := self.names()):
+            remedy = "name it: score=, label="
+            raise FileFormatError("there is no such array in the file", self.path, repr(name), few(names), remedy)
+        member = f"{name}.npy"
+        with _naming_damage(self.path), zipfile.ZipFile(self.path) as archive, archive.open(member) as stream:
+            version = np.lib.format.read_magic(stream)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, dtype = read(stream)
+            _check_plain(dtype, self.path, name)
+            promised = math.prod(shape) * dtype.itemsize
+            if (held := archive.getinfo(member).file_size - stream.tell()) < promised:
+                raise ValueError(f"array {str(name)!r} should have {promised:,} bytes, but has {max(0, held):,}")
+        return shape, dtype
+
+    def load(self, name: FilePath) -> np.ndarray:
+        """Return an array; that of a .npy is mapped to memory."""
+        if self.is_npz:
+            self.header(name)
+            with _naming_damage(self.path), np.load(self.path, allow_pickle=False) as arrays:
+                found: np.ndarray = arrays[str(name)]
+                return found
+        path = Path(name)
+        try:
+            _head_of(path, _NPY_MAGIC)
+        except OSError as error:
+            what, allowed = "the file cannot be read", "a file that may be read"
+            remedy = "the labels of a .npy file are another .npy file: label=PATH"
+            raise InvalidInputError(what, path, error.strerror, allowed, remedy) from error
+        with _naming_damage(path):
+            try:
+                found = np.load(path, mmap_mode="r", allow_pickle=False)
+            except ValueError as error:
+                if "Python objects" in str(error):
+                    _check_plain(np.dtype(object), path, "the array")
+                raise
+        _check_plain(found.dtype, path, "the array")
+        return found
+
+
+def _head_of(path: Path, *allowed: bytes) -> bytes:
+    """Return which of the allowed ones the first bytes of a file of NumPy's are."""
+    with path.open("rb") as stream:
+        head = stream.read(len(_NPY_MAGIC))
+    if (found := next((magic for magic in allowed if head.startswith(magic)), None)) is None:
+        meant = "what np.savez or np.save wrote: .npz or .npy"
+        raise FileFormatError("this is not a file of NumPy arrays", path, allowed=meant)
+    return found
+
+
+@contextmanager
+def _naming_damage(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (AucprError, MemoryError):
+        raise
+    except Exception as error:  # of a damaged file, anything
+        raise _corrupt(path, error) from error
+
+
+def _corrupt(path: Path, error: object) -> FileFormatError:
+    return FileFormatError("the file is corrupt or truncated", path, error, remedy="copy or download it again")
+
+
+def _check_plain(dtype: np.dtype, path: Path, name: object) -> None:
+    if dtype.hasobject:
+        what, where = "the array holds Python objects, which are never unpickled", f"{path}, array {str(name)!r}"
+        allowed = "numbers, or strings of a fixed width"
+        remedy = "save it as such an array: np.asarray(names, dtype=str)"
+        raise FileFormatError(what, where, "dtype object", allowed, remedy)
+
+
+# --- types ------------------------------------------------------------------------------------------------------
+
+
+def float_type(dtype: np.dtype, where: object = None) -> np.dtype:
+    """Return the type in which scores of `dtype` are stored."""
+    if dtype.kind == "f" and dtype.itemsize <= 8:
+        return np.dtype(f"f{max(4, dtype.itemsize)}")
+    if dtype.kind in "iub":
+        return np.dtype("f4" if dtype.itemsize <= 2 else "f8")
+    allowed = "real numbers of up to 64 bits"
+    raise FileFormatError("scores have an unsupported type", where, f"dtype {dtype}", allowed)
+
+
+def as_scores(array: np.ndarray, where: object = None) -> np.ndarray:
+    """Return scores as float32 or float64 without rounding, or raise."""
+    scores = array.astype(float_type(array.dtype, where), copy=False)
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
+        # Python compares an integer with a float exactly; few are too large for float64.
+        large = array[np.abs(scores) >= 2**53]
+        if bad := next((number for number in large.tolist() if number != float(number)), None):
+            what = "an integer score cannot be a float64 without rounding"
+            raise FileFormatError(what, where, bad, remedy=table_files.EXACT_REMEDY)
+    return scores
+
+
+def as_labels(array: np.ndarray, where: str = "labels") -> np.ndarray:
+    """Return labels as int8; raise if one is not a whole number from -2 to 127."""
+    checks.check_labels(array, 1, where)
+    return array.astype(np.int8)
 
 
 # --- xarray -----------------------------------------------------------------------------------------------------
@@ -290,8 +425,8 @@ def import_xarray(
         if not nodes:
             has = (name for dataset in groups.values() for name in dataset.data_vars)
             remedy = "say which one holds the scores: rename={'NAME': 'score'}"
-            raise lacks("no variable is called 'score'", path, has, remedy)
-        scores = _as_scores(nodes)
+            raise errors.lacks("no variable is called 'score'", path, has, remedy)
+        scores = _gathered(nodes)
         progress = on_progress and partial(on_progress, "writing blocks")
         write_scores(scores, place, overwrite=overwrite, on_progress=progress)
         unknown = {str(name) for dataset in renamed.values() for name in dataset.data_vars} - set(terms.SCORE_VARIABLES)
@@ -334,8 +469,8 @@ def opened_by_xarray(
         # Other people's Zarr stores may lack consolidated metadata, which only makes opening slower.
         warnings.filterwarnings("ignore", message="Failed to open Zarr store with consolidated")
         try:
-            engine = engine or array_files.engine_of(path)
-            array_files.check_source(path, engine)
+            engine = engine or engine_of(path)
+            check_source(path, engine)
             if engine == "zarr" and (arrays := stores.unnamed_arrays(os.fspath(path))):
                 return xr.DataTree(_with_dims(arrays, dims, rename or {}, path))
             how: Any = {"engine": engine, "chunks": {} if isinstance(chunks, str) else chunks}
@@ -389,33 +524,32 @@ def _with_dims(
     return xr.Dataset(variables)
 
 
-def open_zarr(url: str, chunks: Any, named: Mapping[str, str] | None = None) -> terms.Scores:
+def open_zarr(url: str, named: Mapping[str, str]) -> terms.Scores:
     """Open a Zarr store that another program wrote, in place: its groups with scores, lazily.
 
     `named` gives the names that our variables and dimensions have there, such as ``{"score": "probability"}``.
     """
-    named = named or {}
-    tree = opened_by_xarray(url, "zarr", chunks=chunks)
+    tree = opened_by_xarray(url, "zarr", chunks=None)
     score = named.get("score", "score")
     nodes = {path: node for path, node in terms.nodes_of(tree) if score in node}
     if not nodes:
         what = f"no variable is called {score!r}"
-        remedy = for_caller("like={'score': 'NAME'}", "--score NAME, or in import arrays --rename NAME=score")
-        raise lacks(what, url, tree.data_vars, f"name it: {remedy}")
+        remedy = errors.for_caller("like={'score': 'NAME'}", "--score NAME, or in import arrays --rename NAME=score")
+        raise errors.lacks(what, url, tree.data_vars, f"name it: {remedy}")
     theirs = dict.fromkeys(named.get(ours, ours) for ours in terms.SCORE_VARIABLES)
     for path, node in nodes.items():
         _check_renamed(dict.fromkeys(named.values(), ""), {"": node}, url)
         kept = node[[name for name in theirs if name in node.data_vars]]
         there = {*kept.variables, *kept.dims}
         nodes[path] = kept.rename({name: ours for ours, name in named.items() if name != ours and name in there})
-    return _as_scores(nodes)
+    return _gathered(nodes)
 
 
 def _check_renamed(rename: Mapping[str, str], groups: Mapping[str, xr.Dataset], path: FilePath) -> None:
     known = {str(name) for dataset in groups.values() for name in (*dataset.variables, *dataset.dims)}
     for name in rename:
         if name not in known:
-            what, allowed = "there is no variable or dimension of this name", closest(name, sorted(known))
+            what, allowed = "there is no variable or dimension of this name", errors.closest(name, sorted(known))
             raise InvalidInputError(what, path, repr(name), allowed)
 
 
@@ -428,3 +562,96 @@ def _tidy(dataset: xr.Dataset, path: FilePath) -> xr.Dataset:
             how: Any = {"dask": "parallelized", "output_dtypes": [dtype], "keep_attrs": True}
             dataset[name] = xr.apply_ufunc(convert, dataset[name], **how)
     return dataset
+
+
+# --- netCDF, HDF5 and Zarr --------------------------------------------------------------------------------------
+
+
+def engine_of(path: FilePath) -> str:
+    """Return the engine with which xarray is to open `path`, by its content: xarray would try any that is installed."""
+    url = os.fspath(path)
+    if urls.is_remote(url) or any((Path(url) / name).is_file() for name in _ZARR_DOCUMENTS):
+        return "zarr"
+    if Path(url).is_file():
+        with files.reading(Path(url)) as stream:
+            head = stream.read(4)
+        for magic, engine in _ENGINES.items():
+            if head.startswith(magic):
+                return engine
+        received = f"a file that begins with {head!r}"
+    else:
+        received = "a folder without metadata of Zarr" if Path(url).is_dir() else "nothing"
+    remedy = "check the path, or name the engine of xarray that opens it: engine=..."
+    raise FileFormatError("xarray cannot open this", path, received, "Zarr, netCDF or HDF5", remedy)
+
+
+def check_source(path: FilePath, engine: str) -> None:
+    """Raise if reading `path` could run code or lead to other files."""
+    if engine == "zarr":
+        import zarr
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of types that Zarr may change; nothing is written here
+            root = zarr.open(backends.open_backend(os.fspath(path), read_only=True), mode="r")
+            members = root.members(max_depth=None) if isinstance(root, zarr.Group) else ()
+            documents.check_plain_arrays({name: node.metadata.to_dict() for name, node in members}, path)
+    elif engine in ("h5netcdf", "netcdf4") and not urls.is_remote(os.fspath(path)):
+        _check_hdf5(path)
+
+
+# What readers do before they come to numbers, and what is wrong with a member, if anything is. Another process does it,
+# because nothing can interrupt HDF5, which may go in circles in a damaged file, or crash.
+_WALK = """
+import sys, h5py
+from contextlib import suppress
+
+def problem(group, name):
+    if isinstance(group.get(name, getlink=True), h5py.ExternalLink):
+        return "a link to another file"
+    node = group.get(name)
+    with suppress(Exception):
+        dict(node.attrs)
+    if isinstance(node, h5py.Group):
+        if node.id in seen:  # readers would walk in circles
+            return "a group that occurs in two places"
+        seen.add(node.id)
+        groups.append(node)
+    elif isinstance(node, h5py.Dataset):
+        [len(dim) for dim in node.dims]
+        if node.external or node.is_virtual:
+            return "data in another file"
+        types = [node.dtype, *(field[0] for field in (node.dtype.fields or {}).values())]
+        return "references to objects" if any(map(h5py.check_ref_dtype, types)) else None
+
+with h5py.File(sys.argv[1], "r") as file:
+    groups, seen = [file["/"]], {file["/"].id}
+    while groups:
+        group = groups.pop()
+        for name in group:
+            if found := problem(group, name):
+                print(f"{group.name.rstrip('/')}/{name}", found, sep="\\0")
+                sys.exit()
+"""
+PATIENCE = 120.0  # seconds
+
+
+def _check_hdf5(path: FilePath) -> None:
+    """Raise if an HDF5 file leads elsewhere, or if reading what it says of itself does not end, or crashes."""
+    try:
+        import h5py
+    except ImportError:
+        return  # then only an engine that was named can open it
+    if not h5py.is_hdf5(path):
+        return
+    call = [sys.executable, "-c", _WALK, path]
+    try:
+        done = subprocess.run(call, timeout=PATIENCE, capture_output=True, check=False, text=True, errors="replace")
+    except subprocess.TimeoutExpired as error:
+        raise _corrupt(Path(path), f"reading its metadata took more than {PATIENCE:g} s") from error
+    if done.returncode:
+        said = done.stderr.strip().rpartition("\n")[2]
+        raise _corrupt(Path(path), said if done.returncode > 0 else f"HDF5 crashed by signal {-done.returncode}")
+    if done.stdout:
+        name, found = done.stdout.strip().split("\0")
+        allowed, remedy = "groups, and data sets of numbers and text", "write it again without these"
+        raise FileFormatError(MORE_THAN_NUMBERS, f"{os.fspath(path)}, {name}", found, allowed, remedy)
