@@ -59,7 +59,13 @@ def values_of(item: pytest.Item) -> set[tuple[str, ...]]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a sparse crossing, run as few tests as meet each value of each parameter, and the others at night."""
+    """Of a sparse crossing, run as few tests as meet each value of each parameter, and the others at night.
+
+    Examples in docstrings, where they are asked for, run with the slow tests.
+    """
+    for item in items:
+        if item.nodeid.startswith("aucpr_dask/"):
+            item.add_marker("slow")
     crossings = defaultdict(list)
     for item in items:
         if item.get_closest_marker("sparse") and not item.get_closest_marker("nightly"):
