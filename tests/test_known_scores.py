@@ -165,3 +165,27 @@ def test_resamples_that_a_mean_needs_come_from_the_scores(over: Any) -> None:
     expected = ap.aggregate(scores, over=over, method="bootstrap")
     found = ap.aggregate(ap.evaluate(scores), over=over, method="bootstrap")
     xr.testing.assert_equal(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
+@pytest.mark.parametrize("form", ["saved", "archive"])
+def test_groups_by_a_part_of_the_time_are_recalled_from_stores(form: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    label = (random.random(400) < 0.3).astype("int8")
+    time = pd.date_range("2020-01-01", periods=400)
+    scores = xr.Dataset(
+        {"score": (("model", "time"), random.normal(size=(2, 400)) + label), "label": ("time", label)},
+        {"model": np.array(["a", "b"], object), "time": time},
+    )
+    if form == "saved":
+        ap.save_scores(scores, tmp_path / "scores.zarr", dim="time")
+        assert (ap.open_scores(tmp_path / "scores.zarr")["time"].values == time).all()
+    else:
+        scores.to_zarr(tmp_path / "scores.zarr")
+    like = {} if form == "saved" else {"like": {"dim": "time"}}
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", by="time.month", **like)
+    expected = ap.compare(scores, "a", by="time.month", dim="time")
+    for asked in (result, ap.open_result(tmp_path / "result.zarr")):
+        xr.testing.assert_equal(ap.compare(asked, "a")["difference"], expected["difference"])
+    january = ap.compare(ap.open_result(tmp_path / "result.zarr").sel(month=[1, 3]), "a")
+    np.testing.assert_array_equal(january["difference"], expected["difference"].sel(month=[1, 3]))

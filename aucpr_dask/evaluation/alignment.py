@@ -194,8 +194,8 @@ def with_items(
 ) -> xr.Dataset:
     """Return a data set whose items, along these dimensions, lie along the one of items.
 
-    Of several dimensions, it `keeps` the coordinates only if asked to, or if they are `named`: they are repeated along
-    all items.
+    It `keeps` the coordinates by their names only if asked to, or if they are `named`; those of one dimension among
+    several are repeated along all items.
     """
     if dims == (ITEM,):
         return dataset
@@ -203,7 +203,11 @@ def with_items(
         what, remedy = f"these scores have something else of the name {ITEM!r}", f"dataset.rename({ITEM}='another')"
         raise bad_argument(what, "dim", dims, f"scores without {ITEM!r}, or dim={ITEM!r}", remedy)
     if len(dims) == 1:
-        return dataset.rename({dims[0]: ITEM})
+        renamed = dataset.rename({dims[0]: ITEM})
+        if not keeps or dims[0] not in dataset.coords:
+            return renamed
+        own = dataset[dims[0]]
+        return renamed.assign_coords({dims[0]: (ITEM, own.values, own.attrs)})
     dataset = without_levels(dataset, dims)
     dropped = {} if keeps else dataset.coords
     along = [name for name, array in dropped.items() if set(array.dims) & set(dims) and name not in named]

@@ -195,7 +195,7 @@ def scores_of(
     pos_label : object, optional
         The label of positives, where labels are names of two classes or other numbers than 1 and 0.
     keeps : bool
-        Whether to keep the coordinates of items along several dimensions, for each item.
+        Whether to keep the coordinates of items by their names, for each item.
     """
     refuse_path(scores)
     dims = alignment.named_dimensions(dim)

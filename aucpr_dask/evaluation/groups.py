@@ -220,7 +220,7 @@ def groups_along(
     n_items = math.prod(dataset.sizes.get(dim, 0) for dim in dims)
     for name, labels, grouper in parted(by, n_items, [str(name) for name in dataset.variables]):
         if isinstance(labels, str) or labels is None:
-            known = _coordinate(dataset, labels or name)
+            known = labels_named(dataset, labels or name)
             if known is None or not set(known.dims) & set(dims):
                 raise _no_coordinate(dataset, labels or name, path, dims[0])
             name = name if labels else str(known.name)
@@ -248,7 +248,7 @@ def groups_along(
     return tuple(names.items()), coords
 
 
-def _coordinate(dataset: xr.Dataset, name: str) -> xr.DataArray | None:
+def labels_named(dataset: xr.Dataset, name: str) -> xr.DataArray | None:
     """Return a variable of a data set, or what is derived from one, such as "time.month"; None if there is none."""
     is_derived = "." in name and name.partition(".")[0] in dataset.coords
     if name not in dataset.variables and not is_derived:
@@ -318,7 +318,7 @@ def groups_of(dataset: xr.Dataset, by: By, path: str = "") -> Groups:
         raise InvalidInputError(what, where, "n_positive next to groups of items", "one of both", remedy)
     found = {}
     for asked, grouper in by:
-        known = _coordinate(dataset, asked)
+        known = labels_named(dataset, asked)
         if known is None or known.dims != (terms.ITEM,):
             raise _no_coordinate(dataset, asked, path, terms.ITEM)
         name = str(known.name)  # of "time.month", "month"

@@ -16,7 +16,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AucprError, InvalidInputError
-from aucpr_dask.evaluation.groups import By, factorized
+from aucpr_dask.evaluation.groups import By, factorized, labels_named
 from aucpr_dask.evaluation.request import SCHEME, PreparedDataset
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import EvaluationOptions
@@ -165,6 +165,8 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
         attrs = {n: dict(source[n].attrs) for n in prepared.groups.indexes if n in source.variables}
         for own in attrs.values():
             own.pop(terms.GROUPS_ASKED, None)
+        derived = {name.rpartition(".")[2]: name for name, _ in options.by or () if name not in source.variables}
+        attrs |= {name: {terms.DERIVED_FROM: asked} for name, asked in derived.items()}
         along = prepared.groups.coordinates(attrs)
         labelled |= {str(name): (along.variables[name], along.xindexes[name]) for name in along}
     labels = {name: variable.copy(deep=False) for name, (variable, _) in labelled.items()}
@@ -327,6 +329,9 @@ def _alike(scores: xr.Dataset, result: xr.Dataset, groups: By) -> xr.Dataset | N
     by = str(result.attrs["by"]).split(", ") if "by" in result.attrs else []
     if set(by) - set(estimate.dims):
         return None  # one group alone
+    derived = {dim: result[dim].attrs.get(terms.DERIVED_FROM) for dim in by if dim not in scores.variables}
+    found = {dim: None if asked is None else labels_named(scores, asked) for dim, asked in derived.items()}
+    scores = scores.assign_coords({dim: one.variable for dim, one in found.items() if one is not None})
     of_groups: dict[str, Any] = {}  # which may be without items
     for name, grouper in groups:
         if grouper is not None:

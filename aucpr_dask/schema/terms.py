@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SCORES, RESULT, COMPARISON = "aucpr_dask.scores", "aucpr_dask.result", "aucpr_dask.comparison"  # kinds of stores
 MODEL, QUERY, CLASS, ITEM = "model", "query", "class", "item"
 CATEGORIES = "categories"  # attribute of labels of groups: the order of ordered categories
+DERIVED_FROM = "derived_from"  # attribute of labels of groups: what they were made of, such as "time.month"
 GROUPS_ASKED = "groups_asked_for"  # attribute of labels of recalled scores: the groups of a result, also without items
 REPEAT = "repeat"  # of a cross-validation: the same items, ranked by models that learned from other parts
 RANKING_DIMS = (MODEL, QUERY, CLASS, REPEAT)  # which tell rankings apart; a data set has one of the last three
