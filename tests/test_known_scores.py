@@ -181,7 +181,7 @@ def test_groups_by_a_part_of_the_time_are_recalled_from_stores(form: str, tmp_pa
         ap.save_scores(scores, tmp_path / "scores.zarr", dim="time")
         assert (ap.open_scores(tmp_path / "scores.zarr")["time"].values == time).all()
     else:
-        scores.to_zarr(tmp_path / "scores.zarr")
+        scores.to_zarr(tmp_path / "scores.zarr", consolidated=False)
     like = {} if form == "saved" else {"like": {"dim": "time"}}
     result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", by="time.month", **like)
     expected = ap.compare(scores, "a", by="time.month", dim="time")
