@@ -70,6 +70,7 @@ def test_an_archive_is_evaluated_in_place(archive: Path, tmp_path: Path) -> None
     assert "24" in ok("show", tmp_path / "result.zarr")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
 def test_questions_are_asked_of_an_archive(archive: Path, tmp_path: Path) -> None:
     data = forecasts().rename(probability="score", event="label")

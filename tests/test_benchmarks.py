@@ -120,6 +120,7 @@ def test_distance_to_the_floor_is_the_inverse_ratio():
     assert comparison(timing) == "ours 4\N{MULTIPLICATION SIGN}, 2\N{EN DASH}5"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", [[1.0, np.nan], [1.0]])
 def test_other_shapes_and_nan_disagree(answer):
     class Odd(Suite):
@@ -149,6 +150,7 @@ def test_each_contender_has_a_call_and_a_unique_name(kind):
 # Memory
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="the peak cannot be reset here")
 def test_peak_memory_is_the_most_that_a_call_holds():
     mib = 2**20
@@ -163,6 +165,7 @@ def test_peak_memory_is_the_most_that_a_call_holds():
     assert peak_memory(lambda: None) < 8 * mib, "the peak of an earlier call must not count"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="the peak cannot be reset here")
 def test_peak_memory_counts_other_processes():
     allocate = "print(len(bytearray(b'1') * 2**26), flush=True)"
@@ -204,6 +207,7 @@ def _marks_of(kind):
     return (pytest.mark.slow, pytest.mark.nightly) if kind.name in NIGHTLY else pytest.mark.slow
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unsafe cast from uint64")  # ranx, while it compiles
 @pytest.mark.filterwarnings("ignore:invalid escape sequence")  # ranx, when Python first reads it
 @pytest.mark.filterwarnings("ignore:method='bootstrap' over")  # few positives at this size

@@ -297,6 +297,7 @@ def one_worker() -> Iterator[Client]:
         yield client
 
 
+@pytest.mark.slow
 def test_a_store_has_the_same_numbers_also_with_another_class(
     one_worker: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

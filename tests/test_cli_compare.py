@@ -206,6 +206,7 @@ def test_info_describes_comparisons_and_ranks(stores: Path, tmp_path: Path) -> N
     assert "`aucpr-dask info` says what a store holds" in call("show", target).stderr
 
 
+@pytest.mark.slow
 def test_info_of_many_data_sets_fits_a_screen_and_counts_the_others(tmp_path: Path) -> None:
     scores = pooled(3, 90).assign_coords(site=("item", np.resize(["Bern", "Graz", "Lund"], 90)))
     many = xr.DataTree.from_dict({f"d{place:02}": scores for place in range(10)})
@@ -336,6 +337,7 @@ def test_data_sets_that_cannot_be_compared_are_left_out_by_name(tree: Path, comm
     assert "table0" in one.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:method='influence' over")  # over few positives, as in these tables
 def test_each_answer_ends_with_the_next_command(tree: Path) -> None:
     result, scores = tree / "result.zarr", tree / "scores.zarr"

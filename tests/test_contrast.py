@@ -314,6 +314,7 @@ def test_what_models_and_groups_lack_is_said() -> None:
     assert of_queries.attrs["gaps"] == "1 query of de without an estimate of every model"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("adjust", "why"), [("holm", "adjusted step by step"), ("none", "not adjusted")])
 def test_a_contrast_beside_an_interval_that_contains_0_is_explained(adjust: str, why: str) -> None:
     random = np.random.default_rng(7)

@@ -55,6 +55,7 @@ def check(name: str, how: str, step: int, report: dict[str, Any]) -> None:
     assert ways["remedy"] <= (6 if name in REPLACE else 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "how", "step"), [("run", "met", 101)])
 def test_at_some_points(name: str, how: str, step: int, program: subprocess.Popen[str], tmp_path: Path) -> None:
     disturb(program, tmp_path, name, how, step)

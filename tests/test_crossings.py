@@ -206,6 +206,7 @@ def test_results_answer_as_their_scores_do(seed: int, structure: str, given: dic
                 np.testing.assert_allclose(aligned, expected[name], rtol=1e-9, err_msg=f"{question} {name}")
 
 
+@pytest.mark.sparse
 @pytest.mark.parametrize(("seed", "structure", "given"), cases()[::6])
 @pytest.mark.parametrize("form", ["lazy", "in chunks of items", "stored", "shuffled", "grid"])
 def test_forms_of_the_same_scores_have_the_same_answers(

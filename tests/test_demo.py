@@ -74,6 +74,7 @@ def test_the_line_it_prints_opens_the_result(folder: Path, first: subprocess.Com
     assert done.stdout.strip() == str(sorted([CLEF, *TABLES]))
 
 
+@pytest.mark.slow
 def test_everything_fits_eighty_columns(first: subprocess.CompletedProcess[str]) -> None:
     lines = (first.stdout + first.stderr).splitlines()
     lines = [line for line in lines if " - distributed." not in line]  # its warnings on a busy machine
@@ -85,6 +86,7 @@ def test_everything_fits_eighty_columns(first: subprocess.CompletedProcess[str])
         assert any(line.split()[:2] == [name, "1"] for line in lines)
 
 
+@pytest.mark.slow
 @pytest.mark.smoke
 def test_it_ranks_all_systems_and_the_best_of_each_table(result: xr.DataTree, first: object, folder: Path) -> None:
     text = first.stdout  # type: ignore[attr-defined]
@@ -101,6 +103,7 @@ def test_it_ranks_all_systems_and_the_best_of_each_table(result: xr.DataTree, fi
         assert float(line[3]) == pytest.approx(best, abs=5e-5)
 
 
+@pytest.mark.slow
 def test_shapes(folder: Path, result: xr.DataTree) -> None:
     scores = open_scores(folder / "aucpr-demo" / "scores.zarr")
     sizes = {path: dict(dataset["score"].sizes) for path, dataset in nodes_of(scores)}
@@ -110,6 +113,7 @@ def test_shapes(folder: Path, result: xr.DataTree) -> None:
         assert np.isfinite(result[name]["estimate"].values).all()
 
 
+@pytest.mark.slow
 def test_reviews_equal_trec_eval(result: xr.DataTree, folder: Path) -> None:
     from aucpr_dask import evaluate
 
@@ -122,6 +126,7 @@ def test_reviews_equal_trec_eval(result: xr.DataTree, folder: Path) -> None:
     assert float(estimates.sel(model="IIIT_run1").mean()) == pytest.approx(0.217343, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_tables_equal_scikit_learn(result: xr.DataTree) -> None:
     rows = rows_of(ORACLES / "demo_tables.csv")
     assert len(rows) == 75 * len(TABLES)
@@ -132,6 +137,7 @@ def test_tables_equal_scikit_learn(result: xr.DataTree) -> None:
             np.testing.assert_allclose(one, float(row["ap"]), rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_the_next_command_says_which_are_better_on_average_and_on_a_new_data_set(folder: Path, first: object) -> None:
     from click.testing import CliRunner
 

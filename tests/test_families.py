@@ -493,6 +493,7 @@ def test_redraws_are_the_same_in_any_blocks_and_compiled(block_bytes, by_numpy, 
     np.testing.assert_allclose(expected[1], values @ np.transpose(weights) / 37, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("redraws", [Flips(30_000, 5000), Redraws(30_000, 2000, 0)])
 def test_redraws_of_many_units_take_little_memory(redraws):
     values = unit_values(n_models=2, n_units=30_000)
@@ -787,6 +788,7 @@ def single_step(sample, first, second):
     return families.single_step(families.pair_statistics(sample, first, second))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("procedure", [single_step, romano_wolf])
 def test_error_rate_of_all_true_hypotheses(procedure):
     # of the 256 maxima, which come in equal twos, at most 12 may be as large: exactly 12 in 256 under the null
@@ -795,6 +797,7 @@ def test_error_rate_of_all_true_hypotheses(procedure):
     assert claims == pytest.approx(rate, abs=4 * np.sqrt(rate * (1 - rate) / n_simulations))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_models", "n_simulations"), [(40, 100), pytest.param(150, 300, marks=(pytest.mark.slow, pytest.mark.nightly))]
 )
@@ -808,6 +811,7 @@ def test_few_flips_keep_the_error_rate_of_many_models(n_models, n_simulations):
     assert claims / n_simulations == pytest.approx(0.05, abs=4 * np.sqrt(0.05 * 0.95 / n_simulations))
 
 
+@pytest.mark.slow
 def test_error_rate_of_skewed_differences():
     random = np.random.default_rng(2)
     pairs, claims, n_simulations = all_pairs(6), np.zeros(2), 150
@@ -850,6 +854,7 @@ def test_error_rate_of_the_bootstrap_over_units(procedure, n_simulations):
     assert 0.035 < claims / n_simulations < 0.075
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["sign_flip", "bootstrap_t"])
 def test_near_twins_cannot_be_told_apart_and_widen_nobody_elses_sets(method: str) -> None:
     random = np.random.default_rng(0)

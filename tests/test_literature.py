@@ -231,6 +231,7 @@ def test_estimates_approach_the_true_area(truth: ap.simulate.Scenario, prevalenc
     assert (errors[1] < 0.01).all()
 
 
+@pytest.mark.slow
 def test_another_prevalence_is_that_of_another_sample() -> None:
     truth = ap.simulate.binormal()
     sample = truth.sample(200_000, 0.5, n_simulations=4, seed=2)

@@ -48,6 +48,7 @@ PEOPLE, MACHINE = result(AREAS[:, :N_PEOPLE]), result(BY_MACHINE)
 areas_of_a_query = st.fractions(0, 1, max_denominator=50)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(areas_of_a_query, areas_of_a_query), min_size=3, max_size=7),
     st.lists(areas_of_a_query, min_size=1),
@@ -388,6 +389,7 @@ def test_the_commands(scores: tuple[xr.Dataset, xr.Dataset], tmp_path: Path) -> 
     assert "with machine labels, intervals are" in " ".join(printed("compare", "--baseline", "m0").split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "rate", "accuracy"), [(8, 0.8, 0.9), (20, 0.95, 0.95), (40, 0.8, 0.9)])
 def test_rates_are_covered_where_a_machine_seems_to_make_no_errors(n: int, rate: float, accuracy: float) -> None:
     random, n_samples = np.random.default_rng(11), 1000

@@ -340,6 +340,7 @@ def test_all_pairs_have_a_picture() -> None:
         comparison.aucpr.plot.differences()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("others", ["quantiles", pytest.param("density", marks=pytest.mark.slow)])
 def test_thousands_of_curves_are_few_artists(others: str) -> None:
     scores = ap.simulate.binormal(1.0).sample(200, 0.2, n_simulations=N_MANY).compute()
@@ -413,6 +414,7 @@ def test_forest_of_means_over_queries(clef_result: xr.Dataset) -> None:
     assert one.get_title("left") == "CD010860"
 
 
+@pytest.mark.slow
 def test_five_thousand_models_in_a_forest_and_in_a_caterpillar(many: xr.Dataset) -> None:
     forest = many.aucpr.plot.forest()
     check_legible(forest)
@@ -521,6 +523,7 @@ def test_replicates(pima_result: xr.Dataset, clef_result: xr.Dataset) -> None:
 # Matrices and studies
 
 
+@pytest.mark.slow
 def test_heat_map_of_data_sets(shipped: xr.DataTree) -> None:
     tables = xr.DataTree.from_dict({name: node.to_dataset() for name, node in shipped.children.items()})
     tables = tables.filter(lambda node: "query" not in node.dims)
@@ -641,7 +644,9 @@ def test_maps_of_many_models_show_the_best() -> None:
     assert "6 best of 10 models" in texts_of(crowded)
 
 
-@pytest.mark.parametrize("adjust", [None, "benjamini_hochberg", "none"])
+@pytest.mark.parametrize(
+    "adjust", [None, *(pytest.param(one, marks=pytest.mark.slow) for one in ("benjamini_hochberg", "none"))]
+)
 def test_maps_of_differences(adjust: str | None) -> None:
     scores = on_grid()
     found = ap.compare(scores, "a", dim="time", adjust=adjust)

@@ -83,6 +83,7 @@ def test_families_and_neighbours() -> None:
     assert "detectable_rank" not in versus
 
 
+@pytest.mark.slow
 def test_neighbours_that_differ_by_the_detectable_are_mostly_told_apart() -> None:
     """The rank sets of two models of three, with new queries in each of 120 simulations."""
     random = np.random.default_rng(0)

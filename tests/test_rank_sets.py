@@ -222,6 +222,7 @@ def coverage(truth, n_simulations, n_resamples=199, spread=1.0, level=0.9):
     return np.mean(simultaneous), np.mean(marginal, axis=0)
 
 
+@pytest.mark.slow
 def test_coverage_is_exact_where_all_models_are_equal():
     # every set must then span all ranks: no pair may be claimed to differ, which is what the level says
     simultaneous, marginal = coverage(np.zeros(5), 1000)

@@ -328,6 +328,7 @@ def test_the_best_are_compared_if_models_are_many(tmp_path: Path, monkeypatch: p
     assert (plan["models"], plan["n_without"]) == (sorted(best.tolist()), 3)
 
 
+@pytest.mark.slow
 def test_pages_compare_by_known_scores_as_compare_does(tmp_path: Path) -> None:
     tree = xr.DataTree.from_dict({name: pooled(3, 90, seed) for seed, name in enumerate("abcde")})
     baseline = str(tree["a"]["model"].values[0])

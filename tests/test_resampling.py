@@ -187,6 +187,7 @@ def test_draws_are_those_of_the_reference(sizes: list[int], first: int) -> None:
                 np.testing.assert_array_equal(part[:, lane], drawn(KEY, first + lane, stratum, len(part)))
 
 
+@pytest.mark.slow
 def test_words_that_would_favour_a_unit_are_passed_over() -> None:
     n = 2**32 // 14_000 + 1  # of as many words as possible, one in 14,000 is passed over
     assert 2**32 % n > 0.9 * n

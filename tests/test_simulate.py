@@ -355,6 +355,7 @@ def test_average_precision_of_small_samples_has_its_exact_mean(scenario: Scenari
     assert abs(estimates.mean() - expected_average_precision(scenario, 5, 20)) < 3.5 * standard_error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "scenario", [*SCENARIOS, *(pytest.param(scenario, marks=pytest.mark.slow) for scenario in ODD)], ids=repr
 )

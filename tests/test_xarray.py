@@ -61,7 +61,8 @@ def test_coordinates_travel_and_xarray_goes_on(client: Client, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("source", "is_list"),
     [
-        *(("store", True), ("lazy", False), pytest.param("memory", True, marks=pytest.mark.slow)),
+        ("store", True),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("lazy", False), ("memory", True))),
         *(
             pytest.param(*one, marks=(pytest.mark.slow, pytest.mark.nightly))
             for one in (("store", False), ("lazy", True), ("memory", False))
@@ -123,7 +124,9 @@ def of_several_levels(dim: str) -> xr.Dataset:
     return given
 
 
-@pytest.mark.parametrize("dim", ["model", "query", "item", "cell"])
+@pytest.mark.parametrize(
+    "dim", ["model", "item", *(pytest.param(dim, marks=pytest.mark.slow) for dim in ("query", "cell"))]
+)
 def test_labels_of_several_levels_come_out_as_they_went_in(dim: str, client: Client, tmp_path: Path) -> None:
     given = of_several_levels(dim)
     ap.save_scores(given, tmp_path / "s.zarr")
@@ -400,7 +403,7 @@ def test_coordinates_travel_into_answers_with_their_attributes(tmp_path: Path) -
     assert str(ap.aggregate(result).aucpr).count("[0.458, 0.717]") == 1  # of a lead
 
 
-@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("unit", ["s", "ns", *(pytest.param(unit, marks=pytest.mark.slow) for unit in ("ms", "us"))])
 def test_times_come_out_in_the_unit_in_which_they_went_in(unit: str, tmp_path: Path) -> None:
     dates = np.array(["1969-01-01", "2024-02-29T01:02:03", "NaT"], f"M8[{unit}]")
     dates[1] += np.timedelta64(1, unit)
@@ -456,7 +459,14 @@ AS_TEXT = {
 }
 
 
-@pytest.mark.parametrize("kind", [*LABELS, *AS_TEXT])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("spans", "bools", "categories", "of several kinds"),
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("dates", "bytes", "floats", "objects")),
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("periods", "intervals")),
+    ],
+)
 def test_labels_come_back_from_stores(kind: str, tmp_path: Path) -> None:
     labels = (LABELS | AS_TEXT)[kind]
     data = data_at_leads().assign_coords(other=("lead", labels, {"note": "n"}))
