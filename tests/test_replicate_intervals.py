@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import xarray as xr
 from scipy import stats
-from scipy.special import expit, logit
 from test_resampling import accelerations_by_refitting
 
 import aucpr_dask as ap
@@ -126,45 +125,7 @@ def test_round_off_is_no_spread() -> None:
     np.testing.assert_array_equal(bounds_of(known, "bootstrap_t", LEVEL), expected)
 
 
-@pytest.mark.smoke
-def test_influence_by_hand() -> None:
-    t, s, n = np.array([0.3, 0.7, 0.95, 1e-6]), np.array([0.1, 0.0, 0.04, 1e-6]), np.array([5.0, 20, 2, 3000])
-    known = Evidence(t, n, s)
-    q = stats.t.ppf(1 - TAIL, n - 1)
-    expected = [expit(logit(t) - q * s / (t * (1 - t))), expit(logit(t) + q * s / (t * (1 - t)))]
-    np.testing.assert_allclose(bounds_of(known, "influence_logit_t", LEVEL), np.transpose(expected), rtol=1e-12)
-
-
 # Beta quantiles
-
-
-def beta_by_hand(
-    area: float, n: float, error: float, cubes: float, left_out: float, loss: float, level: float
-) -> tuple[float, float]:
-    """The bounds where they need no special case, as the page defines them."""
-    t, z = (area + left_out) / 2, stats.norm.ppf(0.5 + level / 2)
-    variance = ((n - 1) * error**2 + 10 * t * (1 - t) / n) / (n + 9)
-    skew = cubes / variance**1.5 - (1 - 2 * t) * variance**0.5 / (t * (1 - t))
-    longer = 1 + (2 * z**2 + 1) / (12 * z) * max(0, -min(max(skew, -1.5), 1.5))
-    below = max(t - loss / 2, 0)
-    lower = max(t * (1 - t), below * (1 - below)) / (variance * longer**2 + loss**2 / 2)
-    lower, upper = min(lower, 5 * n), min(t * (1 - t) / variance, 5 * n)
-    return (
-        stats.beta.ppf((1 - level) / 2, lower * t + 1 / 3, lower * (1 - t) + 2 / 3),
-        max(stats.beta.ppf((1 + level) / 2, upper * t + 2 / 3, upper * (1 - t) + 1 / 3), area),
-    )
-
-
-@pytest.mark.smoke
-def test_influence_beta_by_hand() -> None:
-    random = np.random.default_rng(3)
-    t, n = random.uniform(0.05, 0.95, 200), random.uniform(2, 300, 200)
-    error, cubes = random.uniform(0.2, 1.5, 200) * np.sqrt(t * (1 - t) / n), random.normal(0, 1e-3, 200) / n
-    left_out, loss = t * random.uniform(0.8, 1, 200), random.uniform(0, 1, 200) * t / n
-    known = Evidence(t, n, error, n_effective=n, cubes=cubes, left_out=left_out, unseen_loss=loss)
-    for level in (0.8, 0.95, 0.99):
-        expected = [beta_by_hand(*row, level) for row in zip(t, n, error, cubes, left_out, loss, strict=True)]
-        np.testing.assert_allclose(bounds_of(known, "influence_beta", level), expected, rtol=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore:level=0.01 is a confidence level")
