@@ -179,23 +179,12 @@ def takes_source(argument: str, *, of_values: bool = True, **look: Any) -> cli.O
     `of_values` says whether it may be a table of values.
     """
     lists: dict[str, Any] = cli.several | {"note": cli.SEVERAL}
-    options = [
-        click.argument(argument, **{"metavar": "SOURCE", **look}),
-        dataset_option,
-        click.option(
-            "--like",
-            metavar="FILE",
-            help="A YAML file with these options, such as score: probability; those that are given come first.",
-        ),
-        click.option(
-            "--dim",
-            f"{cli.OF_TABLE}dim",
-            metavar="NAME",
-            help="Of a Zarr store of another program: a dimension of the items, which are all ranked together "
-            f"({cli.SEVERAL}).",
-            **cli.several,
-        ),
-    ]
+    like = "A YAML file with these options, such as score: probability; those that are given come first."
+    dim = "Of a Zarr store of another program: a dimension of the items, which are all ranked together "
+    options = [click.argument(argument, **{"metavar": "SOURCE", **look}), dataset_option]
+    options.append(click.option("--like", metavar="FILE", help=like))
+    dim_look = {"metavar": "NAME", "help": f"{dim}({cli.SEVERAL}).", **cli.several}
+    options.append(click.option("--dim", f"{cli.OF_TABLE}dim", **dim_look))
     for name in COLUMNS:
         how = lists if name in LISTS else {"default": None}
         how |= {"metavar": "VALUE" if name == "pos_label" else "COLUMN", "show_default": False}

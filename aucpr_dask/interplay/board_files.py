@@ -28,10 +28,6 @@ def read_board(found: Any, path: Path) -> pd.DataFrame | None:
     return None
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float)
-
-
 def _name_of(*names: Any) -> str:
     """Return the first name that is known; folders write the slash of a name as two underscores."""
     return next(str(name) for name in names if name).replace("__", "/")
@@ -51,7 +47,7 @@ def _results(found: Any, path: Path) -> pd.DataFrame | None:
     for task, values in found["results"].items():
         for key, value in values.items() if task not in groups else ():
             metric, _, of = key.partition(",")
-            if _is_number(value) and "stderr" not in metric and metric not in ("alias", "samples"):
+            if isinstance(value, int | float) and "stderr" not in metric and metric not in ("alias", "samples"):
                 name = metric if of in ("", "none") else f"{metric} ({of})"
                 name += "" if higher.get(task, {}).get(metric, True) else LESS
                 rows.append((model, task, name, float(value)))
@@ -70,7 +66,8 @@ def _samples(found: Any, path: Path) -> pd.DataFrame | None:
     rows = []
     for record in found:
         names = record.get("metrics") or [name for name, value in record.items() if isinstance(value, float)]
-        rows += [(f"{task}/{record['doc_id']}", name, record[name]) for name in names if _is_number(record.get(name))]
+        known = {name: record[name] for name in names if isinstance(record.get(name), int | float)}
+        rows += [(f"{task}/{record['doc_id']}", name, value) for name, value in known.items()]
     return pd.DataFrame(rows, columns=[EXAMPLE, MEASURE, VALUE]).assign(**{MODEL: _name_of(path.parent.name)})
 
 

@@ -315,7 +315,18 @@ def _parsed(path: Path) -> Any:
     with reading_text(path) as stream:
         text = stream.read()
     if suffix.startswith(MARKDOWN):
-        return _only_table(_tables_in_markdown(text), path)
+        from markdown_it import MarkdownIt  # rich needs it, too
+
+        cells: list[list[list[str]]] = []  # of the tables of the page; of bold text, code and links only the words
+        for token, following in pairwise(MarkdownIt().enable("table").parse(text)):
+            if token.type == "table_open":
+                cells.append([])
+            elif token.type == "tr_open":
+                cells[-1].append([])
+            elif token.type in ("th_open", "td_open"):
+                words = [one.content for one in following.children or () if one.type in ("text", "code_inline")]
+                cells[-1][-1].append("".join(words).strip())
+        return _only_table([pd.DataFrame(rows, columns=heads) for heads, *rows in cells], path)
     if suffix.startswith(HTML):
         require("lxml", "html", path)
         try:
@@ -352,22 +363,6 @@ def _only_table(tables: list[pd.DataFrame], path: Path) -> pd.DataFrame:
         received = few([f"one with columns {few(map(str, table.columns))}" for table in tables]) or "none"
         raise FileFormatError("there is not one table in this file", path, received, "one table", "keep one of them")
     return tables[0]
-
-
-def _tables_in_markdown(text: str) -> list[pd.DataFrame]:
-    """Return the tables of a page; of bold text, code and links only the words."""
-    from markdown_it import MarkdownIt  # rich needs it, too
-
-    tables: list[list[list[str]]] = []
-    for token, following in pairwise(MarkdownIt().enable("table").parse(text)):
-        if token.type == "table_open":
-            tables.append([])
-        elif token.type == "tr_open":
-            tables[-1].append([])
-        elif token.type in ("th_open", "td_open"):
-            words = [one.content for one in following.children or () if one.type in ("text", "code_inline")]
-            tables[-1][-1].append("".join(words).strip())
-    return [pd.DataFrame(rows, columns=heads) for heads, *rows in tables]
 
 
 def _of_evaluation(path: Path) -> Table:

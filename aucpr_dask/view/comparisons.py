@@ -263,9 +263,7 @@ def _against(comparisons: Sequence[Document], baseline: str, top: int | None) ->
     return Sheet(columns, *_bars(shown), below, title=title)
 
 
-def _first_of_groups(
-    parts: Mapping[str, pd.DataFrame], top: int | None
-) -> tuple[pd.DataFrame, list[Text], list[Column]]:
+def _first_of_groups(parts: Mapping[str, pd.DataFrame], top: int | None) -> tuple[pd.DataFrame, list[Text], list[Any]]:
     """Return the first models of each group, the line that counts the others, and a column of several groups."""
     shown = pd.concat([part[:top].assign(group=name) for name, part in parts.items()], ignore_index=True)
     groups = [Column("group", list(shown["group"]), name=True)] if len(parts) > 1 else []

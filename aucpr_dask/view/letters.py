@@ -208,9 +208,14 @@ def letters(data: xr.Dataset, *, intervals: bool = False, **options: Unpack[choi
     means = means.iloc[np.argsort(-designs.direction(first.attrs) * means.iloc[:, 0].to_numpy(), kind="stable")]
     has_letters = len(means) <= len(ascii_lowercase)
     signs = list(ascii_lowercase[: len(means)]) if has_letters else [str(i + 1) for i in range(len(means))]
-    letter_of = dict(zip(means.index, signs, strict=True))
-    between = "" if has_letters else ","
-    worse = {key: _letters_of_worse(one, letter_of, between) for key, one in columns.items()}
+    between, worse = "" if has_letters else ",", dict[str, list[str]]()
+    for key, one in columns.items():
+        worse[key] = [""] * len(means)
+        if "difference" in one:
+            is_worse = (one["difference"] > 0) & (one["p_adjusted"] <= 1 - one.attrs["level"])
+            rows = is_worse.transpose(terms.MODEL, ...).to_pandas()
+            rows = rows.reindex(index=means.index, columns=means.index, fill_value=False)
+            worse[key] = [between.join(itertools.compress(signs, row)) for _, row in rows.iterrows()]
     caption, bounds = sentences.of_letters(data, columns, questions.unit_dim(data), len(means)), None
     if truth(intervals, "intervals"):
         if len(columns) > len(names):
@@ -247,16 +252,6 @@ def _columns(data: xr.Dataset, names: Sequence[Any], asked: Mapping[str, Any]) -
                 said = "; ".join(filter(None, [*gaps, sentences.fact(one, samples.GAPS)]))
                 columns[", ".join(filter(None, [measure, path]))] = one.assign_attrs({samples.GAPS: said})
     return columns
-
-
-def _letters_of_worse(one: xr.Dataset, letter_of: Mapping[str, str], between: str) -> list[str]:
-    """Return the letters of the models that are significantly worse than each."""
-    if "difference" not in one:
-        return [""] * len(letter_of)
-    is_worse = (one["difference"] > 0) & (one["p_adjusted"] <= 1 - one.attrs["level"])
-    table = is_worse.transpose(terms.MODEL, ...).to_pandas()
-    table = table.reindex(index=letter_of, columns=letter_of, fill_value=False)
-    return [between.join(itertools.compress(letter_of.values(), row)) for _, row in table.iterrows()]
 
 
 def _bounds(data: xr.Dataset, names: Sequence[str], options: Mapping[str, Any]) -> tuple[pd.DataFrame, str]:

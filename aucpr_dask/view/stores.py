@@ -272,17 +272,15 @@ def _sizes(data_sets: pd.DataFrame, units: str = "queries") -> Sheet:
     if any(map(math.isfinite, shown["n_positive"])):
         positive = [f"{n:,{'.6g' if n < 1e6 else '.0f'}}" for n in shown["n_positive"]]
         columns.append(Column("positive", positive, right=True))
-        columns.append(Column("prevalence", list(map(_prevalence, rows)), right=True))
+        prevalence = []
+        for one in rows:
+            low, median, high = (one[f"prevalence_{name}"] for name in ("min", "median", "max"))
+            is_one = (one["n_queries"] or one["n_classes"] or 1) == 1
+            ends = f" ({_share(low)} to {_share(high)})" if math.isfinite(low) and not is_one else ""
+            prevalence.append(f"{_share(median)}{ends}" if math.isfinite(median) else "-")
+        columns.append(Column("prevalence", prevalence, right=True))
     columns += column("missing", shown["n_missing"].map(lambda n: n or None))
     return Sheet(columns, below=list(map(_how_to_see, below)))
-
-
-def _prevalence(size: Mapping[Any, Any]) -> str:
-    if not math.isfinite(size["prevalence_median"]):
-        return "-"
-    median = _share(size["prevalence_median"])
-    is_one = (size["n_queries"] or size["n_classes"] or 1) == 1
-    return median if is_one else f"{median} ({_share(size['prevalence_min'])} to {_share(size['prevalence_max'])})"
 
 
 def _share(share: float) -> str:

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import groupby, takewhile
+from itertools import groupby
+from os.path import commonpath
 from typing import Any
 
 import numpy as np
@@ -78,9 +79,17 @@ class Sheet:
 
     def as_html(self, of: str = "") -> str:
         """Return the table as HTML that takes the colours of the page; `of` heads its title."""
-        sides = [f' style="text-align:{"right" if column.right else "left"}"' for column in self.columns]
-        head = [f'<th scope="col"{side}>{escape(c.header)}</th>' for c, side in zip(self.columns, sides, strict=True)]
-        cells = [list(_html_cells(c, side)) for c, side in zip(self.columns, sides, strict=True)]
+        head, cells = list[str](), list[list[str]]()
+        for column in self.columns:
+            side = f' style="text-align:{"right" if column.right else "left"}"'
+            head.append(f'<th scope="col"{side}>{escape(column.header)}</th>')
+            if not column.name:
+                cells.append([f"<td{side}>{escape(cell)}</td>" for cell in column.cells])
+                continue
+            names = map(escape, distinct(column.cells, LONGEST_NAME))
+            hints = (escape(shorten(whole, LONGEST_TITLE)) for whole in column.cells)  # of names that are cut
+            row = '<th scope="row" style="text-align:left;font-weight:normal" title="{}">{}</th>'
+            cells.append(list(map(row.format, hints, names)))
         if self.bars:
             bars = [f"<td>{_svg_bar(bar, self.scale)}</td>" for bar in self.bars]
             cells.append([*bars, *["<td></td>"] * (len(cells[0]) - len(bars))])
@@ -147,16 +156,6 @@ def _share(value: float, scale: tuple[float, float]) -> float:
     """Return where on a scale a value lies, from 0 to 1."""
     low, high = scale
     return min(1.0, max(0.0, (value - low) / (high - low))) if high > low else 0.5
-
-
-def _html_cells(column: Column, side: str) -> list[str]:
-    """Return the cells of a column; a name that is cut has the whole one as its hint."""
-    if not column.name:
-        return [f"<td{side}>{escape(cell)}</td>" for cell in column.cells]
-    hints = [escape(shorten(whole, LONGEST_TITLE)) for whole in column.cells]
-    names = map(escape, distinct(column.cells, LONGEST_NAME))
-    style = ' style="text-align:left;font-weight:normal"'
-    return [f'<th scope="row"{style} title="{hint}">{name}</th>' for name, hint in zip(names, hints, strict=True)]
 
 
 def _svg_bar(bar: Bar, scale: tuple[float, float]) -> str:
@@ -327,9 +326,9 @@ def _alike(shown: dict[str, str]) -> list[str]:
 def _differences(printed: dict[str, str], width: int) -> dict[str, str]:
     """Cut out what all of these names have in common, at both sides of where they differ."""
     texts = list(printed.values())
-    first = _shared_start(texts)
+    first = len(commonpath(texts))
     rests = [text[first:] for text in texts]
-    last = _shared_start([rest[::-1] for rest in rests])
+    last = len(commonpath([rest[::-1] for rest in rests]))
     middles = [rest[: len(rest) - last] for rest in rests]
     room = width - max(map(cell_len, middles)) - 2 * cell_len(CUT)
     if room < 0:
@@ -340,11 +339,6 @@ def _differences(printed: dict[str, str], width: int) -> dict[str, str]:
     before = head if head == prefix else f"{head}{CUT}"
     after = tail if tail == suffix else f"{CUT}{tail}"
     return {name: f"{before}{middle}{after}" for name, middle in zip(printed, middles, strict=True)}
-
-
-def _shared_start(texts: Sequence[str]) -> int:
-    """Return the number of characters with which all texts start."""
-    return sum(1 for _ in takewhile(lambda chars: len(set(chars)) == 1, zip(*texts, strict=False)))
 
 
 def _cut(text: str, width: int, head: int) -> str:

@@ -157,8 +157,14 @@ def forest(
     """
     dims = dims_of_family(result, ()) if isinstance(result, xr.Dataset) and "estimate" in result else []
     if isinstance(result, xr.Dataset) and dims and dataset is None:
-        chosen = result if models is None else result.isel({terms.MODEL: subjects.positions_of(result, models)})
-        result, models = subjects.with_rows_of_groups(chosen, dims), None
+        result = result if models is None else result.isel({terms.MODEL: subjects.positions_of(result, models)})
+        result = result.assign_coords({str(dim): subjects.names_of(result, dim) for dim in (*dims, terms.MODEL)})
+        named = [*dims, terms.MODEL] if result.sizes[terms.MODEL] > 1 else dims
+        flat = result.stack({"row": (*dims, terms.MODEL)}, create_index=False)  # one after the other, named by both
+        labels = [", ".join(row) for row in zip(*(flat[dim].values for dim in named), strict=True)]
+        flat = flat.drop_vars([terms.MODEL, *dims]).rename({"row": terms.MODEL}).assign_coords({terms.MODEL: labels})
+        flat.attrs.pop("by", None)
+        result, models = flat, None
     path, node = subjects.one_node(result, subjects.RESULT, "forest", dataset)
     drawn = _estimates(node, estimator, method, query, "forest", is_mean=True)
     order = drawn.best_first

@@ -114,18 +114,6 @@ _OF = {  # what the example of a plot draws, if not scores
 }
 
 
-def _completed(plot: Callable[..., Any]) -> str:
-    """Return the docstring of a plot, which ends with its own parameters, with those that it shares and an example."""
-    own, name = inspect.getdoc(plot) or "", plot.__name__
-    described = {name.strip() for names in re.findall(r"^([\w, ]+) :", own, re.M) for name in names.split(",")}
-    shared = [name for name in inspect.signature(plot).parameters if name in _SHARED and name not in described]
-    entries = [f"{name} : {kind}\n    {text}" for name in shared for kind, text in [_SHARED[name]]]
-    raised = "InvalidInputError\n    If the data are of another kind, or an option is not allowed."
-    example = f"{_EXAMPLE}{_OF.get(name, 'scores')}.aucpr.plot.{name}()"
-    sections = {"Returns": "matplotlib.axes.Axes", "Raises": raised, "Examples": example}
-    return "\n".join([own, *entries, *(f"\n{head}\n{'-' * len(head)}\n{text}" for head, text in sections.items()), ""])
-
-
 def plot(draw: Callable[_Options, _Result]) -> Callable[_Options, _Result]:
     """Draw in the style of this module, restore that of the caller, and complete the docstring."""
 
@@ -137,7 +125,16 @@ def plot(draw: Callable[_Options, _Result]) -> Callable[_Options, _Result]:
         mpl.interactive(is_interactive)
         return drawn
 
-    drawn_in_style.__doc__ = _completed(draw)
+    # The docstring ends with the plot's own parameters; those that it shares and an example follow.
+    own, name = inspect.getdoc(draw) or "", draw.__name__
+    described = {name.strip() for names in re.findall(r"^([\w, ]+) :", own, re.M) for name in names.split(",")}
+    shared = [name for name in inspect.signature(draw).parameters if name in _SHARED and name not in described]
+    entries = [f"{name} : {kind}\n    {text}" for name in shared for kind, text in [_SHARED[name]]]
+    raised = "InvalidInputError\n    If the data are of another kind, or an option is not allowed."
+    example = f"{_EXAMPLE}{_OF.get(name, 'scores')}.aucpr.plot.{name}()"
+    sections = {"Returns": "matplotlib.axes.Axes", "Raises": raised, "Examples": example}
+    said = [f"\n{head}\n{'-' * len(head)}\n{text}" for head, text in sections.items()]
+    drawn_in_style.__doc__ = "\n".join([own, *entries, *said, ""])
     return drawn_in_style
 
 
@@ -215,31 +212,17 @@ def put_legend(ax: Axes) -> None:
     figure = figure_of(ax)
     if not handles:
         return
-    if figure.get_gid() != OURS:
-        _put_legend_below(ax)
-        return
-    below: Any = {"loc": "outside lower center", "columnspacing": 1.2}
-    _in_columns(lambda n_columns: figure.legend(handles, labels, **below, ncols=n_columns), figure.bbox.width)
-
-
-def _in_columns(make: Callable[[int], Any], width: float) -> Any:
-    """Return a legend in two columns if they fit, else in one."""
-    legend = make(2)
-    plain(legend.get_texts())
-    if legend.get_window_extent().width > width:
-        legend.remove()
-        legend = make(1)
-        plain(legend.get_texts())
-    return legend
-
-
-def _put_legend_below(ax: Axes) -> None:
-    """Add a legend below the labels of the caller's axes, and make room for it unless a layout engine does."""
-    figure = figure_of(ax)
+    is_ours = figure.get_gid() == OURS
     below = ax.transAxes + ScaledTranslation(0, -ROOM_OF_LABELS / POINTS, ax.figure.dpi_scale_trans)
     place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "bbox_transform": below, "borderaxespad": 0}
-    legend = _in_columns(lambda n_columns: ax.legend(**place, ncols=n_columns, columnspacing=1.2), figure.bbox.width)
-    if figure.get_layout_engine() is None:
+    place = {"loc": "outside lower center"} if is_ours else place  # or below the labels of the caller's axes
+    for n_columns in (2, 1):  # in one if two do not fit
+        legend: Any = (figure if is_ours else ax).legend(handles, labels, **place, ncols=n_columns, columnspacing=1.2)
+        plain(legend.get_texts())
+        if n_columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            break
+        legend.remove()
+    if not is_ours and figure.get_layout_engine() is None:  # which would make room for it
         box, whole = ax.get_position(), figure.get_figheight()
         needed = legend.get_window_extent().height / figure.dpi + ROOM_OF_LABELS / POINTS - box.y0 * whole
         height = min(max(needed / whole, 0) + 0.02, 0.7 * box.height)

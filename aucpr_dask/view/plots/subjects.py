@@ -66,16 +66,6 @@ def one_node(data: Scores, kind: str, plot: str, dataset: str | None, *, whole: 
     return next(iter(nodes.items()))
 
 
-def with_rows_of_groups(node: xr.Dataset, dims: Sequence[str]) -> xr.Dataset:
-    """Return a node whose models are those of each group, one after the other, named by both."""
-    node = node.assign_coords({str(dim): names_of(node, dim) for dim in (*dims, MODEL)})
-    named = [*dims, MODEL] if node.sizes[MODEL] > 1 else dims
-    flat = node.stack({"row": (*dims, MODEL)}, create_index=False)
-    rows = [", ".join(row) for row in zip(*(flat[dim].values for dim in named), strict=True)]
-    flat = flat.drop_vars([MODEL, *dims]).rename({"row": MODEL}).assign_coords({MODEL: rows})
-    return flat.assign_attrs({name: value for name, value in node.attrs.items() if name != "by"})
-
-
 def title_of(data: Scores, path: str) -> str:
     """Return the name of a data set for a title; a node of a tree has one even on its own."""
     return path or (isinstance(data, xr.DataTree) and data.name) or ""

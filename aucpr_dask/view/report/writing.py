@@ -230,24 +230,22 @@ def _estimator(subject: Subject, i: int, options: ReportOptions) -> dict[str, An
 def _numbers(node: xr.Dataset, dims: tuple[str, ...], dtype: Any) -> dict[str, Any]:
     """Return the estimates of a table, and its bounds in the given precision, if it has any."""
     found = {"estimate": node["estimate"].transpose(*dims).values}
-    if "interval" in node:
-        found |= _bounds(node["interval"].transpose(*dims, terms.BOUND).values, dtype)
-    return found
+    return found | (_bounds(node["interval"], dtype) if "interval" in node else {})
 
 
 def _others(subject: Subject, i: int, dtype: Any) -> list[dict[str, Any]]:
     """Return the bounds of the other intervals that an estimator has."""
-    found = []
-    for name, interval in subject.others.items():
-        bounds = interval.isel({terms.ESTIMATOR: i}).transpose(terms.MODEL, ..., terms.BOUND).values
-        if np.isfinite(bounds).any():
-            one = {"name": printable(terms.in_words(name)), "header": words.interval_name(subject, name)}
-            found.append(one | _bounds(bounds, dtype))
-    return found
+    intervals = {name: interval.isel({terms.ESTIMATOR: i}) for name, interval in subject.others.items()}
+    return [
+        {"name": printable(terms.in_words(name)), "header": words.interval_name(subject, name), **_bounds(one, dtype)}
+        for name, one in intervals.items()
+        if np.isfinite(one).any()
+    ]
 
 
-def _bounds(values: np.ndarray[Any, Any], dtype: Any) -> dict[str, Any]:
-    return {"lower": values[..., 0].astype(dtype), "upper": values[..., 1].astype(dtype)}
+def _bounds(interval: xr.DataArray, dtype: Any) -> dict[str, Any]:
+    ends = interval.transpose(terms.BOUND, terms.MODEL, ...).values.astype(dtype)
+    return dict(zip(terms.BOUNDS, ends, strict=True))
 
 
 # --- text for the template ----------------------------------------------------------------------------------------
