@@ -322,7 +322,7 @@ class Choice(click.Choice[str]):
             raise click.BadParameter(f"{error.message}{hint}", ctx, param) from None
 
 
-class _MaybePercent(click.types.FloatParamType):
+class Number(click.types.FloatParamType):
     """A number of which people may give percents; its error says what these are."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -337,11 +337,7 @@ class _MaybePercent(click.types.FloatParamType):
             raise click.BadParameter(message, ctx, param) from None
 
 
-class Number(_MaybePercent):
-    """A number."""
-
-
-class Share(_MaybePercent, click.FloatRange):
+class Share(Number, click.FloatRange):
     """A number from a range."""
 
 

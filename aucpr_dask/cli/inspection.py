@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -90,7 +91,7 @@ def info(output: cli.Output, store: str, dataset: tuple[str, ...], positive_from
 
 def _show_recognised(output: cli.Output, found: Recognised) -> None:
     output.show(str(found), fold=False)
-    output.data(found.as_dict())
+    output.data(asdict(found))
 
 
 @cli.command("aucpr-dask verify aucpr-demo/scores.zarr", short_help="Look for damage in a store.")

@@ -108,7 +108,7 @@ def export(
             write_evaluations(data, partial)
         else:
             table = tidy_table(data) if tidy else wide_table(data)[1]
-            {"parquet": _write_parquet, "csv": _write_csv, "json": _write_records}[kind](table, partial)
+            _write_table(table, partial, kind)
 
     written_whole(write, place, is_folder=kind in FOLDERS)
 
@@ -189,13 +189,31 @@ def written_whole(write: Callable[[Path], object], place: Path, *, is_folder: bo
             shutil.rmtree(partial) if partial.is_dir() else partial.unlink(missing_ok=True)
 
 
-def _write_csv(table: pd.DataFrame, file: Path) -> None:
-    def shown(text: str) -> str:
-        return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), cell(text))
+def _write_table(table: pd.DataFrame, file: Path, kind: str) -> None:
+    texts = set(table.select_dtypes(exclude="number"))
+    if kind == "parquet":
+        import pyarrow as arrow
+        from pyarrow import parquet
 
-    of_text = table.select_dtypes(exclude="number").items()
-    text = {str(name): values.map(shown, na_action="ignore") for name, values in of_text}
-    table.assign(**text).rename(columns=shown).to_csv(file, index=False, lineterminator="\r\n")
+        columns = {}
+        for name, values in table.items():
+            is_text = name in texts
+            columns[name] = arrow.array(values, type=arrow.string() if is_text else None, from_pandas=is_text)
+        parquet.write_table(arrow.table(columns), file)
+    elif kind == "csv":
+
+        def shown(text: str) -> str:
+            return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), cell(text))
+
+        text = {str(name): table[name].map(shown, na_action="ignore") for name in texts}
+        table.assign(**text).rename(columns=shown).to_csv(file, index=False, lineterminator="\r\n")
+    else:
+        # JSON has no infinities and no NaN; null stands for a number that is undefined.
+        finite = table.replace([np.inf, -np.inf], np.nan)
+        records = finite.astype(object).where(finite.notna(), None).to_dict("records")
+        written = json.dumps(records, allow_nan=False, ensure_ascii=False, indent=1)
+        escaped = _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}" if found[0] != "\n" else "\n", written)
+        file.write_text(f"{escaped}\n", encoding="utf-8")
 
 
 def cell(text: str) -> str:
@@ -206,27 +224,6 @@ def cell(text: str) -> str:
     first = next((char for char in text if char.isprintable() and char != " "), "")
     is_formula = unicodedata.normalize("NFKC", first).startswith(_STARTS_OF_FORMULAS)
     return f"'{text}" if is_formula or text.lstrip(" ").startswith(("\t", "\r", "\n")) else text
-
-
-def _write_parquet(table: pd.DataFrame, file: Path) -> None:
-    import pyarrow as arrow
-    from pyarrow import parquet
-
-    text = set(table.select_dtypes(exclude="number"))
-    arrays = {
-        name: arrow.array(values, type=arrow.string() if name in text else None, from_pandas=name in text)
-        for name, values in table.items()
-    }
-    parquet.write_table(arrow.table(arrays), file)
-
-
-def _write_records(table: pd.DataFrame, file: Path) -> None:
-    # JSON has no infinities and no NaN; null stands for a number that is undefined.
-    finite = table.replace([np.inf, -np.inf], np.nan)
-    records = finite.astype(object).where(finite.notna(), None).to_dict("records")
-    text = json.dumps(records, allow_nan=False, ensure_ascii=False, indent=1)
-    text = _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}" if found[0] != "\n" else "\n", text)
-    file.write_text(f"{text}\n", encoding="utf-8")
 
 
 # --- results as trec_eval prints them, and scores as the run and judgment files that it reads -----------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +72,6 @@ class Recognised:
         lines += [f"  {one.role}: {few(map(repr, one.columns), 12)} ({one.why})" for one in self.roles]
         lines += [f"{question}: aucpr-dask {shlex.join(words)}" for question, words in self.commands]
         return "\n".join(map(printable, lines))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the same for programs."""
-        return asdict(self)
 
 
 def recognise(path: str) -> Recognised:

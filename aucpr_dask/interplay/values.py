@@ -18,6 +18,7 @@ from aucpr_dask.errors import AlignmentError, InvalidInputError, as_called, few
 from aucpr_dask.evaluation.results import provenance, save_result
 from aucpr_dask.inference.designs import better, estimators_of
 from aucpr_dask.interplay import value_columns
+from aucpr_dask.interplay.value_columns import direction_by_mark, direction_of, is_measure, is_no_value
 from aucpr_dask.interplay.value_tables import MODELS, REPEATS, TOPICS, VALUE, Table, tables_of, usual
 from aucpr_dask.schema import checks, choices, options, terms
 from aucpr_dask.scores.importing.files import unknown_column
@@ -141,15 +142,16 @@ def from_values(
         where = f"the table of values{f', {table}' if isinstance(table, str | Path) else ''}"
         raise InvalidInputError("there are no values", where, "no rows", "a row or more", "check what wrote the table")
     cells, averaged = _averaged(pd.concat([part.cells for part in parts]), tables)
-    own = str(getattr(table, "attrs", {}).get(terms.UNIT, parts[0].word))
+    of_table = dict(getattr(table, "attrs", {}))
+    own = str(of_table.get(terms.UNIT, parts[0].word))
     left_out = [f"{name} ({why})" for part in parts for name, why in part.left_out.items()]
     listed = {"columns_left_out": left_out, terms.SCALED: [name for part in parts for name in part.scaled]}
     facts: dict[str, Any] = {name: list(dict.fromkeys(one)) or None for name, one in listed.items()}
-    column = parts[0].value if tables[0].has_given_columns else getattr(table, "attrs", {}).get(terms.VALUE_COLUMN)
+    column = parts[0].value if tables[0].has_given_columns else of_table.get(terms.VALUE_COLUMN)
     facts |= {"averaged_over": averaged, terms.VALUE_COLUMN: column}
     result = _result(cells, own if unit_name is None else checks.text(unit_name, "unit_name"), facts)
     result = _with_metadata(result, pd.concat([part.about for part in parts]))
-    given_lower = dict(getattr(table, "attrs", {})).get(terms.LOWER)
+    given_lower = of_table.get(terms.LOWER)
     lower = tuple(given_lower) if lower is None and given_lower is not None else lower
     means = {name: measure for part in parts for name, measure in part.means.items()}
     directed = _directed(result, lower, {name for part in parts for name in part.tasks}, means)
@@ -201,7 +203,7 @@ def _cells(
         free = _values_among(table, of, others, named[terms.MEASURE], include)
         of |= {VALUE: free[0]} if len(free) == 1 else {}
     if VALUE in of or {*of} >= {terms.MODEL, terms.QUERY}:
-        by_names = {name: value_columns.is_no_value(name) for name in others if name not in free}
+        by_names = {name: is_no_value(name) for name in others if name not in free}
         not_named = {name: "text" if table.is_text(name) else "not named as values" for name in by_names}
         left_out = {name: f"{why}, by its name" if why else not_named[name] for name, why in by_names.items()}
     table, rows_left_out = _without_means(table, of, rows)
@@ -234,9 +236,7 @@ def _cells(
         means = {name: measure for name, measure in said.items() if measure is not None}
     if terms.MEASURE in without and not any(terms.MEASURE in head for head in heads.values()):
         column = of.get(VALUE, VALUE)  # names the measure, unless it says nothing
-        of_errors = next(
-            (means[name] for name in means if means[name] and value_columns.direction_of(name) == -1), VALUE
-        )
+        of_errors = next((means[name] for name in means if means[name] and direction_of(name) == -1), VALUE)
         known[terms.MEASURE] = named[terms.MEASURE] or (of_errors if column.lower() in COLUMNS[VALUE] else column)
     known[REPEAT] = [" ".join(one) for one in zip(*map(table.names, repeats), strict=True)] if repeats else ""
     parts = []
@@ -280,7 +280,7 @@ def _without_means(table: Table, of: Mapping[str, str], include: Sequence[str]) 
 
 def _refuse_a_measure_among_tasks(tasks: Sequence[str], values: xr.Dataset) -> None:
     """Raise if several columns are called like measures, which are of one task, and others like tasks."""
-    measures = [name for name in tasks if value_columns.is_measure(name)]
+    measures = [name for name in tasks if is_measure(name)]
     is_told = terms.MEASURE in values.dims or "negated" in values.attrs
     if 1 < len(measures) < len(tasks) and not is_told:  # one alone, as "similarity", may be a task
         what = "some columns are called like measures, others like tasks"
@@ -314,18 +314,14 @@ def _values_among(
     """Return the columns of values of a tidy table: by their names, or the only one that may hold some."""
     numbers = [name for name in others if not table.is_text(name) and name not in include]
     numbers = [name for name in numbers if table.frame.empty or not np.isnan(table.read(name)).all()]
-    plain = [name for name in numbers if value_columns.is_no_value(name) is None]
-    by_name = [name for name in plain if value_columns.direction_of(name) is not None]
+    plain = [name for name in numbers if is_no_value(name) is None]
+    by_name = [name for name in plain if direction_of(name) is not None]
     if include or (VALUE not in of and by_name):
         return [*([of[VALUE]] if VALUE in of else by_name), *include]
     if VALUE in of and (not by_name or of[VALUE] == measure):
         return [of[VALUE]]
     # Of one column alone, be it of costs or times, nobody asks which one is meant.
-    found = (
-        [of[VALUE], *by_name]
-        if VALUE in of
-        else plain or [n for n in numbers if value_columns.direction_of(n) is not None]
-    )
+    found = [of[VALUE], *by_name] if VALUE in of else plain or [n for n in numbers if direction_of(n) is not None]
     if len(found) > 1:
         what, received = "it is not clear which column holds the values", f"columns {few(list(map(repr, found)))}"
         allowed = f"a column called {', '.join(map(repr, COLUMNS[VALUE]))} or like a usual measure, or the one you name"
@@ -342,7 +338,7 @@ def _no_tasks(table: Table, columns: Sequence[str], include: Sequence[str]) -> t
     for name in columns:
         if name not in include and name in bounds:
             found[name] = value_columns.BOUND
-        elif name not in include and (why := value_columns.is_no_value(name)):
+        elif name not in include and (why := is_no_value(name)):
             found[name] = f"{why}, by its name"
         elif name not in include and name in texts:
             found[name] = "text"
@@ -386,7 +382,7 @@ def _tasks(names: Sequence[str], left_out: dict[str, str], include: Sequence[str
     for name, other in value_columns.of_other_splits([name for name in names if name not in include]).items():
         left_out[name] = f"of another split than {other!r}"
     names = [name for name in names if name not in left_out]
-    if len(names) > 1 and all(name not in include and value_columns.is_measure(name) for name in names):
+    if len(names) > 1 and all(name not in include and is_measure(name) for name in names):
         return {name: {terms.QUERY: ONE_TASK, terms.MEASURE: name} for name in names}
     split = value_columns.by_metric([name for name in names if name not in include])
     metrics, tasks = ({*one} for one in zip(*((m, t) for t, m in split.values()), strict=True)) if split else ((), ())
@@ -409,7 +405,7 @@ def _models(
     if len(left_out) == len(heads):
         left_out = {}  # its first cell is refused
     for name in heads:
-        why = None if name in include or name in left_out else value_columns.is_no_value(name)
+        why = None if name in include or name in left_out else is_no_value(name)
         if why in (value_columns.ABOUT, value_columns.SPREAD) or (
             why == value_columns.RANK and usual(name) in value_columns.RANKS
         ):
@@ -470,24 +466,20 @@ def _lower_by_names(
 
     Tasks whose names say nothing are what the columns of their means say.
     """
-    ways = {name: value_columns.direction_of(name) for name in measures}
+    ways, unclear = {name: direction_of(name) for name in measures}, list[str]()
     if len(measures) == 1:
         are_named = result.attrs[terms.UNIT] in ("task", "data set") or bool(tasks)
-        of_means = {name: value_columns.direction_of(name) for name, measure in means.items() if measure}
-        read = (
-            value_columns.direction_of
-            if are_named and (ways[measures[0]] is None or of_means)
-            else value_columns.direction_by_mark
-        )
+        of_means = {name: direction_of(name) for name, measure in means.items() if measure}
+        read = direction_of if are_named and (ways[measures[0]] is None or of_means) else direction_by_mark
         of_tasks = {str(name): read(str(name)) for name in result[terms.QUERY].values}
         if None in of_tasks.values() and means:
-            unfit = [name for name in means if name not in of_means and value_columns.direction_of(name) == -1]
+            unfit = [name for name in means if name not in of_means and direction_of(name) == -1]
             if of_means and len({*of_means.values()}) == 1:
                 (way,) = {*of_means.values()}
                 of_tasks = {name: way if own is None else own for name, own in of_tasks.items()}
             elif of_means or (unfit and ways[measures[0]] is None):
-                raise _unclear_direction([*of_means, *unfit])
-        if {-1, 0} & {*of_tasks.values()}:
+                unclear = [*of_means, *unfit]
+        if not unclear and {-1, 0} & {*of_tasks.values()}:
             if {*of_tasks.values()} == {-1} and ways[measures[0]] != 1:
                 return True
             ways = of_tasks
@@ -498,16 +490,12 @@ def _lower_by_names(
                 remedy = "name those of which less is better: lower_is_better=[...], and their values are negated; "
                 remedy += "or leave out the others: exclude=[...]"
                 raise InvalidInputError(what, "option 'lower_is_better'", received, "one direction", remedy)
-    if unclear := [name for name, way in ways.items() if way == 0]:
-        raise _unclear_direction(unclear)
+    if unclear := unclear or [name for name, way in ways.items() if way == 0]:
+        what, received = "it is not clear whether more or less is better", few(list(map(repr, unclear)))
+        remedy = "say it: lower_is_better=True, or lower_is_better=False"
+        allowed = "lower_is_better=True, lower_is_better=False, or the names of measures or tasks"
+        raise InvalidInputError(what, "option 'lower_is_better'", received, allowed, remedy)
     return tuple(name for name, way in ways.items() if way == -1)
-
-
-def _unclear_direction(names: Sequence[str]) -> InvalidInputError:
-    what, received = "it is not clear whether more or less is better", few(list(map(repr, names)))
-    remedy = "say it: lower_is_better=True, or lower_is_better=False"
-    allowed = "lower_is_better=True, lower_is_better=False, or the names of measures or tasks"
-    return InvalidInputError(what, "option 'lower_is_better'", received, allowed, remedy)
 
 
 def _column(columns: Sequence[str], role: str, name: str | None, table: Table) -> str | None:

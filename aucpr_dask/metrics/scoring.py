@@ -95,13 +95,6 @@ def average_precision_score(
         remedy = "give the scores of all classes, such as those of predict_proba; if y_true lacks some of them, give "
         remedy += "a column of 0 and 1 for each: y_true[:, None] == classes"
         raise targets.misfit(what, "y_score", f"shape {score.shape}", f"shape {is_positive.shape}", remedy)
-    return _averaged(is_positive, score, weight, average)
-
-
-def _averaged(
-    is_positive: NDArray[np.bool_], score: NDArray[Any], weight: NDArray[Any] | None, average: str | None
-) -> float | NDArray[np.float64]:
-    """Return average precision over classes or samples; arrays have the shape (sample, class)."""
     if average == "micro":
         of_pairs = None if weight is None else np.repeat(weight, score.shape[1])
         return float(_average_precisions(is_positive.reshape(1, -1), score.reshape(1, -1), of_pairs)[0])

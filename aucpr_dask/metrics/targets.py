@@ -48,7 +48,14 @@ def arrays_of(
     label, score = host_array(y_true, "y_true"), dict[str, NDArray[Any]]()
     for name, given in scores.items():
         array = numbers(given, name) if of_classes else column(numbers(given, name), name)
-        score[name] = floats_of(array, name) if as_floats else array
+        if as_floats and array.dtype.kind != "f":
+            if are_rounded(array):  # and so tied
+                what = "integers beyond 2**53, which float64 would round"
+                received = f"dtype {array.dtype}, up to {np.abs(array.astype(object)).max()}"
+                allowed = f"whole numbers from -{EXACT_INTEGERS} to {EXACT_INTEGERS}"
+                raise misfit(what, name, received, allowed, "rank them: scipy.stats.rankdata(score)")
+            array = array.astype(np.float64)
+        score[name] = array
     weight = weights_of(sample_weight)
     cluster = None if clusters is None else clusters_of(clusters, "clusters")
     check_lengths(y_true=label, **score, sample_weight=weight, clusters=cluster)
@@ -153,18 +160,6 @@ def weights_of(value: Any) -> NDArray[np.float64] | None:
         remedy = "leave sample_weight out for equal weights"
         raise misfit("all weights are 0", "sample_weight", f"{weight.size} zeros", allowed, remedy)
     return weight
-
-
-def floats_of(array: NDArray[Any], name: str) -> NDArray[Any]:
-    """Return scores as floats, unless float64 would round integers, and so tie them."""
-    if array.dtype.kind == "f":
-        return array
-    if are_rounded(array):
-        what = "integers beyond 2**53, which float64 would round"
-        received = f"dtype {array.dtype}, up to {np.abs(array.astype(object)).max()}"
-        allowed = f"whole numbers from -{EXACT_INTEGERS} to {EXACT_INTEGERS}"
-        raise misfit(what, name, received, allowed, "rank them: scipy.stats.rankdata(score)")
-    return array.astype(np.float64)
 
 
 def numbers(value: Any, name: str, *, finite: bool = False) -> NDArray[Any]:

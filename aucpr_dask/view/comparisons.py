@@ -33,6 +33,7 @@ _OF_SOME_PAIRS = (
     *("prediction_interval", "tau", "i_squared", "probability"),
 )
 _OF_POWER = ("detectable", "detectable_family", "power", "power_family", "n_needed", "n_needed_family")
+_OF_MEAN_RANKS = ("p_adjusted", "mean_difference", "wins", "ties", "losses")
 _OF_RANKS = ("estimate", "rank", "rank_interval", "simultaneous_rank_interval", "probability_best", "expected_rank")
 
 
@@ -42,11 +43,31 @@ def summarize(answers: terms.Scores) -> list[Document]:
     for path, node in terms.nodes_of(groups_as_data_sets(answers)):
         node = node.load()
         if "by" not in node.attrs or node["estimate"].notnull().any():
-            of_kind = next(of_kind for name, of_kind in _OF_KINDS.items() if name in node)
             own = {str(name): one.item() for name, one in node.data_vars.items() if not one.ndim}  # of this group alone
             facts = node.attrs | own
             facts.setdefault(SUMMARY, summary_of(node))  # of lazy pairs, now that they are computed
-            documents.append({"data_set": path, "facts": facts} | of_kind(node))
+            n_units: Document = {"n_units": int(node["n_units"]) if "n_units" in node else None}
+            if "mean_rank" in node:  # the models by mean rank, each with its difference from the first
+                node = node.isel({terms.MODEL: np.argsort(node["mean_rank"].values, kind="stable")})
+                of_first = node.sel({OTHER_MODEL: node[terms.MODEL].values[0]})
+                columns: Document = {name: node[name].values for name in ("mean_rank", "first_group", "last_group")}
+                columns |= {name: of_first[name].values for name in _OF_MEAN_RANKS}
+                tests = {name: float(node[name]) for name in ("statistic", "p_value", "critical_distance")}
+                models = pd.DataFrame({"model": labels_as_text(node)} | columns)
+                found: Document = {"facts": dict(node.attrs) | tests, "models": models}
+            elif "detectable" in node:  # what can be shown of each model and its next, or of each and the baselines
+                node, _, cells = _compared(node)
+                models = _pairs(node, cells, [name for name in _OF_POWER if name in node])
+                models.insert(2, "estimate", node["estimate"].values[[i for i, _ in cells]])
+                found = {"models": models}
+            elif "rank" in node:  # which have differences, too
+                columns = {name: list(node[name].transpose(terms.MODEL, ...).values) for name in _OF_RANKS}
+                columns["groups"] = list(zip(node["first_group"].values, node["last_group"].values, strict=True))
+                models = pd.DataFrame({"model": labels_as_text(node)} | columns)
+                found = n_units | {"models": models.iloc[_best_first(node["estimate"].values, node)]}
+            else:
+                found = n_units | _summarize_pairs(node)
+            documents.append({"data_set": path, "facts": facts} | found)
     return documents
 
 
@@ -78,7 +99,6 @@ def _summarize_pairs(node: xr.Dataset) -> Document:
     if "decision" in node:
         pairs["decision"] = pairs["decision"].map(dict(enumerate(node["decision"].attrs["flag_meanings"].split())))
     return {
-        "n_units": _n_units(node),
         "baselines": baselines,
         "models": [(names[i], float(estimate[i])) for i in order],
         "n_separable": int(n_separable),
@@ -87,14 +107,6 @@ def _summarize_pairs(node: xr.Dataset) -> Document:
         "pairs": pairs,
         "more_pairs": n_hidden,
     }
-
-
-def _summarize_power(node: xr.Dataset) -> Document:
-    """Return what can be shown of each model and its next, or of each and the baselines."""
-    node, _, cells = _compared(node)
-    models = _pairs(node, cells, [name for name in _OF_POWER if name in node])
-    models.insert(2, "estimate", node["estimate"].values[[i for i, _ in cells]])
-    return {"models": models}
 
 
 def _compared(node: xr.Dataset) -> tuple[xr.Dataset, NDArray[np.intp], list[tuple[int, int]]]:
@@ -118,41 +130,8 @@ def _pairs(node: xr.Dataset, cells: Sequence[tuple[int, int]], variables: Sequen
     return pd.DataFrame(dict(zip(("model", "other"), names, strict=True)) | columns)
 
 
-def _summarize_ranks(node: xr.Dataset) -> Document:
-    columns = {name: list(node[name].transpose(terms.MODEL, ...).values) for name in _OF_RANKS}
-    columns["groups"] = list(zip(node["first_group"].values, node["last_group"].values, strict=True))
-    models = pd.DataFrame({"model": labels_as_text(node)} | columns)
-    models = models.iloc[_best_first(node["estimate"].values, node)]
-    return {"n_units": _n_units(node), "models": models}
-
-
-def _summarize_mean_ranks(node: xr.Dataset) -> Document:
-    """Return the models by mean rank, each with its difference from the first."""
-    node = node.isel({terms.MODEL: np.argsort(node["mean_rank"].values, kind="stable")})
-    of_first = node.sel({OTHER_MODEL: node[terms.MODEL].values[0]})
-    names = ("mean_rank", "first_group", "last_group")
-    columns = {name: node[name].values for name in names}
-    columns |= {name: of_first[name].values for name in ("p_adjusted", "mean_difference", "wins", "ties", "losses")}
-    models = pd.DataFrame({"model": labels_as_text(node)} | columns)
-    tests = {name: float(node[name]) for name in ("statistic", "p_value", "critical_distance")}
-    return {"facts": dict(node.attrs) | tests, "models": models}
-
-
-# By a variable that shows the kind of answer, in this order: ranks have differences, too.
-_OF_KINDS: dict[str, Callable[[xr.Dataset], Document]] = {
-    "mean_rank": _summarize_mean_ranks,
-    "detectable": _summarize_power,
-    "rank": _summarize_ranks,
-    "difference": _summarize_pairs,
-}
-
-
 def _best_first(estimate: NDArray[np.float64], node: xr.Dataset) -> NDArray[np.intp]:
     return np.argsort(-direction(node.attrs) * estimate, kind="stable")
-
-
-def _n_units(node: xr.Dataset) -> int | None:
-    return int(node["n_units"]) if "n_units" in node else None
 
 
 class Answer(NamedTuple):

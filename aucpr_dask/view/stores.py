@@ -22,6 +22,7 @@ from aucpr_dask.view.tables import Column, Sheet, attributes_view, first, shorte
 MOST_MISSING = 5
 NAMES_KEPT = 5
 WIDEST_PLACE = 60
+HOW_TO_SEE = ": --dataset NAME shows one, --json all"  # of data sets that are only counted
 
 
 def summarize_scores(scores: terms.Scores, url: str, *, positive_from: int | None = None) -> Document:
@@ -240,17 +241,12 @@ def answers_view(answers: list[Document], url: str) -> Group:
         title = shorten(answer["data_set"], WIDEST_PLACE) or "all models"
         own = {name: value for name, value in answer["facts"].items() if name not in shared}
         parts += [Text(""), titled(title, f"{answer['kind']}: {sizes}"), attributes_view(own)]
-    return Group(*parts, *map(_how_to_see, below))
+    return Group(*parts, *(line.append(HOW_TO_SEE) for line in below))
 
 
 def _headline(kind: str, summary: Document) -> Text:
     counts = f"{terms.count(len(summary['data_sets']), 'data set')}, {terms.count(summary['n_rankings'], 'ranking')}"
     return Text(f"{kind} {summary['url']}", style="bold").append(f"\n{counts}", style="not bold")
-
-
-def _how_to_see(below: Text) -> Text:
-    """Say how to see the data sets that are counted only."""
-    return below.append(": --dataset NAME shows one, --json all")
 
 
 def _sizes(data_sets: pd.DataFrame, units: str = "queries") -> Sheet:
@@ -280,7 +276,7 @@ def _sizes(data_sets: pd.DataFrame, units: str = "queries") -> Sheet:
             prevalence.append(f"{_share(median)}{ends}" if math.isfinite(median) else "-")
         columns.append(Column("prevalence", prevalence, right=True))
     columns += column("missing", shown["n_missing"].map(lambda n: n or None))
-    return Sheet(columns, below=list(map(_how_to_see, below)))
+    return Sheet(columns, below=[line.append(HOW_TO_SEE) for line in below])
 
 
 def _share(share: float) -> str:

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import groupby
-from os.path import commonpath
+from itertools import groupby, takewhile
 from typing import Any
 
 import numpy as np
@@ -326,9 +325,9 @@ def _alike(shown: dict[str, str]) -> list[str]:
 def _differences(printed: dict[str, str], width: int) -> dict[str, str]:
     """Cut out what all of these names have in common, at both sides of where they differ."""
     texts = list(printed.values())
-    first = len(commonpath(texts))
+    first = _shared_start(texts)
     rests = [text[first:] for text in texts]
-    last = len(commonpath([rest[::-1] for rest in rests]))
+    last = _shared_start([rest[::-1] for rest in rests])
     middles = [rest[: len(rest) - last] for rest in rests]
     room = width - max(map(cell_len, middles)) - 2 * cell_len(CUT)
     if room < 0:
@@ -339,6 +338,11 @@ def _differences(printed: dict[str, str], width: int) -> dict[str, str]:
     before = head if head == prefix else f"{head}{CUT}"
     after = tail if tail == suffix else f"{CUT}{tail}"
     return {name: f"{before}{middle}{after}" for name, middle in zip(printed, middles, strict=True)}
+
+
+def _shared_start(texts: Sequence[str]) -> int:
+    """Return the number of characters with which all texts start."""
+    return sum(1 for _ in takewhile(lambda chars: len(set(chars)) == 1, zip(*texts, strict=False)))
 
 
 def _cut(text: str, width: int, head: int) -> str:

@@ -24,7 +24,7 @@ from aucpr_dask.schema.options import UNITS, takes
 from aucpr_dask.schema.terms import BOUND, ITEM, MODEL, REPEAT, Scores, percent
 from aucpr_dask.view.plots import style, subjects
 from aucpr_dask.view.plots.leaderboards import MOST_COMPARED, Models
-from aucpr_dask.view.tables import distinct
+from aucpr_dask.view.tables import distinct, shorten
 
 NOTHING = "A model has no curve:\nit needs both positive and negative items."
 BANDS = ("none", "pointwise", "simultaneous", "both")
@@ -68,7 +68,8 @@ class _Subject(NamedTuple):
         shortened = distinct([*(names[i] for i in self.named), *names[:MOST_COMPARED]], style.LONGEST_NAME)
         for position, name, area in zip(self.named, shortened, areas, strict=False):
             shown = f" ({short} = {area:.2f})" if np.isfinite(area) else ""
-            yield self.of([position]), style.as_label(name) + shown
+            name = shorten(name, style.LONGEST_NAME)  # a legend would omit one that starts with an underscore
+            yield self.of([position]), ("\u200a" if name.startswith("_") else "") + name + shown
 
 
 @style.plot

@@ -127,7 +127,7 @@ def _rows(
     shown = order[: style.rows_of(ax, order.size, top)]
     if models is not None:
         shown = np.array(subjects.positions_of(node, models))
-    ax = style.axes_of(ax, style.height_of(len(shown)) + height + row_height * len(shown))
+    ax = style.axes_of(ax, 0.75 + style.ROW * max(len(shown), 3) + height + row_height * len(shown))
     names = subjects.names_of(node)
     style.label_rows(ax, [names[i] for i in shown], among=names if len(names) <= MOST_COMPARED else ())
     what = best if models is None else "chosen"
@@ -173,17 +173,16 @@ def forest(
     if drawn.interval is not None:
         rows.draw_intervals(drawn.interval, color=style.BLUE, linewidth=1.6)
     rows.draw_dots(drawn.estimate)
-    _mark_chance(rows.ax, node, query, subjects.at_estimator(node, estimator)[0])
     rows.ax.set_xlabel(drawn.label, wrap=True)
+    spec = ESTIMATORS.get(subjects.at_estimator(node, estimator)[0].partition("(")[0])
+    if spec is not None and spec.chance is not None and not rows.ax.texts:  # which say that nothing is drawn
+        _mark_chance(rows.ax, node, query, spec.chance)
     return rows.ax
 
 
-def _mark_chance(ax: Axes, node: xr.Dataset, query: Any, estimator: str) -> None:
+def _mark_chance(ax: Axes, node: xr.Dataset, query: Any, chance: float | str) -> None:
     """Draw what a random ranking is expected to have, if that is one number for all models."""
-    spec = ESTIMATORS.get(estimator.partition("(")[0])
-    if spec is None or spec.chance is None or ax.texts:  # texts say that nothing is drawn
-        return
-    known: Any = spec.chance if isinstance(spec.chance, float) else node.attrs.get("prevalence")  # the reference one
+    known: Any = chance if isinstance(chance, float) else node.attrs.get("prevalence")  # the reference one
     if known is None:
         found = node.get("prevalence")
         if found is None or node.sizes.get(terms.CLASS, 1) > 1 or (terms.QUERY in found.dims and query is None):
@@ -192,7 +191,7 @@ def _mark_chance(ax: Axes, node: xr.Dataset, query: Any, estimator: str) -> None
     levels, (low, high) = np.unique(np.asarray(known, dtype=np.float64)), ax.get_xlim()
     # If it is far away, it would squeeze the intervals.
     if levels.size == 1 and low - (high - low) / 2 < levels[0] < high:
-        label = "chance" if isinstance(spec.chance, float) else spec.chance
+        label = "chance" if isinstance(chance, float) else chance
         ax.axvline(float(levels[0]), color=style.GREY, linestyle=":", linewidth=0.9, label=label)
         style.put_legend(ax)
 

@@ -79,7 +79,7 @@ def heatmap(
     easiest = [at for at in subjects.best_first(way * table.mean().to_xarray()) if at in telling]
     shown = order[: style.rows_of(ax, n_models, top)]
     values = table.iloc[shown, easiest].to_numpy(dtype=np.float64)
-    ax = style.axes_of(ax, style.height_of(len(shown)) + 0.55)
+    ax = style.axes_of(ax, 1.3 + style.ROW * max(len(shown), 3))
     colours = mpl.colormaps[style.HEAT].with_extremes(bad=style.PALE)
     image = ax.imshow(np.ma.masked_invalid(values), cmap=colours, aspect="auto", interpolation="nearest")
     finite = values[np.isfinite(values)]

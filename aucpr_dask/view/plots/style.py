@@ -162,11 +162,6 @@ def rows_of(ax: Axes | None, n: int, top: int) -> int:
     return min(n, top)
 
 
-def height_of(rows: int) -> float:
-    """Return the height in inches of a figure with this many rows."""
-    return 0.75 + ROW * max(rows, 3)
-
-
 def plain(texts: Iterable[Text]) -> None:
     """Draw texts literally, even if the caller's style parses mathematics."""
     for text in texts:
@@ -258,9 +253,3 @@ class PlaceLocator(MaxNLocator):
     def tick_values(self, vmin: float, vmax: float) -> Any:
         """Return the ticks, with 1 in place of what is below."""
         return np.unique(np.maximum(super().tick_values(vmin, vmax), 1))
-
-
-def as_label(name: str) -> str:
-    """Return a name for a legend, which would omit one that starts with an underscore."""
-    name = shorten(name, LONGEST_NAME)
-    return f"\u200a{name}" if name.startswith("_") else name

@@ -36,20 +36,16 @@ def evaluated_by(data: terms.Scores, scores: terms.Scores | None, by: Any) -> tu
     of_queries = names_of_queries(data, by)
     if scores is None and all("score" in node for _, node in terms.nodes_of(data)):
         return evaluate(data, by=None if of_queries else by), data
-    if by is None or of_queries:
-        return data, scores
     named = [by] if isinstance(by, str) else by
-    if all(list(named) == group_dims(node) for _, node in terms.nodes_of(data)):
-        return data, scores
-    what, remedy = "this result is evaluated already, without these groups", "pass the scores in its place"
-    raise InvalidInputError(what, "option 'by'", repr(by), "scores, or the groups of the result", remedy)
+    if not (by is None or of_queries or all(list(named) == group_dims(node) for _, node in terms.nodes_of(data))):
+        what, remedy = "this result is evaluated already, without these groups", "pass the scores in its place"
+        raise InvalidInputError(what, "option 'by'", repr(by), "scores, or the groups of the result", remedy)
+    return data, scores
 
 
 def scores_of_groups(scores: terms.Scores, result: terms.Scores, by: Any) -> terms.Scores:
-    """Return a tree of the scores of each group of a result; the scores as they are without groups."""
+    """Return a tree of the scores of each group of items of a result; the scores as they are without groups."""
     results = dict(terms.nodes_of(result))
-    if names_of_queries(result, by):
-        return grouped.tree_of_groups(scores, by)
     if not any(map(group_dims, results.values())):
         return scores
     nodes: dict[str, xr.Dataset] = {}
@@ -60,11 +56,10 @@ def scores_of_groups(scores: terms.Scores, result: terms.Scores, by: Any) -> ter
 
 
 def groups_shown(
-    result: terms.Scores, scores: terms.Scores | None, options: ReportOptions, named: Any
+    result: terms.Scores, scores: terms.Scores | None, options: ReportOptions, named: Any, of_queries: list[str]
 ) -> dict[str, Any] | None:
     """Return the words, tables and pictures of the section; None without groups."""
     nodes = [node for _, node in terms.nodes_of(grouped.with_kept_as_groups(result))]
-    of_queries = names_of_queries(result, named)
     if not of_queries and not any(map(group_dims, nodes)):
         return None
     first, by = nodes[0], [*group_dims(nodes[0]), *of_queries]

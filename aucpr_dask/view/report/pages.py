@@ -35,9 +35,10 @@ def asset(name: str, folder: str = "assets") -> str:
 
 def rendered(template: str, style: str, scripts: Sequence[str] = (), **words: Any) -> str:
     """Return a page with its style and scripts, which alone its policy allows; the template escapes all other words."""
-    allowed = " ".join(map(_policy_source, scripts))
+    digests = [b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, *scripts)]
+    of_style, *of_scripts = (f"'sha256-{digest}'" for digest in digests)
     policy = (
-        f"default-src 'none'; script-src {allowed}; style-src {_policy_source(style)}; img-src data:; "
+        f"default-src 'none'; script-src {' '.join(of_scripts)}; style-src {of_style}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
     jinja2 = require("jinja2", "report", where="a report")
@@ -45,10 +46,6 @@ def rendered(template: str, style: str, scripts: Sequence[str] = (), **words: An
     page = jinja2.Environment(loader=jinja2.FunctionLoader(asset), **look).get_template(template)
     generator = f"aucpr-dask {__version__}"
     return str(page.render(policy=policy, style=style, scripts=scripts, generator=generator, **words))
-
-
-def _policy_source(text: str) -> str:
-    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 _TYPES = ("float64", "float32", "int32", "uint16", "uint8")  # that the script of a page knows

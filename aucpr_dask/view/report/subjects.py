@@ -164,8 +164,17 @@ def subjects_of(result: terms.Scores, interval: str | None) -> list[Subject]:
         subjects.append(_data_set(path, node, interval))
     if not any(subject.node.sizes[terms.MODEL] for subject in subjects):
         raise InvalidInputError("there is no model in this result", remedy="evaluate some scores first")
-    together = None if any("by" in node.attrs for node in nodes.values()) else _together(nodes)
-    return subjects if together is None else [together, *subjects]
+    models = {frozenset(map(str, node.indexes.get(terms.MODEL, ()))) for node in nodes.values()}
+    if len(nodes) < 2 or len(models) > 1 or any("by" in node.attrs for node in nodes.values()):
+        return subjects
+    # The means over data sets, if there are several and all have the same models.
+    alone = {path: node[["estimate"]].drop_vars(terms.OF_INTERVALS, errors="ignore") for path, node in nodes.items()}
+    tree, level = xr.DataTree.from_dict(alone), level_of(next(iter(nodes.values())))
+    with suppress(InvalidInputError):  # some estimator or model is missing everywhere, so there are no means
+        stacked = stack_data_sets(tree, "drop").transpose(terms.MODEL, DATASET, ...)
+        means: Any = aggregating.aggregate(tree, over=DATASET, level=level, incomplete="drop")
+        return [Subject(ALL, stacked, DATASET, means, None, {}, level, tree), *subjects]
+    return subjects
 
 
 def _data_set(path: str, node: xr.Dataset, interval: str | None) -> Subject:
@@ -184,21 +193,6 @@ def _data_set(path: str, node: xr.Dataset, interval: str | None) -> Subject:
     dim, level = terms.QUERY if terms.QUERY in node["estimate"].dims else None, level_of(node)
     means: xr.Dataset = aggregating.aggregate(node, level=level)
     return Subject(path, node, dim, means, method, others, level, node)
-
-
-def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
-    """Return the means over data sets, if there are several and all have the same models."""
-    if len(nodes) < 2 or len({frozenset(map(str, node.indexes.get(terms.MODEL, ()))) for node in nodes.values()}) > 1:
-        return None
-    alone = {path: node[["estimate"]].drop_vars(terms.OF_INTERVALS, errors="ignore") for path, node in nodes.items()}
-    tree = xr.DataTree.from_dict(alone)
-    level = level_of(next(iter(nodes.values())))
-    try:
-        stacked = stack_data_sets(tree, "drop")
-        means: xr.Dataset = aggregating.aggregate(tree, over=DATASET, level=level, incomplete="drop")  # type: ignore[assignment]
-    except InvalidInputError:  # some estimator or model is missing everywhere, so there are no means
-        return None
-    return Subject(ALL, stacked.transpose(terms.MODEL, DATASET, ...), DATASET, means, None, {}, level, tree)
 
 
 # Comparisons

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -113,8 +112,7 @@ def report(
     if not isinstance(result, xr.Dataset | xr.DataTree):
         raise InvalidInputError(what, None, type(result).__name__, "a Dataset or a DataTree", remedy)
     if any({"difference", "rank"} & set(node) for _, node in terms.nodes_of(result)):
-        remedy = "report the result they were made from"
-        raise InvalidInputError(what, received="a comparison or ranks", remedy=remedy)
+        raise InvalidInputError(what, None, "a comparison or ranks", None, "report the result they were made from")
     options = ReportOptions.among(locals())
     result, scores = terms.without_levels_of(result), None if scores is None else terms.without_levels_of(scores)
     result, scores = by_groups.evaluated_by(result, scores, by)
@@ -123,10 +121,13 @@ def report(
         result = that_know(result, scores)
     elif not any(samples.REPLICATE in node for node in nodes.values()):  # by which models are compared
         scores = scores_behind(result)
-    groups = by_groups.groups_shown(result, scores, options, by)
+    of_queries = by_groups.names_of_queries(result, by)
+    groups = by_groups.groups_shown(result, scores, options, by, of_queries)
     result = with_kept_as_groups(result)
-    scores = None if scores is None else by_groups.scores_of_groups(scores, result, by)
-    result = tree_of_groups(result, by) if by_groups.names_of_queries(result, by) else result
+    if of_queries:
+        result, scores = tree_of_groups(result, by), None if scores is None else tree_of_groups(scores, by)
+    elif scores is not None:
+        scores = by_groups.scores_of_groups(scores, result, by)
     return pages.write_page(_render(groups_as_data_sets(result), scores, options, groups), target)
 
 
@@ -148,6 +149,17 @@ def _render(
         _data(place, subject, names, options) | {"curves": curves_of(subject, options.top)}
         for place, subject in enumerate(subjects)
     ]
+    alone = [subject for subject in subjects if subject.dim != samples.DATASET]
+    of_units = {unit_names(terms.QUERY, subject.node.attrs) for subject in alone}
+    unit_words = of_units.pop() if len(of_units) == 1 else unit_names(terms.QUERY, {})  # for one and for several
+    lead = [terms.count(len({name for subject in alone for name in subject.models}), "model")]
+    lead.append(terms.count(len(alone), "data set" if groups is None else "group"))
+    if n_queries := sum(subject.node.sizes.get(terms.QUERY, 0) for subject in alone):
+        lead.append(terms.count(n_queries, *unit_words))
+    measures = dict[str, None]()  # and, of values, which way is better
+    for one in alone:
+        ways = [f" ({better(one.node.attrs, name)})" if are_values(one.node) else "" for name in one.estimators]
+        measures |= dict.fromkeys(f"{name}{way}" for name, way in zip(one.measured, ways, strict=True))
     flags = [{"name": flag.name, "bit": flag.bit} for flag in terms.FLAGS]
     data, payload = pages.packed({"flags": flags, "sections": sections, "names": names})
     return pages.rendered(
@@ -155,10 +167,10 @@ def _render(
         style=pages.asset("report.css") + pages.asset("uplot.css", "vendored"),
         scripts=[pages.asset("uplot.js", "vendored"), pages.asset("report.js")],
         title=printable(options.title),
-        lead=_lead(subjects, "data set" if groups is None else "group"),
+        lead=f"{', '.join(lead)}; {', '.join(measures)}",
         groups=groups,
         part="data set" if groups is None else f"group by {groups['by']}",
-        units=_unit_names(subjects),
+        units=unit_words,
         kind=terms.MEASURE if all(are_values(subject.node) for subject in subjects) else terms.ESTIMATOR,
         estimator=firsts[0] if len(firsts) == 1 else f"{' or '.join(firsts)}, the first of each",
         sections=[_shown(place, subject, options) for place, subject in enumerate(subjects)],
@@ -332,23 +344,3 @@ def _range(values: np.ndarray[Any, Any] | None, form: str) -> str:
     known = np.empty(0) if values is None else values[np.isfinite(values)]
     ends = [format(float(end), form) for end in (known.min(), known.max())] if known.size else [UNKNOWN]
     return " to ".join(dict.fromkeys(ends))
-
-
-def _lead(subjects: list[Subject], part: str) -> str:
-    alone = [subject for subject in subjects if subject.dim != samples.DATASET]
-    n_models = len({name for subject in alone for name in subject.models})
-    n_queries = sum(subject.node.sizes.get(terms.QUERY, 0) for subject in alone)
-    parts = [terms.count(n_models, "model"), terms.count(len(alone), part)]
-    if n_queries:
-        parts.append(terms.count(n_queries, *_unit_names(subjects)))
-    names = dict[str, None]()  # of what is estimated and, of values, which way is better
-    for one in alone:
-        ways = [f" ({better(one.node.attrs, name)})" if are_values(one.node) else "" for name in one.estimators]
-        names |= dict.fromkeys(f"{name}{way}" for name, way in zip(one.measured, ways, strict=True))
-    return f"{', '.join(parts)}; {', '.join(names)}"
-
-
-def _unit_names(subjects: Sequence[Subject]) -> tuple[str, str]:
-    """Return what one query of the page is called, and what several are."""
-    named = {unit_names(terms.QUERY, subject.node.attrs) for subject in subjects if subject.dim != samples.DATASET}
-    return named.pop() if len(named) == 1 else unit_names(terms.QUERY, {})
