@@ -203,8 +203,7 @@ class _Brief(click.Command):
             near = errors.nearest(error.option_name.lstrip("-"), [flag.lstrip("-") for flag in flags])
             if near is None:
                 raise
-            message = f"{error.message} Did you mean '--{near}'?"
-            raise click.NoSuchOption(error.option_name, message, ctx=ctx) from None
+            raise click.NoSuchOption(error.option_name, f"{error.message} Did you mean '--{near}'?", ctx=ctx) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Describe the options; these in the order in which they were made, and rare ones by name."""

@@ -83,8 +83,7 @@ def area(
     scores = np.asarray(y_score)
     if scores.ndim != 1:
         what = "scores of several classes have no single precision-recall curve"
-        received = f"scores of shape {scores.shape}"
-        raise InvalidInputError(what, received=received, remedy=_TWO_CLASSES)
+        raise InvalidInputError(what, received=f"scores of shape {scores.shape}", remedy=_TWO_CLASSES)
     classes = np.asarray(y_true)
     label = (classes == _positive_class(np.unique(classes), pos_label, "the labels")).astype(np.int8)
     weight = None if sample_weight is None else np.asarray(sample_weight)
@@ -259,9 +258,8 @@ def _responses(models: Mapping[str, Any], responses: Sequence[str], *, fitted: b
         has = [one for one in RESPONSES if hasattr(classifier, one)]
         if not has:
             what = "this classifier gives labels only, no scores to rank by"
-            allowed = f"one that has {' or '.join(responses)}"
             remedy = "calibrate it: sklearn.calibration.CalibratedClassifierCV"
-            raise InvalidInputError(what, where, kind, allowed, remedy)
+            raise InvalidInputError(what, where, kind, f"one that has {' or '.join(responses)}", remedy)
         if not set(has) & set(responses):
             received, allowed = f"response={responses[0]!r} of {kind}", f"response={has[0]!r}"
             remedy = "leave out response, which takes what each classifier has"
@@ -340,8 +338,7 @@ def _of_class(values: np.ndarray, classes: np.ndarray, pos_label: Any, where: st
     if values.ndim == 2 and values.shape[1] == classes.size:
         return values[:, column[0]]
     what = "the classifier does not give one score for each class"
-    received = f"shape {values.shape} for {classes.size} classes"
-    raise InvalidInputError(what, where, received, remedy=_TWO_CLASSES)
+    raise InvalidInputError(what, where, f"shape {values.shape} for {classes.size} classes", remedy=_TWO_CLASSES)
 
 
 # --- data sets --------------------------------------------------------------------------------------------------

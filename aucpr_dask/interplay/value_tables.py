@@ -372,8 +372,7 @@ def _of_evaluation(path: Path) -> Table:
     for number, cells in enumerate(rows, start=1):
         if len(cells) != 3:
             allowed = "3 columns separated by tabs, as trec_eval -q and ir_measures -q print them"
-            received = f"{len(cells)} columns: {brief(cells)}"
-            raise bad_line("wrong number of columns", path, number, received, allowed)
+            raise bad_line("wrong number of columns", path, number, f"{len(cells)} columns: {brief(cells)}", allowed)
     # trec_eval fills the names of measures with blanks.
     by_trec_eval = any(first.endswith(" ") or second == ALL for first, second, _ in rows)
     unit = "topic" if by_trec_eval else "query_id"
@@ -397,6 +396,5 @@ def _of_evaluation(path: Path) -> Table:
             what = f"the mean of the values is not the one stated for {ALL!r}"
             where = f"{table.name}, measure {measure!r}"
             received = f"{of_all[str(measure)]}, and values with the mean {mean:.6f}"
-            remedy = "evaluate again: lines are missing or changed"
-            raise FileFormatError(what, where, received, remedy=remedy)
+            raise FileFormatError(what, where, received, remedy="evaluate again: lines are missing or changed")
     return table

@@ -102,15 +102,13 @@ def _by_values(factorized: tuple[Any, Any], shape: tuple[int, ...], name: str) -
     codes, distinct = factorized
     is_missing = codes < 0
     if is_missing.any():
-        what = f"{name} has missing values"
         received = f"{int(is_missing.sum())} of {codes.size} are None or NaN"
-        raise misfit(what, name, received, "a value for each sample", "leave out these samples")
+        raise misfit(f"{name} has missing values", name, received, "a value for each sample", "leave out these samples")
     values = distinct.tolist()
     is_text = [isinstance(one, str | bytes) for one in values]
     if any(is_text) and not all(is_text):
         what = f"{name} has text and other values"
-        remedy = "convert all of them to text, or to numbers"
-        raise misfit(what, name, brief(values), "values of one type", remedy)
+        raise misfit(what, name, brief(values), "values of one type", "convert all of them to text, or to numbers")
     return np.asarray(np.array(values)[codes].reshape(shape))
 
 

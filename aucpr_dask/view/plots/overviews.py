@@ -156,8 +156,7 @@ def coverage(
     table = table.dropna(subset="coverage")
     shares = table["prevalence"].unique().tolist()
     if prevalence is not None and prevalence not in shares:
-        allowed = ", ".join(map(repr, shares))
-        raise InvalidInputError("unknown prevalence", received=repr(prevalence), allowed=allowed)
+        raise InvalidInputError("unknown prevalence", received=repr(prevalence), allowed=", ".join(map(repr, shares)))
     prevalence = shares[0] if prevalence is None else prevalence
     table = table[table["prevalence"] == prevalence]
     known = tuple(table[terms.METHOD].unique())

@@ -229,8 +229,7 @@ def _values_of(data: Any, of_table: dict[str, Any], unit_name: str | None, exclu
         (label,) = next(one.columns for one in found.roles if one.role == "label")
         words = dict(found.commands).get("which ranks each may have", ("rank", found.path, "--label", label))
         in_python, at_prompt = f"ap.rank(ap.from_dataframe(frame, label={label!r}))", f"aucpr-dask {shlex.join(words)}"
-        remedy = for_caller(in_python, at_prompt)
-        raise InvalidInputError(what, found.path, found.kind, allowed, remedy)
+        raise InvalidInputError(what, found.path, found.kind, allowed, for_caller(in_python, at_prompt))
     (first, *_) = tables = tables_of(data, None)
     column, *_ = (*first.columns, "no name")
     is_bare = (column == "" or column.startswith("Unnamed: ")) and not {*map(usual, first.columns)} & {*MODELS}
@@ -243,10 +242,9 @@ def _values_of(data: Any, of_table: dict[str, Any], unit_name: str | None, exclu
     columns = [name for name in exclude if name in first.columns]
     table = from_values(tables, unit_name="task" if unit_name is None else unit_name, exclude=columns, **of_table)
     if table.sizes[MODEL] == 1:
-        received, allowed = repr(str(table[MODEL].values[0])), "two or more"
         way = for_caller("ap.audit([one, another])", "`aucpr-dask import values`, and audit its store")
         what, remedy = "there is only one model", f"read the files of all models: {way}"
-        raise InvalidInputError(what, first.name, received, allowed, remedy)
+        raise InvalidInputError(what, first.name, repr(str(table[MODEL].values[0])), "two or more", remedy)
     return _without(table, [name for name in exclude if name not in columns])
 
 
