@@ -192,8 +192,7 @@ def show(output: cli.Output, result: str, estimator: str | None, dataset: tuple[
 
     Where a data set has queries, a model's area is the mean over them, with the interval of aggregate.
     """
-    evaluated = terms.select_data_sets(ap.open_result(result), dataset)
-    rankings = _show_rankings(output, evaluated, estimator, top)
+    rankings = _show_rankings(output, terms.select_data_sets(ap.open_result(result), dataset), estimator, top)
     output.data({"result": result, "rankings": rankings})
 
 
@@ -202,8 +201,7 @@ def _show_rankings(output: cli.Output, result: terms.Scores, estimator: str | No
     from aucpr_dask.view.rankings import MOST_DATA_SETS, best, rank_models, rankings_view
 
     rankings = rank_models(result, estimator, most=None if output.as_json else MOST_DATA_SETS)
-    n_data_sets = sum(1 for _ in terms.nodes_of(result))
-    output.show(rankings_view(rankings, top=top, n_data_sets=n_data_sets))
+    output.show(rankings_view(rankings, top=top, n_data_sets=sum(1 for _ in terms.nodes_of(result))))
     return [best(ranking, top) for ranking in rankings]
 
 

@@ -260,8 +260,7 @@ def from_dataframe(
     from aucpr_dask.scores.importing.tables import TAKEN, scores_of_table
 
     given = {name: one if name in ("frame", "pos_label") else _as_text(one) for name, one in locals().items()}
-    options = TableOptions.among(given)
-    scores, notes = scores_of_table(ArrowTable.of_table(arrow_table(frame), FRAME), options)
+    scores, notes = scores_of_table(ArrowTable.of_table(arrow_table(frame), FRAME), TableOptions.among(given))
     if left_out := [note for note in notes if not note.startswith(TAKEN)]:
         taken = [note for note in notes if note not in left_out]
         message = f"{FRAME}: {'; '.join([*taken, *left_out])}; name the columns of scores by models=[...]"

@@ -93,8 +93,7 @@ def recognise(path: str) -> Recognised:
         of_lists = {column_role(name): name for name in table.columns}
         if len(table.columns) == 3 and {*of_lists} == {"topic", "document", "value"}:
             is_run = ROLES.get(_plain(of_lists["value"])) == "score"
-            kind = f"{'a run' if is_run else 'judgments'}: {', '.join(table.columns)}"
-            return _lists(path, kind, is_run=is_run)
+            return _lists(path, f"{'a run' if is_run else 'judgments'}: {', '.join(table.columns)}", is_run=is_run)
         batch, roles = _columns_of(table)
     except AucprError:  # perhaps JSON
         return _of_values(path, {})
@@ -310,8 +309,7 @@ def _of_values(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
         kind += f"; as values of models it is not clear: {what}{''.join(remedies)}"
         return Recognised(path, kind, _listed(roles), ())
     if values.sizes[terms.MODEL] == 1:  # nothing to compare it with
-        others = f"OTHER{''.join(Path(path).suffixes[-1:])}"
-        words = ("import", "values", path, others, "values.zarr")
+        words = ("import", "values", path, f"OTHER{''.join(Path(path).suffixes[-1:])}", "values.zarr")
         together = (("with the files of other models, as a store", words),)
         return Recognised(path, taken_in_words(values), (), together, "values")
     if values.sizes[terms.QUERY] == 1:  # says nothing about others
@@ -334,6 +332,5 @@ def _listed(roles: dict[str, dict[str, str]]) -> tuple[Role, ...]:
     listed = []
     for role in known:
         for why in dict.fromkeys(roles[role].values()):
-            columns = tuple(column for column, own in roles[role].items() if own == why)
-            listed.append(Role(role, columns, why))
+            listed.append(Role(role, tuple(column for column, own in roles[role].items() if own == why), why))
     return tuple(listed)

@@ -244,8 +244,7 @@ def _cells(
         numbers = table.numbers(name) / (100 if name in scaled else 1)
         cells = known | head | {VALUE: numbers, "column": name, "row": table.row}
         parts.append(pd.DataFrame(cells, index=table.frame.index))
-    given = of.get(terms.QUERY, terms.QUERY)
-    word = _word(given, is_named=named[terms.QUERY] is not None)
+    word = _word(of.get(terms.QUERY, terms.QUERY), is_named=named[terms.QUERY] is not None)
     all_cells = pd.concat(parts).assign(repeats=", ".join(repeats))
     if named[terms.MEASURE] not in (None, of.get(terms.MEASURE), of.get(VALUE)):
         measure = checks.choose(tuple(all_cells[terms.MEASURE].unique()), named[terms.MEASURE], terms.MEASURE)

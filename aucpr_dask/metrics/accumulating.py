@@ -183,8 +183,7 @@ class Accumulator(Sentences):
 
         with self._turn:
             positives, negatives, is_tied = self._bins.tallies()
-        bounds = bound_area(positives, negatives, is_tied)
-        return AreaBounds(*bounds, int(positives.sum()), int(negatives.sum()))
+        return AreaBounds(*bound_area(positives, negatives, is_tied), int(positives.sum()), int(negatives.sum()))
 
     @property
     def counts(self) -> NDArray[np.int64]:

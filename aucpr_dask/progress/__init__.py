@@ -123,8 +123,7 @@ class _Console(Console):
             if segment.control or segment.text.isprintable():
                 yield segment
             else:
-                lines = map(printable, segment.text.split("\n"))
-                yield Segment("\n".join(lines), segment.style)
+                yield Segment("\n".join(map(printable, segment.text.split("\n"))), segment.style)
 
 
 class Report(Protocol):

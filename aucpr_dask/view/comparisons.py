@@ -261,8 +261,7 @@ def _detectable(documents: Sequence[Document], top: int | None) -> Sheet:
     looks |= {"power": ("power", "{:.0%}"), "n_needed": ("needed", "{:,.0f}")}
     for name, (header, look) in looks.items():
         if name in shown:
-            cells = [look.format(one).replace("%", " %") for one in shown[name]]
-            columns.append(Column(header, cells, right=True))
+            columns.append(Column(header, [look.format(one).replace("%", " %") for one in shown[name]], right=True))
     return Sheet(columns, below=below)
 
 

@@ -96,8 +96,7 @@ class Letters:
         """Return a Markdown table, with the caption below it."""
         escaped = methodcaller("translate", _MARKDOWN)
         marks = lambda *cell: cell[0] + (f" <sup>{cell[1]}</sup>" if cell[1] else "") + cell[2]  # noqa: E731
-        rows = self._rows(marks, escaped, "**{}**")
-        return "\n".join([*markdown_rows(rows, "---"), "", self.caption, ""])
+        return "\n".join([*markdown_rows(self._rows(marks, escaped, "**{}**"), "---"), "", self.caption, ""])
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return a row for each model, with its letter, its means, and of each the letters of worse models."""

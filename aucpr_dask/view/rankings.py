@@ -68,8 +68,7 @@ def rank_means(means: terms.Scores, estimator: str | None = None) -> list[Docume
         is_one_ranking = (
             node.attrs.get("over") == designs.ITEMS and "n_queries" in node and int(node["n_queries"].max()) <= 1
         )
-        has_queries = "n_queries" in node and not is_one_ranking
-        found = _rank(path, node, estimator, node.attrs.get("method"), has_queries)
+        found = _rank(path, node, estimator, node.attrs.get("method"), "n_queries" in node and not is_one_ranking)
         by = node.attrs.get("by")
         rankings.append(found | {"by": by, "n_groups": n_groups} if by else found)
     return rankings

@@ -140,8 +140,7 @@ def achievable(
     _draw_precision_recall_ground(ax, subject, iso_f=iso_f)
     for line, (arguments, label) in enumerate(subject.drawn("average_precision", "AP")):
         dotted: Any = {"color": style.BLACK, "linestyle": ":", "linewidth": 0.9}
-        as_it_is = _precisions(arguments, PRECISION_RECALL)
-        ax.plot(*as_it_is, label=None if line else "curves as they are", **dotted)
+        ax.plot(*_precisions(arguments, PRECISION_RECALL), label=None if line else "curves as they are", **dotted)
         _draw_line(ax, *_precisions(arguments, ACHIEVABLE), line, label)
         vertices = api.curve(**arguments, kind=ACHIEVABLE).isel({MODEL: 0})
         vertices = vertices.where(vertices["true_positives"] > 0)
@@ -307,8 +306,7 @@ def _draw_bands(
     if {"weight", "positive_weight"} & set(arguments):
         raise InvalidInputError("bands need items without weights", remedy="bands='none'")
     if subject.query is not None:  # the resamples depend on its name
-        name = np.array([str(subject.query)], dtype=object)
-        arguments["score"] = arguments["score"].expand_dims(query=name)
+        arguments["score"] = arguments["score"].expand_dims(query=np.array([str(subject.query)], dtype=object))
     if request.drawn_unit(None if over is None else choose(UNITS, over, "over"), subject.node) == "clusters":
         draws["clusters"] = alignment.clusters_of(subject.node, subject.path).values
     of_clusters = " (clusters)" if "clusters" in draws else ""

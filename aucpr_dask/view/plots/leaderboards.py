@@ -58,8 +58,7 @@ def _estimates(
         if has_classes:
             node, of = mean_of_classes(result, level_of(result)), f"{result.sizes[terms.CLASS]:,} classes"
         else:
-            only = result[["estimate"]].assign_attrs(result.attrs)
-            node = aggregate(only, level=level_of(result))
+            node = aggregate(result[["estimate"]].assign_attrs(result.attrs), level=level_of(result))
             # Which differs if some are undefined.
             counts = np.unique(node["n_queries"].values if "n_queries" in node else result.sizes[terms.QUERY])
             number = " to ".join(f"{count:,.0f}" for count in counts[[0, -1][: counts.size]])
@@ -428,8 +427,7 @@ def critical_difference(tested: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     rank, first, last = (node[name].values for name in ("mean_rank", "first_group", "last_group"))
     names = subjects.names_of(node)
     ax = style.axes_of(ax, height=1.0 + 0.17 * len(names))
-    places = np.arange(len(names))
-    ax.plot(rank, places, "o", color=style.BLACK, markersize=4)
+    ax.plot(rank, np.arange(len(names)), "o", color=style.BLACK, markersize=4)
     for group in range(1, int(last.max()) + 1):
         (held,) = np.nonzero((first <= group) & (group <= last))
         if held.size > 1:

@@ -91,8 +91,7 @@ def maps(
         look: Any = {"cmap": colours, "vmin": low, "vmax": high, "add_colorbar": False}
         image = cells.plot.pcolormesh(x=across, y=up, ax=panel, **look)
         if "p_adjusted" in node:
-            differs = node["p_adjusted"].isel({terms.MODEL: place}) <= 1 - level_of(node)
-            _mark(panel, cells, across, up, differs)
+            _mark(panel, cells, across, up, node["p_adjusted"].isel({terms.MODEL: place}) <= 1 - level_of(node))
         is_left, is_lowest = number % columns == 0, number + columns >= len(panels)
         panel.tick_params(labelleft=is_left, labelbottom=is_lowest)
         panel.set(title="", xlabel=across if is_lowest else "", ylabel=up if is_left else "")
