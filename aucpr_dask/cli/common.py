@@ -392,6 +392,12 @@ def option_of(
     return click.option(*flags, dest or name, **made)
 
 
+def option(name: str, help: str, *dest: str, **look: Any) -> Option[Any]:
+    """Make an option of a command's own, named with the word that stands for its value: ``--memory SIZE``."""
+    flag, _, metavar = name.partition(" ")
+    return click.option(flag, *dest, metavar=metavar or None, help=help, **look)
+
+
 def options_of(record: type[Options], *names: str) -> Option[Any]:
     """Make the options of several fields."""
     return with_options(*(option_of(record, name) for name in names))
@@ -419,17 +425,14 @@ overwrite_option = click.option("--overwrite", is_flag=True, help="Replace what 
 
 def only_of_values(before: str = "") -> tuple[Option[Any], ...]:
     """Make the options that tables of predictions lack; their names start with `before`."""
-    lower: dict[str, Any] = {
-        "metavar": "all|none|NAME",
-        "callback": lambda ctx, param, names: {(): None, ("all",): True, ("none",): False}.get(names, names),
-        "help": "Of which measures or columns of values less is better (repeat).",
-    }
-    include: dict[str, Any] = {"metavar": "NAME", "help": "Take in a column of values that would be left out (repeat)."}
+    include = "Take in a column of values that would be left out (repeat)."
+    lower = "Of which measures or columns of values less is better (repeat)."
+    known: dict[tuple[str, ...], bool | None] = {(): None, ("all",): True, ("none",): False}
+    look: dict[str, Any] = {"multiple": True, "is_flag": False, "flag_value": "all"}
+    look |= {"callback": lambda ctx, param, names: known.get(names, names)}
     return (
-        click.option("--include", f"{before}include", multiple=True, **include),
-        click.option(
-            "--lower-is-better", f"{before}lower_is_better", multiple=True, is_flag=False, flag_value="all", **lower
-        ),
+        option("--include NAME", include, f"{before}include", multiple=True),
+        option("--lower-is-better all|none|NAME", lower, f"{before}lower_is_better", **look),
     )
 
 
@@ -443,21 +446,19 @@ def columns_of_values(before: str = "") -> Option[Any]:
     }
     options = []
     for name, help in named.items():
-        look: dict[str, Any] = {"multiple": True, "metavar": "NAME"} if name == "exclude" else {"metavar": "COLUMN"}
-        options.append(click.option(f"--{name}", f"{before}{name}", help=help, **look))
+        word = "NAME" if name == "exclude" else "COLUMN"
+        options.append(option(f"--{name} {word}", help, f"{before}{name}", multiple=name == "exclude"))
     return with_options(*options, *only_of_values(before))
 
 
-top_option = click.option(
-    "--top",
+top_option = option(
+    "--top N",
+    "Models to show of each data set [default: 10, or 3 of each of several; all with --json].",
     type=click.IntRange(min=1),
-    metavar="N",
-    help="Models to show of each data set [default: 10, or 3 of each of several; all with --json].",
 )
-workers_option = click.option(
-    "--workers",
-    metavar="N|FILE|ADDRESS",
-    help="Number of worker processes (default: the cores, or none if they would save no time), a YAML file that "
+workers_option = option(
+    "--workers N|FILE|ADDRESS",
+    "Number of worker processes (default: the cores, or none if they would save no time), a YAML file that "
     "describes a cluster, or the address of a Dask scheduler.",
 )
 
@@ -510,15 +511,8 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "level": {"type": Share(0, 1, min_open=True, max_open=True), "help": "Confidence level."},
 }
 
-by_option = option_of(
-    EvaluationOptions,
-    "by",
-    "--by",
-    type=str,
-    multiple=True,
-    metavar="NAME",
-    callback=lambda _, __, names: names or None,
-)
+NAMES: dict[str, Any] = {"type": str, "multiple": True, "metavar": "NAME"}
+by_option = option_of(EvaluationOptions, "by", callback=lambda _, __, names: names or None, **NAMES)
 
 
 def _open_option(record: type[Options], name: str) -> Option[Any]:

@@ -23,11 +23,9 @@ if TYPE_CHECKING:
     from aucpr_dask.inference.gating import Gates
 
 
-_auxiliary_option = click.option(
-    "--auxiliary",
-    metavar="STORE",
-    help="Store of the same models, evaluated with machine labels on these queries and on others that people did not "
-    "label.",
+_auxiliary_option = cli.option(
+    "--auxiliary STORE",
+    "Store of the same models, evaluated with machine labels on these queries and on others that people did not label.",
 )
 
 
@@ -80,12 +78,11 @@ _question_options = cli.with_options(
     click.option("--output", "target", metavar="STORE", help="Also write the answer to this store."),
     cli.overwrite_option,
 )
-_baseline_option = click.option(
-    "--baseline",
+_baseline_option = cli.option(
+    "--baseline NAME",
+    "Compare with this model (repeat).",
     multiple=True,
-    metavar="NAME",
     callback=lambda _, __, names: (names[0] if len(names) == 1 else names) or None,
-    help="Compare with this model (repeat).",
 )
 
 
@@ -135,9 +132,7 @@ def compare(output: cli.Output, store: sources.Source, **options: Any) -> None:
     short_help="Show whether a model is worse in one group of items than in another.",
 )
 @cli.by_option
-@click.option(
-    "--reference", metavar="LABEL", help="The group that all others are contrasted with [default: all pairs]."
-)
+@cli.option("--reference LABEL", "The group that all others are contrasted with [default: all pairs].")
 @click.option("--baseline", metavar="NAME", help="Contrast the difference from this model, in place of the area.")
 @cli.options_of(ComparisonOptions, "estimator", "level")
 @cli.option_of(EvaluationOptions, "prevalence", metavar="SHARE")
@@ -196,13 +191,9 @@ def rank(output: cli.Output, store: sources.Source, **options: Any) -> None:
     short_help="Show which differences the data can show, and how much data smaller ones need.",
 )
 @_baseline_option
-@click.option(
-    "--difference", type=cli.NUMBER, metavar="D", help="A difference that matters: how many data does it need?"
-)
+@cli.option("--difference D", "A difference that matters: how many data does it need?", type=cli.NUMBER)
 @cli.by_option
-@click.option(
-    "--power", type=cli.NUMBER, default=0.8, show_default=True, help="Probability with which it is to be shown."
-)
+@cli.option("--power", "Probability with which it is to be shown.", type=cli.NUMBER, default=0.8, show_default=True)
 @cli.method_option(
     "sign_flip bootstrap_t bootstrap t influence",
     "Of units: sign_flip (default), bootstrap_t, bootstrap or t; of items: influence (default, where the estimator or "
@@ -290,13 +281,12 @@ def _ask_each(
 )
 @click.option("--candidate", "candidates", multiple=True, metavar="NAME", help="Judge this model (repeat).")
 @click.option("--baseline", metavar="NAME", help="The model that it would replace.")
-@click.option(
-    "--margin",
+@cli.option(
+    "--margin FLOAT",
+    "How much worse a candidate may be and still pass.",
     type=cli.Share(min=0),
-    metavar="FLOAT",
     default=0.0,
     show_default=True,
-    help="How much worse a candidate may be and still pass.",
 )
 @cli.options_of(ComparisonOptions, "level", "estimator", "over")
 @cli.method_option(

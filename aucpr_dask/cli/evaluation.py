@@ -54,32 +54,22 @@ def _alone_or_all(names: Iterable[str]) -> str | list[str]:
     return [first, *others] if others else first
 
 
+_estimators: dict[str, Any] = cli.NAMES | {
+    "shell_complete": cli.complete_estimator_or_all,
+    "help": f"What to estimate (repeat for several), or 'all': {', '.join(map(usage, ESTIMATORS.values()))}.",
+}
+_intervals: dict[str, Any] = cli.NAMES | {
+    "default": None,
+    "show_default": "influence_beta, or influence_log_t or bootstrap",
+    "callback": lambda ctx, param, values: (
+        interval_names(_alone_or_all(name.strip() for one in values for name in one.split(","))) if values else None
+    ),
+    "shell_complete": cli.complete_intervals,
+    "help": f"Interval (repeat, or separate by commas): {', '.join(INTERVALS)}.",
+}
 _evaluation_options = cli.with_options(
-    cli.option_of(
-        EvaluationOptions,
-        "estimator",
-        "--estimator",
-        type=str,
-        multiple=True,
-        metavar="NAME",
-        shell_complete=cli.complete_estimator_or_all,
-        help=f"What to estimate (repeat for several), or 'all': {', '.join(map(usage, ESTIMATORS.values()))}.",
-    ),
-    cli.option_of(
-        ResamplingOptions,
-        "interval",
-        "--interval",
-        type=str,
-        multiple=True,
-        metavar="NAME",
-        default=None,
-        show_default="influence_beta, or influence_log_t or bootstrap",
-        callback=lambda ctx, param, values: (
-            interval_names(_alone_or_all(name.strip() for one in values for name in one.split(","))) if values else None
-        ),
-        shell_complete=cli.complete_intervals,
-        help=f"Interval (repeat, or separate by commas): {', '.join(INTERVALS)}.",
-    ),
+    cli.option_of(EvaluationOptions, "estimator", **_estimators),
+    cli.option_of(ResamplingOptions, "interval", **_intervals),
     cli.option_of(ResamplingOptions, "level"),
     cli.by_option,
     cli.option_of(EvaluationOptions, "recall_range", type=(float, float), show_default=False, metavar="LOW HIGH"),
@@ -95,9 +85,7 @@ _evaluation_options = cli.with_options(
 )
 @sources.takes_source("source")
 @_evaluation_options
-@click.option(
-    "--memory", metavar="SIZE", help="Check that a task fits a worker of one thread with this memory, such as 4GiB."
-)
+@cli.option("--memory SIZE", "Check that a task fits a worker of one thread with this memory, such as 4GiB.")
 def plan(
     output: cli.Output, source: sources.Source, memory: str | None, estimator: tuple[str, ...], **options: Any
 ) -> None:
@@ -134,11 +122,10 @@ def plan(
 @click.argument("result", required=False)
 @_evaluation_options
 @cli.workers_option
-@click.option(
-    "--record",
+@cli.option(
+    "--record FILE",
+    "Write versions, time and retries of every task to this JSON file.",
     type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write versions, time and retries of every task to this JSON file.",
 )
 @cli.top_option
 @cli.overwrite_option
@@ -179,11 +166,10 @@ def evaluate(output: cli.Output, source: sources.Source, result: str | None, top
 
 @cli.command("aucpr-dask show aucpr-demo/result.zarr --dataset clef-tar")
 @click.argument("result")
-@click.option(
-    "--estimator",
-    metavar="NAME",
+@cli.option(
+    "--estimator NAME",
+    "Rank by this estimator [default: the first of the result].",
     shell_complete=cli.complete_estimator,
-    help="Rank by this estimator [default: the first of the result].",
 )
 @sources.dataset_option
 @cli.top_option
@@ -223,12 +209,12 @@ def _opening(result: terms.Scores, url: str) -> str:
 
 
 @cli.command("aucpr-dask demo --out aucpr-demo --overwrite", short_help="Evaluate the bundled data sets.")
-@click.option(
+@cli.option(
     "--out",
+    "Folder to write scores.zarr and result.zarr into.",
     type=click.Path(path_type=Path, file_okay=False),
     default="aucpr-demo",
     show_default=True,
-    help="Folder to write scores.zarr and result.zarr into.",
 )
 @cli.overwrite_option
 def demo(output: cli.Output, out: Path, overwrite: bool) -> None:

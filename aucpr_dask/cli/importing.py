@@ -49,11 +49,7 @@ table_options = cli.with_options(
 @files_and_store
 @click.option("--qrels", required=True, metavar="FILE", help="The judgments: topic, iteration, document, grade.")
 @cli.options_of(RunOptions, "layout", "named_by", "duplicates")
-@click.option(
-    "--measures",
-    metavar="NAMES",
-    help="Also compute these measures with ir_measures, such as 'AP nDCG@10 P@10 RR Judged@10'.",
-)
+@cli.option("--measures NAMES", "Also compute these measures with ir_measures, such as 'AP nDCG@10 P@10 RR Judged@10'.")
 @click.option("--values", metavar="STORE", help="Where to write the values of --measures per topic: a result store.")
 @dataset_option
 @cli.option_of(RunOptions, "dtype")
@@ -108,30 +104,25 @@ NUMPY = (".npz", ".npy")
 @cli.command("aucpr-dask import arrays scores.npz scores.zarr --score scores --label y", of=import_group)
 @files_and_store
 @click.option("--score", metavar="ARRAY", help="The array of scores [default: score; scores of NumPy files].")
-@click.option(
-    "--label", metavar="ARRAY|FILE", help="The array of labels [default: label; y of .npz]; for .npy another .npy."
-)
-@click.option(
-    "--models",
-    metavar="ARRAY|NAMES",
+@cli.option("--label ARRAY|FILE", "The array of labels [default: label; y of .npz]; for .npy another .npy.")
+@cli.option(
+    "--models ARRAY|NAMES",
+    "Of NumPy files: the array of model names, or the names separated by commas [default: models, else numbers].",
     callback=lambda ctx, param, value: value.split(",") if value and "," in value else value,
-    help="Of NumPy files: the array of model names, or the names separated by commas [default: models, else numbers].",
 )
-@click.option(
-    "--dims",
-    metavar="NAMES",
-    help="The axes of the scores, separated by commas, where they have no names; in NumPy files, axes other than "
+@cli.option(
+    "--dims NAMES",
+    "The axes of the scores, separated by commas, where they have no names; in NumPy files, axes other than "
     "model, query, repeat and item are stacked into the models [default: model,item or model,query,item].",
 )
 @click.option("--clusters", metavar="ARRAY|FILE", help="The array of each item's or query's cluster.")
 @click.option("--fold", metavar="ARRAY|FILE", help="The array of each item's or query's fold.")
 @click.option("--negate", is_flag=True, help="Of NumPy files: low scores mean positive.")
-@click.option(
-    "--rename",
+@cli.option(
+    "--rename THEIRS=OURS",
+    "Rename another variable or a dimension to our name (repeat); not of NumPy files.",
     multiple=True,
-    metavar="THEIRS=OURS",
     callback=lambda ctx, param, value: _pairs(value),
-    help="Rename another variable or a dimension to our name (repeat); not of NumPy files.",
 )
 @click.option("--engine", metavar="NAME", help="How xarray opens the file [default: detected from the file].")
 @place_options

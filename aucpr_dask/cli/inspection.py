@@ -153,12 +153,11 @@ FORMATS = ("parquet", "csv", "json", "trec_eval", "trec_run")
 )
 @click.argument("store")
 @click.argument("path", type=click.Path())
-@click.option(
+@cli.option(
     "--format",
+    "trec_eval: a file for each model; trec_run: runs and qrels of a score store [default: from the suffix of PATH].",
     "format",
     type=cli.Choice(FORMATS),
-    help="trec_eval: a file for each model; trec_run: runs and qrels of a score store "
-    "[default: from the suffix of PATH].",
 )
 @click.option("--wide", is_flag=True, help="For tables: a column for each model [default: a row for each estimate].")
 @sources.dataset_option
@@ -179,12 +178,11 @@ def export(output: cli.Output, store: str, path: str, dataset: tuple[str, ...], 
 @click.argument("files", nargs=-1, required=True, metavar="STORE|RUNS...")
 @click.option("--qrels", metavar="FILE", help="The judgments of TREC runs.")
 @click.option("--measures", metavar="NAMES", help="What to compute of runs by ir_measures, such as 'AP nDCG@10 RR'.")
-@click.option(
-    "--estimator",
+@cli.option(
+    "--estimator NAME",
+    "Of runs, without ir_measures (repeat): 'precision_at(10)'.  [default: average_precision]",
     "estimators",
     multiple=True,
-    metavar="NAME",
-    help="Of runs, without ir_measures (repeat): 'precision_at(10)'.  [default: average_precision]",
 )
 @cli.option_of(EvaluationOptions, "positive_from")
 @sources.dataset_option

@@ -165,11 +165,10 @@ def open_scores(store: str) -> terms.Scores:
     return scores if n_bytes <= MOST_WITHOUT_DASK else ap.open_scores(store)
 
 
-dataset_option = click.option(
-    "--dataset",
+dataset_option = cli.option(
+    "--dataset NAME",
+    "Only this data set, or those like '20*' (repeat); of a table: the column of data sets.",
     multiple=True,
-    metavar="NAME",
-    help="Only this data set, or those like '20*' (repeat); of a table: the column of data sets.",
 )
 
 

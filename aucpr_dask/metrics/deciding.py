@@ -90,15 +90,9 @@ def average_precision_interval(
     if resampling.draws or resampling.uses_folds:
         named = named | {"key": np.array(request.stream_key(resampling.seed, "", ""), np.uint64)}
     # As `evaluate` does rankings of a data set without a name, by the functions that evaluate blocks: the same bits.
-    found: dict[str, Array] = evaluate_block(
-        *named.values(),
-        roles=tuple(named),
-        finish=variables_of,
-        options=options,
-        facts=facts_known(options, named, is_stratified=is_fixed),
-        is_fixed=is_fixed,
-        sampling=sampling,
-    )
+    asked: dict[str, Any] = {"roles": tuple(named), "finish": variables_of, "options": options, "sampling": sampling}
+    facts = facts_known(options, named, is_stratified=is_fixed)
+    found: dict[str, Array] = evaluate_block(*named.values(), facts=facts, is_fixed=is_fixed, **asked)
     if has_copies:
         found["flags"] = found["flags"] | np.int32(FLAG_BITS["repeated_items"])
     lower, upper = map(float, np.ravel(found["interval"]))

@@ -171,11 +171,9 @@ def numbers(value: Any, name: str, *, finite: bool = False) -> NDArray[Any]:
         what = "NaN or infinity" if finite else "NaN"
         received = what if array.dtype.kind in NUMBERS else f"dtype {array.dtype}"
         allowed = f"integers or floats, without {what.replace(' or ', ' and ')}"
-        remedy = (
-            "leave out these samples; models that lack scores are for ap.evaluate(missing=...)"
-            if array.dtype.kind in NUMBERS
-            else "convert them to floats"
-        )
+        remedy = "convert them to floats"
+        if array.dtype.kind in NUMBERS:
+            remedy = "leave out these samples; models that lack scores are for ap.evaluate(missing=...)"
         raise misfit(f"{name} must hold {'finite ' * finite}numbers", name, received, allowed, remedy)
     return array.astype(np.int8) if array.dtype == bool else array
 

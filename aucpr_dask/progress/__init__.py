@@ -75,17 +75,10 @@ class Tracker:
         (before, rankings_before, left_before), (_, rankings, left) = self._marks[0], self._marks[-1]
         seconds = now - before
         cost_per_second = (left_before - left) / seconds if seconds > 0 else 0.0
-        return Progress(
-            self._tasks_done,
-            len(self._rankings),
-            self._rankings_done,
-            self._rankings_total,
-            now - self._started,
-            self._dashboard,
-            self._tasks_failed,
-            (rankings - rankings_before) / seconds if seconds > 0 else 0.0,
-            left / cost_per_second if cost_per_second > 0 else None,
-        )
+        speed = (rankings - rankings_before) / seconds if seconds > 0 else 0.0
+        seconds_left = left / cost_per_second if cost_per_second > 0 else None
+        done = self._tasks_done, len(self._rankings), self._rankings_done, self._rankings_total
+        return Progress(*done, now - self._started, self._dashboard, self._tasks_failed, speed, seconds_left)
 
     def _count(self, task: int) -> None:
         self._tasks_done += 1

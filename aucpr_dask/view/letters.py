@@ -81,11 +81,8 @@ class Letters:
     def to_latex(self, label: str = "tab:results") -> str:
         r"""Return a LaTeX table with a caption and a label, which needs the package booktabs."""
         escaped = methodcaller("translate", _TEX)
-        rows = self._rows(
-            lambda mean, worse, between: f"${mean}{f'^{{{worse}}}' if worse else ''}${between}",
-            escaped,
-            r"\mathbf{{{}}}",
-        )
+        marks = lambda mean, worse, between: f"${mean}{f'^{{{worse}}}' if worse else ''}${between}"  # noqa: E731
+        rows = self._rows(marks, escaped, r"\mathbf{{{}}}")
         rows[0][1] = "Model"
         head, *lines = (" & ".join(row) + r" \\" for row in rows)
         start = [r"\begin{table}", r"\centering", rf"\caption{{{escaped(self.caption)}}}", rf"\label{{{label}}}"]

@@ -43,20 +43,16 @@ def rank_models(result: terms.Scores, estimator: str | None = None, *, most: int
     method = str(np.ravel(intervals[0][terms.METHOD].values)[0]) if intervals else None
     rankings = []
     for path, node in nodes.items():
-        has_queries, is_by = terms.QUERY in node.dims, "by" in node.attrs
+        has_queries, by = terms.QUERY in node.dims, node.attrs.get("by")
         if terms.CLASS in node.dims:
             means = mean_of_classes(node, level)
-        elif is_by and not has_queries:  # there may be many
+        elif by and not has_queries:  # there may be many
             means = designs.with_estimators(node).isel({terms.METHOD: 0}, missing_dims="ignore")
         else:
             means = aggregating.aggregate(node, level=level)
-        of_interval = means.attrs.get("method", method)
-        facts = {
-            "reading": designs.reading_of(node.attrs),
-            "by": node.attrs.get("by"),
-            "n_groups": n_groups if is_by else None,
-        }
-        rankings.append(_rank(path, means, estimator, of_interval, has_queries) | facts)
+        found = _rank(path, means, estimator, means.attrs.get("method", method), has_queries)
+        groups_of = {"by": by, "n_groups": n_groups if by else None}
+        rankings.append(found | {"reading": designs.reading_of(node.attrs)} | groups_of)
     return rankings
 
 
@@ -65,11 +61,9 @@ def rank_means(means: terms.Scores, estimator: str | None = None) -> list[Docume
     means = with_kept_as_groups(means)
     n_groups, rankings = _n_groups(means), []
     for path, node in terms.nodes_of(groups_as_data_sets(means)):
-        is_one_ranking = (
-            node.attrs.get("over") == designs.ITEMS and "n_queries" in node and int(node["n_queries"].max()) <= 1
-        )
-        found = _rank(path, node, estimator, node.attrs.get("method"), "n_queries" in node and not is_one_ranking)
-        by = node.attrs.get("by")
+        over_items, by = node.attrs.get("over") == designs.ITEMS, node.attrs.get("by")
+        has_queries = "n_queries" in node and not (over_items and int(node["n_queries"].max()) <= 1)
+        found = _rank(path, node, estimator, node.attrs.get("method"), has_queries)
         rankings.append(found | {"by": by, "n_groups": n_groups} if by else found)
     return rankings
 

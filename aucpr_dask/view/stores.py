@@ -218,16 +218,17 @@ def scores_view(summary: Document) -> Group:
 
 def result_view(summary: Document) -> Group:
     """Show the summary of a result store."""
-    return Group(
+    attrs, data_sets = summary["attrs"], summary["data_sets"]
+    sizes = _sizes(data_sets, terms.plural(str(attrs.get(terms.UNIT, terms.QUERY))))
+    parts: list[RenderableType] = [
         _headline("result store", summary),
-        attributes_view(summary["attrs"]),
+        attributes_view(attrs),
         Text(""),
-        _sizes(summary["data_sets"], terms.plural(str(summary["attrs"].get(terms.UNIT, terms.QUERY)))),
+        sizes,
         Text(""),
-        *_warnings(summary["flags"]),
-        Text(""),
-        rankings_view(summary["rankings"], n_data_sets=len(summary["data_sets"])),
-    )
+    ]
+    rankings = rankings_view(summary["rankings"], n_data_sets=len(data_sets))
+    return Group(*parts, *_warnings(summary["flags"]), Text(""), rankings)
 
 
 def answers_view(answers: list[Document], url: str) -> Group:
