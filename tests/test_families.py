@@ -14,7 +14,7 @@ from scipy import stats
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.inference import families, joint_draws
+from aucpr_dask.inference import families, units
 from aucpr_dask.inference.methods import Goal, SignFlips
 from aucpr_dask.inference.pairs import (
     PANEL_BYTES,
@@ -274,7 +274,7 @@ def test_panels_change_nothing(made, panel_bytes, monkeypatch):
     sample, pairs = made(), all_pairs(40)
     expected = every_answer(sample, *pairs)
     monkeypatch.setattr("aucpr_dask.inference.pairs.PANEL_BYTES", panel_bytes)
-    monkeypatch.setattr("aucpr_dask.inference.replicates.PANEL", panel_bytes // 8 + 1)
+    monkeypatch.setattr("aucpr_dask.inference.units.PANEL", panel_bytes // 8 + 1)
     for name, values in every_answer(sample, *pairs).items():
         np.testing.assert_array_equal(values, expected[name], err_msg=name)
 
@@ -290,7 +290,7 @@ def test_where_a_family_is_split_changes_nothing(made, monkeypatch):
     sample, pairs = made(), all_pairs(40)
     expected = every_answer(sample, *pairs)
     for split in (0.0, 0.5, 1.0, 9.0):
-        monkeypatch.setattr("aucpr_dask.inference.replicates.SPLIT", split)
+        monkeypatch.setattr("aucpr_dask.inference.units.SPLIT", split)
         for name, values in every_answer(sample, *pairs).items():
             np.testing.assert_array_equal(values, expected[name], err_msg=name)
 
@@ -302,8 +302,8 @@ def test_where_a_family_is_split_changes_nothing(made, monkeypatch):
 def test_compiled_loops_have_the_bits_of_numpy(made, n_cores, monkeypatch):
     sample, pairs = made(), all_pairs(40)
     expected, (errors, maxima) = every_answer(sample, *pairs), families.errors_and_maxima(sample)
-    monkeypatch.setattr("aucpr_dask.inference.replicates.BY_NUMPY", 0)
-    monkeypatch.setattr("aucpr_dask.inference.replicates.PAIRS", 100)
+    monkeypatch.setattr("aucpr_dask.inference.units.BY_NUMPY", 0)
+    monkeypatch.setattr("aucpr_dask.inference.units.PAIRS", 100)
     monkeypatch.setattr("numba.config.NUMBA_NUM_THREADS", n_cores)
     for name, values in every_answer(sample, *pairs).items():
         np.testing.assert_array_equal(values, expected[name], err_msg=name)
@@ -484,7 +484,7 @@ def test_redraws_are_the_same_in_any_blocks_and_compiled(block_bytes, by_numpy, 
     redraws = [Flips(37, n_resamples, 3), Redraws(37, n_resamples, 3)]
     expected = [drawn.means(values) for drawn in redraws]
     monkeypatch.setattr("aucpr_dask.inference.units.BLOCK_BYTES", block_bytes)
-    monkeypatch.setattr("aucpr_dask.inference.replicates.BY_NUMPY", by_numpy)
+    monkeypatch.setattr("aucpr_dask.inference.units.BY_NUMPY", by_numpy)
     for drawn, means in zip(redraws, expected, strict=True):
         np.testing.assert_array_equal(drawn.means(values), means)
         np.testing.assert_array_equal(drawn.means(values[[4, 1]]), means[[4, 1]])
@@ -618,7 +618,7 @@ def loads_of(n_models: int, n_normals: int) -> np.ndarray:
 def test_a_factor_of_a_covariance_by_the_definition(n_models, n_normals):
     loads = loads_of(n_models, n_normals)
     covariance = dispatch.sums_of_products(loads, loads)
-    order, factor = joint_draws.pivoted_factor(covariance)
+    order, factor = units.pivoted_factor(covariance)
     np.testing.assert_array_equal(np.sort(order), np.arange(n_models))
     np.testing.assert_allclose(factor @ factor.T, covariance[np.ix_(order, order)], atol=1e-12 * covariance.max())
     assert factor.shape[1] <= min(n_models - 1, n_normals)  # the twins count once
@@ -628,19 +628,19 @@ def test_a_factor_of_a_covariance_by_the_definition(n_models, n_normals):
 
 
 def test_models_without_variance_have_no_factor():
-    order, factor = joint_draws.pivoted_factor(np.zeros((3, 3)))
+    order, factor = units.pivoted_factor(np.zeros((3, 3)))
     assert (order.tolist(), factor.shape) == ([0, 1, 2], (3, 0))
 
 
 def test_variances_that_no_distribution_has_are_not_exceeded():
     """A correlation of 2 leads to one of 1."""
-    _, factor = joint_draws.pivoted_factor(np.array([[4.0, 4.0], [4.0, 1.0]]))
+    _, factor = units.pivoted_factor(np.array([[4.0, 4.0], [4.0, 1.0]]))
     np.testing.assert_array_equal(factor, [[2.0], [1.0]])
 
 
 def test_draws_have_these_variances():
     variance, degrees = variances_of(loads_of(6, 4)), 30.0
-    draws = joint_draws.student_draws(variance, degrees, list("abcdef"), 200_000, 0)
+    draws = units.student_draws(variance, degrees, list("abcdef"), 200_000, 0)
     found = np.square(draws[:, :, None] - draws[:, None]).mean(axis=0)
     np.testing.assert_allclose(found, variance * degrees / (degrees - 2), rtol=0.02)
     np.testing.assert_array_equal(draws[:, 1], draws[:, 5])
@@ -648,14 +648,14 @@ def test_draws_have_these_variances():
 
 def test_draws_are_the_same_bits_in_any_order_on_any_cores_and_compiled(monkeypatch):
     variance, names = variances_of(loads_of(90, 60)), [f"model {i}" for i in range(90)]
-    draws = joint_draws.student_draws(variance, 9.0, names, 500, 3)
+    draws = units.student_draws(variance, 9.0, names, 500, 3)
     order = np.random.default_rng(0).permutation(90)
-    again = joint_draws.student_draws(variance[np.ix_(order, order)], 9.0, [names[i] for i in order], 500, 3)
+    again = units.student_draws(variance[np.ix_(order, order)], 9.0, [names[i] for i in order], 500, 3)
     np.testing.assert_array_equal(again, draws[:, order])
-    monkeypatch.setattr(joint_draws, "ROWS", 7)
-    np.testing.assert_array_equal(joint_draws.student_draws(variance, 9.0, names, 500, 3), draws)
+    monkeypatch.setattr(units, "ROWS", 7)
+    np.testing.assert_array_equal(units.student_draws(variance, 9.0, names, 500, 3), draws)
     monkeypatch.setattr(dispatch, "is_for_numpy", lambda *work: True)
-    np.testing.assert_array_equal(joint_draws.student_draws(variance, 9.0, names, 500, 3), draws)
+    np.testing.assert_array_equal(units.student_draws(variance, 9.0, names, 500, 3), draws)
 
 
 def test_families_are_the_same_bits_for_any_threads_of_a_library():

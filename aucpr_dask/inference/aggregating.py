@@ -684,7 +684,7 @@ def _over_classes(data: terms.Scores, question: AggregationOptions, options: dic
         received, allowed = "a result, which holds one estimate for each class", "scores over (model, class, item)"
         raise InvalidInputError(what, None, received, allowed, f"aggregate(scores, over='class', average={average!r})")
     if average == "micro":
-        return averages.evaluate_pairs(data, question.level, _resampling(question) | options)
+        return averages.evaluate_as_one(data, terms.CLASS, question.level, _resampling(question) | options)
     if average == "samples":
         return _mean_over_items(data, question, options)
     if is_scores:
@@ -770,30 +770,4 @@ def _one_ranking_of_queries(data: terms.Scores, question: AggregationOptions, op
         if options.get("over") == "clusters":
             requirements.refuse_dependent_queries(path, node)
 
-    def pooled_queries(path: str, scores: xr.Dataset) -> xr.Dataset:
-        """Return the items of all queries as one query, each in the cluster of its query."""
-        if terms.QUERY not in scores["score"].dims:
-            return scores
-        pooled = averages.pooled_items(scores, terms.QUERY)
-        if "n_positive" in scores:
-            total = scores["n_positive"]
-            is_shared = terms.QUERY not in total.dims
-            pooled["n_positive"] = total * scores.sizes[terms.QUERY] if is_shared else total.sum(terms.QUERY)
-        queries = np.array([str(query) for query in samples.labels_of(scores["score"], terms.QUERY)])
-        return pooled.assign(cluster=(terms.ITEM, np.repeat(queries, scores.sizes[terms.ITEM])))
-
-    def described(path: str, node: xr.Dataset) -> xr.Dataset:
-        whole, clusters, fixed = "one ranking of the items", terms.clusters_in_words(node.attrs), list[str]()
-        if (n_queries := n_queries_of[path]) is not None:
-            whole, clusters, fixed = f"{whole} of {n_queries:,} queries", "queries", ["these queries"]
-        fixed += ["the numbers of positives and negatives"] if node.attrs["prevalence_design"] == "fixed" else []
-        sampled = "the items"
-        if node.attrs["sampled"] == "clusters":
-            sampled, fixed = f"the {clusters}, each with its items", []
-        return node.assign_attrs({"design": designs.describe_one_ranking(whole, sampled, fixed, node.attrs)})
-
-    n_queries_of = {path: node.sizes.get(terms.QUERY) for path, node in terms.nodes_of(data)}
-    pooled = terms.map_nodes(data, pooled_queries)
-    if any("n_positive" in node for _, node in terms.nodes_of(pooled)):
-        options = {"over": "items"} | options  # positives that are not items belong to no cluster
-    return terms.map_nodes(evaluate(pooled, level=question.level, **options), described)
+    return averages.evaluate_as_one(data, terms.QUERY, question.level, options)

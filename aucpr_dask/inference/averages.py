@@ -82,13 +82,30 @@ def means_over_classes(results: Scores, incomplete: str, average: str = "macro")
 
 def evaluate_means(scores: Scores, question: AggregationOptions, options: dict[str, Any]) -> Scores:
     """Return the means over classes with standard errors, by the influence of every item or by replicates; centred."""
-    means = _means_with_errors(scores, question, options)
     names = estimator_names(options.get("estimator", "average_precision"))
+    average, others = question.average or "macro", {name: options[name] for name in options if name != "estimator"}
+    is_plain = average == "macro" and question.method != "bootstrap" and question.incomplete in (None, "raise")
+    if is_plain and len(names) == 1 and names[0] in WITH_INFLUENCE and set(others) <= set(covarying.COVARIANCE_OPTIONS):
+        of_centre: dict[str, xr.Dataset] = {}
+        if names[0] in BIASED:  # the interval is that of Haldane's area, which varies more
+            of_centre = dict(nodes_of(covarying.influences(scores, "haldane", **others)))
+
+        def with_errors(path: str, node: xr.Dataset) -> xr.Dataset:
+            of_items = {"standard_error": node} | ({"centre_error": of_centre[path]} if of_centre else {})
+            errors = {name: samples.sum_of_squares(one["influence"]) ** 0.5 for name, one in of_items.items()}
+            means = node[["estimate", N_CLASSES]].assign(errors).assign_coords({terms.ESTIMATOR: names[0]})
+            return means if isinstance(names, One) else means.expand_dims(terms.ESTIMATOR, -1)
+
+        means = map_nodes(covarying.influences(scores, names[0], **others), with_errors)
+    else:
+        n_resamples = question.n_resamples or designs.ITEM_RESAMPLES
+        resampled: dict[str, Any] = {"keep_replicates": True, "n_resamples": n_resamples, "seed": question.seed}
+        evaluated = evaluate(scores, **(resampled | {"interval": ()} | options))
+        means = means_over_classes(evaluated, question.incomplete or "raise", average)
     reading: dict[str, Any] = {name: value for name, value in options.items() if name not in OF_RESAMPLES}
     if CENTRED.intersection(names):
-        both = evaluate(scores, estimator=["average_precision", "haldane"], interval=(), **reading)
-        evaluated, average = dict(nodes_of(both)), question.average or "macro"
-        means = map_nodes(means, lambda path, node: _centred(node, evaluated[path], average, question.incomplete))
+        both = dict(nodes_of(evaluate(scores, estimator=["average_precision", "haldane"], interval=(), **reading)))
+        means = map_nodes(means, lambda path, node: _centred(node, both[path], average, question.incomplete))
     are_perfect = [_is_perfect(node) for _, node in nodes_of(means)]
     if not any(one.chunks is not None or bool(one.any()) for one in are_perfect):
         return means
@@ -148,50 +165,54 @@ def few_positives(n_positive: xr.DataArray, known: xr.DataArray, dim: str, *, is
     return flags.assign_attrs(terms.flag_attributes())
 
 
-def _means_with_errors(scores: Scores, question: AggregationOptions, options: dict[str, Any]) -> Scores:
-    """Return the means over classes with standard errors."""
-    names = estimator_names(options.get("estimator", "average_precision"))
-    average, others = question.average or "macro", {name: options[name] for name in options if name != "estimator"}
-    is_plain = average == "macro" and question.method != "bootstrap" and question.incomplete in (None, "raise")
-    if is_plain and len(names) == 1 and names[0] in WITH_INFLUENCE and set(others) <= set(covarying.COVARIANCE_OPTIONS):
-        of_centre: dict[str, xr.Dataset] = {}
-        if names[0] in BIASED:  # the interval is that of Haldane's area, which varies more
-            of_centre = dict(nodes_of(covarying.influences(scores, "haldane", **others)))
-
-        def with_errors(path: str, node: xr.Dataset) -> xr.Dataset:
-            of_items = {"standard_error": node} | ({"centre_error": of_centre[path]} if of_centre else {})
-            errors = {name: samples.sum_of_squares(one["influence"]) ** 0.5 for name, one in of_items.items()}
-            means = node[["estimate", N_CLASSES]].assign(errors).assign_coords({terms.ESTIMATOR: names[0]})
-            return means if isinstance(names, One) else means.expand_dims(terms.ESTIMATOR, -1)
-
-        return map_nodes(covarying.influences(scores, names[0], **others), with_errors)
-    n_resamples = question.n_resamples or designs.ITEM_RESAMPLES
-    resampled: dict[str, Any] = {"keep_replicates": True, "n_resamples": n_resamples, "interval": ()}
-    resampled["seed"] = question.seed
-    return means_over_classes(evaluate(scores, **(resampled | options)), question.incomplete or "raise", average)
+# --- one ranking of all ---------------------------------------------------------------------------------------------
 
 
-# --- one ranking of many classes -----------------------------------------------------------------------------------
+def evaluate_as_one(scores: Scores, dim: str, level: float, options: dict[str, Any]) -> Scores:
+    """Evaluate the items of all queries, or all pairs of an item and a class, as one ranking.
 
+    The items of a query are drawn together, and so are the pairs of an item, or of a cluster of items.
+    """
+    is_clustered = options.get("over") == "clusters"
+    sizes = {path: node.sizes.get(dim) for path, node in nodes_of(scores)}
+    if dim == CLASS:
+        scores = validated_scores(scores, positive_from=options.get("positive_from"))
+        options = options | {"over": "clusters"}
 
-def evaluate_pairs(scores: Scores, level: float, options: dict[str, Any]) -> Scores:
-    """Evaluate the ranking of all pairs of an item and a class; an item is drawn with its pairs."""
-    scores = validated_scores(scores, positive_from=options.get("positive_from"))
-    is_clustered, n_classes = options.get("over") == "clusters", dict[str, int]()
-
-    def paired(path: str, node: xr.Dataset) -> xr.Dataset:
-        """Return every pair of an item and a class as an item, in the cluster of its item."""
-        n_classes[path] = node.sizes[CLASS]
-        cluster = node["cluster"].values if is_clustered and "cluster" in node else np.arange(node.sizes[ITEM])
-        return pooled_items(node, CLASS).assign(cluster=(ITEM, np.tile(cluster, node.sizes[CLASS])))
+    def pooled(path: str, node: xr.Dataset) -> xr.Dataset:
+        """Return the items of all as those of one ranking, each in its cluster."""
+        if dim not in node["score"].dims:
+            return node
+        found, n, n_items = pooled_items(node, dim), node.sizes[dim], node.sizes[ITEM]
+        if dim == CLASS:
+            own = node["cluster"].values if is_clustered and "cluster" in node else np.arange(n_items)
+            return found.assign(cluster=(ITEM, np.tile(own, n)))
+        if "n_positive" in node:
+            total = node["n_positive"]
+            found["n_positive"] = total.sum(QUERY) if QUERY in total.dims else total * n
+        queries = np.array([str(query) for query in samples.labels_of(node["score"], QUERY)])
+        return found.assign(cluster=(ITEM, np.repeat(queries, n_items)))
 
     def described(path: str, node: xr.Dataset) -> xr.Dataset:
-        drawn = "the clusters" if is_clustered else "the items"
-        whole, fixed = "one ranking of all pairs of an item and a class", [f"the {n_classes[path]} classes"]
-        design = designs.describe_one_ranking(whole, drawn, fixed, node.attrs)
-        return node.assign_attrs({"design": design, "over": CLASS, "average": "micro", N_CLASSES: n_classes[path]})
+        whole, drawn, n, facts = "one ranking of the items", "the items", sizes[path], dict[str, Any]()
+        fixed = ["the numbers of positives and negatives"] if node.attrs["prevalence_design"] == "fixed" else []
+        if dim == CLASS:
+            whole, fixed = "one ranking of all pairs of an item and a class", [f"the {n} classes"]
+            drawn = "the clusters" if is_clustered else drawn
+            facts = {"over": CLASS, "average": "micro", N_CLASSES: n}
+        elif n is not None:
+            whole, fixed = f"{whole} of {n:,} queries", ["these queries", *fixed]
+        if dim == QUERY and node.attrs["sampled"] == "clusters":
+            clusters = terms.clusters_in_words(node.attrs) if n is None else "queries"
+            drawn, fixed = f"the {clusters}, each with its items", []
+        how = f"resampled: {drawn}, {node.attrs['n_resamples']:,} times" if "resampled" in node.attrs else ""
+        how = f"{whole}; {how or f'sample: {drawn}, nothing resampled'}; fixed: {', '.join(['the models', *fixed])}"
+        return node.assign_attrs({"design": how} | facts)
 
-    evaluated: Scores = evaluate(map_nodes(scores, paired), level=level, **(options | {"over": "clusters"}))
+    of_all = map_nodes(scores, pooled)
+    if any("n_positive" in node for _, node in nodes_of(of_all)):
+        options = {"over": "items"} | options  # positives that are not items belong to no cluster
+    evaluated: Scores = evaluate(of_all, level=level, **options)
     return map_nodes(evaluated, described)
 
 

@@ -13,9 +13,9 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, brief, clash, did_you_mean, few
 from aucpr_dask.evaluation.arrays import takes_arrays
-from aucpr_dask.evaluation.results import groups_as_data_sets
-from aucpr_dask.inference import covarying, grids, grouped, methods, paired_samples, pairs, samples, sentences
-from aucpr_dask.inference.questions import answer, prepared, with_default_method
+from aucpr_dask.inference import covarying, grouped, methods, pairs, samples, sentences
+from aucpr_dask.inference.paired_samples import DECISIONS, QUANTITIES, PairedSample, annotated, lay_out, lazy_all_pairs
+from aucpr_dask.inference.questions import answer, prepared
 from aucpr_dask.inference.random_effects import OTHER_WEIGHTS, RandomEffects
 from aucpr_dask.schema import checks, choices, terms
 from aucpr_dask.schema.options import ComparisonOptions
@@ -194,20 +194,16 @@ def compare(
             raise clash("groups are compared without these", "leave them out, or select a group", None, **others)
         machine_of = grouped.parts_of_machine(auxiliary, by)
 
+        alone = replace(question, adjust=None)
+
         def asked(tree: xr.DataTree, joint: float) -> terms.Scores:
-            own = replace(question, adjust=None)
-            own = with_default_method(tree, own, reading) if auxiliary is None else own
-            return answer(tree, own, reading, _comparison, joint=joint, auxiliary=machine_of(tree))
+            return answer(tree, alone, reading, _comparison, joint=joint, auxiliary=machine_of(tree))
 
         return grouped.answered_by_groups(data, by, asked, question)
-    if question.dim == samples.DATASET:
-        data = groups_as_data_sets(data)
-    if auxiliary is None:
-        question = with_default_method(data, question, reading)
     return answer(data, question, reading, _comparison, auxiliary=auxiliary)
 
 
-def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
+def _comparison(sample: PairedSample) -> xr.Dataset:
     """Return what :func:`compare` says of one sample."""
     method, question, adjust = sample.method, sample.question, sample.sampling.adjust
     baseline, chunk, n_models = question.baseline, question.chunk, len(sample.estimates.models)
@@ -222,12 +218,12 @@ def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
     asked = {"difference", "standard_error", "p_value", "p_adjusted", *getattr(method, "more", ())}
     asked |= set() if isinstance(method, methods.Wilcoxon) else {"interval", "simultaneous_interval"}
     asked |= {"p_equivalence", "share_inside", "decision"} if has_margin else set()
-    names = [name for name in grids.QUANTITIES if name in asked]
+    names = [name for name in QUANTITIES if name in asked]
     arrays: Mapping[str, Any]
     sizes: str | None = None
     is_lazy = columns is None and (chunk is not None or n_models > LAZY_FROM)
     if is_lazy:
-        arrays = grids.lazy_all_pairs(method, n_models, adjust, names, chunk or LAZY_CHUNK)
+        arrays = lazy_all_pairs(method, n_models, adjust, names, chunk or LAZY_CHUNK)
         family_size = n_models * (n_models - 1) // 2
         first, second = pairs.all_pairs(min(n_models, MOST_SIZES + 1))  # the first pairs are the same ones
     else:
@@ -236,7 +232,7 @@ def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
         family = method.pairs(first, second)
         adjusted, quantile = methods.adjusted_p_values(method, family, adjust), method.simultaneous_quantile(family)
         across = everyone if columns is None else np.array(columns)
-        arrays = grids.lay_out(names, family, adjusted, quantile, everyone, across)
+        arrays = lay_out(names, family, adjusted, quantile, everyone, across)
         family_size = first.size
     if isinstance(method, RandomEffects):
         names_of, first, second = sample.estimates.names, first[:MOST_SIZES], second[:MOST_SIZES]
@@ -246,13 +242,16 @@ def _comparison(sample: paired_samples.PairedSample) -> xr.Dataset:
         sizes += f" and {family_size - MOST_SIZES:,} more" if family_size > MOST_SIZES else ""
     other = covarying.OTHER_MODEL if columns is None else covarying.BASELINE
     arrays = {name: sample.inside(array) if name in BETWEEN else array for name, array in arrays.items()}
-    both = {name: ((terms.MODEL, other, *grids.QUANTITIES[name].dims), array) for name, array in arrays.items()}
+    both = {name: ((terms.MODEL, other, *QUANTITIES[name].dims), array) for name, array in arrays.items()}
     models = sample.labels
     labels = {terms.MODEL: models, other: models if columns is None else models[columns]}
     known = {**both, "estimate": (terms.MODEL, sample.shown)}
-    comparison = paired_samples.annotated(known, labels, sample, family_size=family_size, sizes=sizes)
+    comparison = annotated(known, labels, sample, family_size=family_size, sizes=sizes)
     if has_margin:
-        flags = {"flag_values": list(range(len(grids.DECISIONS))), "flag_meanings": " ".join(grids.DECISIONS)}
+        flags = {
+            "flag_values": list(range(len(DECISIONS))),
+            "flag_meanings": " ".join(DECISIONS),
+        }
         comparison["decision"].attrs |= flags
     if not is_lazy:
         comparison.attrs[sentences.SUMMARY] = sentences.of_comparison(comparison)

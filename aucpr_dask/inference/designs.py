@@ -315,12 +315,6 @@ def missing_items(attrs: Mapping[Any, Any]) -> list[str]:
     return said
 
 
-def describe_one_ranking(whole: str, drawn: str, fixed: list[str], attrs: Mapping[Any, Any]) -> str:
-    """Describe one ranking of many: what of it was resampled, if anything, and what is fixed besides the models."""
-    how = f"resampled: {drawn}, {attrs['n_resamples']:,} times" if "resampled" in attrs else ""
-    return f"{whole}; {how or f'sample: {drawn}, nothing resampled'}; fixed: {', '.join(['the models', *fixed])}"
-
-
 def repeats_in_words(n_repeats: int, n_folds: int | None) -> str:
     """Say what is averaged over the repeats of a cross-validation, and that their training varies.
 

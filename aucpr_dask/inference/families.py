@@ -14,7 +14,6 @@ doi:10.1016/j.spl.2016.02.012. Hall 1992, doi:10.1007/978-1-4612-4384-7 (bootstr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -23,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from aucpr_dask.errors import clash
-from aucpr_dask.inference import replicates as loops
+from aucpr_dask.inference import units as loops
 from aucpr_dask.inference.pairs import (
     ROUND_OFF,
     Equivalence,
@@ -34,7 +33,6 @@ from aucpr_dask.inference.pairs import (
     slices,
 )
 from aucpr_dask.inference.units import BLOCK_BYTES, Floats, Indices, Redraws, all_signs
-from aucpr_dask.progress import reporting_if
 
 LEAST_UNITS = 6  # on which two models differ, for a test at 0.05: 2 of the 2^5 choices of five signs are more
 LEAST_OWN_ERROR = 0.2  # of a replicate, relative to the error of the data
@@ -60,9 +58,8 @@ class JointReplicates:
 
     estimate: Floats  # (M,)
     centred: Floats  # (M, R): replicates minus their mean
-    bias: Floats  # (M,): mean of the replicates minus their centre
+    bias: Floats  # (M,): mean of the replicates minus their centre: 0 (sign flips), or the estimate (bootstrap)
     resolution: Floats  # (M,): how large rounding errors may be; positive
-    null: bool  # the centre is 0 (sign flips), not the estimate (bootstrap)
     complete: bool  # the replicates are the whole distribution, observed data included, not a random sample
     units: ResampledUnits | None = None  # each replicate is divided by its own error; else all by a common one
     flipped: Floats | None = None  # (M, Q): the values whose signs were flipped, from which the spread is known
@@ -70,11 +67,9 @@ class JointReplicates:
 
     def of_models(self, models: Indices) -> JointReplicates:
         """Return some of the models, or all in another order."""
-        columns = {name: getattr(self, name)[models] for name in ("estimate", "centred", "bias", "resolution")}
-        units = self.units and replace(self.units, values=self.units.values[models])
-        of_units = {name: getattr(self, name) for name in ("flipped", "values")}
-        of_units = {name: None if known is None else known[models] for name, known in of_units.items()}
-        return replace(self, **columns, units=units, **of_units)
+        names = ("estimate", "centred", "bias", "resolution", "flipped", "values")
+        rows = {name: of[models] for name in names if (of := getattr(self, name)) is not None}
+        return replace(self, units=self.units and replace(self.units, values=self.units.values[models]), **rows)
 
     @property
     def n_replicates(self) -> int:
@@ -110,7 +105,6 @@ def joint_replicates(
         centred=centred,
         bias=mean if null else mean - estimate,
         resolution=np.maximum(ROUND_OFF * magnitude, np.finfo(np.float64).tiny),
-        null=null,
         complete=complete,
         units=units,
         flipped=None if flipped is None else np.ascontiguousarray(flipped, np.float64),
@@ -212,8 +206,12 @@ def pair_statistics(
         itself[n_tied > 2 * sample.n_replicates * itself] = 0.0
     p_value = _shares(tally.counts.mean(axis=1), sample.n_replicates, sample.complete, itself)
     p_value[same] = mid_p(of_units.n_apart[same], of_units.n_ahead[same])
-    for pair in np.flatnonzero(of_units.too_few & ~same):
-        p_value[pair] = _exact_p_value(sample, int(first[pair]), int(second[pair]))
+    for pair in np.flatnonzero(of_units.too_few & ~same):  # all signs of the few units that the two differ on
+        both = np.asarray(sample.values)[[first[pair], second[pair]]]
+        slack = ROUND_OFF * np.abs(both).max(axis=1).sum()
+        apart = both[0] - both[1]
+        apart = apart[np.abs(apart) > slack]
+        p_value[pair] = np.mean(np.abs(all_signs(apart.size) @ apart) >= abs(apart.sum()) - slack)
     error = np.where(of_units.too_few, np.maximum(error, size), error)
     return PairStatistics(
         scale=scale,
@@ -252,8 +250,7 @@ def _tallied(
     tally = loops.Tally.of(bounds, left_out, sample.n_replicates, place)
     pairs = _replicates(sample, first, second, scale)
     if sample.units is None:
-        with watching("differences of all pairs", is_small=pairs.is_small) as watcher:
-            pairs.fill(tally, watcher)
+        pairs.fill(tally)
     else:
         for panel, sizes in _stretched(sample, sample.units, pairs):
             tally.add(panel, sizes)
@@ -354,31 +351,11 @@ def _stretched(
         yield panel, sizes
 
 
-@contextmanager
-def watching(what: str, *, is_small: bool) -> Iterator[loops.Watcher | None]:
-    """Yield what shows how far work on pairs is, on a terminal from two seconds on; nothing for little work."""
-    if is_small:
-        yield None
-        return
-    with reporting_if(None) as report:
-        yield lambda done, total: None if report is None else report(what, done, total)
-
-
 def undecided(values: Floats, first: Indices, second: Indices) -> NDArray[np.bool_]:
     """Return which pairs differ on some units, but on too few to tell; none where there are too few for any pair."""
     n_apart, _, _ = loops.apart(values, ROUND_OFF * np.abs(values).max(axis=1), first, second)
     too_few: NDArray[np.bool_] = (n_apart > 0) & (n_apart < LEAST_UNITS) & (values.shape[1] >= LEAST_UNITS)
     return too_few
-
-
-def _exact_p_value(sample: JointReplicates, first: int, second: int) -> float:
-    """Return the share of all signs of the few units that two models differ on, with which the sum is as large."""
-    if sample.values is None:
-        raise TypeError("these replicates are not of units")
-    apart = sample.values[first] - sample.values[second]
-    resolution = ROUND_OFF * np.abs(sample.values[[first, second]]).max(axis=1).sum()
-    apart = apart[np.abs(apart) > resolution]
-    return float(np.mean(np.abs(all_signs(apart.size) @ apart) >= abs(apart.sum()) - resolution))
 
 
 def deviations_from_centre(sample: JointReplicates, first: Indices, second: Indices) -> Floats:
@@ -422,8 +399,7 @@ def errors_and_maxima(sample: JointReplicates) -> tuple[Floats, Floats]:
     error, scale = _errors(sample, first, second)
     pairs = _replicates(sample, first, second, scale, too_few)
     if sample.units is None:
-        with watching("ranks of all pairs", is_small=pairs.is_small) as watcher:
-            maximum = loops.maxima_of_models(sample.centred, sample.bias, pairs.inverse, watcher)
+        maximum = loops.maxima_of_models(sample.centred, sample.bias, pairs.inverse)
     else:
         maximum = np.zeros(sample.centred.shape)
         for panel, sizes in _stretched(sample, sample.units, pairs):
@@ -460,27 +436,20 @@ def romano_wolf(sample: JointReplicates, first: Indices, second: Indices, tests:
         attained[:start] = 2 * sample.n_replicates
     # No maximum attains what is larger than all.
     middle = slice(start, np.searchsorted(reach, tests.maxima.of_all.max(), side="right"))
-    attained[middle] = _step_up(sample, first, second, tests, upwards[middle], maximum)
+    order = upwards[middle]  # each of these raises the maxima
+    pairs = _replicates(sample, first[order], second[order], tests.scale[order], tests.left_out[order])
+    lower, upper = tests.reach[order], tests.beyond[order]
+    if sample.units is None:
+        attained[middle] = pairs.step_up(lower, upper, maximum)
+    else:
+        counts = attained[middle]
+        for panel, sizes in _stretched(sample, sample.units, pairs):
+            counts[panel] = loops.step_up(sizes, lower[panel], upper[panel], maximum)
     p_value = np.empty(first.size)
     p_value[upwards] = _shares(attained / 2, sample.n_replicates, sample.complete, tests.itself[upwards])
     downwards = upwards[::-1]
     p_value[downwards] = np.maximum.accumulate(p_value[downwards])
     return p_value
-
-
-def _step_up(
-    sample: JointReplicates, first: Indices, second: Indices, tests: Family, order: Indices, maximum: Floats
-) -> Indices:
-    """Raise the maxima by the pairs in an order, and return twice the numbers of those that count against each."""
-    pairs = _replicates(sample, first[order], second[order], tests.scale[order], tests.left_out[order])
-    reach, beyond = tests.reach[order], tests.beyond[order]
-    if sample.units is None:
-        with watching("steps of all pairs", is_small=pairs.is_small) as watcher:
-            return pairs.step_up(reach, beyond, maximum, watcher)
-    counts = np.empty(order.size, np.int64)
-    for panel, sizes in _stretched(sample, sample.units, pairs):
-        counts[panel] = loops.step_up(sizes, reach[panel], beyond[panel], maximum)
-    return counts
 
 
 # --- quantiles of intervals ----------------------------------------------------------------------------------------

@@ -168,8 +168,8 @@ def machine_nodes(data: Scores, machine: Scores, over: str) -> dict[str, xr.Data
 
 def powered_method(
     node: xr.Dataset, machine: xr.Dataset, estimates: Estimates, question: ComparisonOptions
-) -> tuple[Estimates, PredictionPowered, int]:
-    """Return the estimates by people, the method that compares with the machine's help, and its number of units."""
+) -> tuple[Estimates, PredictionPowered]:
+    """Return the estimates by people, and the method that compares with the machine's help."""
     dim = str(estimates.dim)
     matched = xr.Dataset({"estimate": _matched(node["estimate"], machine["estimate"], dim)})
     with naming("evaluation", "machine"):
@@ -181,7 +181,7 @@ def powered_method(
     _warn_of_few_units(len(by_people), dim)
     labelled = np.array([unit in by_people for unit in others.units])
     goal = Goal(question.level, question.equivalence)
-    return estimates, PredictionPowered(estimates.values, others.values, labelled, goal), labelled.size
+    return estimates, PredictionPowered(estimates.values, others.values, labelled, goal)
 
 
 def summarize_with_machine(

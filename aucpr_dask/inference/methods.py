@@ -12,8 +12,7 @@ import xarray as xr
 
 from aucpr_dask.inference import families, pairs, units
 from aucpr_dask.inference.families import Family, JointReplicates, Maxima, ResampledUnits, UnitsApart
-from aucpr_dask.inference.joint_draws import student_draws
-from aucpr_dask.inference.units import Floats, Indices
+from aucpr_dask.inference.units import Floats, Indices, student_draws
 
 # Variables of a data set whose ranks are swapped.
 RANK, POSITIVE, SWAPPED = "doubled_rank", "is_positive", "swapped_together"
@@ -91,7 +90,8 @@ class SignFlips:
         flips = units.Flips(len(names), n_resamples, seed, units.keys_of(names))
         *of_values, of_ones = flips.means(np.vstack([values, np.ones(len(names))]))
         of_residuals = of_values - self.estimate[:, None] * of_ones
-        self.sample, self.residual = (
+        # The flips for tests, and the residuals' around the estimates for intervals.
+        self.sample, self.spread = (
             families.joint_replicates(
                 self.estimate, means.T, null=True, complete=flips.complete, flipped=flipped, values=values
             )
@@ -101,8 +101,8 @@ class SignFlips:
     def pairs(self, first: Indices, second: Indices) -> Pairs:
         """P-values of the flipped differences, intervals of the flipped residuals."""
         tests = families.pair_statistics(self.sample, first, second)
-        quantiles, spread = families.spread_of_pairs(self.residual, first, second, self.goal.level)
-        apart, error = tests.of_units, self._errors(first, second, tests.of_units)
+        quantiles, spread = families.spread_of_pairs(self.spread, first, second, self.goal.level)
+        apart, error = tests.of_units, self.errors(first, second, tests.of_units)
         quantile = self.reach(quantiles)
         n_apart = apart.n_apart[apart.of_one_size]
         critical = families.critical_numbers(n_apart, 1 - self.goal.level) / np.sqrt(n_apart)
@@ -128,16 +128,9 @@ class SignFlips:
         of_none = pairs.bonferroni_quantile(self.goal.level, n_pairs, self.values.shape[1] - 1)
         return np.where(quantile == 0, of_none, self.reach(quantile))
 
-    @property
-    def spread(self) -> JointReplicates:
-        """The flipped residuals around the estimates."""
-        return replace(self.residual, null=False)
-
-    def errors(self, first: Indices, second: Indices) -> Floats:
+    def errors(self, first: Indices, second: Indices, apart: UnitsApart | None = None) -> Floats:
         """Return the standard errors of differences; at least these, where models differ on too few units to tell."""
-        return self._errors(first, second, families.units_apart(self.sample, first, second))
-
-    def _errors(self, first: Indices, second: Indices, apart: UnitsApart) -> Floats:
+        apart = families.units_apart(self.sample, first, second) if apart is None else apart
         error, size = pairs.errors_from_units(self.values, first, second), self.estimate[first] - self.estimate[second]
         return np.where(apart.too_few, np.maximum(error, np.abs(size)), error)
 
@@ -227,13 +220,9 @@ class Influence:
         self.goal, self.estimate, self.degrees = goal, estimate, degrees
         self.training, self.more = training, () if training is None else ("training_share",)
         self.variance, self.outer, self.joint = variance, outer, joint
+        self.draw_degrees = max(degrees, 2.5)  # with two or fewer, draws have no variance
         draws = student_draws(joint, self.draw_degrees, names, n_resamples, seed)
         self.sample = families.joint_replicates(estimate, estimate + draws)
-
-    @property
-    def draw_degrees(self) -> float:
-        """The degrees of freedom of the draws: with two or fewer they have no variance."""
-        return max(self.degrees, 2.5)
 
     def pairs(self, first: Indices, second: Indices) -> Pairs:
         """Wald intervals and tests."""
@@ -263,11 +252,6 @@ class Influence:
         own = pairs.parametric_quantile(self.goal.level, self.degrees)
         in_errors = quantile * math.sqrt(self.draw_degrees / (self.draw_degrees - 2))
         return np.maximum(in_errors if n_pairs > 1 else np.zeros(quantile.shape), own)
-
-    @property
-    def spread(self) -> JointReplicates:
-        """The replicates around the estimates that make intervals simultaneous."""
-        return self.sample
 
     def errors(self, first: Indices, second: Indices) -> Floats:
         """Return the standard errors of differences."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -22,26 +22,22 @@ from aucpr_dask.errors import (
     warn,
 )
 from aucpr_dask.evaluation.results import provenance
-from aucpr_dask.inference import designs, grids, machine_labels, methods, requirements, samples
+from aucpr_dask.inference import designs, machine_labels, methods, requirements, samples
 from aucpr_dask.inference.averages import training_variance
 from aucpr_dask.inference.covarying import COMPARED_BY, OF_REPEAT, OTHER_MODEL
-from aucpr_dask.inference.designs import BOTH, ITEMS, UNITS, Sampling, are_values, estimators_of, unit_names
+from aucpr_dask.inference.designs import BOTH, ITEMS, Sampling, are_values, estimators_of, unit_names
+from aucpr_dask.inference.methods import Method, Pairs
+from aucpr_dask.inference.pairs import intervals
 from aucpr_dask.inference.random_effects import RandomEffects
 from aucpr_dask.inference.samples import DIFFERENCE_VARIANCE, REPLICATE, SIZE, Estimates
-from aucpr_dask.inference.units import Floats, mean_of_units
+from aucpr_dask.inference.units import Floats, Indices, mean_of_units
+from aucpr_dask.schema import terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.terms import (
-    BOUND,
-    MEASURE,
-    MODEL,
-    N_FOLDS,
-    NORMALISED,
-    REPEAT,
-    RESAMPLE,
-    clusters_in_words,
-    plain_names,
-)
+from aucpr_dask.schema.terms import MODEL, N_FOLDS, RESAMPLE
+
+if TYPE_CHECKING:
+    import dask.array as da
 
 # With this many units, a bootstrap at the level 0.05 finds a false difference in 0.06 of simulated samples of 2 or 10
 # models, and in 0.08 of those of 40.
@@ -111,14 +107,19 @@ class PairedSample:
     question: ComparisonOptions
     sampling: Sampling
     estimates: Estimates
-    method: methods.Method
-    n_machine: int = 0  # units with machine labels
+    method: Method
 
     def at_level(self, level: float) -> PairedSample:
         """Return the same sample, to be answered at another level."""
         method = copy(self.method)
-        vars(method)["goal"] = methods.Goal(level, self.question.equivalence)
-        return replace(self, question=replace(self.question, level=level), method=method)
+        question = replace(self.question, level=level)
+        vars(method)["goal"] = _goal_of(question)
+        return replace(self, question=question, method=method)
+
+    @property
+    def n_machine(self) -> int:
+        """The number of units with machine labels."""
+        return self.method.labelled.size if isinstance(self.method, machine_labels.PredictionPowered) else 0
 
     @property
     def n_resamples(self) -> int:
@@ -140,7 +141,7 @@ class PairedSample:
     @property
     def labels(self) -> NDArray[Any]:
         """The models' labels, names as text of a fixed width."""
-        names: NDArray[Any] = plain_names(np.asarray(self.estimates.models), f"coordinate {MODEL!r}")
+        names: NDArray[Any] = terms.plain_names(np.asarray(self.estimates.models), f"coordinate {MODEL!r}")
         return names
 
     def inside(self, bounds: Any) -> Any:
@@ -153,7 +154,7 @@ class PairedSample:
     def are_shares(self) -> bool:
         """Whether what is estimated lies between 0 and 1, as areas do, and values of measures whose values do."""
         values = self.estimates.direction * self.estimates.values
-        is_bounded = NORMALISED not in self.node.attrs and self.estimator not in designs.UNBOUNDED
+        is_bounded = terms.NORMALISED not in self.node.attrs and self.estimator not in designs.UNBOUNDED
         return bool(is_bounded and values.min(initial=0) >= 0 and values.max(initial=0) <= 1)
 
     def refuse_wide(self, margin: float, option: str) -> None:
@@ -167,29 +168,20 @@ class PairedSample:
         """The name of the estimator that models are compared by."""
         return self.question.estimator or next(iter(estimators_of(self.node)), None)
 
-    @property
-    def _counted(self) -> str:
-        """The variable that counts positives, or clusters that hold some."""
-        of_clusters = "n_positive_clusters" if "n_positive_clusters" in self.node else "n_positive"
-        return "n_effective" if self.sampling.method == "influence" else of_clusters
+    def positives(self) -> tuple[float | None, tuple[str, str]]:
+        """Return the positives of all units together, or clusters that hold some, None if not counted; and their names.
 
-    @property
-    def positives_in_words(self) -> tuple[str, str]:
-        """What :meth:`n_positives` counts, one and several; effective clusters are what unequal ones are worth."""
-        if self.node.attrs.get("sampled") != "clusters" or self._counted == "n_positive":
-            return "positive", "positives"
-        kind = "effective " * (self._counted == "n_effective")
-        one, several = (clusters_in_words(self.node.attrs, f"{kind}{noun}") for noun in ("cluster", "clusters"))
-        return f"{one} with positives", f"{several} with positives"
-
-    def n_positives(self) -> float | None:
-        """Return the positives, those of all units together, with influence the effective ones; None if not counted."""
-        counts = self.node.variables.get(self._counted)
-        return None if counts is None else float(_least_of_units(counts, self.estimates).sum())
-
-    def design(self) -> str:
-        """Describe what was resampled, what is fixed, and what was left out."""
-        return "; ".join([self.sampled_in_words(), *self.gaps])
+        With influence, they are effective ones: what unequal clusters are worth.
+        """
+        counted = "n_positive_clusters" if "n_positive_clusters" in self.node else "n_positive"
+        counted = "n_effective" if self.sampling.method == "influence" else counted
+        counts, names = self.node.variables.get(counted), ("positive", "positives")
+        if self.node.attrs.get("sampled") == "clusters" and counted != "n_positive":
+            kind = "effective " * (counted == "n_effective")
+            words = (terms.clusters_in_words(self.node.attrs, f"{kind}{noun}") for noun in ("cluster", "clusters"))
+            one, several = (f"{word} with positives" for word in words)
+            names = one, several
+        return None if counts is None else float(_least_of_units(counts, self.estimates).sum()), names
 
     def sampled_in_words(self) -> str:
         """Describe what was resampled, and what is fixed."""
@@ -213,7 +205,7 @@ class PairedSample:
         if isinstance(self.method, RandomEffects) and self.method.weights != "equal" and self.mean.max() > NEAR_ONE:
             sentence += "; areas are near 1, where skewed differences make intervals too narrow if tau is large"
         if OF_REPEAT in self.node:
-            sentence += f"; {designs.repeats_in_words(self.node.sizes[REPEAT], self.node.attrs.get(N_FOLDS))}"
+            sentence += f"; {designs.repeats_in_words(self.node.sizes[terms.REPEAT], self.node.attrs.get(N_FOLDS))}"
         return sentence
 
     @property
@@ -226,25 +218,22 @@ def paired_sample(
     node: xr.Dataset, dim: str | None, question: ComparisonOptions, machine: xr.Dataset | None = None
 ) -> PairedSample:
     """Read what the question needs from one result, and fill the method with it."""
-    if machine is None:
-        by_influence = question.method is None and set(node) >= COMPARED_BY
-        method_asked = "influence" if by_influence else question.method
-        sample_asked = ITEMS if by_influence else question.sample
-        sampling = designs.settle(dim, sample_asked, method_asked, question.adjust)
-    else:
-        sampling = designs.settle(dim, UNITS, question.method, question.adjust, methods=designs.WITH_MACHINE)
+    by_influence = machine is None and question.method is None and set(node) >= COMPARED_BY
+    asked = (ITEMS, "influence") if by_influence else (question.sample, question.method)
+    known = designs.NAMES if machine is None else designs.WITH_MACHINE
+    sampling = designs.settle(dim, *asked, question.adjust, known)
     estimates = samples.read_estimates(node, dim, question.estimator, question.incomplete)
     refuse_too_few(node, estimates, sampling.dim, sampling.sample)
-    goal = methods.Goal(question.level, question.equivalence)
-    method: methods.Method
-    n_machine = 0
+    method: Method
     if machine is not None:
-        estimates, method, n_machine = machine_labels.powered_method(node, machine, estimates, question)
+        estimates, method = machine_labels.powered_method(node, machine, estimates, question)
     else:
-        estimates, method = FILLED[sampling.row.needs](node, estimates, sampling, question, goal)
-    sample = PairedSample(node, question, sampling, estimates, method, n_machine)
-    if sampling.sample == ITEMS and (n := sample.n_positives()) is not None:
-        warn_of_few(n, sample.positives_in_words, sampling.method, len(estimates.models))
+        estimates, method = FILLED[sampling.row.needs](node, estimates, sampling, question)
+    sample = PairedSample(node, question, sampling, estimates, method)
+    if sampling.sample == ITEMS:
+        n, words = sample.positives()
+        if n is not None:
+            warn_of_few(n, words, sampling.method, len(estimates.models))
     return sample
 
 
@@ -270,14 +259,13 @@ def refuse_too_few(node: xr.Dataset, estimates: Estimates, dim: str | None, samp
 
 # --- the methods, filled -------------------------------------------------------------------------------------------
 
-Filled = tuple[Estimates, methods.Method]  # the estimates that it compares: without models that it knows too little of
+Filled = tuple[Estimates, Method]  # the estimates that it compares: without models that it knows too little of
 
 
-def _by_values(
-    node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions, goal: methods.Goal
-) -> Filled:
+def _by_values(node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions) -> Filled:
     """Return the method that takes the values of units or folds, or the ranks of items, as they are."""
     values, units, seed, method = estimates.values, estimates.units, question.seed, sampling.method
+    goal = _goal_of(question)
     if method == designs.CORRECTED:
         return estimates, methods.CorrectedStudent(values, node.attrs[N_FOLDS], goal)
     if method == "rank_swap":
@@ -303,7 +291,7 @@ def _by_values(
 
 
 def _by_random_effects(
-    node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions, goal: methods.Goal
+    node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions
 ) -> Filled:
     """Return the method that knows the variance of each difference within each data set."""
     if DIFFERENCE_VARIANCE not in node:
@@ -321,12 +309,10 @@ def _by_random_effects(
         received, remedy = f"{values.shape[0]} data sets", "leave weights out: data sets then have equal weights"
         what = "a regression on the size of data sets needs several"
         raise InvalidInputError(what, "option 'weights'", received, f"{LEAST_REGRESSED} or more", remedy)
-    return estimates, RandomEffects(estimates.values, values, sizes, goal, question.weights)
+    return estimates, RandomEffects(estimates.values, values, sizes, _goal_of(question), question.weights)
 
 
-def _by_items(
-    node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions, goal: methods.Goal
-) -> Filled:
+def _by_items(node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions) -> Filled:
     """Return the bootstrap of the means over units, from the replicates of the items, and the estimates with them."""
     requirements.require_replicates(node, f"over={question.over!r}, method={sampling.method!r}")
     kept = node.sizes[RESAMPLE]
@@ -341,7 +327,7 @@ def _by_items(
     drops_models = question.incomplete == "drop_models" or (estimates.dim is None and question.incomplete == "drop")
     if drops_models and np.count_nonzero(defined) > 1:
         estimates, replicates = estimates.of_models(defined), replicates[defined]
-        return estimates, methods.Resampling(estimates.mean, replicates, goal)
+        return estimates, methods.Resampling(estimates.mean, replicates, _goal_of(question))
     undefined = np.count_nonzero(~np.isfinite(replicates), axis=1)
     if undefined.any():
         counts = [f"{name!r}: {number:,}" for name, number in zip(estimates.names, undefined, strict=True) if number]
@@ -353,12 +339,10 @@ def _by_items(
             "positives as there are; with rare classes, method='influence'; or data with more positives"
         )
         raise InvalidInputError(what, received=received, remedy=remedy)
-    return estimates, methods.Resampling(estimates.mean, replicates, goal)
+    return estimates, methods.Resampling(estimates.mean, replicates, _goal_of(question))
 
 
-def _by_influence(
-    node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions, goal: methods.Goal
-) -> Filled:
+def _by_influence(node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions) -> Filled:
     """Return the method that takes the covariance of the models from the influences of the items."""
     n_resamples = question.n_resamples or designs.UNIT_RESAMPLES
     joint_name = "joint_variance" if "joint_variance" in node else "difference_variance"
@@ -372,7 +356,7 @@ def _by_influence(
     # The variance of a unit is taken to be proportional to 1 over its positives, so that models do not matter.
     counts = (node.variables[name] for name in ("n_effective", "degrees"))
     degrees = degrees_of_mean(*(_least_of_units(count, estimates) for count in counts))
-    sampled = degrees, estimates.names, goal, n_resamples, question.seed
+    sampled = degrees, estimates.names, _goal_of(question), n_resamples, question.seed
     return estimates, methods.Influence(estimates.mean, inner, outer, joint, *sampled, training=training)
 
 
@@ -385,6 +369,10 @@ FILLED: dict[str, Callable[..., Filled]] = {
     "influences": _by_influence,
 }
 """How a method is made from what it needs."""
+
+
+def _goal_of(question: ComparisonOptions) -> methods.Goal:
+    return methods.Goal(question.level, question.equivalence)
 
 
 def _variance_of_means(matrix: xr.Variable, estimates: Estimates) -> Floats:
@@ -451,12 +439,12 @@ def annotated(
     variables |= {name: ((), np.int64(count)) for name, count in counts.items()}
     described = {name: xr.Variable(*given, _described(name, sample)) for name, given in variables.items()}
     dims = {dim for variable in described.values() for dim in variable.dims}
-    coords = {**labels, "level": question.level} if BOUND in dims else dict(labels)
-    coords |= {dim: np.array(values) for dim, values in grids.COORDINATES.items() if dim in dims}
+    coords = {**labels, "level": question.level} if terms.BOUND in dims else dict(labels)
+    coords |= {dim: np.array(values) for dim, values in COORDINATES.items() if dim in dims}
     drawn_before = sampling.sample == ITEMS and sampling.method == "bootstrap"  # when the items were evaluated
     seed = node.attrs.get("seed") if drawn_before else question.seed
     facts = {
-        MEASURE if are_values(node) else "estimator": sample.estimator,
+        terms.MEASURE if are_values(node) else "estimator": sample.estimator,
         "over": sampling.over(node.attrs),
         "method": sampling.method,
         "weights": question.weights if sampling.method == designs.RANDOM_EFFECTS else None,
@@ -469,7 +457,8 @@ def annotated(
         "models_left_out": list(estimates.models_left_out) or None,
         "gaps": "; ".join(sample.gaps) or None,
     }
-    return xr.Dataset(described, coords, {"design": sample.design()} | provenance(node, facts, more))
+    design = "; ".join([sample.sampled_in_words(), *sample.gaps])
+    return xr.Dataset(described, coords, {"design": design} | provenance(node, facts, more))
 
 
 def _described(name: str, sample: PairedSample) -> dict[str, Any]:
@@ -481,3 +470,135 @@ def _described(name: str, sample: PairedSample) -> dict[str, Any]:
     if "interval" in name:
         attrs |= {"ci_kind": sample.sampling.row.interval, "ci_prob": sample.question.level}
     return attrs
+
+
+# --- quantities of pairs, laid out as (model, other model): eagerly, or lazily in chunks ----------------------------
+
+DECISIONS = ("undecided", "different", "equivalent")
+EQUIVALENT = DECISIONS.index("equivalent")
+TARGET, OUTCOME = "target", "outcome"  # of posterior probabilities
+COORDINATES = {terms.BOUND: terms.BOUNDS, TARGET: ("mean", "new"), OUTCOME: ("better", "equivalent", "worse")}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One variable of a comparison: its value for a model and itself, and how to reverse its direction."""
+
+    itself: float | tuple[float, ...]
+    dtype: type = np.float64
+    turned: bool = False  # the other direction has the other sign
+    dims: tuple[str, ...] = ()  # after those of the models; the last one is reversed in the other direction
+
+    def shape(self, rows: Indices, columns: Indices) -> tuple[int, ...]:
+        """Return the shape over these models."""
+        return (rows.size, columns.size, *(len(COORDINATES[dim]) for dim in self.dims))
+
+
+QUANTITIES = {
+    "difference": Quantity(0.0, turned=True),
+    "standard_error": Quantity(0.0),
+    "interval": Quantity(0.0, turned=True, dims=(terms.BOUND,)),
+    "simultaneous_interval": Quantity(0.0, turned=True, dims=(terms.BOUND,)),
+    "prediction_interval": Quantity(0.0, turned=True, dims=(terms.BOUND,)),
+    "p_value": Quantity(1.0),
+    "p_adjusted": Quantity(1.0),
+    "p_equivalence": Quantity(0.0),
+    "share_inside": Quantity(1.0),
+    "decision": Quantity(EQUIVALENT, dtype=np.int8),
+    "tau": Quantity(0.0),
+    "i_squared": Quantity(0.0),
+    "equal_difference": Quantity(0.0, turned=True),
+    "precision_difference": Quantity(0.0, turned=True),
+    "size_slope": Quantity(0.0, turned=True),
+    "size_p": Quantity(1.0),
+    "probability": Quantity((0.0, 1.0, 0.0), dims=(TARGET, OUTCOME)),
+    "training_share": Quantity(0.0),
+    "tuning": Quantity(0.0),
+    "width_ratio": Quantity(1.0),
+}
+
+
+def lay_out(
+    names: list[str], family: Pairs, adjusted: Floats, quantile: float, rows: Indices, columns: Indices
+) -> dict[str, NDArray[Any]]:
+    """Return quantities over (rows, columns), positions of models, from pairs that serve both directions."""
+    values: dict[str, Any] = {
+        "difference": family.difference,
+        "standard_error": family.error,
+        "interval": family.bounds,
+        "simultaneous_interval": intervals(family.difference, family.error, quantile, family.outer),
+        "p_value": family.p_value,
+        "p_adjusted": adjusted,
+        **family.more,
+    }
+    if (verdict := family.equivalence) is not None:
+        decision = np.select([verdict.decision == decision for decision in DECISIONS], range(len(DECISIONS)))
+        values |= {"p_equivalence": verdict.p_value, "share_inside": verdict.share_inside, "decision": decision}
+    return {name: placed(np.asarray(values[name]), QUANTITIES[name], family, rows, columns) for name in names}
+
+
+def placed(values: NDArray[Any], quantity: Quantity, family: Pairs, rows: Indices, columns: Indices) -> NDArray[Any]:
+    """Return values of pairs over (rows, columns), positions of models, in both directions."""
+    grid: NDArray[Any] = np.full(quantity.shape(rows, columns), quantity.itself, dtype=quantity.dtype)
+    n_models = 1 + max(int(index.max(initial=-1)) for index in (family.first, family.second, rows, columns))
+    row_of, column_of = np.full((2, n_models), -1)
+    row_of[rows], column_of[columns] = np.arange(rows.size), np.arange(columns.size)
+    back = -values if quantity.turned else values
+    back = back[..., ::-1] if quantity.dims else back
+    for one, other, directed in ((family.first, family.second, values), (family.second, family.first, back)):
+        i, j = row_of[one], column_of[other]
+        here = (i >= 0) & (j >= 0)
+        grid[i[here], j[here]] = directed[here]
+    return grid + 0 if quantity.turned else grid  # no negative zeros
+
+
+def lazy_all_pairs(method: Method, n_models: int, adjust: str, names: list[str], chunk: int) -> dict[str, da.Array]:
+    """Return the quantities over (model, other model) as Dask arrays in square chunks, bit-for-bit as without chunks.
+
+    Adjusted p-values and the quantile of the simultaneous intervals, which concern the whole family, wait for all
+    chunks.
+    """
+    import dask.array as da
+    from dask import delayed
+
+    blocks = [np.arange(start, min(start + chunk, n_models)) for start in range(0, n_models, chunk)]
+    held = delayed(method, pure=True)  # one key in the graph, not a copy of the replicates in every task
+    upper = {
+        (i, j): delayed(_pairs_of_block)(held, rows, columns)
+        for i, rows in enumerate(blocks)
+        for j, columns in enumerate(blocks)
+        if i <= j
+    }
+    family = delayed(methods.join)(list(upper.values()))
+    adjusted = delayed(methods.adjusted_p_values)(held, family, adjust)
+    quantile = held.simultaneous_quantile(family)
+
+    def block_of(i: int, j: int) -> dict[str, da.Array]:
+        rows, columns = blocks[i], blocks[j]
+        part = upper[min(i, j), max(i, j)]  # serves both directions
+        block = delayed(_lay_out_block)(names, part, adjusted, quantile, rows, columns, n_models)
+        return {
+            name: da.from_delayed(block[name], QUANTITIES[name].shape(rows, columns), dtype=QUANTITIES[name].dtype)
+            for name in names
+        }
+
+    grid = [[block_of(i, j) for j in range(len(blocks))] for i in range(len(blocks))]
+    return {
+        name: da.concatenate([da.concatenate([block[name] for block in row], axis=1) for row in grid]) for name in names
+    }
+
+
+def _pairs_of_block(method: Method, rows: Indices, columns: Indices) -> Pairs:
+    """Return the pairs of a block of the upper triangle."""
+    first, second = np.repeat(rows, columns.size), np.tile(columns, rows.size)
+    above = first < second
+    return method.pairs(first[above], second[above])
+
+
+def _lay_out_block(
+    names: list[str], part: Pairs, adjusted: Floats, quantile: float, rows: Indices, columns: Indices, n_models: int
+) -> dict[str, NDArray[Any]]:
+    """Lay out a block from its part of the family; adjusted p-values are in the order of all pairs."""
+    before = part.first * (2 * n_models - part.first - 1) // 2
+    place = before + part.second - part.first - 1
+    return lay_out(names, part, adjusted[place], quantile, rows, columns)

@@ -14,8 +14,7 @@ import scipy
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.inference.replicates import squares
-from aucpr_dask.inference.units import Floats, Indices, all_signs, mean_of_units
+from aucpr_dask.inference.units import Floats, Indices, all_signs, mean_of_units, squares
 
 PANEL_BYTES = 2**18  # of pairs x replicates that are treated at a time: they stay in a core's cache
 ROUND_OFF = 1e-12  # relative to the estimates: smaller differences and errors count as those of equal numbers

@@ -12,13 +12,10 @@ from scipy.special import nctdtr, nctdtrinc, ndtr, ndtri, stdtr, stdtrit
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.arrays import takes_arrays
-from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference import covarying, designs, grouped, pairs, questions, sentences
 from aucpr_dask.inference.comparing import Baseline, positions, with_one_baseline
-from aucpr_dask.inference.grids import Quantity, placed
 from aucpr_dask.inference.methods import Influence, Method, Pairs, SignFlips
-from aucpr_dask.inference.paired_samples import PairedSample, annotated
-from aucpr_dask.inference.samples import DATASET
+from aucpr_dask.inference.paired_samples import PairedSample, Quantity, annotated, placed
 from aucpr_dask.inference.units import Floats, Indices
 from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import fraction, margin
@@ -134,7 +131,8 @@ def reaches(sample: PairedSample, first: Indices, second: Indices) -> tuple[Pair
         remedy = "leave method out, or give 'sign_flip', 'bootstrap_t' or 't'"
         raise InvalidInputError(what, "option 'method'", repr(sampling.method), "a method with intervals", remedy)
     has_units, n_units = sampling.sample != designs.ITEMS, len(sample.estimates.units)
-    n = n_units if has_units else sample.n_positives()
+    names: tuple[str, str] = designs.unit_names(str(sampling.dim), sample.node.attrs)
+    n, noun = (n_units, names) if has_units else sample.positives()
     degrees = method.degrees if isinstance(method, Influence) else math.inf
     half = (family.bounds[:, 1] - family.bounds[:, 0]) / 2
     if family.outer is not None:  # a difference is shown by the side towards 0
@@ -148,7 +146,7 @@ def reaches(sample: PairedSample, first: Indices, second: Indices) -> tuple[Pair
         alpha=1 - level,
         degrees=n_units - 1 if has_units else degrees,
         n=math.nan if n is None else float(n),
-        noun=designs.unit_names(str(sampling.dim), sample.node.attrs) if has_units else sample.positives_in_words,
+        noun=noun,
         has_units=has_units,
         least=least,
         is_near_one=not has_units and bool(np.nanmax(sample.shown) > NEAR_ONE),
@@ -170,7 +168,7 @@ def pair_reaches(data: Scores, question: ComparisonOptions) -> tuple[Reach, Reac
         return sample.node
 
     data, question, options, _ = questions.prepared(data, question, {})
-    questions.answer(data, questions.with_default_method(data, question, options), options, reply)
+    questions.answer(data, question, options, reply)
     return found[0]
 
 
@@ -252,12 +250,10 @@ def power(
     data, question, rest, by = questions.prepared(data, question, rest, rest.pop("by", None))
 
     def asked(tree: Scores, joint: float = level) -> Scores:
-        own = questions.with_default_method(tree, question, rest)
-        return questions.answer(tree, own, rest, lambda sample: _power(sample, power, difference, joint))
+        return questions.answer(tree, question, rest, lambda sample: _power(sample, power, difference, joint))
 
-    if grouped.has_groups(data, by, question.dims):
-        return grouped.answered_by_groups(data, by, asked, question)
-    return asked(groups_as_data_sets(data) if question.dim == DATASET else data)
+    has_groups = grouped.has_groups(data, by, question.dims)
+    return grouped.answered_by_groups(data, by, asked, question) if has_groups else asked(data)
 
 
 def _power(sample: PairedSample, power: float, difference: float | None, level: float) -> xr.Dataset:

@@ -21,21 +21,10 @@ from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets, known
 from aucpr_dask.inference import averages, covarying, designs, machine_labels, requirements, samples, sentences
 from aucpr_dask.inference.methods import POSITIVE, RANK, SWAPPED
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
+from aucpr_dask.schema import terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
 from aucpr_dask.schema.options import READINGS, ComparisonOptions, EvaluationOptions
-from aucpr_dask.schema.terms import (
-    CLASS,
-    ESTIMATOR,
-    FOLD,
-    ITEM,
-    MODEL,
-    N_FOLDS,
-    QUERY,
-    RESAMPLE,
-    Scores,
-    map_nodes,
-    nodes_of,
-)
+from aucpr_dask.schema.terms import CLASS, FOLD, ITEM, MODEL, QUERY, Scores, map_nodes, nodes_of
 from aucpr_dask.scores.copies import warn_of_copies
 from aucpr_dask.scores.long_form import to_tree
 from aucpr_dask.scores.validate import shared_by_models, validated_scores, where_of
@@ -70,16 +59,21 @@ def answer(
     *,
     auxiliary: Scores | None = None,
     joint: float | None = None,
+    is_joint: bool = False,
 ) -> Scores:
     """Answer a question for every data set, or for all together if they are the units.
 
-    `options` are those of an evaluation, except for names in `without`; `reply` says what a sample shows. With `joint`,
-    what holds for a family is at this level.
+    `options` are those of an evaluation; `reply` says what a sample shows, and `is_joint` that it needs a method with
+    joint replicates. With `joint`, what holds for a family is at this level.
     """
+    if question.dim == samples.DATASET:
+        data = groups_as_data_sets(data)
     if auxiliary is not None:
         machine_labels.refuse_other_samples(question)
         for path, node in nodes_of(data):
             requirements.refuse_dependent_queries(path, node)
+    elif not is_joint:
+        question = with_default_method(data, question, options)
     results = results_for(data, question, options)
     machines: dict[str, xr.Dataset] = {}
     if auxiliary is not None:
@@ -156,7 +150,9 @@ def scores_behind(results: Scores) -> Scores | None:
         return scores  # lazy results, from stores whose digests say whether they are the same
     first = next(iter(nodes.values()))
     names = designs.estimators_of(first)
-    asked = evaluated_with(first.attrs) | {"estimator": names if ESTIMATOR in first["estimate"].dims else names[0]}
+    asked = evaluated_with(first.attrs) | {
+        "estimator": names if terms.ESTIMATOR in first["estimate"].dims else names[0]
+    }
     again = dict(nodes_of(evaluate(scores, interval=(), by=_groups_of_items(first, scores) or None, **asked)))
     for path, node in nodes.items():
         found, known = xr.align(again[path]["estimate"], node["estimate"], join="right")
@@ -322,13 +318,13 @@ def _with_variances(path: str, node: xr.Dataset, question: ComparisonOptions, ev
         found = covarying.covariances(drawn, QUERY) / size
     else:
         requirements.require_replicates(node, f"method={designs.RANDOM_EFFECTS!r}")
-        found = covarying.covariances(samples.chosen(node[samples.REPLICATE], question.estimator), RESAMPLE)
+        found = covarying.covariances(samples.chosen(node[samples.REPLICATE], question.estimator), terms.RESAMPLE)
         size = evaluated["n_positive"]
         size = size.mean(CLASS) if CLASS in size.dims else size
     squares = covarying.squares_of_differences(found)
     if covarying.OF_REPEAT in node:
         of_repeat = samples.chosen(node[covarying.OF_REPEAT], question.estimator)
-        squares = squares + averages.training_variance(of_repeat, node.attrs.get(N_FOLDS))
+        squares = squares + averages.training_variance(of_repeat, node.attrs.get(terms.N_FOLDS))
     return node.assign({samples.DIFFERENCE_VARIANCE: squares, samples.SIZE: size.astype(np.float64)})
 
 

@@ -6,7 +6,6 @@ A larger estimate is better, unless less of the measure is; the best model has r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, brief
 from aucpr_dask.evaluation import arrays, results
-from aucpr_dask.inference import covarying, designs, families, grids, grouped, paired_samples, pairs, samples, sentences
+from aucpr_dask.inference import covarying, designs, families, grouped, paired_samples, pairs, samples, sentences
 from aucpr_dask.inference.families import JointReplicates
 from aucpr_dask.inference.methods import Influence, SignFlips, resample_units
 from aucpr_dask.inference.questions import answer, prepared, with_default_method
@@ -93,11 +92,12 @@ def rank(
     question = ComparisonOptions.among(locals())
     data, question, reading, by = prepared(data, question, options, by)
     if grouped.has_groups(data, by, question.dims):
-        asked = partial(answer, question=question, options=reading, reply=ranks_of)
-        return grouped.answered_by_groups(data, by, lambda tree, joint: asked(tree, joint=joint), question)
-    if question.dim == samples.DATASET:
-        data = results.groups_as_data_sets(data)
-    found = answer(data, question, reading, ranks_of)
+
+        def asked(tree: xr.DataTree, joint: float) -> Scores:
+            return answer(tree, question, reading, ranks_of, joint=joint, is_joint=True)
+
+        return grouped.answered_by_groups(data, by, asked, question)
+    found = answer(data, question, reading, ranks_of, is_joint=True)
     if with_default_method(data, question, reading).method == designs.RANDOM_EFFECTS:
         found.attrs["design"] += "; by sign flips: ranks need joint replicates, which random effects (compare) lack"
     return found
@@ -109,16 +109,14 @@ def ranks_of(sample: paired_samples.PairedSample) -> xr.Dataset:
 
     # Replicates around the estimates: those of the method, or the bootstrap of the same units.
     method, estimates, question = sample.method, sample.estimates, sample.question
-    replicates = method.sample
+    spread = replicates = method.sample
     if isinstance(method, SignFlips):
         n_resamples = question.n_resamples or designs.UNIT_RESAMPLES
         replicates = resample_units(estimates.values, estimates.units, method.goal, n_resamples, question.seed).sample
-    if replicates is None:
+        spread = method.spread
+    if spread is None or replicates is None:
         raise TypeError("this method has no replicates")
-    if isinstance(method, SignFlips | Influence):
-        sets = rank_sets(method.spread, question.level, method)
-    else:
-        sets = rank_sets(replicates, question.level)
+    sets = rank_sets(spread, question.level, method if isinstance(method, SignFlips | Influence) else None)
     probability_best, expected_rank = rank_distribution(replicates)
     first_group, last_group = groups_of_models(sets.groups, sets.order)
     arrays = {
@@ -362,8 +360,8 @@ def _tested(sample: paired_samples.PairedSample, posthoc: str) -> xr.Dataset:
         weight = generator(question.seed, "signed ranks").dirichlet(alphas, DRAWS)
         shares[first, second] = [_signed_ranks(one, margin, weight) for one in difference[first, second]]
         shares[second, first] = shares[first, second, ::-1]
-        found["probability"] = ((*both, grids.OUTCOME), shares)
-        found = found.assign_coords({grids.OUTCOME: list(grids.COORDINATES[grids.OUTCOME])})
+        found["probability"] = ((*both, paired_samples.OUTCOME), shares)
+        found = found.assign_coords({paired_samples.OUTCOME: list(paired_samples.COORDINATES[paired_samples.OUTCOME])})
     facts = {"method": "friedman", "posthoc": posthoc, "over": sample.sampling.dim, "level": question.level}
     names = designs.unit_names(str(sample.sampling.dim), sample.node.attrs)
     design = f"sample: {n_units} {names[n_units != 1]}; fixed: the {n_models} models, which all enter the ranks"

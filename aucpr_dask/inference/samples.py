@@ -24,19 +24,8 @@ from aucpr_dask.inference.units import (
     means_of_replicates,
     total_of_units,
 )
-from aucpr_dask.schema.terms import (
-    ESTIMATOR,
-    ITEM,
-    MEASURE,
-    MODEL,
-    QUANTITY,
-    QUERY,
-    REPEAT,
-    RESAMPLE,
-    Scores,
-    count,
-    nodes_of,
-)
+from aucpr_dask.schema import terms
+from aucpr_dask.schema.terms import MODEL, QUERY, RESAMPLE
 from aucpr_dask.scores.validate import check_unique, where_of
 
 DATASET = "dataset"
@@ -91,7 +80,7 @@ class Estimates:
 def are_in_clusters(node: xr.Dataset) -> bool:
     """Whether the queries of a result depend on each other in clusters."""
     has_clusters = "cluster" in node and QUERY in node["cluster"].dims and "estimate" in node
-    return has_clusters and QUERY in node["estimate"].dims and REPEAT not in node["estimate"].dims
+    return has_clusters and QUERY in node["estimate"].dims and terms.REPEAT not in node["estimate"].dims
 
 
 def clusters_as_units(node: xr.Dataset, estimator: str | None, incomplete: str, path: str = "") -> xr.Dataset:
@@ -126,17 +115,13 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
     models = labels_of(estimate, MODEL)
     names = unit_names(dim or "", result.attrs)
     way = direction(result.attrs, estimator or next(iter(estimators_of(result)), None))
-    units: tuple[str, ...] = ("",)
-    rows, columns = np.arange(len(models)), np.zeros(1, np.int64)
-    if dim is None:
-        values = way * estimate.variable.transpose(MODEL).values.astype(np.float64)[:, None]
-    else:  # in the order of their names, if they have any
-        values = way * estimate.variable.transpose(MODEL, dim).values.astype(np.float64)
-        units = tuple(str(label) for label in labels_of(estimate, dim))
-        columns = np.arange(len(units))
-        if dim in estimate.indexes:
-            columns = np.array(sorted(range(len(units)), key=units.__getitem__), np.int64)
-            values, units = values[:, columns], tuple(sorted(units))
+    units = ("",) if dim is None else tuple(map(str, labels_of(estimate, dim)))
+    rows, columns = np.arange(len(models)), np.arange(len(units))
+    values = way * estimate.variable.transpose(MODEL, *filter(None, [dim])).values.astype(np.float64)
+    values = values.reshape(len(models), len(units))
+    if dim in estimate.indexes:  # in the order of their names, if they have any
+        columns = np.array(sorted(columns.tolist(), key=units.__getitem__), np.int64)
+        values, units = values[:, columns], tuple(sorted(units))
     known = ~np.isnan(values)
     if _partly(known).any() and incomplete == "raise":
         raise _incomplete(known, models, units, dim, names)
@@ -147,15 +132,14 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
         kept_models = np.logical_and(known[:, kept_units].all(axis=1), known.any())
     else:
         kept_units &= ~_partly(known)
-    left_out = models_left_out = tuple(str(model) for model in models[~kept_models])
-    models, values, rows = models[kept_models], values[kept_models], rows[kept_models]
-    if dim is not None:
-        left_out = tuple(compress(units, ~kept_units))
-        values, columns, units = values[:, kept_units], columns[kept_units], tuple(compress(units, kept_units))
+    models_left_out = tuple(str(model) for model in models[~kept_models])
+    left_out = models_left_out if dim is None else tuple(compress(units, ~kept_units))
+    models, values, rows = models[kept_models], values[kept_models][:, kept_units], rows[kept_models]
+    columns, units = columns[kept_units], tuple(compress(units, kept_units))
     if 0 in values.shape and dim is not None and known.any():
         raise _nothing_left(names, incomplete, None)
     if 0 in values.shape:
-        received = f"{count(len(models), 'model')}; left out: {few(map(repr, left_out))}"
+        received = f"{terms.count(len(models), 'model')}; left out: {few(map(repr, left_out))}"
         remedy = "check for positives: the flags of the result mark rankings without any"
         what = "there is nothing to compare: no estimate is defined for every model"
         raise InvalidInputError(what, "variable 'estimate'", received, "estimates that all models have", remedy)
@@ -182,14 +166,15 @@ def read_replicates(result: xr.Dataset, estimates: Estimates, estimator: str | N
 
 def chosen(variable: xr.DataArray, estimator: str | None) -> xr.DataArray:
     """Return a variable of one estimator: the named one, or the first."""
-    dim = estimator_dim(variable) or next((name for name in (ESTIMATOR, MEASURE) if name in variable.coords), None)
+    kinds = terms.ESTIMATOR, terms.MEASURE
+    dim = estimator_dim(variable) or next((name for name in kinds if name in variable.coords), None)
     if dim is None:
         return variable
     names = [str(name) for name in np.atleast_1d(variable[dim].values)]
     name = names[0] if estimator is None else estimator
     if name not in names:
         what = f"this {dim} is not in the result"
-        remedy = "evaluate again with it" if dim == ESTIMATOR else "give one of these names"
+        remedy = "evaluate again with it" if dim == terms.ESTIMATOR else "give one of these names"
         raise InvalidInputError(what, "option 'estimator'", brief(name), ", ".join(names), remedy)
     return variable.isel({dim: names.index(name)}) if dim in variable.dims else variable
 
@@ -240,7 +225,7 @@ def sum_of_squares(influence: xr.DataArray) -> xr.DataArray:
 
 def mean_of_known(variable: xr.DataArray, dim: str) -> xr.DataArray:
     """Return the mean over the units that are not NaN, added in the order of their names."""
-    mean: xr.DataArray = summarize(variable, dim).isel({QUANTITY: 0})
+    mean: xr.DataArray = summarize(variable, dim).isel({terms.QUANTITY: 0})
     return mean
 
 
@@ -282,7 +267,7 @@ def summarize(variable: xr.DataArray, dim: str) -> xr.DataArray:
             skewness = np.where(squares > 0, cubes / squares**1.5 * np.sqrt(number), 0.0)
         return np.stack([mean, error, number, skewness], axis=-1)
 
-    return applied(summarized, variable, over=[dim], sizes={QUANTITY: 4})
+    return applied(summarized, variable, over=[dim], sizes={terms.QUANTITY: 4})
 
 
 def summarize_clusters(estimate: xr.DataArray, mean: xr.DataArray, dim: str, cluster: xr.DataArray) -> xr.DataArray:
@@ -307,7 +292,7 @@ def summarize_clusters(estimate: xr.DataArray, mean: xr.DataArray, dim: str, clu
         powers = (total_of_units(change**power) for power in (2, 3))
         return np.stack([degrees, (sizes > 0).sum(axis=-1), *powers], axis=-1)
 
-    return applied(summarized, estimate, mean, over=[dim], sizes={QUANTITY: 4})
+    return applied(summarized, estimate, mean, over=[dim], sizes={terms.QUANTITY: 4})
 
 
 # --- units that some models lack -----------------------------------------------------------------------------------
@@ -386,18 +371,14 @@ def _incomplete(
         received = few(repr(str(model)) for model in models[lacking])
         remedy = "leave these models out: incomplete='drop'; or give them scores: missing='last' or 'unretrieved'"
         return AlignmentError("some models have no estimate", where, received, None, remedy)
-    singular, several = names
-
-    def units_lacked(row: int) -> str:
+    several, said = names[1], []
+    for row in lacking[:MOST_SHOWN]:
         absent = list(compress(units, partly & ~known[row]))
-        return f"{str(models[[row]][0])!r} lacks {singular if len(absent) == 1 else several} {few(map(repr, absent))}"
-
+        said.append(f"{str(models[[row]][0])!r} lacks {names[len(absent) != 1]} {few(map(repr, absent))}")
     more = len(lacking) - MOST_SHOWN
-    received = "; ".join(map(units_lacked, lacking[:MOST_SHOWN])) + (f" and {more} more models" if more > 0 else "")
-    remedy = (
-        f"leave those {several} out for all models: incomplete='drop'; "
-        "or leave these models out: incomplete='drop_models'"
-    )
+    received = "; ".join(said) + (f" and {more} more models" if more > 0 else "")
+    remedy = f"leave those {several} out for all models: incomplete='drop'; or "
+    remedy += "leave these models out: incomplete='drop_models'"
     what = f"some models lack the estimate of some {several}, so their means are not over the same {several}"
     return AlignmentError(what, where, received, None, remedy)
 
@@ -416,10 +397,10 @@ def _nothing_left(names: tuple[str, str], incomplete: str, where: str | None) ->
 # --- data sets as units --------------------------------------------------------------------------------------------
 
 
-def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
+def stack_data_sets(tree: terms.Scores, incomplete: str) -> xr.Dataset:
     """Stack the data sets of a tree, queries averaged, over ``dataset``; NaN where models are absent."""
     tree = groups_as_data_sets(tree, along=DATASET)
-    nodes = list(nodes_of(tree))
+    nodes = list(terms.nodes_of(tree))
     if isinstance(tree, xr.Dataset) or not nodes:
         what, remedy = "there are no data sets to average over", "over='query' averages the queries of one data set"
         allowed = "a DataTree with a result in each node"
@@ -468,12 +449,12 @@ def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
         raise AlignmentError(what, received=str(error), remedy=remedy) from error
 
 
-def along_items(scores: Scores, names: Sequence[str]) -> list[str]:
+def along_items(scores: terms.Scores, names: Sequence[str]) -> list[str]:
     """Return which of these name groups of items: each is evaluated on its own."""
-    nodes = [node for _, node in nodes_of(scores)]
+    nodes = [node for _, node in terms.nodes_of(scores)]
 
     def is_along(name: str) -> bool:
-        return all(name in node and node[name].dims == (ITEM,) for node in nodes)
+        return all(name in node and node[name].dims == (terms.ITEM,) for node in nodes)
 
     found = [name for name in names if is_along(name)]
     if DATASET in found and QUERY not in names and is_along(QUERY):

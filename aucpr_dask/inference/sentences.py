@@ -16,21 +16,8 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import as_called, few, printable
 from aucpr_dask.inference import designs
 from aucpr_dask.inference.covarying import BASELINE, OTHER_MODEL
-from aucpr_dask.schema.terms import (
-    BOUND,
-    BOUNDS,
-    MODEL,
-    Scores,
-    amount,
-    count,
-    difference_in_words,
-    group_in_words,
-    in_words,
-    map_nodes,
-    nodes_of,
-    p_value_in_words,
-    percent,
-)
+from aucpr_dask.schema import terms
+from aucpr_dask.schema.terms import BOUND, MODEL, Scores, count, in_words, percent
 
 if TYPE_CHECKING:
     from aucpr_dask.inference.gating import Gate
@@ -92,7 +79,7 @@ def of_comparison(answer: xr.Dataset, about: str = "") -> str:
 
     def named(at: tuple[int, ...]) -> tuple[str, str, str]:
         labels = {str(dim): answer[dim].values[i] for dim, i in zip(dims, at, strict=True) if dim not in of_pairs}
-        where = " in " * bool(labels) + group_in_words(labels)
+        where = " in " * bool(labels) + terms.group_in_words(labels)
         return str(answer.variables[MODEL].values[at[0]]), str(others[at[1] if len(of_pairs) > 1 else 0]), where
 
     found = []
@@ -107,7 +94,13 @@ def of_comparison(answer: xr.Dataset, about: str = "") -> str:
             found, "no model is shown to be {} in any group" if about and OTHER_MODEL not in dims else ""
         )
     else:
-        words.append(_none_shown(answer))
+        n = int(answer["n_units"].max()) if answer.attrs.get("method") == "sign_flip" and "n_units" in answer else None
+        least = None if n is None else 2.0 ** (1 - n)  # the smallest p-value that so few units can have
+        if least is None or least <= 1 - float(answer.attrs["level"]):
+            words.append("no difference is shown, which does not show that there is none")
+        else:
+            why = f"the smallest p-value that they can have is {least:g}"
+            words.append(f"no difference can be shown with {n} units: {why}")
     if "standard_error" in answer:
         are_equal = asked & (differences == 0) & (answer.variables["standard_error"].transpose(*dims).values == 0)
         equal = [named(at) for at in map(tuple, np.argwhere(are_equal).tolist())]
@@ -137,17 +130,9 @@ def of_gaps(gaps: Mapping[str, str]) -> str:
     return "; ".join([*said[:MOST], *more])
 
 
-def _none_shown(answer: xr.Dataset) -> str:
-    """Say that no difference is shown, and where the units are so few that none can be."""
-    n = int(answer["n_units"].max()) if answer.attrs.get("method") == "sign_flip" and "n_units" in answer else None
-    if n is None or 2.0 ** (1 - n) <= 1 - float(answer.attrs["level"]):
-        return "no difference is shown, which does not show that there is none"
-    return f"no difference can be shown with {n} units: the smallest p-value that they can have is {2.0 ** (1 - n):g}"
-
-
 def with_families(answers: Scores) -> Scores:
     """Say of each of several data sets whose p-values are adjusted that it is a family of its own."""
-    n = len(dict(nodes_of(answers)))
+    n = len(dict(terms.nodes_of(answers)))
 
     def told(path: str, node: xr.Dataset) -> xr.Dataset:
         if n < 2 or "p_adjusted" not in node or SUMMARY not in node.attrs:
@@ -155,7 +140,7 @@ def with_families(answers: Scores) -> Scores:
         apart = f"each of the {n:,} data sets is a family of its own"
         return node.assign_attrs({SUMMARY: f"{node.attrs[SUMMARY]}; {apart}"})
 
-    return map_nodes(answers, told)
+    return terms.map_nodes(answers, told)
 
 
 def _asked(answer: xr.Dataset, number: int, noun: str, about: str) -> str:
@@ -203,7 +188,7 @@ def shown_to_be(
         of_word = [one for one in listed if sign * direction * one[2] > 0]
         if len(of_word) > MOST:
             of_word.sort(key=lambda one: -abs(one[2]))
-        found = [f"{who} is {word} {than} ({amount(value, 3, '+')})" for who, than, value in of_word]
+        found = [f"{who} is {word} {than} ({terms.amount(value, 3, '+')})" for who, than, value in of_word]
         shown += [few(found, MOST)] if found else []
         missing += [] if found else [word]
     said = [f"shown: {'; '.join(shown)}"] if shown else []
@@ -250,8 +235,6 @@ def of_contrasts(answer: xr.Dataset, rows: pd.DataFrame, direction: float) -> st
 # --- verdicts ------------------------------------------------------------------------------------------------------
 
 BETTER, NOT_WORSE, WORSE, CANNOT_TELL = "better", "not worse", "worse", "cannot tell"
-WIDE_MARGIN = 0.2  # of a measure in [0, 1]
-OF_NEAR_ONE = "near 1, a gate over items passes wrongly about twice as often as its level says: 4 to 6 % at level 0.95"
 UNSEEN = 3.0  # units of which as many as these expects are in none of 95 % of samples
 
 
@@ -272,15 +255,11 @@ def of_gate(gate: Gate) -> str:
     measure = in_words(gate.measure) + (f" ({gate.reading})" if gate.reading else "")
     by_method = f" by {in_words(gate.method)}" if gate.method else ""
     by = "better by" if gate.lower_is_better else "difference"
-    numbers = difference_in_words(gate.estimates, gate.difference, gate.interval, gate.level, what=by)
+    numbers = terms.difference_in_words(gate.estimates, gate.difference, gate.interval, gate.level, what=by)
     family = f"; interval and p hold for all {gate.family}" if gate.family > 1 else ""
-    said = f"{claim}: {measure} {numbers}, {p_value_in_words(gate.p_value)}{by_method}{family}"
-    return "; ".join(
-        filter(
-            None,
-            [said, of_data_sets(gate.by_data_set), gate.sizes, gate.gaps, gate.caveat if gate.passed else gate.limits],
-        )
-    )
+    said = [f"{claim}: {measure} {numbers}, {terms.p_value_in_words(gate.p_value)}{by_method}{family}"]
+    said += [of_data_sets(gate.by_data_set), gate.sizes, gate.gaps, gate.caveat if gate.passed else gate.limits]
+    return "; ".join(filter(None, said))
 
 
 def of_data_sets(differences: Mapping[str, float]) -> str:
@@ -290,7 +269,7 @@ def of_data_sets(differences: Mapping[str, float]) -> str:
     'ahead on 1 of 4 data sets, behind on d (-0.300), b (-0.020)'
     """
     behind = sorted((by, name) for name, by in differences.items() if by < 0)
-    named = few([f"{name} ({amount(by, 3, '+')})" for by, name in behind], MOST)
+    named = few([f"{name} ({terms.amount(by, 3, '+')})" for by, name in behind], MOST)
     ahead = f"ahead on {sum(by > 0 for by in differences.values()):,} of {count(len(differences), 'data set')}"
     return ahead * bool(differences) + f", behind on {named}" * bool(behind)
 
@@ -310,11 +289,6 @@ def of_hidden_losses(n: int, nouns: tuple[str, str], reserve: float, *, are_shar
         from_where = f"from {reserve / share:.2g} on average" if reserve > 0 else "however small they are"
         said.append(f"{over}, and would fail it {from_where}")
     return said + [f"below {designs.ENOUGH_UNITS} {nouns[1]}, do not rely on a pass alone"] * (n < designs.ENOUGH_UNITS)
-
-
-def of_wide_margins(margin: float) -> list[str]:
-    """Say how much of a range from 0 to 1 a wide margin gives away."""
-    return [f"the margin allows a loss of {percent(margin)} of the whole range"] * (margin >= WIDE_MARGIN)
 
 
 # --- power -----------------------------------------------------------------------------------------------------------
@@ -380,7 +354,7 @@ def _middle(values: Any) -> float:
 
 def may_be_first(ranks: xr.Dataset) -> int:
     """Return how many models may be first, by the simultaneous rank sets."""
-    return int((ranks["simultaneous_rank_interval"].sel({BOUND: BOUNDS[0]}) <= 1).sum())
+    return int((ranks["simultaneous_rank_interval"].sel({BOUND: terms.BOUNDS[0]}) <= 1).sum())
 
 
 def of_ranks(ranks: xr.Dataset) -> str:

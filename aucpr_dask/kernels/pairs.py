@@ -1,4 +1,4 @@
-"""Compiled loops over many replicates of models and of their pairs; `inference.replicates` has their bits.
+"""Compiled loops over many replicates of models and of their pairs; `inference.units` has their bits.
 
 Innermost loops run over replicates, so they compile to vector instructions without changing any order. Pairs
 come in tiles of few models, whose blocks of replicates stay in a core's cache.
