@@ -19,23 +19,14 @@ from aucpr_dask.evaluation.api import evaluate, interval
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.groups import along_queries
 from aucpr_dask.evaluation.results import group_dims, laid_out, provenance
-from aucpr_dask.inference import (
-    averages,
-    covarying,
-    designs,
-    grouped,
-    machine_labels,
-    questions,
-    requirements,
-    samples,
-    units,
-)
+from aucpr_dask.inference import averages, designs, grouped, machine_labels, questions, requirements, samples, units
 from aucpr_dask.inference.averages import N_CLASSES
+from aucpr_dask.inference.covarying import OF_REPEAT
 from aucpr_dask.inference.pairs import ROUND_OFF
 from aucpr_dask.schema import checks, choices, intervals, terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import AVERAGES, AggregationOptions, EvaluationOptions
-from aucpr_dask.scores.validate import where_of
+from aucpr_dask.scores.validate import validated_scores, where_of
 
 RELIABLE_UNITS = 8  # from which on intervals of means hold in most worlds
 SKEWED = 8.0  # times the squared skewness must there be units, where their values vary less than a proportion's
@@ -49,6 +40,12 @@ METHODS = {
     designs.UNITS: (SCORE, "t", "bootstrap"),
     designs.ITEMS: ("normal", "bootstrap", "logit"),
     designs.BOTH: ("bootstrap",),
+}
+KINDS = {
+    SCORE: "score interval with a design effect",
+    "t": "Student t",
+    designs.POWERED: "Student t, prediction-powered,",
+    "bootstrap": "percentile bootstrap",
 }
 COUNT = "n_positive"
 COUNTS_BY_MACHINE = {terms.QUERY: "n_machine_queries", samples.DATASET: "n_machine_datasets"}
@@ -366,7 +363,9 @@ def _mean(
         mean = _by_errors(result, dim, sampling.method, question.level)
     bounds = _with_a_width(mean, dim, on_unit_scale, question.level)
     bounds = bounds.assign_coords({terms.BOUND: np.array(terms.BOUNDS, dtype=object), "level": question.level})
-    bounds.attrs = {"ci_kind": _kind(sampling, result.attrs), "ci_prob": question.level}
+    drawn = {designs.ITEMS: "items", designs.BOTH: "units and items"}
+    kind, over = KINDS.get(sampling.method, sampling.method), designs.unit_names(str(dim), result.attrs)[1]
+    bounds.attrs = {"ci_kind": f"{kind} over {drawn.get(sampling.sample, over)}", "ci_prob": question.level}
     flags = mean.counts.get("flags")
     is_biased = dim is not None and machine is None and _are_biased(result, dim, sampling.sample)
     if is_biased:  # which means have a bias that is not known
@@ -589,19 +588,6 @@ def _by_resamples(
     return _Mean(mean, quantities.isel({terms.QUANTITY: 0}), bounds, counts, n_resamples)
 
 
-def _kind(sampling: designs.Sampling, attrs: dict[Any, Any]) -> str:
-    """Name the interval of a mean."""
-    units_in_words = designs.unit_names(str(sampling.dim), attrs)[1]
-    sampled = {designs.ITEMS: "items", designs.BOTH: "units and items"}.get(sampling.sample, units_in_words)
-    kinds = {
-        SCORE: "score interval with a design effect",
-        "t": "Student t",
-        designs.POWERED: "Student t, prediction-powered,",
-        "bootstrap": "percentile bootstrap",
-    }
-    return f"{kinds.get(sampling.method, sampling.method)} over {sampled}"
-
-
 def _attributes(
     result: xr.Dataset, sentence: str, question: AggregationOptions, facts: dict[str, Any]
 ) -> dict[str, Any]:
@@ -719,7 +705,7 @@ def _over_repeats(node: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
     else:
         items = mean["standard_error"]
     n_repeats = node.sizes[terms.REPEAT]
-    spread = samples.reduced(np.var, mean[covarying.OF_REPEAT], terms.REPEAT, ddof=1) if n_repeats > 1 else 0.0 * items
+    spread = samples.reduced(np.var, mean[OF_REPEAT], terms.REPEAT, ddof=1) if n_repeats > 1 else 0.0 * items
     training = (spread * averages.inflation(n_repeats, n_folds)) ** 0.5
     error = items if question.sample == designs.ITEMS else (items**2 + training**2) ** 0.5
     parts = mean.assign(standard_error=error).drop_vars(samples.REPLICATE, errors="ignore")
@@ -736,8 +722,25 @@ def _over_repeats(node: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
 
 def _mean_over_items(scores: terms.Scores, question: AggregationOptions, options: dict[str, Any]) -> terms.Scores:
     """Return the mean over the items of the area of the classes that each ranks: the items are the units."""
+    if options.get("over") == "clusters":
+        what = "average='samples' takes every item as one unit, and items in clusters are not independent"
+        remedy = "average='macro', 'weighted' or 'micro' draw clusters"
+        raise clash(what, remedy, "over='items'", average="samples", over="clusters")
+
+    def swapped(path: str, node: xr.Dataset) -> xr.Dataset:
+        """Return scores in which every item is a query that ranks the classes."""
+        names = [name for name in averages.ITEM_VARIABLES if name in node]
+        if odd := [name for name in names if terms.CLASS not in node[name].dims]:
+            what = "average='samples' ranks the classes of each item, and these weights do not differ between classes"
+            received, remedy = f"{', '.join(map(repr, odd))} over the items", "drop_vars(...) leaves them out"
+            raise InvalidInputError(what, None, received, "weights over (class, item)", remedy)
+        found = node[names].rename({terms.ITEM: terms.QUERY, terms.CLASS: terms.ITEM})
+        found = averages.with_whole_items(found.transpose(..., terms.QUERY, terms.ITEM))
+        return found.assign_coords({terms.QUERY: samples.labels_of(found["score"], terms.QUERY)})
+
     n_classes = {path: node.sizes[terms.CLASS] for path, node in terms.nodes_of(scores)}
-    evaluated = evaluate(averages.items_as_queries(scores, options), **({"interval": ()} | options))
+    of_items = terms.map_nodes(validated_scores(scores, positive_from=options.get("positive_from")), swapped)
+    evaluated = evaluate(of_items, **({"interval": ()} | options))
 
     def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
         mean = _mean(node, terms.QUERY, replace(question, over=None)).rename({count_of(terms.QUERY): "n_items"})

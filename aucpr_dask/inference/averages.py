@@ -18,7 +18,7 @@ import numpy as np
 import scipy
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, clash, few
+from aucpr_dask.errors import InvalidInputError, few
 from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.inference import covarying, designs, requirements, samples
 from aucpr_dask.inference.covarying import OF_REPEAT, OTHER_MODEL, covariances, squares_of_differences
@@ -223,31 +223,12 @@ def pooled_items(scores: xr.Dataset, dim: str) -> xr.Dataset:
         if dim not in kept[name].dims:
             kept[name] = kept[name].expand_dims({dim: scores.sizes[dim]})
     pooled = kept.stack({"pooled": (dim, ITEM)}, create_index=False).rename({"pooled": ITEM}).transpose(..., ITEM)
-    return _with_whole_items(pooled).assign_attrs(scores.attrs)
+    return with_whole_items(pooled).assign_attrs(scores.attrs)
 
 
-def _with_whole_items(scores: xr.Dataset) -> xr.Dataset:
+def with_whole_items(scores: xr.Dataset) -> xr.Dataset:
     """Return scores whose chunks, if they have any, cut no ranking."""
     return scores.chunk({ITEM: -1}) if any(one.chunks is not None for one in scores.data_vars.values()) else scores
-
-
-def items_as_queries(scores: Scores, options: dict[str, Any]) -> Scores:
-    """Return score data sets in which every item is a query that ranks the classes."""
-    if options.get("over") == "clusters":
-        what = "average='samples' takes every item as one unit, and items in clusters are not independent"
-        remedy = "average='macro', 'weighted' or 'micro' draw clusters"
-        raise clash(what, remedy, "over='items'", average="samples", over="clusters")
-
-    def swapped(path: str, node: xr.Dataset) -> xr.Dataset:
-        names = [name for name in ITEM_VARIABLES if name in node]
-        if odd := [name for name in names if CLASS not in node[name].dims]:
-            what = "average='samples' ranks the classes of each item, and these weights do not differ between classes"
-            received, remedy = f"{', '.join(map(repr, odd))} over the items", "drop_vars(...) leaves them out"
-            raise InvalidInputError(what, None, received, "weights over (class, item)", remedy)
-        found = node[names].rename({ITEM: QUERY, CLASS: ITEM}).transpose(..., QUERY, ITEM)
-        return _with_whole_items(found.assign_coords({QUERY: samples.labels_of(found["score"], QUERY)}))
-
-    return map_nodes(validated_scores(scores, positive_from=options.get("positive_from")), swapped)
 
 
 # --- means of repeats -------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -212,48 +212,36 @@ def _orders_of(
     from aucpr_dask.kernels.chance import Orders
 
     label, label_row = rows.distinct(named["label"].astype(np.int8, copy=False))
-    score = rows.full(named["score"])
+    scores = rows.full(named["score"])
     of_labels = rankings.memberships(label, options)
-    step = max(1, AT_ONCE // max(1, score.shape[1]))
+    step = max(1, AT_ONCE // max(1, scores.shape[1]))
     orders: list[Orders] = []
-    for start in range(0, len(score), step):
+    for start in range(0, len(scores), step):
         part = slice(start, start + step)
-        is_item, is_positive = (of[label_row[part]] for of in of_labels)
-        facts = _facts_of_orders(score[part], is_item, is_positive, options)
-        orders += [
-            Orders(*given, int(positives))
-            for given, positives in zip(facts, np.nan_to_num(n_positive[part]).tolist(), strict=True)
-        ]
+        score, (is_item, is_positive) = scores[part], (of[label_row[part]] for of in of_labels)
+        is_ranked = is_item & ~np.isnan(score)
+        if options.missing == "drop":
+            is_item = is_ranked
+        ordered = np.sort(np.where(is_ranked, score, np.nan), axis=-1)
+        n_ranked, n_hits = is_ranked.sum(axis=-1), (is_item & is_positive).sum(axis=-1)
+        n_missing = is_item.sum(axis=-1) - n_ranked
+        n_last = n_missing if options.missing == "last" else np.zeros_like(n_missing)
+        has_ties = (ordered[:, 1:] == ordered[:, :-1]).any(axis=-1) | (n_last > 1)
+        has_ties &= options.ties == "group"
+        n_items = n_ranked + n_missing
+        is_long = (n_items * n_hits > MOST_STEPS) | (n_hits > MOST_HITS)  # it would take many minutes
+        if is_long.any():
+            received = f"{n_hits[is_long][0]:,} positives among {n_items[is_long][0]:,} items"
+            allowed = f"up to {MOST_HITS:,} positives, and {MOST_STEPS:,} as their product with the items"
+            what = "too many items and positives for exact probabilities of random orders"
+            remedy = "use the interval of the area instead: aucpr_dask.evaluate"
+            raise InvalidInputError(what, "argument 'label'", received, allowed, remedy)
+        facts = n_ranked, n_last, n_missing - n_last, n_hits, has_ties, np.nan_to_num(n_positive[part])
+        for row, one in enumerate(zip(*(fact.tolist() for fact in facts), strict=True)):
+            ranked, last, unranked, hits, tied, positives = one
+            sizes = b""
+            if tied:  # from the highest score; the last group holds the items without a score
+                of_groups = np.unique(ordered[row, :ranked], return_counts=True)[1][::-1].astype(np.int64)
+                sizes = (np.append(of_groups, last) if last else of_groups).tobytes()
+            orders.append(Orders(ranked + last, sizes, unranked, hits, int(positives)))
     return orders
-
-
-def _facts_of_orders(
-    score: Array, is_item: NDArray[np.bool_], is_positive: NDArray[np.bool_], options: EvaluationOptions
-) -> Iterator[tuple[int, bytes, int, int]]:
-    """Yield, for each ranking, its items with a place, its tie groups, its items below all others, and its hits."""
-    is_ranked = is_item & ~np.isnan(score)
-    if options.missing == "drop":
-        is_item = is_ranked
-    ordered = np.sort(np.where(is_ranked, score, np.nan), axis=-1)
-    n_ranked, n_hits = is_ranked.sum(axis=-1), (is_item & is_positive).sum(axis=-1)
-    n_missing = is_item.sum(axis=-1) - n_ranked
-    n_last = n_missing if options.missing == "last" else np.zeros_like(n_missing)
-    has_ties = (ordered[:, 1:] == ordered[:, :-1]).any(axis=-1) | (n_last > 1)
-    has_ties &= options.ties == "group"
-    n_items = n_ranked + n_missing
-    is_long = (n_items * n_hits > MOST_STEPS) | (n_hits > MOST_HITS)  # it would take many minutes
-    if is_long.any():
-        received = f"{n_hits[is_long][0]:,} positives among {n_items[is_long][0]:,} items"
-        allowed = f"up to {MOST_HITS:,} positives, and {MOST_STEPS:,} as their product with the items"
-        what = "too many items and positives for exact probabilities of random orders"
-        remedy = "use the interval of the area instead: aucpr_dask.evaluate"
-        raise InvalidInputError(what, "argument 'label'", received, allowed, remedy)
-    facts = n_ranked, n_last, n_missing - n_last, n_hits, has_ties
-    for row, (ranked, last, unranked, hits, tied) in enumerate(zip(*(one.tolist() for one in facts), strict=True)):
-        yield ranked + last, _sizes(ordered[row, :ranked], last).tobytes() if tied else b"", unranked, hits
-
-
-def _sizes(ascending: Array, n_last: int) -> NDArray[np.int64]:
-    """Return the sizes of tie groups from the highest score; the last holds the items without a score."""
-    sizes = np.unique(ascending, return_counts=True)[1][::-1].astype(np.int64)
-    return np.append(sizes, n_last) if n_last else sizes

@@ -13,8 +13,8 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, brief, clash, did_you_mean, few
 from aucpr_dask.evaluation.arrays import takes_arrays
-from aucpr_dask.inference import covarying, grouped, methods, pairs, samples, sentences
-from aucpr_dask.inference.paired_samples import DECISIONS, QUANTITIES, PairedSample, annotated, lay_out, lazy_all_pairs
+from aucpr_dask.inference import covarying, grouped, methods, paired_samples, pairs, samples, sentences
+from aucpr_dask.inference.paired_samples import DECISIONS, QUANTITIES, PairedSample, annotated
 from aucpr_dask.inference.questions import answer, prepared
 from aucpr_dask.inference.random_effects import OTHER_WEIGHTS, RandomEffects
 from aucpr_dask.schema import checks, choices, terms
@@ -192,9 +192,7 @@ def compare(
         if chunk is not None or (auxiliary is not None and question.dim == samples.DATASET):
             others = {"auxiliary": auxiliary and type(auxiliary).__name__, "chunk": chunk}
             raise clash("groups are compared without these", "leave them out, or select a group", None, **others)
-        machine_of = grouped.parts_of_machine(auxiliary, by)
-
-        alone = replace(question, adjust=None)
+        machine_of, alone = grouped.parts_of_machine(auxiliary, by), replace(question, adjust=None)
 
         def asked(tree: xr.DataTree, joint: float) -> terms.Scores:
             return answer(tree, alone, reading, _comparison, joint=joint, auxiliary=machine_of(tree))
@@ -223,17 +221,16 @@ def _comparison(sample: PairedSample) -> xr.Dataset:
     sizes: str | None = None
     is_lazy = columns is None and (chunk is not None or n_models > LAZY_FROM)
     if is_lazy:
-        arrays = lazy_all_pairs(method, n_models, adjust, names, chunk or LAZY_CHUNK)
+        arrays = paired_samples.lazy_all_pairs(method, n_models, adjust, names, chunk or LAZY_CHUNK)
         family_size = n_models * (n_models - 1) // 2
         first, second = pairs.all_pairs(min(n_models, MOST_SIZES + 1))  # the first pairs are the same ones
     else:
         everyone = np.arange(n_models)
         first, second = pairs.all_pairs(n_models) if columns is None else pairs.against(columns, n_models)
-        family = method.pairs(first, second)
-        adjusted, quantile = methods.adjusted_p_values(method, family, adjust), method.simultaneous_quantile(family)
         across = everyone if columns is None else np.array(columns)
-        arrays = lay_out(names, family, adjusted, quantile, everyone, across)
-        family_size = first.size
+        family_size, where = first.size, (first, second, everyone, across)
+        values = paired_samples.quantities(method, first, second, adjust, names)
+        arrays = {name: paired_samples.placed(of, QUANTITIES[name], *where) for name, of in values.items()}
     if isinstance(method, RandomEffects):
         names_of, first, second = sample.estimates.names, first[:MOST_SIZES], second[:MOST_SIZES]
         said = zip(first, second, method.sizes_in_words(method.pairs(first, second)), strict=True)
@@ -248,10 +245,7 @@ def _comparison(sample: PairedSample) -> xr.Dataset:
     known = {**both, "estimate": (terms.MODEL, sample.shown)}
     comparison = annotated(known, labels, sample, family_size=family_size, sizes=sizes)
     if has_margin:
-        flags = {
-            "flag_values": list(range(len(DECISIONS))),
-            "flag_meanings": " ".join(DECISIONS),
-        }
+        flags = {"flag_values": list(range(len(DECISIONS))), "flag_meanings": " ".join(DECISIONS)}
         comparison["decision"].attrs |= flags
     if not is_lazy:
         comparison.attrs[sentences.SUMMARY] = sentences.of_comparison(comparison)

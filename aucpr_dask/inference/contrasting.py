@@ -19,18 +19,9 @@ from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.groups import along_queries, named_along_queries
 from aucpr_dask.evaluation.request import drawn_unit
-from aucpr_dask.inference import (
-    averages,
-    comparing,
-    covarying,
-    designs,
-    grouped,
-    pairs,
-    questions,
-    requirements,
-    samples,
-    sentences,
-)
+from aucpr_dask.inference import averages, covarying, designs, grouped, questions, requirements, samples, sentences
+from aucpr_dask.inference.comparing import positions
+from aucpr_dask.inference.pairs import parametric_p_values
 from aucpr_dask.inference.units import Floats
 from aucpr_dask.schema import checks, choices, terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
@@ -64,7 +55,7 @@ class _Group(NamedTuple):
     effect: Floats  # by how much clusters multiply the variance of items
     is_area: bool  # a single area, whose variance is moderated
     influence: Floats | None = None  # (model, cluster), if clusters are the sample
-    clusters: pd.Index | None = None
+    clusters: pd.Index = pd.Index([])
     of_repeat: Floats | None = None  # (model, repeat), of a repeated cross-validation
 
 
@@ -231,11 +222,10 @@ def _parts(node: xr.Dataset, by: Any, path: str, kept: Sequence[str]) -> grouped
         if "estimate" in node:
             what, remedy = "a result without queries does not say how its groups vary", "pass the scores in its place"
             raise InvalidInputError(what, path or None, few(map(str, node.data_vars)), "scores", remedy)
-        return grouped.parts_of(node, by, path)
-    if kept:
+    elif kept:
         what, remedy = "groups of queries are contrasted in one data set", f"select a label: .sel({kept[0]}=...)"
         raise InvalidInputError(what, path or None, f"the dimension {kept[0]!r}", "models and queries", remedy)
-    if not along_queries(node, by)[0]:
+    elif not along_queries(node, by)[0]:
         along = named_along_queries(node)
         what, remedy = "groups of queries are named by a coordinate along them", "assign_coords(kind=('query', labels))"
         raise bad_argument(what, "by", by, few(map(repr, along)) or "a coordinate along the queries", remedy)
@@ -250,18 +240,13 @@ def _known(part: xr.Dataset, question: _Question, *, is_scores: bool) -> _Group:
     if len(names) > 1 or names[0] not in WITH_INFLUENCE:
         what, remedy = "contrasts need an influence function", "name one of these"
         raise bad_argument(what, "estimator", question.estimator, ", ".join(WITH_INFLUENCE), remedy)
-    result: Any = evaluate(part, estimator=names[0], interval=(), **question.reading, over=question.over)
-    return _of_units(result, question) if QUERY in part["score"].dims else _of_items(part, result, names[0], question)
+    reading: dict[str, Any] = {**question.reading, "over": question.over}
+    result: Any = evaluate(part, estimator=names[0], interval=(), **reading)
+    if QUERY in part["score"].dims:
+        return _of_units(result, question)
 
-
-def _of_items(part: xr.Dataset, result: xr.Dataset, estimator: str, question: _Question) -> _Group:
-    """Return the values of a group of items with their variances by influence."""
-    centre = CENTRES.get(estimator, estimator)
-    reading = dict(question.reading)
-
-    def influences(scores: Any) -> xr.Dataset:
-        found: Any = covarying.influences(scores, centre, over=question.over, **reading)
-        return found  # type: ignore[no-any-return]
+    def influences(scores: xr.Dataset) -> Any:
+        return covarying.influences(scores, CENTRES.get(names[0], names[0]), **reading)
 
     if question.baseline is None:
         alone = influences(part)
@@ -269,7 +254,7 @@ def _of_items(part: xr.Dataset, result: xr.Dataset, estimator: str, question: _Q
         own, items = (np.asarray(samples.sum_of_squares(alone[kind]).values) for kind in kinds)
         ratio = np.divide(own, items, out=np.ones_like(own), where=items > 0)
         return _group(part, result, alone, alone["estimate"].values, items, question, ratio)
-    (place,) = comparing.positions(question.baseline, list(map(str, part.get_index(MODEL))))
+    (place,) = positions(question.baseline, list(map(str, part.get_index(MODEL))))
     if reading.get("missing") != "drop":
         both = influences(part)
         return _differences(part, result, both, np.arange(part.sizes[MODEL]), place, question)
@@ -327,7 +312,7 @@ def _of_units(result: xr.Dataset, question: _Question) -> _Group:
     """Return the means over the queries of a group, with their variances between queries."""
     estimate = samples.chosen(result["estimate"], question.estimator).transpose(MODEL, QUERY)
     if question.baseline is not None:
-        (place,) = comparing.positions(question.baseline, list(map(str, estimate.get_index(MODEL))))
+        (place,) = positions(question.baseline, list(map(str, estimate.get_index(MODEL))))
         estimate = estimate - estimate.isel({MODEL: place}, drop=True)
     mean, error, n, _ = samples.summarize(estimate, QUERY).transpose(terms.QUANTITY, MODEL).values
     return _Group(result, mean, error**2, n, np.maximum(n - 1, 1.0), np.ones(n.size), is_area=False)
@@ -348,7 +333,7 @@ def _difference(group: _Group, other: _Group, n_folds: int | None) -> tuple[Floa
 
     own, others = variance_of(group), variance_of(other)
     shared = np.zeros(group.value.size)
-    if not (group.influence is None or other.influence is None or group.clusters is None or other.clusters is None):
+    if group.influence is not None and other.influence is not None:
         place = other.clusters.get_indexer(group.clusters)  # clusters that lie in both groups pair them
         both = place >= 0
         products = (group.influence[:, both] * other.influence[:, place[both]]).sum(axis=1)
@@ -408,7 +393,7 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
                 found = _difference(group, known[other], n_folds)
                 difference[:, place, column], error[:, place, column], degrees[:, place, column] = found
     if question.baseline is not None:
-        (place,) = comparing.positions(question.baseline, list(map(str, models)))
+        (place,) = positions(question.baseline, list(map(str, models)))
         if len(models) == 1:
             what, remedy = "the baseline is the only model", "leave out the baseline to contrast its areas"
             raise bad_argument(what, "baseline", question.baseline, "one of two models or more", remedy)
@@ -416,7 +401,7 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
 
     # P-values are adjusted, and simultaneous intervals hold, for all pairs of groups of all models, each pair once.
     family = is_tested = ~np.isnan(error)
-    p_value = np.where(is_tested, pairs.parametric_p_values(difference, error, degrees), np.nan)
+    p_value = np.where(is_tested, parametric_p_values(difference, error, degrees), np.nan)
     if at is None:
         family = is_tested & np.triu(np.ones((n_groups, n_groups), bool), 1)
     adjusted = np.full_like(p_value, np.nan)
@@ -455,7 +440,15 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
     names = parts.in_words
     answered = {place for place, group in known.items() if not np.isnan(group.value + group.variance).all()}
     left_out = [name for place, name in enumerate(names) if place not in answered]
-    gaps = _gaps({names[place]: group.result for place, group in known.items()}, question)
+    lacks: list[str] = []  # which models lack items of which groups, and which groups lack queries
+    for place, group in known.items():
+        if question.reading.get("missing") == "drop" and "n_missing" in group.result:
+            counts = group.result["n_missing"].sum([dim for dim in group.result["n_missing"].dims if dim != MODEL])
+            of_models = zip(models, counts.values, strict=True)
+            lacks += [f"{str(model)!r} lacks {count:,} items in {names[place]}" for model, count in of_models if count]
+        estimate = samples.chosen(group.result["estimate"], question.estimator)
+        if QUERY in estimate.dims and (n := int(estimate.isnull().any(MODEL).sum())):
+            lacks.append(f"{terms.count(n, 'query', 'queries')} of {names[place]} without an estimate of every model")
     facts = {
         "estimator": measure,
         "by": ", ".join(parts.indexes),
@@ -470,26 +463,12 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
         "design": _design(answer, first, n_groups - len(left_out), n_folds)
         + (OF_HALDANE if of_items and str(measure) in CENTRES else ""),
         "groups_left_out": "; ".join(left_out) or None,
-        "gaps": gaps or None,
+        "gaps": few(lacks) or None,
     }
     answer = answer.assign_attrs(results.provenance(first, facts))
     said = sentences.of_contrasts(answer, contrast_rows(answer), designs.direction(first.attrs, measure))
-    said = "; ".join(filter(None, [said, gaps]))
+    said = "; ".join(filter(None, [said, few(lacks)]))
     return terms.with_plain_names(answer.assign_attrs({sentences.SUMMARY: said}))
-
-
-def _gaps(of_groups: Mapping[str, xr.Dataset], question: _Question) -> str:
-    """Say which models lack how many items of which groups, and which groups lack queries."""
-    lacks: list[str] = []
-    for name, result in of_groups.items():
-        if question.reading.get("missing") == "drop" and "n_missing" in result:
-            counts = result["n_missing"].sum([dim for dim in result["n_missing"].dims if dim != MODEL])
-            of_models = zip(samples.labels_of(counts, MODEL), counts.values, strict=True)
-            lacks += [f"{str(model)!r} lacks {count:,} items in {name}" for model, count in of_models if count]
-        estimate = samples.chosen(result["estimate"], question.estimator)
-        if QUERY in estimate.dims and (n := int(estimate.isnull().any(MODEL).sum())):
-            lacks.append(f"{terms.count(n, 'query', 'queries')} of {name} without an estimate of every model")
-    return few(lacks)
 
 
 def _reference(reference: Any, parts: grouped.Parts, kept: int) -> NDArray[np.int64] | None:

@@ -162,8 +162,16 @@ def influences_of_node(path: str, dataset: xr.Dataset, options: EvaluationOption
     variables = _influences(prepare_labelled(inputs, options), clusters, is_fixed=is_fixed)
     labels = inputs["score"].drop_vars(terms.ITEM, errors="ignore").coords
     result = xr.Dataset(variables, labels, results.provenance(dataset, facts))
-    result = _mean_of_classes(result) if terms.CLASS in result.dims else result
-    return _mean_of_repeats(result, dataset) if terms.REPEAT in result.dims else result
+    if terms.CLASS in result.dims:
+        result = _mean_of_classes(result)
+    if terms.REPEAT not in result.dims:
+        return result
+    repeats, n_folds = result["estimate"].drop_attrs(), terms.folds_of_repeats(dataset)
+    known = repeats.notnull().all(terms.REPEAT)
+    means = result.drop_vars("flags").map(lambda variable: mean_of_known(variable, terms.REPEAT).where(known))
+    means["estimate"].attrs = result["estimate"].attrs
+    design = {} if n_folds is None else {terms.N_FOLDS: n_folds}
+    return means.assign({OF_REPEAT: repeats, "flags": result["flags"]}).assign_attrs(design | result.attrs)
 
 
 def squares_of_differences(covariance: Labelled) -> Labelled:
@@ -217,18 +225,6 @@ def _mean_of_classes(result: xr.Dataset) -> xr.Dataset:
     means["proportion"] = means["proportion"] / means["n_classes"]  # as a variance of independent classes
     design = {"over": terms.CLASS, "average": "macro", "n_classes": result.sizes[terms.CLASS]}
     return means.assign(flags=result["flags"]).assign_attrs(design | result.attrs)
-
-
-def _mean_of_repeats(result: xr.Dataset, dataset: xr.Dataset) -> xr.Dataset:
-    """Average estimates and influences over the repeats, and keep the estimates of each and the number of folds."""
-    repeats = result["estimate"].drop_attrs()
-    means = result.drop_vars("flags").map(
-        lambda variable: mean_of_known(variable, terms.REPEAT).where(repeats.notnull().all(terms.REPEAT))
-    )
-    means["estimate"].attrs = result["estimate"].attrs
-    n_folds = terms.folds_of_repeats(dataset)
-    design = {} if n_folds is None else {terms.N_FOLDS: n_folds}
-    return means.assign({OF_REPEAT: repeats, "flags": result["flags"]}).assign_attrs(design | result.attrs)
 
 
 def of_influences(node: xr.Dataset) -> xr.Dataset:

@@ -23,15 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from aucpr_dask.errors import clash
 from aucpr_dask.inference import units as loops
-from aucpr_dask.inference.pairs import (
-    ROUND_OFF,
-    Equivalence,
-    all_pairs,
-    decided,
-    errors_and_squares,
-    errors_from_units,
-    slices,
-)
+from aucpr_dask.inference.pairs import ROUND_OFF, Equivalence, all_pairs, decided, errors_from_units, slices
 from aucpr_dask.inference.units import BLOCK_BYTES, Floats, Indices, Redraws, all_signs
 
 LEAST_UNITS = 6  # on which two models differ, for a test at 0.05: 2 of the 2^5 choices of five signs are more
@@ -130,9 +122,11 @@ class Maxima:
 
 
 @dataclass(frozen=True)
-class Family:
-    """What adjusts the p-values of P pairs for the whole family."""
+class PairStatistics:
+    """Statistics of P pairs, and what adjusts their p-values for the whole family; :func:`pair_statistics` makes it."""
 
+    difference: Floats  # exactly 0 for two models that agree in every replicate
+    error: Floats  # standard deviation of the difference's replicates, or standard error over units
     scale: Floats  # the error or, if it is 0, the resolution
     p_value: Floats  # two-sided, unadjusted
     reach: Floats  # |difference / scale| less rounding errors: a replicate that reaches it counts against the pair
@@ -140,14 +134,6 @@ class Family:
     itself: Floats  # half the share of the observed signs and their opposites, where they count whole
     left_out: NDArray[np.bool_]  # models that differ on too few units
     maxima: Maxima
-
-
-@dataclass(frozen=True)
-class PairStatistics(Family):
-    """Statistics of P pairs; :func:`pair_statistics` makes it."""
-
-    difference: Floats  # exactly 0 for two models that agree in every replicate
-    error: Floats  # standard deviation of the difference's replicates, or standard error over units
     of_units: UnitsApart
     quantile: Floats | None  # of each pair's |statistic|, if a level is given
 
@@ -373,9 +359,16 @@ def stretch(
     An own error counts as at least a fifth of that of the data: else one pair of models that differ on few units, which
     a replicate may lack, would decide on a family.
     """
-    of_units = units.values[first] - units.values[second]
-    error, squares = errors_and_squares(of_units, units.resolution[first] + units.resolution[second])
-    n_units, of_pair = squares.shape[1], error[:, np.newaxis]
+    squares = units.values[first] - units.values[second]
+    squares -= squares.mean(axis=1, keepdims=True)
+    np.square(squares, out=squares)
+    n_units = squares.shape[1]
+    spread, resolution = (
+        np.sqrt(squares.sum(axis=1) / (n_units - 1)),
+        units.resolution[first] + units.resolution[second],
+    )
+    error = np.where(spread <= resolution, 0.0, spread / np.sqrt(n_units))
+    of_pair = error[:, np.newaxis]
     deviations[np.abs(deviations) <= (sample.resolution[first] + sample.resolution[second])[:, np.newaxis]] = 0.0
     own = units.redraws.sums(squares)
     own /= n_units * (n_units - 1.0)
@@ -413,14 +406,14 @@ def errors_and_maxima(sample: JointReplicates) -> tuple[Floats, Floats]:
 # --- adjusted p-values ---------------------------------------------------------------------------------------------
 
 
-def single_step(family: Family) -> Floats:
+def single_step(family: PairStatistics) -> Floats:
     """P-values adjusted by single-step max-T: (1 + #{max_j |t_j*| >= |t_i|}) / (1 + R)."""
     maximum = np.sort(family.maxima.of_all)
     below = np.searchsorted(maximum, family.reach) + np.searchsorted(maximum, family.beyond)
     return _shares(maximum.size - below / 2, maximum.size, family.maxima.complete, family.itself)
 
 
-def romano_wolf(sample: JointReplicates, first: Indices, second: Indices, tests: Family) -> Floats:
+def romano_wolf(sample: JointReplicates, first: Indices, second: Indices, tests: PairStatistics) -> Floats:
     """P-values adjusted by step-down max-T: each pair against the maximum over itself and the pairs with smaller |t|.
 
     With pairs in descending order of |t|, p_(i) = max(p_(i-1), (1 + #{max_{j >= i} |t_(j)*| >= |t_(i)|}) / (1 + R)).

@@ -16,7 +16,7 @@ from aucpr_dask.evaluation.results import groups_as_data_sets
 from aucpr_dask.inference import comparing, covarying, grouped, methods, paired_samples, pairs, requirements, sentences
 from aucpr_dask.inference.designs import CORRECTED, ITEMS, RANDOM_EFFECTS, UNITS, reading_of, unit_names
 from aucpr_dask.inference.powering import NEAR_ONE, POWER, reaches
-from aucpr_dask.inference.questions import parted_options, prepared, results_for, unit_dim, with_default_method
+from aucpr_dask.inference.questions import answer, parted_options, prepared
 from aucpr_dask.inference.random_effects import OTHER_WEIGHTS, RandomEffects
 from aucpr_dask.inference.samples import DATASET, labels_of
 from aucpr_dask.inference.sentences import BETTER, CANNOT_TELL, NOT_WORSE, WORSE
@@ -232,7 +232,6 @@ def gate(
     if len(given) < 2:
         raise bad_argument("there is no candidate", "candidate", candidate, "labels of models", "name one or more")
     requirements.check(data, question, rest)  # before models are looked up in it
-    question = with_default_method(data, question, rest)
     paths = [path for path, _ in terms.nodes_of(data)]
     if len(paths) > 1 and question.dim != DATASET:
         received, allowed = f"{len(paths)} data sets: {few(map(repr, paths))}", "one data set, or several as a sample"
@@ -247,11 +246,13 @@ def gate(
         kept = node.isel({dim: rows for dim in (terms.MODEL, covarying.OTHER_MODEL) if dim in node.dims})
         return kept.assign_coords({terms.MODEL: index[rows]})
 
-    results = results_for(terms.map_nodes(data, of_models), question, rest)
-    ((path, node),) = [("", results)] if question.dim == DATASET else terms.nodes_of(results)
-    with naming("data set", path and repr(path)):
-        dim = DATASET if question.dim == DATASET else unit_dim(node, question)
-        found = _gates(paired_samples.paired_sample(node, dim, question), given, allowance, wanted_power)
+    found = list[Gate]()
+
+    def judged(sample: paired_samples.PairedSample) -> xr.Dataset:
+        found.extend(_gates(sample, given, allowance, wanted_power))
+        return sample.node
+
+    answer(terms.map_nodes(data, of_models), question, rest, judged)
     return Gates(found) if several else found[0]
 
 

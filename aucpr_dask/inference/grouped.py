@@ -13,14 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, bad_argument, did_you_mean, few, warn
-from aucpr_dask.evaluation.groups import (
-    along_queries,
-    groups_of,
-    groups_of_queries,
-    named_along_queries,
-    refuse_no_groups,
-    with_labels,
-)
+from aucpr_dask.evaluation import groups
 from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets
 from aucpr_dask.inference import covarying, designs, paired_samples, requirements, samples, sentences
 from aucpr_dask.inference.pairs import benjamini_hochberg, holm
@@ -30,16 +23,7 @@ from aucpr_dask.scores.long_form import to_tree
 from aucpr_dask.scores.validate import validated_scores
 
 ADJUSTED: dict[str, Callable[[Any], Any]] = {"holm": holm, "benjamini_hochberg": benjamini_hochberg, "none": np.copy}
-WITH_ROLES = (
-    terms.MODEL,
-    terms.QUERY,
-    terms.CLASS,
-    terms.REPEAT,
-    terms.FOLD,
-    terms.ITEM,
-    terms.ESTIMATOR,
-    terms.MEASURE,
-)
+WITH_ROLES = (terms.MODEL, terms.QUERY, terms.CLASS, terms.REPEAT, terms.FOLD, terms.ITEM, *requirements.KINDS)
 OF_ANSWERS = ("other_model", "baseline")
 OF_ALL_GROUPS = ("level", "versions", "adjust", "family_size", "summary")  # facts that concern them together
 Ask = Callable[[xr.DataTree, float], Any]  # about one group; the level at which intervals of all hold together
@@ -109,26 +93,27 @@ def with_kept_as_groups(result: terms.Scores) -> terms.Scores:
 def parts_of(node: xr.Dataset, by: Any, path: str, varying: Sequence[str] = ()) -> Parts:
     """Return the data of every group of scores, or of a result by groups, and for each label of other dimensions."""
     dims = dims_of_family(node, varying)
-    data: list[xr.Dataset | None] = [node]
-    indexes: dict[str, pd.Index] = {dim: node.get_index(dim) for dim in dims}
-    is_result, (of_queries, rest) = "estimate" in node, along_queries(node, by)
+    is_result, (of_queries, rest) = "estimate" in node, groups.along_queries(node, by)
     if is_result and by is not None:
-        refuse_no_groups(by)
+        groups.refuse_no_groups(by)
         if rest is not None and (not dims or list(np.atleast_1d(np.array(rest, object))) != dims):
-            what, known = "this result is evaluated already, and has no such groups", dims + named_along_queries(node)
+            what = "this result is evaluated already, and has no such groups"
+            known = dims + groups.named_along_queries(node)
             remedy = did_you_mean(str(rest), known, "pass the scores, or leave out by")
             raise bad_argument(what, "by", by, few(map(repr, known)) or "none: it has no groups", remedy)
-    for dim, index in indexes.items():
-        data = [part for one in data for part in _selected(one, dim, range(len(index)))]
+    indexes: dict[str, pd.Index] = {dim: node.get_index(dim) for dim in dims}
+    cuts: list[tuple[str, Iterable[Any]]] = [(dim, range(len(index))) for dim, index in indexes.items()]
     if of_queries:
-        groups = groups_of_queries(node, of_queries, path)
-        data = [part for one in data for part in _selected(one, terms.QUERY, groups.places)]
-        indexes |= groups.indexes
+        found = groups.groups_of_queries(node, of_queries, path)
+        cuts, indexes = [*cuts, (terms.QUERY, found.places)], indexes | dict(found.indexes)
     if rest is not None and not is_result:
-        labelled, named = with_labels(node, rest)
-        groups = groups_of(labelled.to_dataset() if isinstance(labelled, xr.DataTree) else labelled, named, path)
-        data = [part for one in data for part in _selected(one, terms.ITEM, groups.places)]
-        indexes |= groups.indexes
+        labelled, named = groups.with_labels(node, rest)
+        found = groups.groups_of(labelled.to_dataset() if isinstance(labelled, xr.DataTree) else labelled, named, path)
+        cuts, indexes = [*cuts, (terms.ITEM, found.places)], indexes | dict(found.indexes)
+    data: list[xr.Dataset | None] = [node]
+    for dim, places in cuts:
+        parts = ((one, at if np.size(at) else None) for one in data for at in places)
+        data = [None if one is None or at is None else one.isel({dim: at}, drop=True) for one, at in parts]
     if is_result:
         data = [part if part is None or has_items(part) else None for part in data]
     names = [tuple(map(str, labels)) for labels in product(*indexes.values())]
@@ -140,11 +125,6 @@ def has_items(result: xr.Dataset) -> bool:
     known = result.variables
     counts = [known[name] for name in ("n_positive", "n_negative", "n_missing") if name in known]
     return not counts or any(one.chunks is not None or bool((one.values > 0).any()) for one in counts)
-
-
-def _selected(node: xr.Dataset | None, dim: str, places: Iterable[Any]) -> list[xr.Dataset | None]:
-    """Return what lies at each place along a dimension, or at each list of places; None where there is nothing."""
-    return [None if node is None or np.size(one) == 0 else node.isel({dim: one}, drop=True) for one in places]
 
 
 def tree_of_groups(data: terms.Scores, by: Any, path: str = "") -> xr.DataTree:
@@ -235,25 +215,19 @@ def ask_each(data: terms.Scores, by: Any, ask: Ask, question: options.SampleOpti
                     answers.append(parts.named(error, place, path))
                     if type(error) is not InvalidInputError:  # missing scores concern the whole question
                         raise answers[-1] from error
-        _warn_once(caught, len(answers))
+        kinds: dict[type[Warning], set[str]] = {}
+        for warning in caught:
+            kinds.setdefault(warning.category, set()).add(str(warning.message))
+        for kind, messages in kinds.items():  # each once
+            n_more = len(messages) - 1
+            others = "1 other warning" if n_more == 1 else f"{n_more} other warnings"
+            more = f" (and {others} like this, of {len(answers)} groups)" if n_more else ""
+            warn(f"{min(messages)}{more}", kind)
         errors = [one for one in answers if isinstance(one, InvalidInputError)]
         if len(errors) == len(answers):
             raise errors[0]
         found[path] = reply(parts, answers, path)
     return found
-
-
-def _warn_once(caught: Sequence[warnings.WarningMessage], n_groups: int) -> None:
-    """Give each kind of warning once, with the number of its groups."""
-    kinds: dict[type[Warning], set[str]] = {}
-    for one in caught:
-        kinds.setdefault(one.category, set()).add(str(one.message))
-    for kind, messages in kinds.items():
-        first = min(messages)
-        n_more = len(messages) - 1
-        others = "1 other warning" if n_more == 1 else f"{n_more} other warnings"
-        more = f" (and {others} like this, of {n_groups} groups)" if n_more else ""
-        warn(f"{first}{more}", kind)
 
 
 def with_data_sets(tree: xr.DataTree, question: options.SampleOptions) -> Any:

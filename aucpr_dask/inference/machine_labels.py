@@ -177,8 +177,7 @@ def powered_method(
     estimates = estimates.of_models(estimates.models.isin(others.models))
     others = others.of_models(others.models.isin(estimates.models))
     by_people, by_machine = set(estimates.units), set(others.units)
-    _refuse_one_sided(by_people - by_machine, by_machine & set(estimates.left_out), dim)
-    _warn_of_few_units(len(by_people), dim)
+    _check_labelled(by_people - by_machine, by_machine & set(estimates.left_out), len(by_people), dim)
     labelled = np.array([unit in by_people for unit in others.units])
     goal = Goal(question.level, question.equivalence)
     return estimates, PredictionPowered(estimates.values, others.values, labelled, goal)
@@ -209,8 +208,7 @@ def summarize_with_machine(
     unknown_here, unknown = (np.isnan(values[evaluated][:, columns]) for values in (by_people, by_machine))
     of_people = np.array(units, dtype=object)[columns]
     alone, other = (unknown & ~unknown_here).any(axis=0), (unknown_here & ~unknown).any(axis=0)
-    _refuse_one_sided(of_people[alone], of_people[other], dim)
-    _warn_of_few_units(len(columns), dim)
+    _check_labelled(of_people[alone], of_people[other], len(columns), dim)
     known = np.stack([~np.isnan(by_people), ~np.isnan(by_machine)])
     n_people, n_machine = known.sum(axis=-1)
     names = ("mean", "error", "quantile", "tuning", "mean_alone", "error_alone", "quantile_alone", "of_outcomes")
@@ -274,22 +272,20 @@ def _lacks(plural: str, received: str, remedy: str) -> AlignmentError:
     return AlignmentError(what, HERE, received, None, remedy)
 
 
-def _refuse_one_sided(by_people: Collection[str], by_machine: Collection[str], dim: str) -> None:
-    """Raise if some units that people labelled have an estimate by people's labels or by the machine's, not by both."""
-    sides = {"people's": by_people, "machine": by_machine}
+def _check_labelled(by_people: Collection[str], by_machine: Collection[str], n_units: int, dim: str) -> None:
+    """Raise if some units that people labelled have an estimate by people's labels or by the machine's, not by both.
+
+    Warn if people labelled so few units that the intervals were not measured to hold.
+    """
+    sides, (singular, plural) = {"people's": by_people, "machine": by_machine}, unit_names(dim, {})
     alone = [f"by {side} labels alone: {few(map(repr, sorted(units)))}" for side, units in sides.items() if len(units)]
     if alone:
-        singular, plural = unit_names(dim, {})
         what = f"some {plural} that people labelled have an estimate by one kind of labels only"
         remedy = f"evaluate both with no_positives='zero' if a {singular} has no positives by one kind of labels"
         raise AlignmentError(what, HERE, "; ".join(alone), None, remedy)
-
-
-def _warn_of_few_units(n_units: int, dim: str) -> None:
-    """Warn if people labelled so few units that the intervals were not measured to hold."""
     if n_units < ENOUGH:
         warn(
-            f"people labelled {n_units} {unit_names(dim, {})[n_units != 1]}: intervals with machine labels are too "
+            f"people labelled {n_units} {plural if n_units != 1 else singular}: intervals with machine labels are too "
             f"narrow with fewer than {ENOUGH} if the machine errs on hard ones.",
             FewUnitsWarning,
         )

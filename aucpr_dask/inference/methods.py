@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 import xarray as xr
 
 from aucpr_dask.inference import families, pairs, units
-from aucpr_dask.inference.families import Family, JointReplicates, Maxima, ResampledUnits, UnitsApart
+from aucpr_dask.inference.families import JointReplicates, Maxima, PairStatistics, ResampledUnits, UnitsApart
 from aucpr_dask.inference.units import Floats, Indices, student_draws
 
 # Variables of a data set whose ranks are swapped.
@@ -31,7 +31,7 @@ class Pairs:
     p_value: Floats
     bounds: Floats | None = None  # (P, 2); None where the method has p-values only
     outer: Floats | None = None  # standard errors for the side of intervals away from 0, where they differ
-    tests: Family | None = None  # adjusts the p-values for a family
+    tests: PairStatistics | None = None  # adjusts the p-values for a family
     spread: Maxima | None = None  # makes the intervals of a family simultaneous
     equivalence: pairs.Equivalence | None = None
     more: Mapping[str, Floats] = field(default_factory=dict)  # what only this method finds, by name
@@ -319,7 +319,7 @@ class RankSwap:
         return max(p_value, float(tail[0])), max(largest, quantile * spread)
 
 
-_Replicates = TypeVar("_Replicates", Family, Maxima, JointReplicates, Floats)
+_Replicates = TypeVar("_Replicates", PairStatistics, Maxima, JointReplicates, Floats)
 
 Method = Resampling | SignFlips | Student | Wilcoxon | Influence | RankSwap
 
@@ -370,29 +370,6 @@ def adjusted_p_values(method: Method, family: Pairs, adjust: str) -> Floats:
         return np.maximum(families.single_step(tests), family.p_value)
     stepped = families.romano_wolf(_known(method.sample), family.first, family.second, tests)
     return np.maximum(stepped, family.p_value)
-
-
-def join(parts: Sequence[Pairs]) -> Pairs:
-    """Join parts of a family, in the order of their models, for what concerns the whole family."""
-    first, second = (np.concatenate([getattr(part, name) for part in parts]) for name in ("first", "second"))
-    order = np.lexsort((second, first))
-
-    def joined(of_parts: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
-        return {name: np.concatenate([getattr(part, name) for part in of_parts])[order] for name in names}
-
-    def largest(maxima: Sequence[Maxima]) -> Maxima:
-        below, above = (np.max([getattr(one, name) for one in maxima], axis=0) for name in ("below", "above"))
-        return Maxima(below, above, maxima[0].complete)
-
-    columns = joined(parts, ["first", "second", "difference", "error", "p_value"])
-    columns |= {} if parts[0].outer is None else joined(parts, ["outer"])
-    if parts[0].tests is not None:
-        tests = [_known(part.tests) for part in parts]
-        names = [field.name for field in fields(Family) if field.name != "maxima"]
-        columns["tests"] = Family(**joined(tests, names), maxima=largest([one.maxima for one in tests]))
-    if parts[0].spread is not None:
-        columns["spread"] = largest([_known(part.spread) for part in parts])
-    return Pairs(**columns)
 
 
 def _known(value: _Replicates | None) -> _Replicates:

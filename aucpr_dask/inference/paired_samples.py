@@ -26,8 +26,8 @@ from aucpr_dask.inference import designs, machine_labels, methods, requirements,
 from aucpr_dask.inference.averages import training_variance
 from aucpr_dask.inference.covarying import COMPARED_BY, OF_REPEAT, OTHER_MODEL
 from aucpr_dask.inference.designs import BOTH, ITEMS, Sampling, are_values, estimators_of, unit_names
-from aucpr_dask.inference.methods import Method, Pairs
-from aucpr_dask.inference.pairs import intervals
+from aucpr_dask.inference.methods import Method
+from aucpr_dask.inference.pairs import all_pairs, intervals
 from aucpr_dask.inference.random_effects import RandomEffects
 from aucpr_dask.inference.samples import DIFFERENCE_VARIANCE, REPLICATE, SIZE, Estimates
 from aucpr_dask.inference.units import Floats, Indices, mean_of_units
@@ -333,11 +333,9 @@ def _by_items(node: xr.Dataset, estimates: Estimates, sampling: Sampling, questi
         counts = [f"{name!r}: {number:,}" for name, number in zip(estimates.names, undefined, strict=True) if number]
         what = "some resamples have no estimate: no positive was drawn, or scores without the spread that it needs"
         received = f"of {replicates.shape[1]:,} resamples without an estimate {few(counts)}"
-        remedy = (
-            "leave these models out: incomplete='drop_models'; or another estimator "
-            "(average_precision needs no spread); over='items' and prevalence_design='fixed', which draw as many "
-            "positives as there are; with rare classes, method='influence'; or data with more positives"
-        )
+        remedy = "leave these models out: incomplete='drop_models'; or another estimator (average_precision needs no "
+        remedy += "spread); over='items' and prevalence_design='fixed', which draw as many positives as there are; "
+        remedy += "with rare classes, method='influence'; or data with more positives"
         raise InvalidInputError(what, received=received, remedy=remedy)
     return estimates, methods.Resampling(estimates.mean, replicates, _goal_of(question))
 
@@ -437,7 +435,12 @@ def annotated(
         of_models = zip(("n_missing", "n_missing_positive"), np.array(costs, np.int64).T, strict=True)
         variables |= {name: (MODEL, lost) for name, lost in of_models}
     variables |= {name: ((), np.int64(count)) for name, count in counts.items()}
-    described = {name: xr.Variable(*given, _described(name, sample)) for name, given in variables.items()}
+    less, described = "less is better: positive where the model has less than the other", dict[str, xr.Variable]()
+    for name, given in variables.items():
+        attrs: dict[str, Any] = {"direction": less} if estimates.direction < 0 and name == "difference" else {}
+        attrs |= {"description": DESCRIPTIONS[name], "units": "1"}
+        attrs |= {"ci_kind": sampling.row.interval, "ci_prob": question.level} if "interval" in name else {}
+        described[name] = xr.Variable(*given, attrs)
     dims = {dim for variable in described.values() for dim in variable.dims}
     coords = {**labels, "level": question.level} if terms.BOUND in dims else dict(labels)
     coords |= {dim: np.array(values) for dim, values in COORDINATES.items() if dim in dims}
@@ -459,17 +462,6 @@ def annotated(
     }
     design = "; ".join([sample.sampled_in_words(), *sample.gaps])
     return xr.Dataset(described, coords, {"design": design} | provenance(node, facts, more))
-
-
-def _described(name: str, sample: PairedSample) -> dict[str, Any]:
-    """Return the attributes of a variable of an answer."""
-    attrs: dict[str, Any] = {}
-    if sample.estimates.direction < 0 and name == "difference":
-        attrs["direction"] = "less is better: positive where the model has less than the other"
-    attrs |= {"description": DESCRIPTIONS[name], "units": "1"}
-    if "interval" in name:
-        attrs |= {"ci_kind": sample.sampling.row.interval, "ci_prob": sample.question.level}
-    return attrs
 
 
 # --- quantities of pairs, laid out as (model, other model): eagerly, or lazily in chunks ----------------------------
@@ -518,34 +510,38 @@ QUANTITIES = {
 }
 
 
-def lay_out(
-    names: list[str], family: Pairs, adjusted: Floats, quantile: float, rows: Indices, columns: Indices
+def quantities(
+    method: Method, first: Indices, second: Indices, adjust: str, names: list[str]
 ) -> dict[str, NDArray[Any]]:
-    """Return quantities over (rows, columns), positions of models, from pairs that serve both directions."""
+    """Return quantities of a family of pairs, by name."""
+    family = method.pairs(first, second)
+    quantile = method.simultaneous_quantile(family)
     values: dict[str, Any] = {
         "difference": family.difference,
         "standard_error": family.error,
         "interval": family.bounds,
         "simultaneous_interval": intervals(family.difference, family.error, quantile, family.outer),
         "p_value": family.p_value,
-        "p_adjusted": adjusted,
+        "p_adjusted": methods.adjusted_p_values(method, family, adjust),
         **family.more,
     }
     if (verdict := family.equivalence) is not None:
         decision = np.select([verdict.decision == decision for decision in DECISIONS], range(len(DECISIONS)))
         values |= {"p_equivalence": verdict.p_value, "share_inside": verdict.share_inside, "decision": decision}
-    return {name: placed(np.asarray(values[name]), QUANTITIES[name], family, rows, columns) for name in names}
+    return {name: np.asarray(values[name]) for name in names}
 
 
-def placed(values: NDArray[Any], quantity: Quantity, family: Pairs, rows: Indices, columns: Indices) -> NDArray[Any]:
+def placed(
+    values: NDArray[Any], quantity: Quantity, first: Indices, second: Indices, rows: Indices, columns: Indices
+) -> NDArray[Any]:
     """Return values of pairs over (rows, columns), positions of models, in both directions."""
     grid: NDArray[Any] = np.full(quantity.shape(rows, columns), quantity.itself, dtype=quantity.dtype)
-    n_models = 1 + max(int(index.max(initial=-1)) for index in (family.first, family.second, rows, columns))
+    n_models = 1 + max(int(index.max(initial=-1)) for index in (first, second, rows, columns))
     row_of, column_of = np.full((2, n_models), -1)
     row_of[rows], column_of[columns] = np.arange(rows.size), np.arange(columns.size)
     back = -values if quantity.turned else values
     back = back[..., ::-1] if quantity.dims else back
-    for one, other, directed in ((family.first, family.second, values), (family.second, family.first, back)):
+    for one, other, directed in ((first, second, values), (second, first, back)):
         i, j = row_of[one], column_of[other]
         here = (i >= 0) & (j >= 0)
         grid[i[here], j[here]] = directed[here]
@@ -555,50 +551,32 @@ def placed(values: NDArray[Any], quantity: Quantity, family: Pairs, rows: Indice
 def lazy_all_pairs(method: Method, n_models: int, adjust: str, names: list[str], chunk: int) -> dict[str, da.Array]:
     """Return the quantities over (model, other model) as Dask arrays in square chunks, bit-for-bit as without chunks.
 
-    Adjusted p-values and the quantile of the simultaneous intervals, which concern the whole family, wait for all
-    chunks.
+    The whole family is one task, on all cores; each chunk lays out its own pairs of them.
     """
     import dask.array as da
     from dask import delayed
 
     blocks = [np.arange(start, min(start + chunk, n_models)) for start in range(0, n_models, chunk)]
     held = delayed(method, pure=True)  # one key in the graph, not a copy of the replicates in every task
-    upper = {
-        (i, j): delayed(_pairs_of_block)(held, rows, columns)
-        for i, rows in enumerate(blocks)
-        for j, columns in enumerate(blocks)
-        if i <= j
-    }
-    family = delayed(methods.join)(list(upper.values()))
-    adjusted = delayed(methods.adjusted_p_values)(held, family, adjust)
-    quantile = held.simultaneous_quantile(family)
+    values = delayed(quantities)(held, *delayed(all_pairs, nout=2)(n_models), adjust, names)
 
-    def block_of(i: int, j: int) -> dict[str, da.Array]:
-        rows, columns = blocks[i], blocks[j]
-        part = upper[min(i, j), max(i, j)]  # serves both directions
-        block = delayed(_lay_out_block)(names, part, adjusted, quantile, rows, columns, n_models)
-        return {
-            name: da.from_delayed(block[name], QUANTITIES[name].shape(rows, columns), dtype=QUANTITIES[name].dtype)
-            for name in names
-        }
+    def block_of(name: str, rows: Indices, columns: Indices) -> da.Array:
+        quantity = QUANTITIES[name]
+        block = delayed(_placed_block)(values[name], quantity, n_models, rows, columns)
+        found: da.Array = da.from_delayed(block, quantity.shape(rows, columns), dtype=quantity.dtype)
+        return found
 
-    grid = [[block_of(i, j) for j in range(len(blocks))] for i in range(len(blocks))]
-    return {
-        name: da.concatenate([da.concatenate([block[name] for block in row], axis=1) for row in grid]) for name in names
-    }
+    grids = {name: [[block_of(name, rows, columns) for columns in blocks] for rows in blocks] for name in names}
+    return {name: da.concatenate([da.concatenate(row, axis=1) for row in grid]) for name, grid in grids.items()}
 
 
-def _pairs_of_block(method: Method, rows: Indices, columns: Indices) -> Pairs:
-    """Return the pairs of a block of the upper triangle."""
-    first, second = np.repeat(rows, columns.size), np.tile(columns, rows.size)
+def _placed_block(
+    values: NDArray[Any], quantity: Quantity, n_models: int, rows: Indices, columns: Indices
+) -> NDArray[Any]:
+    """Lay out a block from its part of the family, of values in the order of all pairs."""
+    first, second = (index.ravel() for index in np.meshgrid(rows, columns, indexing="ij"))
+    first, second = np.minimum(first, second), np.maximum(first, second)
     above = first < second
-    return method.pairs(first[above], second[above])
-
-
-def _lay_out_block(
-    names: list[str], part: Pairs, adjusted: Floats, quantile: float, rows: Indices, columns: Indices, n_models: int
-) -> dict[str, NDArray[Any]]:
-    """Lay out a block from its part of the family; adjusted p-values are in the order of all pairs."""
-    before = part.first * (2 * n_models - part.first - 1) // 2
-    place = before + part.second - part.first - 1
-    return lay_out(names, part, adjusted[place], quantile, rows, columns)
+    first, second = first[above], second[above]
+    place = first * (2 * n_models - first - 1) // 2 + second - first - 1
+    return placed(values[place], quantity, first, second, rows, columns)

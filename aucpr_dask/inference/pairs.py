@@ -52,15 +52,6 @@ def errors_from_units(values: Floats, first: Indices, second: Indices) -> Floats
     return np.where(spread <= resolution[first] + resolution[second], 0.0, spread / np.sqrt(n_units))
 
 
-def errors_and_squares(difference: Floats, resolution: Floats) -> tuple[Floats, Floats]:
-    """Return the standard errors of the means of rows, and the squares of the deviations; overwrites the rows."""
-    n_units = difference.shape[1]
-    difference -= difference.mean(axis=1, keepdims=True)
-    of_units = np.square(difference, out=difference)
-    spread = np.sqrt(of_units.sum(axis=1) / (n_units - 1))
-    return np.where(spread <= resolution, 0.0, spread / np.sqrt(n_units)), of_units
-
-
 # --- intervals and tests -------------------------------------------------------------------------------------------
 
 

@@ -272,8 +272,9 @@ def _power(sample: PairedSample, power: float, difference: float | None, level: 
         for suffix, reach in {"": single, "_family": joint}.items():
             values[f"power{suffix}"] = reach.power(difference)
             values[f"n_needed{suffix}"] = reach.needed(difference, power)
+    pair = family.first, family.second
     arrays: dict[str, tuple[Any, Any]] = {
-        name: ((MODEL, other), placed(v, QUANTITIES[name], family, everyone, across)) for name, v in values.items()
+        name: ((MODEL, other), placed(of, QUANTITIES[name], *pair, everyone, across)) for name, of in values.items()
     }
     if baseline is None:
         order = np.argsort(-sample.mean, kind="stable")

@@ -150,9 +150,8 @@ def scores_behind(results: Scores) -> Scores | None:
         return scores  # lazy results, from stores whose digests say whether they are the same
     first = next(iter(nodes.values()))
     names = designs.estimators_of(first)
-    asked = evaluated_with(first.attrs) | {
-        "estimator": names if terms.ESTIMATOR in first["estimate"].dims else names[0]
-    }
+    asked = evaluated_with(first.attrs)
+    asked["estimator"] = names if terms.ESTIMATOR in first["estimate"].dims else names[0]
     again = dict(nodes_of(evaluate(scores, interval=(), by=_groups_of_items(first, scores) or None, **asked)))
     for path, node in nodes.items():
         found, known = xr.align(again[path]["estimate"], node["estimate"], join="right")
@@ -217,8 +216,14 @@ def results_for(data: Scores, question: ComparisonOptions, options: Mapping[str,
         """Return what the question takes of one data set, over its units."""
         if question.dims and {QUERY, samples.DATASET, CLASS}.isdisjoint(question.dims):
             node = samples.mean_over_queries(node, path, question.incomplete)
-        if len(question.dims) > 1:
-            node = _with_one_dimension(node, question)
+        if len(question.dims) > 1:  # the units are cells of these dimensions, named by their labels
+            for name in question.dims:
+                if name not in node["estimate"].dims:
+                    raise requirements.without_dimension(node["estimate"], name)
+            labels = product(*(map(str, samples.labels_of(node["estimate"], name)) for name in question.dims))
+            names = [", ".join(one) for one in labels]
+            node = node[[name for name in samples.AVERAGED if name in node]].drop_vars(question.dims, errors="ignore")
+            node = node.stack({question.dim: question.dims}, create_index=False).assign_coords({question.dim: names})
         requirements.refuse_different_items(path, node)
         if question.method == designs.CORRECTED:
             return averages.areas_of_folds(node, path)
@@ -328,18 +333,6 @@ def _with_variances(path: str, node: xr.Dataset, question: ComparisonOptions, ev
     return node.assign({samples.DIFFERENCE_VARIANCE: squares, samples.SIZE: size.astype(np.float64)})
 
 
-def _with_one_dimension(node: xr.Dataset, question: ComparisonOptions) -> xr.Dataset:
-    """Return estimates whose units, cells of several dimensions, lie along one, named by their labels."""
-    estimate = node["estimate"]
-    for name in question.dims:
-        if name not in estimate.dims:
-            raise requirements.without_dimension(estimate, name)
-    labels = [list(map(str, samples.labels_of(estimate, name))) for name in question.dims]
-    names = [", ".join(one) for one in product(*labels)]
-    kept = node[[name for name in samples.AVERAGED if name in node]].drop_vars(question.dims, errors="ignore")
-    return kept.stack({question.dim: question.dims}, create_index=False).assign_coords({question.dim: names})
-
-
 def parted_options(options: Mapping[str, Any], **own: Any) -> tuple[ComparisonOptions, dict[str, Any]]:
     """Part the options of a comparison from those of an evaluation."""
     rest = {name: value for name, value in options.items() if name not in ComparisonOptions.__dataclass_fields__}
@@ -407,50 +400,50 @@ def _with_covariance(
 
 
 def _with_ranks(data: Scores, question: ComparisonOptions, options: Mapping[str, Any], *, is_scores: bool) -> Scores:
+    """Return the estimates of data sets, with what :class:`aucpr_dask.inference.methods.RankSwap` is made of."""
+    from scipy.stats import rankdata  # its import takes half a second
+
     if not is_scores or question.dim == samples.DATASET:
         what, received = "method='rank_swap' swaps the ranks of items within a data set", "a result"
         received = received if not is_scores else "over='dataset'"
         raise InvalidInputError(what, None, received, "scores", "pass the scores, and leave out over")
+    remedy = "method='influence', the default, takes them"  # what are no plain rankings of the same items by all models
+
+    def swapped(path: str, scores: xr.Dataset) -> xr.Dataset:
+        if question.estimator not in (None, "average_precision"):
+            what = "swaps of ranks are known for average precision"
+            raise InvalidInputError(what, "option 'estimator'", repr(question.estimator), "'average_precision'", remedy)
+        if unknown := sorted(set(options) - set(SWAP_OPTIONS)):
+            what, received = "method='rank_swap' has no such option", ", ".join(map(repr, unknown))
+            raise InvalidInputError(what, where_of(path), received, ", ".join(SWAP_OPTIONS), remedy)
+        dims = [dim for dim in scores["score"].dims if dim not in (MODEL, ITEM)]
+        weights = [name for name in ("weight", "positive_weight", "negative_weight", "n_positive") if name in scores]
+        own = ["label"] if "label" in scores and MODEL in scores["label"].dims else []
+        if dims or weights or own:
+            received = ", ".join([*(f"the dimension {dim!r}" for dim in dims), *weights, *own])
+            what = "method='rank_swap' swaps the ranks of the items of one ranking"
+            raise InvalidInputError(what, where_of(path), received, "score(model, item), label(item)", remedy)
+        reading = {name: value for name, value in options.items() if name != "over"}
+        checked = EvaluationOptions.of(estimator=("average_precision",), interval=(), **reading)
+        result = evaluate_dataset(scores, path, checked)
+        label = scores["label"].load()
+        is_judged = (label >= 0) if checked.unjudged == "drop" else (label > -2)
+        kept = scores.isel({ITEM: np.flatnonzero(is_judged)})
+        by_cluster = drawn_unit(options.get("over"), scores) == "clusters"
+        together = alignment.clusters_of(kept, path).values if by_cluster else np.arange(kept.sizes[ITEM])
+        ranks = rankdata(kept["score"].transpose(MODEL, ITEM).values, axis=1)  # average ranks, as swaps need
+        is_positive = kept["label"].values >= (checked.positive_from or 1)
+        of_items = {RANK: ((MODEL, ITEM), np.rint(2 * ranks).astype(np.int64)), POSITIVE: (ITEM, is_positive)}
+        found = result.assign(of_items | {SWAPPED: (ITEM, together)})
+        return found.assign_attrs(sampled="clusters" if by_cluster else "items")
+
     scores = validated_scores(data, positive_from=options.get("positive_from"))
     warn_of_copies(dict(nodes_of(scores)), options.get("over"), reads=True)
-    return map_nodes(scores, lambda path, node: _swapped_ranks(path, node, question.estimator, options))
+    return map_nodes(scores, swapped)
 
 
 EVALUATED = {"rank_swap": _with_ranks, "influence": _with_covariance}
 """The methods that need more of scores than estimates and their replicates."""
-
-
-def _swapped_ranks(path: str, scores: xr.Dataset, estimator: str | None, options: Mapping[str, Any]) -> xr.Dataset:
-    """Return the estimates of a data set, with what :class:`aucpr_dask.inference.methods.RankSwap` is made of."""
-    from scipy.stats import rankdata  # its import takes half a second
-
-    remedy = "method='influence', the default, takes them"  # what are no plain rankings of the same items by all models
-    if estimator not in (None, "average_precision"):
-        what = "swaps of ranks are known for average precision"
-        raise InvalidInputError(what, "option 'estimator'", repr(estimator), "'average_precision'", remedy)
-    if unknown := sorted(set(options) - set(SWAP_OPTIONS)):
-        what, received = "method='rank_swap' has no such option", ", ".join(map(repr, unknown))
-        raise InvalidInputError(what, where_of(path), received, ", ".join(SWAP_OPTIONS), remedy)
-    dims = [dim for dim in scores["score"].dims if dim not in (MODEL, ITEM)]
-    weights = [name for name in ("weight", "positive_weight", "negative_weight", "n_positive") if name in scores]
-    own = ["label"] if "label" in scores and MODEL in scores["label"].dims else []
-    if dims or weights or own:
-        received = ", ".join([*(f"the dimension {dim!r}" for dim in dims), *weights, *own])
-        what = "method='rank_swap' swaps the ranks of the items of one ranking"
-        raise InvalidInputError(what, where_of(path), received, "score(model, item), label(item)", remedy)
-    reading = {name: value for name, value in options.items() if name != "over"}
-    checked = EvaluationOptions.of(estimator=("average_precision",), interval=(), **reading)
-    result = evaluate_dataset(scores, path, checked)
-    label = scores["label"].load()
-    is_judged = (label >= 0) if checked.unjudged == "drop" else (label > -2)
-    kept = scores.isel({ITEM: np.flatnonzero(is_judged)})
-    by_cluster = drawn_unit(options.get("over"), scores) == "clusters"
-    together = alignment.clusters_of(kept, path).values if by_cluster else np.arange(kept.sizes[ITEM])
-    ranks = rankdata(kept["score"].transpose(MODEL, ITEM).values, axis=1)  # average ranks, as swaps need
-    is_positive = kept["label"].values >= (checked.positive_from or 1)
-    of_items = {RANK: ((MODEL, ITEM), np.rint(2 * ranks).astype(np.int64)), POSITIVE: (ITEM, is_positive)}
-    found = result.assign(of_items | {SWAPPED: (ITEM, together)})
-    return found.assign_attrs(sampled="clusters" if by_cluster else "items")
 
 
 def on_common_items(scores: Scores, question: ComparisonOptions, options: EvaluationOptions) -> Scores:
@@ -505,10 +498,7 @@ def _hidden(node: xr.Dataset, ranked: xr.DataArray, options: EvaluationOptions) 
     lost = by_any & ~is_scored & ranked
     dims = [dim for dim in lost.dims if dim != MODEL]
     found = {designs.COMPARED: (is_common & by_any).sum(), designs.SCORED: by_any.sum(), "items": lost.sum(dims)}
-    found |= {
-        designs.UNSCORED: by_none.sum(),
-        designs.UNSCORED_POSITIVE: (by_none & _is_positive(node, options)).sum(),
-    }
+    found |= {designs.UNSCORED: by_none.sum(), designs.UNSCORED_POSITIVE: (by_none & _is_positive(node, options)).sum()}
     counts = xr.Dataset(found | {"positives": (lost & _is_positive(node, options)).sum(dims)}).compute()
     names = map(str, samples.labels_of(lost, MODEL))
     costs = zip(names, counts["items"].values.tolist(), counts["positives"].values.tolist(), strict=True)

@@ -358,7 +358,12 @@ def _tested(sample: paired_samples.PairedSample, posthoc: str) -> xr.Dataset:
         shares = np.tile([0.0, 1.0, 0.0], (n_models, n_models, 1))
         alphas = [PRIOR_WEIGHT, *np.ones(n_units)]
         weight = generator(question.seed, "signed ranks").dirichlet(alphas, DRAWS)
-        shares[first, second] = [_signed_ranks(one, margin, weight) for one in difference[first, second]]
+        for j, k in zip(first, second, strict=True):  # how often each has most of the weight of all means of two
+            both_of = np.append(0.0, difference[j, k])
+            means = (both_of[:, None] + both_of) / 2
+            outcomes = means > margin, abs(means) <= margin, means < -margin
+            parts = [((weight @ is_so) * weight).sum(axis=1) for is_so in outcomes]
+            shares[j, k] = np.bincount(np.argmax(parts, axis=0), minlength=3) / DRAWS
         shares[second, first] = shares[first, second, ::-1]
         found["probability"] = ((*both, paired_samples.OUTCOME), shares)
         found = found.assign_coords({paired_samples.OUTCOME: list(paired_samples.COORDINATES[paired_samples.OUTCOME])})
@@ -366,13 +371,3 @@ def _tested(sample: paired_samples.PairedSample, posthoc: str) -> xr.Dataset:
     names = designs.unit_names(str(sample.sampling.dim), sample.node.attrs)
     design = f"sample: {n_units} {names[n_units != 1]}; fixed: the {n_models} models, which all enter the ranks"
     return found.assign_attrs({"design": "; ".join([design, *sample.gaps])} | results.provenance(sample.node, facts))
-
-
-def _signed_ranks(difference: Floats, margin: float, weight: Floats) -> Floats:
-    """Return how often better, equivalent or worse has most of the weight of all means of two differences."""
-    values = np.append(0.0, difference)
-    means = (values[:, None] + values) / 2
-    parts = [
-        ((weight @ is_so) * weight).sum(axis=1) for is_so in (means > margin, abs(means) <= margin, means < -margin)
-    ]
-    return np.bincount(np.argmax(parts, axis=0), minlength=3) / DRAWS

@@ -57,11 +57,9 @@ def check(data: Scores, question: SampleOptions, options: Mapping[str, Any]) -> 
         # Classes are fixed, where there are any.
         if question.dim == CLASS and not has_classes(node):
             what, received = "there are no classes to average over", "a data set without the dimension 'class'"
-            allowed, remedy = (
-                "scores over (model, class, item), or a result of these",
-                "over='query' averages the queries",
-            )
-            raise InvalidInputError(what, "argument 'over'", received, allowed, f"{remedy} of a data set")
+            allowed = "scores over (model, class, item), or a result of these"
+            remedy = "over='query' averages the queries of a data set"
+            raise InvalidInputError(what, "argument 'over'", received, allowed, remedy)
         if has_classes(node) and question.dim in (CLASS, QUERY) and question.sample not in (None, ITEMS):
             what = "classes are not a sample: they are fixed, and the same items are behind all of them"
             remedy = "leave it out: the items are resampled, the same ones for all classes"
@@ -140,10 +138,8 @@ def refuse_dependent_queries(path: str, node: xr.Dataset) -> None:
     """Raise if queries that are to be sampled come in clusters."""
     if "cluster" in node and QUERY in node["cluster"].dims:
         what = "queries in clusters are not independent, but each would count as one unit here"
-        remedy = (
-            "compare and aggregate take clusters as units by their other methods and samples; "
-            "or drop_vars('cluster') if the queries are independent"
-        )
+        remedy = "compare and aggregate take clusters as units by their other methods and samples; "
+        remedy += "or drop_vars('cluster') if the queries are independent"
         raise InvalidInputError(what, where_of(path), "'cluster' over the dimension 'query'", None, remedy)
 
 
@@ -164,10 +160,8 @@ def refuse_different_items(path: str, result: xr.Dataset) -> None:
     if counts := lacking_items(result):
         what = "models that lack different items cannot be compared: their areas depend on which items are left"
         received = f"a result with missing='drop', where {few(counts)} items"
-        remedy = (
-            "pass the scores in place of the result, with missing='drop': models are then compared on the items "
-            "that all of them scored; or evaluate with missing='last' or 'unretrieved'; or leave these models out"
-        )
+        remedy = "pass the scores in place of the result, with missing='drop': models are then compared on the items "
+        remedy += "that all of them scored; or evaluate with missing='last' or 'unretrieved'; or leave these models out"
         raise AlignmentError(what, where_of(path), received, "models evaluated on the same items", remedy)
 
 
@@ -175,29 +169,19 @@ def require_replicates(result: xr.Dataset, what: str) -> None:
     """Raise unless a result has the replicates of its items."""
     if "replicate" in result:
         return
-    if _has_own_lists(result):
+    # A per-run layout, each model with its own ranked list, shows in rankings of a query that differ in length. Lists
+    # of the same length look like a pooled layout, and under other conventions lengths say nothing.
+    counts = [result[name] for name in ("n_positive", "n_negative") if name in result and MODEL in result[name].dims]
+    length = counts[0] + counts[1] if len(counts) == 2 and result.attrs.get("missing") == "raise" else None
+    if length is not None and bool((length.max(MODEL) > (1 + ROUND_OFF) * length.min(MODEL)).any()):
         impossible = f"{what} resamples items, which cannot be done here: each model has its own list of them"
         received = "a result of a per-run layout: the models' rankings of a query differ in length"
         remedy = "let the queries vary: over='query'; or import a pooled layout"
         raise InvalidInputError(impossible, None, received, None, remedy)
-    remedy = (
-        "pass the scores in place of the result, or their table; or evaluate with keep_replicates=True; "
-        "models with their own ranked lists (per-run layout) are compared over queries"
-    )
+    remedy = "pass the scores in place of the result, or their table; or evaluate with keep_replicates=True; "
+    remedy += "models with their own ranked lists (per-run layout) are compared over queries"
     lack = "this needs resamples of the items, which the result does not keep"
     received, allowed = "a result without the variable 'replicate'", "a result with replicates, or scores"
     if source := result.attrs.get("source"):
         received += f", evaluated from {source}"
     raise InvalidInputError(lack, what, received, allowed, remedy)
-
-
-def _has_own_lists(result: xr.Dataset) -> bool:
-    """Return whether the rankings of a query differ in length, so that each model has its own ranked list.
-
-    Lists of the same length look like a pooled layout, and under other conventions lengths say nothing.
-    """
-    counts = [result[name] for name in ("n_positive", "n_negative") if name in result]
-    if len(counts) < 2 or result.attrs.get("missing") != "raise" or any(MODEL not in count.dims for count in counts):
-        return False
-    length = counts[0] + counts[1]
-    return bool((length.max(MODEL) > (1 + ROUND_OFF) * length.min(MODEL)).any())
