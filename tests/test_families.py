@@ -109,7 +109,7 @@ def test_statistics_by_the_definition(sample):
     np.testing.assert_allclose(np.abs(statistics.statistic), [t for t, _ in brute], rtol=1e-10)
     np.testing.assert_allclose(statistics.difference, estimate[PAIRS[0]] - estimate[PAIRS[1]], rtol=1e-15)
     np.testing.assert_array_equal(statistics.p_value, [(1 + np.sum(drawn >= t)) / 200 for t, drawn in brute])
-    np.testing.assert_allclose(statistics.maxima.of_all, np.max([drawn for _, drawn in brute], axis=0), rtol=1e-10)
+    np.testing.assert_allclose(statistics.maxima.max(axis=0), np.max([drawn for _, drawn in brute], axis=0), rtol=1e-10)
 
 
 def own_statistics(difference, weights):
@@ -132,7 +132,7 @@ def test_replicates_over_units_are_divided_by_their_own_errors(n_units):
     np.testing.assert_allclose(statistics.error, errors, rtol=1e-12)
     reached = [(1 + np.sum(sizes >= t)) / 601 for sizes, t in zip(brute, observed, strict=True)]
     np.testing.assert_allclose(statistics.p_value, reached, rtol=1e-12)
-    np.testing.assert_allclose(statistics.maxima.of_all, np.max(brute, axis=0), rtol=1e-6)
+    np.testing.assert_allclose(statistics.maxima.max(axis=0), np.max(brute, axis=0), rtol=1e-6)
     quantile = families.pair_statistics(sample, *PAIRS, 0.9).quantile
     np.testing.assert_allclose(quantile, np.sort(brute, axis=1)[:, 541 - 1], rtol=1e-6)
 
@@ -141,9 +141,9 @@ def test_replicates_of_equal_units_are_finite():
     values = np.array([[0.0, 0.0, 0.3, 0.1], [0.0] * 4, [0.2] * 4])
     sample, weights = over_units(values, n_resamples=400)
     statistics = families.pair_statistics(sample, *all_pairs(3))
-    assert np.isfinite(statistics.maxima.of_all).all()
+    assert np.isfinite(statistics.maxima.max(axis=0)).all()
     third = weights[:, 2] == 4  # resamples of 0.3 alone, which deviates by 0.2
-    np.testing.assert_allclose(statistics.maxima.of_all[third], 5 * 0.2 / stats.sem(values[0]), rtol=1e-9)
+    np.testing.assert_allclose(statistics.maxima.max(axis=0)[third], 5 * 0.2 / stats.sem(values[0]), rtol=1e-9)
     assert third.any()
     assert statistics.error[2] == 0
     assert statistics.p_value[2] == 1 / 401  # the same difference on all units
@@ -194,7 +194,7 @@ def test_identical_models_do_not_differ(sample):
     statistics = families.pair_statistics(sample, *pairs)
     for name in ("difference", "error", "statistic"):
         np.testing.assert_array_equal(getattr(statistics, name), 0)
-    np.testing.assert_array_equal(statistics.maxima.of_all, 0)
+    np.testing.assert_array_equal(statistics.maxima.max(axis=0), 0)
     for p_value in (statistics.p_value, families.single_step(statistics), romano_wolf(sample, *pairs)):
         np.testing.assert_array_equal(p_value, 1)
     assert (families.equivalence(sample, *pairs, 1e-6).decision == "equivalent").all()
@@ -245,7 +245,7 @@ def every_answer(sample, first, second):
         "equivalence": verdict.p_value,
         "inside": verdict.share_inside,
         "decision": verdict.decision,
-        "max_t": np.full(first.size, families.max_t_quantile(statistics.maxima, 0.9)),
+        "max_t": np.full(first.size, families.max_t_quantile(statistics.maxima.max(axis=0), 0.9, statistics.complete)),
     }
 
 
@@ -385,7 +385,8 @@ def test_max_t_quantile_is_the_studentized_range():
     # all differences of independent means with one known variance: Tukey's range over sqrt(2)
     random = np.random.default_rng(0)
     sample = families.joint_replicates(np.zeros(5), random.normal(size=(40_000, 5)))
-    quantile = families.max_t_quantile(families.pair_statistics(sample, *all_pairs(5)).maxima, 0.95)
+    statistics = families.pair_statistics(sample, *all_pairs(5))
+    quantile = families.max_t_quantile(statistics.maxima.max(axis=0), 0.95, statistics.complete)
     assert quantile == pytest.approx(stats.studentized_range.ppf(0.95, 5, np.inf) / np.sqrt(2), rel=0.01)
 
 
@@ -400,7 +401,10 @@ def test_intervals_answer_to_p_values(n_resamples, level):
     pairs = all_pairs(30)
     statistics = families.pair_statistics(sample, *pairs)
     ways = (
-        (families.max_t_quantile(statistics.maxima, level), families.single_step(statistics)),
+        (
+            families.max_t_quantile(statistics.maxima.max(axis=0), level, statistics.complete),
+            families.single_step(statistics),
+        ),
         (families.pair_statistics(sample, *pairs, level).quantile, statistics.p_value),
     )
     for quantile, p_value in ways:
@@ -423,7 +427,7 @@ def test_marginal_quantiles_of_normal_replicates():
 def test_exact_sign_flips_against_enumeration():
     values = unit_values()
     statistics = families.pair_statistics(sign_flipped(values), *PAIRS)
-    assert statistics.maxima.complete
+    assert statistics.complete
     squares = np.sum((values[PAIRS[0]] - values[PAIRS[1]]) ** 2, axis=1)
     np.testing.assert_allclose(statistics.error, np.sqrt(squares) / 9, rtol=1e-12)  # the same for all signs
     for p_value, j, k in zip(statistics.p_value, *PAIRS, strict=True):

@@ -36,7 +36,7 @@ def leaderboard(seed=0, n_models=25, n_resamples=299):
 def differing(sample, first, second, level):
     """Pairs whose simultaneous intervals within this family leave out 0."""
     statistics = families.pair_statistics(sample, first, second)
-    quantile = families.max_t_quantile(statistics.maxima, level)
+    quantile = families.max_t_quantile(statistics.maxima.max(axis=0), level, statistics.complete)
     lower, upper = intervals(statistics.difference, statistics.error, quantile).T
     return lower > 0, upper < 0
 
@@ -62,7 +62,7 @@ def test_simultaneous_sets_and_groups_against_all_pairs(seed):
     sample, n_models = families.joint_replicates(estimate, replicates), estimate.size
     first, second = all_pairs(n_models)
     statistics = families.pair_statistics(sample, first, second)
-    quantile = families.max_t_quantile(statistics.maxima, 0.9)
+    quantile = families.max_t_quantile(statistics.maxima.max(axis=0), 0.9, statistics.complete)
     bounds = intervals(statistics.difference, statistics.error, quantile)
     lower, upper = np.zeros((2, n_models, n_models))
     lower[first, second], upper[first, second] = bounds.T

@@ -108,20 +108,6 @@ def joint_replicates(
 
 
 @dataclass(frozen=True)
-class Maxima:
-    """Largest |statistic| of a family in each replicate: what makes its intervals simultaneous."""
-
-    below: Floats  # (R,): over the pairs that reach less than `loops.SPLIT`
-    above: Floats  # over the others
-    complete: bool  # as in `JointReplicates`
-
-    @property
-    def of_all(self) -> Floats:
-        """Over all pairs."""
-        return np.maximum(self.below, self.above)
-
-
-@dataclass(frozen=True)
 class PairStatistics:
     """Statistics of P pairs, and what adjusts their p-values for the whole family; :func:`pair_statistics` makes it."""
 
@@ -133,7 +119,8 @@ class PairStatistics:
     beyond: Floats  # a replicate that reaches only `reach` counts half; the same as `reach` where none does
     itself: Floats  # half the share of the observed signs and their opposites, where they count whole
     left_out: NDArray[np.bool_]  # models that differ on too few units
-    maxima: Maxima
+    maxima: Floats  # (2, R): in each replicate, the largest |statistic| of pairs below `loops.SPLIT`, and of the others
+    complete: bool  # as in `JointReplicates`
     of_units: UnitsApart
     quantile: Floats | None  # of each pair's |statistic|, if a level is given
 
@@ -206,7 +193,8 @@ def pair_statistics(
         beyond=beyond,
         itself=itself,
         left_out=of_units.too_few,
-        maxima=Maxima(tally.maxima[loops.BELOW], tally.maxima[loops.ABOVE], sample.complete),
+        maxima=tally.maxima[: loops.LEFT_OUT],
+        complete=sample.complete,
         difference=difference,
         error=error,
         of_units=of_units,
@@ -214,12 +202,11 @@ def pair_statistics(
     )
 
 
-def spread_of_pairs(sample: JointReplicates, first: Indices, second: Indices, level: float) -> tuple[Floats, Maxima]:
+def spread_of_pairs(sample: JointReplicates, first: Indices, second: Indices, level: float) -> tuple[Floats, Floats]:
     """Return the quantile of the statistic of each pair, and the largest ones, as :func:`pair_statistics` does."""
     too_few, (_, scale) = units_apart(sample, first, second).too_few, _errors(sample, first, second)
     tally = _tallied(sample, first, second, scale, None, too_few, level)
-    nothing = np.zeros(sample.n_replicates)
-    return tally.quantiles, Maxima(tally.maxima[loops.BELOW], nothing, sample.complete)
+    return tally.quantiles, tally.maxima[loops.BELOW]
 
 
 def _tallied(
@@ -408,9 +395,9 @@ def errors_and_maxima(sample: JointReplicates) -> tuple[Floats, Floats]:
 
 def single_step(family: PairStatistics) -> Floats:
     """P-values adjusted by single-step max-T: (1 + #{max_j |t_j*| >= |t_i|}) / (1 + R)."""
-    maximum = np.sort(family.maxima.of_all)
+    maximum = np.sort(family.maxima.max(axis=0))
     below = np.searchsorted(maximum, family.reach) + np.searchsorted(maximum, family.beyond)
-    return _shares(maximum.size - below / 2, maximum.size, family.maxima.complete, family.itself)
+    return _shares(maximum.size - below / 2, maximum.size, family.complete, family.itself)
 
 
 def romano_wolf(sample: JointReplicates, first: Indices, second: Indices, tests: PairStatistics) -> Floats:
@@ -423,12 +410,12 @@ def romano_wolf(sample: JointReplicates, first: Indices, second: Indices, tests:
     attained = np.zeros(first.size, np.int64)  # twice the maxima, over a pair and the smaller ones, that attain it
     maximum, start = np.zeros(sample.n_replicates), 0
     below = upwards[: np.searchsorted(reach, loops.SPLIT)]
-    if tests.maxima.below.min() >= tests.beyond[below].max(initial=0.0):
+    if tests.maxima[loops.BELOW].min() >= tests.beyond[below].max(initial=0.0):
         # Together they attain all of these, so the largest has the p-value 1, and so have those before it.
-        maximum, start = tests.maxima.below.copy(), below.size
+        maximum, start = tests.maxima[loops.BELOW].copy(), below.size
         attained[:start] = 2 * sample.n_replicates
     # No maximum attains what is larger than all.
-    middle = slice(start, np.searchsorted(reach, tests.maxima.of_all.max(), side="right"))
+    middle = slice(start, np.searchsorted(reach, tests.maxima.max(), side="right"))
     order = upwards[middle]  # each of these raises the maxima
     pairs = _replicates(sample, first[order], second[order], tests.scale[order], tests.left_out[order])
     lower, upper = tests.reach[order], tests.beyond[order]
@@ -448,14 +435,13 @@ def romano_wolf(sample: JointReplicates, first: Indices, second: Indices, tests:
 # --- quantiles of intervals ----------------------------------------------------------------------------------------
 
 
-def max_t_quantile(maxima: Maxima, level: float) -> float:
+def max_t_quantile(maximum: Floats, level: float, complete: bool) -> float:
     """Quantile of the maximum statistic: ``difference -+ quantile * error`` hold for all pairs at once.
 
     An interval excludes 0 exactly where the :func:`single_step` p-value is at most ``1 - level``. Only for bootstrap
     replicates: sign flips are centred at 0, and their errors are too large where models differ.
     """
-    maximum = maxima.of_all
-    place = order_statistic(maximum.size, level, maxima.complete)
+    place = order_statistic(maximum.size, level, complete)
     return float(np.partition(maximum, place)[place])
 
 

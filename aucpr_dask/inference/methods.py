@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.inference import families, pairs, units
-from aucpr_dask.inference.families import JointReplicates, Maxima, PairStatistics, ResampledUnits, UnitsApart
+from aucpr_dask.inference.families import JointReplicates, PairStatistics, ResampledUnits, UnitsApart
 from aucpr_dask.inference.units import Floats, Indices, student_draws
 
 # Variables of a data set whose ranks are swapped.
@@ -32,7 +32,7 @@ class Pairs:
     bounds: Floats | None = None  # (P, 2); None where the method has p-values only
     outer: Floats | None = None  # standard errors for the side of intervals away from 0, where they differ
     tests: PairStatistics | None = None  # adjusts the p-values for a family
-    spread: Maxima | None = None  # makes the intervals of a family simultaneous
+    spread: Floats | None = None  # (R,): the largest statistics, which make the intervals of a family simultaneous
     equivalence: pairs.Equivalence | None = None
     more: Mapping[str, Floats] = field(default_factory=dict)  # what only this method finds, by name
 
@@ -66,11 +66,11 @@ class Resampling:
         if margin is not None:
             verdict = families.equivalence(self.sample, first, second, margin, alpha=1 - level)
         found = first, second, tests.difference, tests.error, tests.p_value, bounds
-        return Pairs(*found, tests=tests, spread=tests.maxima, equivalence=verdict)
+        return Pairs(*found, tests=tests, spread=tests.maxima.max(axis=0), equivalence=verdict)
 
     def simultaneous_quantile(self, family: Pairs) -> float:
         """Quantile of the largest statistic of the family."""
-        return families.max_t_quantile(_known(family.spread), self.goal.level)
+        return families.max_t_quantile(_known(family.spread), self.goal.level, self.sample.complete)
 
 
 class SignFlips:
@@ -116,7 +116,7 @@ class SignFlips:
         """Quantile of the largest Student statistic of the family; that of its interval if it is a single pair."""
         if family.bounds is not None and family.first.size == 1 and family.error[0] > 0:
             return float((family.bounds[0, 1] - family.bounds[0, 0]) / family.error[0] / 2)
-        quantile = families.max_t_quantile(_known(family.spread), self.goal.level)
+        quantile = families.max_t_quantile(_known(family.spread), self.goal.level, self.sample.complete)
         return float(self.reach_of_family(np.array(quantile), family.first.size))
 
     def reach_of_family(self, quantile: Floats, n_pairs: int) -> Floats:
@@ -233,14 +233,14 @@ class Influence:
         outer = np.sqrt(self.outer[first, second])
         wald = student_pairs(first, second, difference, error, self.degrees, self.goal, outer)
         if self.training is None:
-            return replace(wald, tests=tests, spread=tests.maxima)
+            return replace(wald, tests=tests, spread=tests.maxima.max(axis=0))
         part, whole = self.training[first, second], self.variance[first, second]
         share = np.divide(part, whole, out=np.zeros(first.size), where=whole > 0)
-        return replace(wald, tests=tests, spread=tests.maxima, more={"training_share": share})
+        return replace(wald, tests=tests, spread=tests.maxima.max(axis=0), more={"training_share": share})
 
     def simultaneous_quantile(self, family: Pairs) -> float:
         """Quantile of the largest statistic of the family, among the draws; never below that of one pair."""
-        quantile = families.max_t_quantile(_known(family.spread), self.goal.level)
+        quantile = families.max_t_quantile(_known(family.spread), self.goal.level, self.sample.complete)
         return float(self.reach_of_family(np.array(quantile), family.first.size))
 
     def reach_of_family(self, quantile: Floats, n_pairs: int) -> Floats:
@@ -319,7 +319,7 @@ class RankSwap:
         return max(p_value, float(tail[0])), max(largest, quantile * spread)
 
 
-_Replicates = TypeVar("_Replicates", PairStatistics, Maxima, JointReplicates, Floats)
+_Replicates = TypeVar("_Replicates", PairStatistics, JointReplicates, Floats)
 
 Method = Resampling | SignFlips | Student | Wilcoxon | Influence | RankSwap
 
