@@ -206,9 +206,19 @@ def test_results_answer_as_their_scores_do(seed: int, structure: str, given: dic
                 np.testing.assert_allclose(aligned, expected[name], rtol=1e-9, err_msg=f"{question} {name}")
 
 
-@pytest.mark.sparse
-@pytest.mark.parametrize(("seed", "structure", "given"), cases()[::6])
-@pytest.mark.parametrize("form", ["lazy", "in chunks of items", "stored", "shuffled", "grid"])
+def forms_of_cases() -> list[Any]:
+    """Return some cases in every form, which are quick by turns."""
+    some = cases()[::6]
+    by_day, found = [case.id for case in some if not case.marks], []
+    for turn, form in enumerate(["lazy", "in chunks of items", "stored", "shuffled", "grid"]):
+        for case in some:
+            is_quick = case.id == by_day[turn % len(by_day)]
+            marks = case.marks or ([] if is_quick else [pytest.mark.slow])
+            found.append(pytest.param(form, *case.values, id=f"{form}-{case.id}", marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("form", "seed", "structure", "given"), forms_of_cases())
 def test_forms_of_the_same_scores_have_the_same_answers(
     form: str, seed: int, structure: str, given: dict[str, bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
