@@ -18,6 +18,7 @@ import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference.powering import Reach
 from aucpr_dask.inference.sentences import of_reach
+from aucpr_dask.view import plots
 
 mpl.use("Agg")
 
@@ -237,3 +238,12 @@ def test_the_report_says_at_once_what_cannot_be_shown(tmp_path: Path) -> None:
         said += f" {at:.2g} (simultaneous intervals, median of {pairs} pairs)."
         page = ap.report(result, tmp_path / "report.html", baseline=baseline, overwrite=True)
         assert said in page.read_text(encoding="utf-8")
+
+
+def test_its_answer_is_no_result() -> None:
+    random = np.random.default_rng(0)
+    label = (random.random(80) < 0.4).astype("int8")
+    answer = ap.power(ap.evaluate({name: label + random.normal(size=80) for name in "ab"}, label), "a")
+    for ask in (ap.compare, ap.rank, ap.aggregate, plots.forest):
+        with pytest.raises(InvalidInputError, match="power"):
+            ask(answer)

@@ -30,8 +30,11 @@ def are_scores(data: Scores, options: Mapping[str, Any]) -> bool:
         remedy = 'pass what ap.evaluate returns; of arrays, ap.evaluate({"model": scores}, labels); of a table, '
         remedy += "ap.evaluate(ap.from_dataframe(frame, label=...))"
         raise InvalidInputError("there is no data", "the first argument", type(data).__name__, allowed, remedy)
-    if any({"difference", "rank"} & set(node.data_vars) for _, node in nodes_of(data)):
-        what, remedy = "these are answers already, a comparison or ranks", "pass the scores or the result behind them"
+    if any({"difference", "rank", "detectable"} & set(node.data_vars) for _, node in nodes_of(data)):
+        what, remedy = (
+            "these are answers already: a comparison, ranks or their power",
+            "pass the scores or the result behind them",
+        )
         raise InvalidInputError(what, "the first argument", type(data).__name__, "scores or a result", remedy)
     is_scores = all("score" in node and "estimate" not in node for _, node in nodes_of(data))
     if is_scores and any(MODEL not in node["score"].dims for _, node in nodes_of(data)):

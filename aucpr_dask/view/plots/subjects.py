@@ -18,11 +18,13 @@ from aucpr_dask.scores.validate import with_label_of_each_class
 from aucpr_dask.view.rankings import with_means_of_repeats
 
 SCORES, RESULT, COMPARISON, RANKS, STUDY = "scores", "a result", "a comparison", "ranks", "a study"
+POWER = "the power of comparisons"
 # Of each kind, in this order, a variable that shows it, and how to get it.
 _KINDS = {
     STUDY: ("coverage", "run a study first: ap.simulate.study()"),
     COMPARISON: ("difference", "compare first: result.aucpr.compare(baseline=...)"),
     RANKS: ("rank_interval", "rank first: result.aucpr.rank()"),
+    POWER: ("detectable", "ask for it: result.aucpr.power()"),
     RESULT: ("estimate", "evaluate scores first: scores.aucpr.evaluate()"),
     SCORES: ("score", "call it on the score data sets"),
 }
