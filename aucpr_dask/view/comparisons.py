@@ -319,36 +319,33 @@ def _notes(document: Document) -> list[str]:
         )
         said = f"equal mean ranks: {terms.p_value_in_words(facts['p_value'])} (Friedman)"  # nothing of how they differ
         return [said, f"models of one group are not told apart: {by}", str(facts["design"]), as_called(without)]
-    more_notes = _notes_of_pairs(document["pairs"], facts) if "pairs" in document else []
-    notes = [str(facts[SUMMARY]), *more_notes, str(facts["design"]).removesuffix(f"; {facts.get('gaps')}")]
+    notes = [str(facts[SUMMARY])]
+    if "pairs" in document:
+        pairs, p_values = document["pairs"], ["p_value", "p_adjusted"]
+        in_order = pairs[p_values].astype(float).round(4).sort_values(p_values)  # in the digits that are shown
+        if (in_order["p_adjusted"].dropna().diff() < 0).any():
+            why = "adjusted p-values go by differences in standard errors, p by the skewness of each pair, too"
+            notes.append(f"{why}: orders differ")
+        if "equivalence" in facts:
+            margin = f"within {float(facts['equivalence']):g}"
+            said = f"equivalence ({margin}): each pair alone, not adjusted for the number of pairs"
+            if _has(pairs, "probability"):
+                said = f"better, same, worse: chances (%) that the mean difference is above, {margin}, below"
+            notes.append(said)
+        elif _has(pairs, "prediction_interval"):
+            where = "where the difference may lie on one more data set; not simultaneous: each holds alone"
+            notes.append(f"new data set: {where}")
+        if machine := widths(pairs["width_ratio"]):
+            own = "each difference weighs the machine labels in its own way, so it is not that of the two means"
+            notes += [*machine, own]
+        notes += [str(facts["sizes"])] if "sizes" in facts else []
+    notes.append(str(facts["design"]).removesuffix(f"; {facts.get('gaps')}"))
     if "rank" in document["models"]:
         drawn = "bootstrap resamples" if facts["method"] != "influence" else "draws of the areas"
         if document["n_units"] is not None and not {"items", "clusters"} & {*facts["over"].split(", ")}:
             drawn += f" of the {unit_names(facts['over'], facts)[1]}"
         notes.append(f"best: estimated probability of ranking first, from {drawn}")
     return notes
-
-
-def _notes_of_pairs(pairs: pd.DataFrame, facts: Document) -> list[str]:
-    notes, p_values = list[str](), ["p_value", "p_adjusted"]
-    in_order = pairs[p_values].astype(float).round(4).sort_values(p_values)  # in the digits that are shown
-    if (in_order["p_adjusted"].dropna().diff() < 0).any():
-        notes.append(
-            "adjusted p-values go by differences in standard errors, p by the skewness of each pair, too: orders differ"
-        )
-    if "equivalence" in facts:
-        margin = f"within {float(facts['equivalence']):g}"
-        notes.append(f"equivalence ({margin}): each pair alone, not adjusted for the number of pairs")
-        if _has(pairs, "probability"):
-            notes[-1] = f"better, same, worse: chances (%) that the mean difference is above, {margin}, below"
-    elif _has(pairs, "prediction_interval"):
-        notes.append(
-            "new data set: where the difference may lie on one more data set; not simultaneous: each holds alone"
-        )
-    machine = widths(pairs["width_ratio"])
-    if machine:
-        machine.append("each difference weighs the machine labels in its own way, so it is not that of the two means")
-    return [*notes, *machine, *([str(facts["sizes"])] if "sizes" in facts else [])]
 
 
 def widths(ratios: Iterable[float | None]) -> list[str]:

@@ -450,11 +450,16 @@ def _render(made: Audit, title: str) -> str:
     style = pages.asset("report.css")
     (dark,) = re.findall(r'^:root\[data-theme="dark"\] \{(.*?)\}', style, re.DOTALL | re.MULTILINE)
     one, many = designs.unit_names(QUERY, findings.attrs)
-    tables = [
-        ("ranks", "Ranks", models_sheet(findings)),
-        ("units", many.capitalize(), _units_sheet(findings)),
-        *([("left-out", "Left out", _left_out_sheet(findings))] if findings.sizes[auditing.MODEL_LEFT_OUT] else []),
-    ]
+    tables = [("ranks", "Ranks", models_sheet(findings)), ("units", many.capitalize(), _units_sheet(findings))]
+    if findings.sizes[auditing.MODEL_LEFT_OUT]:
+        places = findings["place_on_shared"].values
+        columns = [
+            Column("model", names_of(findings, auditing.MODEL_LEFT_OUT), name=True),
+            Column("lacks", [str(n) for n in findings["n_units_lacked"].values], right=True),
+            Column("place", [f"{place:g}" for place in places], right=True),
+        ]
+        bars, scale = [(place, place, place) for place in places], (1.0, findings.sizes[MODEL] + 1.0)
+        tables.append(("left-out", "Left out", Sheet(columns, bars, scale)))
     return pages.rendered(
         "audit.html",
         f"{style}@media screen and (prefers-color-scheme: dark) {{ :root {{{dark}}} }}\n{pages.asset('audit.css')}",
@@ -501,14 +506,3 @@ def _units_sheet(findings: xr.Dataset) -> Sheet:
     bars = [(min(share, 0.0), share, max(share, 0.0)) for share in 100 * shares]
     scale = (100 * np.nanmin(shares, initial=0.0), 100 * np.nanmax(shares, initial=0.0))
     return Sheet(columns, bars, scale)
-
-
-def _left_out_sheet(findings: xr.Dataset) -> Sheet:
-    places = findings["place_on_shared"].values
-    columns = [
-        Column("model", names_of(findings, auditing.MODEL_LEFT_OUT), name=True),
-        Column("lacks", [str(n) for n in findings["n_units_lacked"].values], right=True),
-        Column("place", [f"{place:g}" for place in places], right=True),
-    ]
-    bars = [(place, place, place) for place in places]
-    return Sheet(columns, bars, (1.0, findings.sizes[MODEL] + 1.0))

@@ -104,9 +104,18 @@ def _answered(
     nodes = dict(terms.nodes_of(answer))
     lines = []
     for path, node in nodes.items():
-        rows = rows_of_groups(node)
-        known = rows[rows["difference"].notna() & (rows["model"] != baseline)].to_dict("records")
-        lines += [_line(node, ", ".join(filter(None, [path, row["where"]])), row) for row in known]
+        rows, way = rows_of_groups(node), designs.direction(node.attrs)
+        for row in rows[rows["difference"].notna() & (rows["model"] != baseline)].to_dict("records"):
+            at, model, p_value = float(row["difference"]), row["model"], float(row["p_adjusted"])
+            (low, high), group = map(float, row["simultaneous_interval"]), ", ".join(filter(None, [path, row["where"]]))
+            told = f"{model} in {group}: {signed(at)}, {signed(low)} to {signed(high)}"
+            line: dict[str, Any] = {"low": low, "at": at, "high": high, "order": way * at, "title": printable(told)}
+            line |= {"group": printable(group), "model": printable(model), "label": printable(f"{group}: {model}")}
+            line["interval"] = bounds((low, high), "+")
+            line["p"] = terms.p_value_in_words(p_value)[2:].removeprefix("= ")
+            is_shown = p_value <= 1 - level_of(node)
+            line["verdict"] = ("better" if way * at > 0 else "worse") if is_shown else "not shown to differ"
+            lines.append(line)
     lines.sort(key=lambda line: line["order"])
     kept = lines[:MOST_LINES]
     for line, name in zip(kept, distinct([line["label"] for line in kept], NAME_WIDTH), strict=True):
@@ -119,17 +128,3 @@ def _answered(
 
 def _part(title: str, summary: list[str]) -> dict[str, Any]:
     return {"title": title, "summary": summary, "lines": []}
-
-
-def _line(node: xr.Dataset, group: str, row: dict[Any, Any]) -> dict[str, Any]:
-    """Return one difference as the table and the picture show it."""
-    at, model, p_value = float(row["difference"]), row["model"], float(row["p_adjusted"])
-    way, (low, high) = designs.direction(node.attrs), map(float, row["simultaneous_interval"])
-    is_shown = p_value <= 1 - level_of(node)
-    said = f"{model} in {group}: {signed(at)}, {signed(low)} to {signed(high)}"
-    line: dict[str, Any] = {"low": low, "at": at, "high": high, "order": way * at, "title": printable(said)}
-    line |= {"group": printable(group), "model": printable(model), "label": printable(f"{group}: {model}")}
-    line["interval"] = bounds((low, high), "+")
-    line["p"] = terms.p_value_in_words(p_value)[2:].removeprefix("= ")
-    line["verdict"] = ("better" if way * at > 0 else "worse") if is_shown else "not shown to differ"
-    return line
