@@ -151,8 +151,9 @@ def evaluate(output: cli.Output, source: sources.Source, result: str | None, top
             like = source.layout()
         target = result or f"{folder}/result.zarr"
         with output.progress() as report:
-            options["estimator"] = _expand(options["estimator"], place, like)
-            evaluated = ap.run(place, target, progress=report, dataset=chosen or None, like=like, **options)
+            names = _expand(options.pop("estimator"), place, like)
+            asked: dict[str, Any] = options | {"estimator": names, "dataset": chosen or None, "like": like}
+            evaluated = ap.run(place, target, progress=report, **asked)
         rankings = _show_rankings(output, evaluated, None, top)
         _show_warnings(output, evaluated, result)
         opening = f"; open it: {_opening(evaluated, result)}" if result else ""

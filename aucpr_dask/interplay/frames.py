@@ -153,7 +153,7 @@ def _tidy(path: str, node: xr.Dataset) -> pd.DataFrame:
             names = node.indexes.get(dim, np.atleast_1d(node[dim].values))
             text = np.array([str(name) for name in names], object)
             labels[dim] = (node[dim].dims, text.reshape(node[dim].shape))
-        elif dim in node.sizes and dim not in node.coords:
+        elif dim in node.sizes and dim not in (*node.coords, *groups):
             labels[dim] = ((dim,), np.array([f"{dim} {number}" for number in range(node.sizes[dim])], object))
     numbers = node[[name for name in NUMBERS if name in node]].assign_coords(labels)
     if _methods(node) and "level" in node.attrs and "level" not in node.dims:  # where it may be a pressure

@@ -181,13 +181,19 @@ def by_metric(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     >>> by_metric(["llm_accuracy", "rag_accuracy", "llm_relevance", "rag_relevance"])["rag_relevance"]
     ('rag', 'relevance')
     """
-    split = {name: found for name in names if (found := _task_and_metric(name)) is not None}
+    split = dict[str, tuple[str, str]]()  # of those of which a known metric stands first or last
+    for name in names:
+        parts = re.split(r"(\s-\s|[\s_/,:|.]+)", name.strip())
+        cuts = [("".join(parts[: at - 1]), "".join(parts[at:])) for at in range(2, len(parts), 2)]
+        ends = [(tail, head) for head, tail in cuts] + cuts[::-1]  # the longest name of a metric counts
+        if known := next((end for end in ends if _is_metric_of(*end)), None):
+            split[name] = known[1].strip(), known[0].strip()
     tasks = [task for task, _ in split.values()]
     if len({*tasks}) < len(tasks):
         return split
     for at in (1, 0) if split else ():  # the metric stands last, or first
-        ends = {name: (match[1], match[2]) for name in names if (match := re.fullmatch(_ENDS[at], name))}
-        crossed = {name: (pair[1 - at], pair[at]) for name, pair in ends.items()}
+        matches = {name: match for name in names if (match := re.fullmatch(_ENDS[at], name))}
+        crossed = {name: (match[2 - at], match[1 + at]) for name, match in matches.items()}
         n_tasks, metrics = len({task for task, _ in crossed.values()}), {metric for _, metric in crossed.values()}
         is_whole = min(n_tasks, len(metrics)) > 1 and n_tasks * len(metrics) == len(names) == len(crossed)
         if is_whole and any(map(is_measure, metrics)):
@@ -248,23 +254,13 @@ def of_other_splits(names: Sequence[str]) -> dict[str, str]:
     return {name: tests[stems[name]] for name in names if stems[name] in tests and TEST not in split[name]}
 
 
-def _task_and_metric(name: str) -> tuple[str, str] | None:
-    """Return what a name says of a task and of its metric, which is known and stands first or last."""
-    parts = re.split(r"(\s-\s|[\s_/,:|.]+)", name.strip())
-    cuts = [("".join(parts[: at - 1]), "".join(parts[at:])) for at in range(2, len(parts), 2)]
-    ends = [(tail, head) for head, tail in cuts] + cuts[::-1]  # the longest name of a metric counts
-    for metric, task in ends:
-        words = re.findall(r"[^\W\d_]+\d*", metric.lower())
-        ways = [_direction(words, i) for i in range(len(words))]
-        # All words of it, but for such as "norm" in "acc_norm", belong to a measure.
-        are_its = [way is not None or word in VARIANTS for way, word in zip(ways, words, strict=True)]
-        if (
-            re.search(r"[^\W_]", re.sub("|".join(_WAYS.values()), "", task, flags=re.IGNORECASE))
-            and any(way is not None for way in ways)
-            and all(are_its)
-        ):
-            return task.strip(), metric.strip()
-    return None
+def _is_metric_of(metric: str, task: str) -> bool:
+    """Whether all words of a metric, but for such as "norm" in "acc_norm", belong to a measure, and a task is named."""
+    words = re.findall(r"[^\W\d_]+\d*", metric.lower())
+    ways = [_direction(words, i) for i in range(len(words))]
+    are_its = [way is not None or word in VARIANTS for way, word in zip(ways, words, strict=True)]
+    bare = re.sub("|".join(_WAYS.values()), "", task, flags=re.IGNORECASE)
+    return bool(re.search(r"[^\W_]", bare)) and any(way is not None for way in ways) and all(are_its)
 
 
 def _words(text: str) -> list[str]:

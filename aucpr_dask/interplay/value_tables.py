@@ -204,25 +204,31 @@ def tables_of(values: Any, separator: str | None) -> list[Table]:
         allowed, remedy = "a Dataset or a DataArray", "choose one: tree['name'].to_dataset()"
         raise InvalidInputError("values are of one data set", "the values", brief(values), allowed, remedy)
     if isinstance(values, xr.Dataset | xr.DataArray) and values.dims:
-        return [_of_array(values)]
+        # A row for each value: of `estimate`, of the one variable, or of each variable as a measure.
+        known = {MEASURE: values.attrs[MEASURE]} if MEASURE in values.attrs else {}
+        if isinstance(values, xr.Dataset):
+            single = "estimate" if "estimate" in values or len(values.data_vars) != 1 else next(iter(values.data_vars))
+            values = values[single] if single in values else values.to_dataarray(MEASURE)
+        scalars = {str(name): one for name, one in values.coords.items() if not one.dims}
+        known |= {name: one.item() for name, one in scalars.items() if name in (MEASURE, ESTIMATOR)}
+        series = values.reset_coords(drop=True).rename(values.name or VALUE).to_series()
+        labels = {str(name): series.index.get_level_values(str(name)) for name in values.dims}
+        return [Table(series.to_frame().assign(**labels, **known), "the values", "cell", has_given_columns=False)]
     if isinstance(values, pd.Series):
         return [_of_frame(values.to_frame(values.name or VALUE))]
     listed = values if isinstance(values, list | tuple) else [values]
     if all(isinstance(one, str | PathLike) for one in listed):
         files = [file for file in find_files(values, "file of values") if file.name not in ABOUT_MODELS]
-        return _together([replace(_of_file(file, separator), run=bare_name(file, SUFFIXES)) for file in files])
+        tables = [replace(_of_file(file, separator), run=bare_name(file, SUFFIXES)) for file in files]
+        if any(table.columns != OF_SWE_BENCH for table in tables):
+            return tables
+        # What no list of SWE-bench's names for a model was not resolved.
+        whole = pd.concat([table.frame for table in tables]).pivot(index=INSTANCE, columns=MODEL, values=RESOLVED)
+        frame = pd.Series(whole.fillna(0.0).T.stack(), name=RESOLVED).reset_index()
+        return [replace(_of_frame(frame), has_given_columns=False)]
     if isinstance(values, Mapping):
         return [_of_mapping(values)]
     return [_of_frame(frame_of(values, "the values", REMEDY, KINDS))]
-
-
-def _together(tables: list[Table]) -> list[Table]:
-    """Return tables as they are; but what no list of SWE-bench's names for a model was not resolved."""
-    if any(table.columns != OF_SWE_BENCH for table in tables):
-        return tables
-    whole = pd.concat([table.frame for table in tables]).pivot(index=INSTANCE, columns=MODEL, values=RESOLVED)
-    frame = pd.Series(whole.fillna(0.0).T.stack(), name=RESOLVED).reset_index()
-    return [replace(_of_frame(frame), has_given_columns=False)]
 
 
 def _of_mapping(values: Mapping[Any, Any]) -> Table:
@@ -269,19 +275,6 @@ def _of_frame(frame: pd.DataFrame) -> Table:
     if (twice := frame.columns[frame.columns.duplicated()]).size:
         raise AlignmentError("two columns have the same name", FRAME, few(map(repr, twice)))
     return Table(frame, FRAME, "row")
-
-
-def _of_array(values: xr.Dataset | xr.DataArray) -> Table:
-    """Return a row for each value of an array: of `estimate`, of the one variable, or of each variable as a measure."""
-    known = {MEASURE: values.attrs[MEASURE]} if MEASURE in values.attrs else {}
-    if isinstance(values, xr.Dataset):
-        single = "estimate" if "estimate" in values or len(values.data_vars) != 1 else next(iter(values.data_vars))
-        values = values[single] if single in values else values.to_dataarray(MEASURE)
-    scalars = {str(name): one for name, one in values.coords.items() if not one.dims}
-    known |= {name: one.item() for name, one in scalars.items() if name in (MEASURE, ESTIMATOR)}
-    series = values.reset_coords(drop=True).rename(values.name or VALUE).to_series()
-    labels = {str(name): series.index.get_level_values(str(name)) for name in values.dims}
-    return Table(series.to_frame().assign(**labels, **known), "the values", "cell", has_given_columns=False)
 
 
 def _of_file(path: Path, separator: str | None) -> Table:
