@@ -1,6 +1,5 @@
 """Hypothesis profiles, and the small data sets that several test files share."""
 
-import gc
 import importlib
 import os
 import shutil
@@ -79,12 +78,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if item not in by_day:
                 item.add_marker("slow")
                 item.add_marker("nightly")
-
-
-def pytest_collection_finish() -> None:
-    """Let the garbage collector pass over what lives until the end."""
-    gc.collect()
-    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
