@@ -984,16 +984,16 @@ def test_estimators_without_influence_have_no_interval_of_it() -> None:
     assert not result.aucpr.flagged("no_interval")["no_interval"].any()
 
 
-@pytest.mark.parametrize("kind", ["per-run", "in chunks"])
-def test_default_intervals_that_these_data_do_not_have_are_flagged(kind: str) -> None:
-    scores = per_run() if kind == "per-run" else pooled().chunk({"item": 20})
+def test_default_intervals_that_these_data_do_not_have_are_flagged() -> None:
+    """Lists of each model have none that draws items; items in chunks have all that whole rankings have."""
     for names, is_flagged in ((["continuous", "roc_area"], False), (["continuous", "discrete"], True)):
-        result = ap.evaluate(scores, names).compute()
+        result, whole = ap.evaluate(per_run(), names), ap.evaluate(pooled(), names)
         assert (result.aucpr.flagged("no_interval")["no_interval"] == is_flagged).all()
         along = [dim for dim in ("interval_method", "ci_bound") if dim in result["interval"].dims]
         assert result["interval"].isnull().all(along).any() == is_flagged
-    same = ap.evaluate(pooled(), "continuous")["estimate"]
-    np.testing.assert_array_equal(result.sel(estimator="continuous")["estimate"], same)
+        np.testing.assert_array_equal(result["estimate"], whole["estimate"])
+        in_chunks = ap.evaluate(pooled().chunk({"item": 20}), names).compute()
+        xr.testing.assert_equal(in_chunks[["estimate", "interval", "flags"]], whole[["estimate", "interval", "flags"]])
 
 
 def accelerations_by_refitting(score: np.ndarray, label: np.ndarray, names: list[str], unit: np.ndarray) -> np.ndarray:
