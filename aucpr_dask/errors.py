@@ -196,7 +196,7 @@ _ARGUMENT = re.compile(
     r"\w+\([^()]*\)"  # a call, which only Python's callers can make
     r"|\bargument '(?P<argument>\w+)'"
     r"|(?<![\w./?&'])(?P<name>[a-z_]+)=(?![={])"
-    r"(?P<value>'[^']*'|\[[^\]]*\]|\([^()]*\)|\.\.\.|[\w%-]+(?:\.\w+)*)?"
+    r"(?P<value>'[^']*'(?:(?:, | or )'[^']*')*|\[[^\]]*\]|\([^()]*\)|\.\.\.|[\w%-]+(?:\.\w+)*)?"
 )
 
 
@@ -217,7 +217,9 @@ def as_called(text: str) -> str:
 
     >>> with at_prompt({"overwrite": Flag("--overwrite", is_alone=True), "dim": Flag("--dim")}):
     ...     print(as_called("pass overwrite=True, dim='a b', dim=('time', 'lat') or dim=..."))
+    ...     print(as_called("pass dim='time' or 'lat'"))
     pass --overwrite, --dim 'a b', --dim time,lat or --dim ...
+    pass --dim time or lat
     """
     return _ARGUMENT.sub(_as_option, text) if _options else text
 
@@ -237,7 +239,7 @@ def _as_option(found: re.Match[str]) -> str:
     if value is None or option.is_alone:
         return option.name
     if value[0] == "'":
-        return f"{option.name} {shlex.quote(value[1:-1])}"
+        return f"{option.name} " + re.sub("'([^']*)'", lambda one: shlex.quote(one[1]), value)
     if value[0] in "[(":
         parts = [part.strip(" '") for part in value[1:-1].split(",") if part]
         return " ".join(f"{option.name} {part}" for part in (parts if option.is_repeated else [",".join(parts)]))
