@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 from uuid import uuid4
@@ -19,7 +22,6 @@ from aucpr_dask.progress import Progress, Tracker
 from aucpr_dask.runs import steps
 from aucpr_dask.runs.ledger import Ledger, differing
 from aucpr_dask.runs.planning import HELD_BY_A_WORKER, Plan, plan_run
-from aucpr_dask.runs.recording import Record
 from aucpr_dask.runs.steps import Step
 from aucpr_dask.runs.tasks import Assignment, evaluate_task, evaluate_tasks, evaluated_together
 from aucpr_dask.schema import choices
@@ -27,7 +29,7 @@ from aucpr_dask.schema.terms import Scores, Stored, as_scores, map_nodes, nodes_
 from aucpr_dask.scores.store import check_same
 from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.claims import CLEARING, FINISHED, FREE, LAYING_OUT, RUNNING, State
-from aucpr_dask.storage.code_versions import changes_in_words, in_words
+from aucpr_dask.storage.code_versions import changes_in_words, facts, in_words
 from aucpr_dask.storage.stores import in_the_way, open_arrays, refuse_others
 from aucpr_dask.storage.urls import absolute, overlap, public
 from aucpr_dask.storage.verifying import endings_of, is_whole
@@ -156,7 +158,7 @@ def run(
     begun = None if overwrite else ledger.state().plan
     plan = asked if begun is None else asked.continuing(begun)
     step = _next_step(plan, target, ledger, overwrite=overwrite, other_code=other_code)
-    recorded = Record(record, plan, target)
+    recorded = _Record(record, plan, target)
     if step is None:
         with recorded.kept():
             return _as_asked(opened_result(target), asked)
@@ -269,12 +271,9 @@ def _next_step(plan: Plan, target: str, ledger: Ledger, *, overwrite: bool, othe
     step = None
     if changed or state.word != FINISHED:
         drawn = state.plan["options"].get("n_resamples")
+        are_kept = all("replicate" in node for _, node in nodes_of(plan.template))
         is_drawn = "n_resamples" in changed and isinstance(drawn, int)
-        has_more_resamples = (
-            is_drawn
-            and drawn < plan.options.resampling.n_resamples
-            and all("replicate" in node for _, node in nodes_of(plan.template))
-        )
+        has_more_resamples = are_kept and is_drawn and drawn < plan.options.resampling.n_resamples
         _refuse(changed, target, MAY_DIFFER | {"n_resamples"} if has_more_resamples else MAY_DIFFER)
         groups = {name for _, node in nodes_of(plan.template) for name in str(node.attrs.get("by", "")).split(", ")}
         now, wanted = steps.contents_of(target, ledger, groups), steps.wanted_contents(plan, groups)
@@ -464,3 +463,66 @@ def _without_storage(error: OSError, target: str) -> RunError:
         remedy = "make the place writable for the workers, or name another one"
     remedy += " and run the same command again: finished tasks are kept, and it resumes from there"
     return RunError(what, target, f"{type(error).__name__}: {error}", None, remedy)
+
+
+# --- what a run took, for programs: to compare two nights ------------------------------------------------------------
+
+
+class _Record:
+    """A JSON file that says what a run took; nothing is written if there is no path."""
+
+    def __init__(self, path: str | Path | None, plan: Plan, target: str) -> None:
+        self._path, self._started = None if path is None else Path(path), time.monotonic()
+        if self._path is None:
+            return
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        self._content: dict[str, Any] = {"source": public(plan.source), "result": public(target), "started": started}
+        self._content |= {"outcome": "running", "seconds": 0.0, "client": facts()}
+        self._content |= {"options": plan.parameters["options"], "workers": [], "tasks": []}
+        self._write()  # a place that cannot be written to is found before the first task
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Say at the end how the run ended, whether it finished or not."""
+        outcome = "finished"
+        try:
+            yield
+        except BaseException as error:
+            outcome = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            if self._path is not None:
+                self._content |= {"outcome": outcome, "seconds": round(time.monotonic() - self._started, 3)}
+                self._write()
+
+    @contextmanager
+    def of_tasks(self, client: Client | None, plan: Plan, ledger: Ledger, topic: str) -> Iterator[None]:
+        """Count how often each task begins, and keep the ledger's records of those that are done."""
+        if self._path is None:
+            yield
+            return
+        begun: Counter[int] = Counter()
+        if client is not None:
+            client.subscribe_topic(topic, lambda event: begun.update([event[1]]))
+        try:
+            yield
+        finally:
+            if client is not None and client.status == "running":
+                client.unsubscribe_topic(topic)
+            done = ledger.records_of_done()
+            workers = [{"worker": one.get("worker")} | (one.get("versions") or {}) for one in done.values()]
+            self._content["workers"] = [one for place, one in enumerate(workers) if one not in workers[:place]]
+            self._content["tasks"] = [
+                {"task": number, "data_set": task.path, "what": task.describe(), "n_rankings": task.n_rankings}
+                | {"is_done": number in done, "retries": max(0, begun[number] - 1)}
+                | {name: done.get(number, {}).get(name) for name in ("seconds", "cpu_seconds", "worker")}
+                for number, task in enumerate(plan.tasks)
+            ]
+
+    def _write(self) -> None:
+        assert self._path is not None
+        try:
+            self._path.write_text(json.dumps(self._content, indent=1), encoding="utf-8")
+        except OSError as error:
+            what, remedy = "the record of the run cannot be written", "name a file in a folder that you may write to"
+            raise StoreError(what, self._path, error.strerror, remedy=remedy) from error

@@ -69,10 +69,21 @@ class Step:
             found = State() if self.clears else ledger.recorded()
             is_ours = found.identity == self.state.identity
             clears = self.clears or (is_ours and found.word == CLEARING)
-            if is_ours and found.word == RUNNING and not clears:
+            has_begun = is_ours and found.word in (RUNNING, GROWING) and not clears
+            if has_begun:  # by a run of the same plan
                 ledger.join()
-                return True
-            has_begun = self._claim(target, ledger, found, clears=clears)
+                if found.word == RUNNING:
+                    return True
+            elif self.state.word == GROWING:
+                if found.word == FINISHED and found.plan == self.state.plan:
+                    raise ledger.other_run()
+                ledger.take_over(replace(self.state, by_others=found.by_others))
+                ledger.drop_records()
+            elif clears:
+                stores.make_room(target, ledger, self.state, overwrite=True)
+            else:
+                stores.refuse_others(target, ledger, self.state.identity)
+                has_begun = ledger.claim(self.state)
             backend = open_backend(target)
             stores.write_documents(backend, self.documents)
             for path, name, where, values in self.labels:
@@ -83,23 +94,6 @@ class Step:
                     delete_value(backend, stores.ROOT_DOCUMENT)
                 ledger.start(self.state)
         return has_begun
-
-    def _claim(self, target: str, ledger: Ledger, found: State, *, clears: bool) -> bool:
-        """Take the place for this step; return whether a run of the same plan had it."""
-        if self.state.word == GROWING:
-            if found.word == GROWING and found.identity == self.state.identity:
-                ledger.join()
-                return True
-            if found.word == FINISHED and found.plan == self.state.plan:
-                raise ledger.other_run()
-            ledger.take_over(replace(self.state, by_others=found.by_others))
-            ledger.drop_records()
-        elif clears:
-            stores.make_room(target, ledger, self.state, overwrite=True)
-        else:
-            stores.refuse_others(target, ledger, self.state.identity)
-            return ledger.claim(self.state)
-        return False
 
     def finish(self, target: str, ledger: Ledger) -> None:
         """Make the step visible; a document that is no longer as it was written is written again."""

@@ -284,13 +284,12 @@ def laid_out(template: Stored, kind: str, url: str) -> tuple[dict[str, Buffer], 
     groups = _groups_of(template)
     identity = {"kind": kind, "format_version": FORMAT_VERSION, "aucpr_dask_version": __version__}
     groups[""] = groups[""].assign_attrs(identity)
-    # A plan describes all results of one form by one object.
-    _refuse_attributes(dict({id(node): (path, node) for path, node in groups.items()}.values()))
     documents, known = dict[str, Buffer](), dict[int, dict[str, Buffer]]()
     try:
         for path, node in groups.items():
-            if id(node) not in known:
-                known[id(node)] = _documents_of(_with_plain_attributes(node), has_folders=not is_remote(url))
+            if id(node) not in known:  # a plan describes all results of one form by one object
+                plain = _with_plain_attributes(path, node)
+                known[id(node)] = _documents_of(plain, has_folders=not is_remote(url))
             documents |= {f"{path}/{key}".lstrip("/"): content for key, content in known[id(node)].items()}
     except UnicodeEncodeError as error:
         what = "a name is not Unicode"
@@ -418,41 +417,29 @@ def consolidated(root_document: Buffer, documents: Mapping[str, Buffer]) -> Buff
     return as_buffer(json.dumps(root).encode())  # indented, it would take ten times as long
 
 
-def _with_plain_attributes(dataset: xr.Dataset) -> xr.Dataset:
-    """Return a data set without attributes by which readers would change its values, which are what they are."""
-    changing = {
-        name: metadata_documents.changing_attributes(variable.attrs)
-        + ["units", "calendar"] * (variable.dtype.kind in "mM")
-        for name, variable in dataset.variables.items()
-    }
-    if not any(changing.values()):
-        return dataset
+def _with_plain_attributes(path: str, dataset: xr.Dataset) -> xr.Dataset:
+    """Return a data set without attributes by which readers would change its values; refuse what cannot be stored."""
+    where = f"data set {path!r}" if path else "the data set"
+    holders = {"dataset": (where, dataset.attrs)}
+    holders |= {f"dataset[{n!r}]": (f"{where}, variable {n!r}", one.attrs) for n, one in dataset.variables.items()}
+    for holder, (place, attrs) in holders.items():
+        for key, value in attrs.items():
+            try:
+                json.dumps(_plain(value))
+                is_held = isinstance(key, str)
+            except (TypeError, ValueError):  # of an unknown type, or in a circle
+                is_held = False
+            if not is_held:
+                what, received = f"the attribute {key!r} cannot be stored", f"{type(value).__name__}: "
+                allowed = "text, numbers, and lists and mappings of these"
+                remedy = f"write it as text, {holder}.attrs[{key!r}] = str(...); or remove it"
+                raise errors.InvalidInputError(what, place, received + errors.brief(value), allowed, remedy)
     dataset = dataset.copy()
-    for name, variable in dataset.variables.items():
-        variable.attrs = {key: value for key, value in variable.attrs.items() if key not in changing[name]}
+    for variable in dataset.variables.values():
+        changing = metadata_documents.changing_attributes(variable.attrs)
+        changing += ["units", "calendar"] * (variable.dtype.kind in "mM")
+        variable.attrs = {key: value for key, value in variable.attrs.items() if key not in changing}
     return dataset
-
-
-def _refuse_attributes(groups: Mapping[str, xr.Dataset]) -> None:
-    """Raise if an attribute of a data set or a variable is of a type that a store cannot hold."""
-    for path, node in groups.items():
-        where = f"data set {path!r}" if path else "the data set"
-        holders = {"dataset": (where, node.attrs)}
-        holders |= {f"dataset[{n!r}]": (f"{where}, variable {n!r}", one.attrs) for n, one in node.variables.items()}
-        for holder, (place, attrs) in holders.items():
-            for name, value in attrs.items():
-                try:
-                    json.dumps(_plain(value))
-                    is_held = isinstance(name, str)
-                except (TypeError, ValueError):  # of an unknown type, or in a circle
-                    is_held = False
-                if not is_held:
-                    what = f"the attribute {name!r} cannot be stored"
-                    allowed = "text, numbers, and lists and mappings of these"
-                    remedy = f"write it as text, {holder}.attrs[{name!r}] = str(...); or remove it"
-                    raise errors.InvalidInputError(
-                        what, place, f"{type(value).__name__}: {errors.brief(value)}", allowed, remedy
-                    )
 
 
 def _plain(value: Any) -> Any:

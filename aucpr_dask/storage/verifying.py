@@ -40,9 +40,7 @@ def damage_of(
         except (StoreError, FileNotFoundError) as error:
             found.append(_as_error(error, checksums.place_of(backend, f"{path}/zarr.json")))
             continue
-        read = list(_read(array, chunks_of(array, {}), backend))
-        n_chunks += len(read)
-        found += filter(None, read)
+        n_chunks += _read(array, chunks_of(array, {}), backend, found)
         if on_progress is not None:
             on_progress(done, len(arrays))
     return n_chunks, found, checksums.have_checksums(arrays)
@@ -63,31 +61,29 @@ def damage_of_others(
         root: Any = zarr.open(backend, mode="r")
         members = dict(root.members(max_depth=None)) if isinstance(root, zarr.Group) else {"": root}
     arrays = {path: array for path, array in members.items() if isinstance(array, zarr.Array)}
-    documents.check_plain_arrays(
-        {path: documents.of_array(array.metadata) for path, array in arrays.items() if path}, url
-    )
+    below = {path: documents.of_array(array.metadata) for path, array in arrays.items() if path}
+    documents.check_plain_arrays(below, url)
     n_chunks = n_places = 0
     for done, array in enumerate(arrays.values(), start=1):
         lengths = array.shards or array.chunks
         n_places += math.prod(-(-size // length) for size, length in zip(array.shape, lengths, strict=True))
-        read = list(_read(array, chunks_of(array, {}) if keys is None else chunks_among(array, keys), backend))
-        n_chunks += len(read)
-        found += filter(None, read)
+        chunks = chunks_of(array, {}) if keys is None else chunks_among(array, keys)
+        n_chunks += _read(array, chunks, backend, found)
         if on_progress is not None:
             on_progress(done, len(arrays))
     return n_chunks, found, n_places - n_chunks
 
 
-def _read(array: zarr.Array[Any], chunks: Iterable[Chunk], backend: Store) -> Iterator[StoreError | None]:
-    """Read chunks of an array one by one, and yield the error of each, if there is one."""
-    lengths = array.shards or array.chunks
+def _read(array: zarr.Array[Any], chunks: Iterable[Chunk], backend: Store, found: list[StoreError]) -> int:
+    """Read chunks of an array one by one, add the errors to those that were found, and return the number of chunks."""
+    lengths, n_chunks = array.shards or array.chunks, 0
     for index, key in chunks:
-        error = None
+        n_chunks += 1
         try:
             array[tuple(slice(i * n, (i + 1) * n) for i, n in zip(index, lengths, strict=True))]
-        except Exception as raised:  # a codec may raise anything
-            error = _as_error(raised, checksums.place_of(backend, key))
-        yield error
+        except Exception as error:  # a codec may raise anything
+            found.append(_as_error(error, checksums.place_of(backend, key)))
+    return n_chunks
 
 
 def chunks_among(array: zarr.Array[Any], keys: Sequence[str]) -> Iterator[Chunk]:

@@ -262,11 +262,9 @@ def reading(path: Path) -> Iterator[IO[bytes]]:
             what, allowed, remedy = "the file cannot be read", "a file that may be read", "check the path"
             raise errors.InvalidInputError(what, path, error.strerror, allowed, remedy) from error
         is_truncated = isinstance(error, EOFError) or "truncated" in str(error).lower()
-        what, remedy = (
-            f"the compressed file is {'truncated' if is_truncated else 'corrupt'}",
-            "copy or download it again",
-        )
-        raise errors.FileFormatError(what, path, None if is_truncated else error, remedy=remedy) from error
+        what, received = ("truncated", None) if is_truncated else ("corrupt", error)
+        remedy = "copy or download it again"
+        raise errors.FileFormatError(f"the compressed file is {what}", path, received, remedy=remedy) from error
 
 
 @contextmanager

@@ -281,9 +281,9 @@ class TextTable(Table):
 
     def _header(self) -> tuple[int, list[str], bytes]:
         """Return the first row that is not blank, the number of its line, and the bytes up to its end."""
-        head, number, failed = b"", 1, None
+        head = b""
         with reading(self.path) as stream:
-            for block in _blocks(stream):
+            for block in _blocks(stream, self._separator):  # the first may hold blank lines alone
                 head, number = head + block, 1
                 mark = BOM_UTF8 * head.startswith(BOM_UTF8)
                 text = io.StringIO(head.removeprefix(mark).decode(errors="surrogateescape"), newline="")
@@ -296,25 +296,19 @@ class TextTable(Table):
                             return number, row, header
                         number = rows.line_num + 1
                 except csv.Error as error:
-                    failed = error  # a quoted name may go on in the next block
+                    raise self._unreadable(number, error) from error
                 except UnicodeDecodeError as error:
                     raise _not_utf8(self.path, 1, error) from error
-        if failed is not None:
-            raise self._unreadable(number, failed)
         raise FileFormatError("the file is empty", self.path, allowed="a line of column names, then rows")
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
         """Yield the rows below the header in blocks, each with the number of its first line."""
         with reading(self.path) as stream:
             stream.read(self._header_bytes)
-            line, block = self._first_line, b""
-            for more in _blocks(stream):
-                block += more
-                if _is_regular(block, self._separator) or not self._ends_within_quotes(block):
-                    yield line, block
-                    line, block = line + _n_lines(block), b""
-            if block:
+            line = self._first_line
+            for block in _blocks(stream, self._separator):
                 yield line, block
+                line += _n_lines(block)
 
     def _read(self, columns: list[str], numbers: Collection[str]) -> Iterator[tuple[int, Cells]]:
         place_of = {name: place for place, name in enumerate(self.columns)}
@@ -382,15 +376,6 @@ class TextTable(Table):
             return rows, files.line_too_long(where) if is_long else self._unreadable(line, error)
         return rows, failed
 
-    def _ends_within_quotes(self, block: bytes) -> bool:
-        lines = io.StringIO(block.decode(errors="replace"), newline="")
-        try:
-            for _ in csv.reader(lines, delimiter=self._separator, strict=True):
-                pass
-        except csv.Error as error:
-            return "unexpected end" in str(error) and len(block) <= files.LONGEST_LINE
-        return False
-
     def _unreadable(self, line: int, error: csv.Error) -> FileFormatError:
         allowed = "cells with one separator between them, quoted where they contain it"
         remedy = "check that this is a table, and the quotes on the line"
@@ -403,13 +388,25 @@ def _not_utf8(path: Path, first: int, error: UnicodeDecodeError) -> FileFormatEr
     return bad_line("the file is not UTF-8", path, line, f"byte {error.object[error.start]:#04x}", remedy=remedy)
 
 
-def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
+def _blocks(stream: IO[bytes], separator: str) -> Iterator[bytes]:
     """Yield the rest of a file in blocks of whole rows, or of part of a row that is too long."""
+
+    def is_whole(block: bytes) -> bool:
+        if _is_regular(block, separator) or len(block) > files.LONGEST_LINE:
+            return True
+        try:
+            for _ in csv.reader(
+                io.StringIO(block.decode(errors="replace"), newline=""), delimiter=separator, strict=True
+            ):
+                pass
+        except csv.Error as error:
+            return "unexpected end" not in str(error)  # within quotes
+        return True
+
     block = b""
     while found := stream.read(max(CELL_BYTES * BATCH_CELLS, len(block))) + stream.readline(files.LONGEST_LINE):
         block += found
-        is_within_quotes = b'"' in block and np.count_nonzero(_are_quotes(block)) % 2
-        if not is_within_quotes or len(block) > files.LONGEST_LINE:
+        if is_whole(block):
             yield block
             block = b""
     if block:
@@ -418,11 +415,6 @@ def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
 
 def _n_lines(block: bytes) -> int:
     return block.count(b"\n") + (block.count(b"\r") - block.count(b"\r\n") if b"\r" in block else 0)
-
-
-def _are_quotes(block: bytes) -> np.ndarray:
-    are_quotes: np.ndarray = np.frombuffer(block, np.uint8) == ord('"')
-    return are_quotes
 
 
 def _is_regular(block: bytes, separator: str) -> bool:
@@ -435,10 +427,11 @@ def _is_regular(block: bytes, separator: str) -> bool:
         return False
     if b'"' not in block:
         return True
-    quotes = np.flatnonzero(_are_quotes(block))
+    characters = np.frombuffer(block, np.uint8)
+    quotes = np.flatnonzero(characters == ord('"'))
     around = np.concatenate([quotes[::2] - 1, quotes[1::2] + 1])
     around = around[(around >= 0) & (around < len(block))]
-    others = np.frombuffer(block, np.uint8)[around].tobytes().translate(None, separator.encode() + b'\r\n"')
+    others = characters[around].tobytes().translate(None, separator.encode() + b'\r\n"')
     return quotes.size % 2 == 0 and not others
 
 

@@ -124,11 +124,8 @@ def taken_in_words(name: object, scores: terms.Scores, options: TableOptions, no
     parts = [f"label {options.label!r}{positive}", f"models {errors.few(map(repr, models), MOST_COLUMNS)}"]
     parts += [f"{role} by {column!r}" for role, column in roles.items() if column is not None]
     counts = f"{terms.count(n_items, 'item')}, {n_positive:,} positive"
-    others = [note for note in notes if not note.startswith(TAKEN)]
-    others = [
-        f"{note}; {errors.as_called('models=')} names those that are scores" if WHOLE in note else note
-        for note in others
-    ]
+    advice = f"; {errors.as_called('models=')} names those that are scores"
+    others = [note + advice * (WHOLE in note) for note in notes if not note.startswith(TAKEN)]
     return "\n  ".join(map(errors.printable, ["; ".join([f"{name}: {counts}", *parts]), *others]))
 
 
@@ -352,10 +349,8 @@ class _LabelReader:
         if text in MISSING_CELLS:
             return None
         if self._positive is None:
-            number = _number(text)
-            return (
-                int(number) if number in (terms.POSITIVE, terms.NEGATIVE, terms.UNJUDGED) else _TRUTH.get(text.lower())
-            )
+            number, known = _number(text), (terms.POSITIVE, terms.NEGATIVE, terms.UNJUDGED)
+            return int(number) if number is not None and number in known else _TRUTH.get(text.lower())
         if _same(text, self._positive):
             self._met_positive = True
             return terms.POSITIVE
@@ -381,11 +376,8 @@ class _LabelReader:
         elif not self._met_positive:
             what = f"no label is {self._positive!r}, the positive one: they are {self._negative!r} and {cell.strip()!r}"
             allowed = f"{self._positive!r} (positive), and one other value"
-            remedy = errors.did_you_mean(
-                self._positive,
-                [str(self._negative), cell.strip()],
-                f"name one that occurs: pos_label={cell.strip()!r}",
-            )
+            otherwise = f"name one that occurs: pos_label={cell.strip()!r}"
+            remedy = errors.did_you_mean(self._positive, [str(self._negative), cell.strip()], otherwise)
         else:
             what = "this label is a third value"
             allowed = f"{self._positive!r} (positive) and {self._negative!r} (negative)"
@@ -677,10 +669,8 @@ class _Node:
             grid = np.empty(self._shape, values.dtype)
             grid.reshape(-1)[self._place] = values
             if role != "fold" and (differs := (grid != grid[0]).any(axis=0)).any():
-                what = f"repeats differ in the {role} of an item"
-                raise errors.AlignmentError(
-                    what, where, f"items {errors.few(map(repr, items[differs]))}", "one value for each item"
-                )
+                what, received = f"repeats differ in the {role} of an item", errors.few(map(repr, items[differs]))
+                raise errors.AlignmentError(what, where, f"items {received}", "one value for each item")
             cells[role] = grid if role == "fold" else grid[0]
         return _numbers_or_words(np.asarray(repeats, object)), items, cells
 

@@ -390,8 +390,8 @@ class Columns:
     line: np.ndarray
     tags: Collection[bytes] = ()
 
-    def sorted_by(self, topic: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return topics, documents, values and lines, sorted by topics, then by documents."""
+    def sorted_by(self, topic: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return topics, documents, values and lines, sorted by the first two, and which repeat those before them."""
         if self.document.dtype.hasobject:  # which lexsort does not take
             by_document = np.argsort(self.document, kind="stable")
             order = by_document[np.argsort(topic[by_document], kind="stable")]
@@ -403,20 +403,15 @@ class Columns:
             starts = np.searchsorted(ordered, np.unique(ordered[::_SORTED_LINES]))
             for some in np.split(order, starts[1:]):  # of whole topics, while they are in a core's cache
                 some[:] = some[np.lexsort((*words[::-1, some], short[some]))]
-        return topic[order], self.document[order], self.value[order], self.line[order]
+        topic, document, repeated = topic[order], self.document[order], np.zeros(len(topic), bool)
+        repeated[1:] = (topic[1:] == topic[:-1]) & (document[1:] == document[:-1])
+        return topic, document, self.value[order], self.line[order], repeated
 
 
 def _repeated(what: str, path: Path, lines: np.ndarray, received: str) -> FileFormatError:
     """Return the error for a document that is on the first two of these lines."""
     remedy = 'remove one, or pass duplicates="first" to keep the first'
     return FileFormatError(what, f"{path}, lines {lines[0]} and {lines[1]}", received, remedy=remedy)
-
-
-def _repeats(topic: np.ndarray, document: np.ndarray) -> np.ndarray:
-    """Mark, in lines sorted by topic and document, each line of the same two as the one before it."""
-    repeated = np.zeros(len(topic), bool)
-    repeated[1:] = (topic[1:] == topic[:-1]) & (document[1:] == document[:-1])
-    return repeated
 
 
 # --- judgments --------------------------------------------------------------------------------------------------
@@ -449,8 +444,7 @@ class _Judgments:
 
 def _judgments(columns: Columns, duplicates: str) -> _Judgments:
     path, codes = columns.path, columns.codes
-    topic, document, grade, line = columns.sorted_by(columns.topic)
-    repeated = _repeats(topic, document)
+    topic, document, grade, line, repeated = columns.sorted_by(columns.topic)
     differing = np.flatnonzero(repeated[1:] & (grade[1:] != grade[:-1])) + 1
     if differing.size and duplicates == "error":
         second = differing[np.argmin(line[differing])]
@@ -527,8 +521,7 @@ def _tag_of(columns: Columns) -> str:
 def _run(name: str, columns: Columns, judgments: _Judgments, duplicates: str, spool: Spool) -> _Run:
     path, codes = columns.path, columns.codes
     positions = _positions(codes, judgments, path)
-    topic, document, score, line = columns.sorted_by(positions[columns.topic])
-    repeated = _repeats(topic, document)
+    topic, document, score, line, repeated = columns.sorted_by(positions[columns.topic])
     # Topics that are not in the qrels share one negative code, so their documents may coincide.
     repeated &= topic >= 0
     if repeated.any() and (duplicates == "error" or len(columns.tags) > 1):
@@ -587,16 +580,14 @@ def _plain(name: bytes) -> bytes:
 
 
 def _notes(runs: Sequence[_Run], judgments: _Judgments) -> list[str]:
-    counts = {
-        "topics without a list": [int((run.lengths == 0).sum()) for run in runs],
-        "topics that are not in the qrels, ignored": [run.n_ignored_topics for run in runs],
-        "repeated documents, first kept": [run.n_repeated for run in runs],
-        "other tags in the file, taken for the same run": [run.n_more_tags for run in runs],
+    counts: dict[str, Callable[[_Run], int]] = {
+        "topics without a list": lambda run: int((run.lengths == 0).sum()),
+        "topics that are not in the qrels, ignored": lambda run: run.n_ignored_topics,
+        "repeated documents, first kept": lambda run: run.n_repeated,
+        "other tags in the file, taken for the same run": lambda run: run.n_more_tags,
     }
-    said = {
-        what: [f"{run.name} ({number:,})" for run, number in zip(runs, numbers, strict=True) if number]
-        for what, numbers in counts.items()
-    }
+    found = {what: [(run.name, count(run)) for run in runs] for what, count in counts.items()}
+    said = {what: [f"{name} ({n:,})" for name, n in one if n] for what, one in found.items()}
     said[NOTHING_JUDGED] = [run.name for run in runs if not run.is_judged]
     return [*judgments.notes, *(f"{what}: {few(shown)}" for what, shown in said.items() if shown)]
 
