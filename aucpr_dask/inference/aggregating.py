@@ -255,7 +255,7 @@ def _with_units(data: terms.Scores, question: AggregationOptions, options: dict[
     by_replicates = question.sample == designs.BOTH or question.method == "bootstrap"
     if by_replicates and question.sample in (designs.ITEMS, designs.BOTH) and not is_scores:
         has_replicates = all(samples.REPLICATE in node for _, node in terms.nodes_of(data))
-        if not has_replicates and (known := _with_their_scores(data)) is not None:
+        if not has_replicates and (known := questions.scores_behind(data)) is not None:
             (data, options), is_scores = known, True
     results = _units(data, question, options, is_scores=is_scores)
     are_biased = (_are_biased(node, question.dim, question.sample) for _, node in terms.nodes_of(results))
@@ -263,7 +263,7 @@ def _with_units(data: terms.Scores, question: AggregationOptions, options: dict[
         return results
     scores, reading = data, options
     if not is_scores:
-        if (known := _with_their_scores(data)) is None:
+        if (known := questions.scores_behind(data)) is None:
             return results
         scores, reading = known
     others = {name: value for name, value in reading.items() if name not in averages.OF_RESAMPLES}
@@ -635,25 +635,13 @@ def _as_it_is(result: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
 # --- over classes --------------------------------------------------------------------------------------------------
 
 
-def _with_their_scores(results: terms.Scores) -> tuple[terms.Scores, dict[str, Any]] | None:
-    """Return the scores that results know, and how they were read."""
-    if (scores := questions.scores_behind(results)) is None:
-        return None
-    first = next(node for _, node in terms.nodes_of(results))
-    names = designs.estimators_of(first)
-    own = {"estimator": names if terms.ESTIMATOR in first.dims else names[0], "over": first.attrs.get("sampled")}
-    groups = group_dims(first)
-    by = {"by": tuple((name, None) for name in groups)} if groups else {}
-    return scores, questions.evaluated_with(first.attrs) | own | by
-
-
 def _over_classes(data: terms.Scores, question: AggregationOptions, options: dict[str, Any]) -> terms.Scores:
     """Average over classes: their estimates and replicates; or rank all together, or the classes of each item."""
     average = question.average or "macro"
     is_scores = requirements.check(data, question, options)
     by_replicates = average in ("macro", "weighted")
     by_replicates &= all(samples.REPLICATE in node for _, node in terms.nodes_of(data))
-    if not is_scores and not by_replicates and (known := _with_their_scores(data)) is not None:
+    if not is_scores and not by_replicates and (known := questions.scores_behind(data)) is not None:
         data, reading = known
         return _over_classes(data, question, reading | options)
     by = options.get("by")

@@ -196,7 +196,7 @@ def _with_their_scores(data: terms.Scores, by: Any, question: _Question) -> tupl
     nodes = dict(terms.nodes_of(data)) if isinstance(data, xr.Dataset | xr.DataTree) else {}
     if not nodes or any("estimate" not in node or QUERY in node["estimate"].dims for node in nodes.values()):
         return data, question
-    if any(map(designs.are_values, nodes.values())) or (scores := questions.scores_behind(data)) is None:
+    if any(map(designs.are_values, nodes.values())) or (known := questions.scores_behind(data)) is None:
         return data, question
     first = next(iter(nodes.values()))
     groups, named = results.group_dims(first), [by] if isinstance(by, str) else by
@@ -204,7 +204,7 @@ def _with_their_scores(data: terms.Scores, by: Any, question: _Question) -> tupl
         what, remedy = "this result has other groups, too", "name all of them, or pass the scores"
         raise bad_argument(what, "by", by, few(map(repr, groups)), remedy)
     given = {name: one for name, one in question.reading.items() if one not in (None, "random")}
-    return scores, replace(
+    return known[0], replace(
         question,
         reading=questions.evaluated_with(first.attrs) | given,
         estimator=question.estimator or next(iter(designs.estimators_of(first)), None),

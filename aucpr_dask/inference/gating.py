@@ -221,8 +221,9 @@ def gate(
     question, rest = parted_options(options, level=level)
     data, question, rest, by = prepared(data, question, rest, by)
     if grouped.has_groups(data, by, question.dims):
-        asked = {**options, **rest, "over": question.over, "estimator": question.estimator}
-        return _gates_of_groups(data, candidate, baseline, margin, by, question, {"power": power, **asked})
+        asked = {**options, **rest, "over": question.over, "estimator": question.estimator, "power": power}
+        asked |= {"candidate": candidate, "baseline": baseline, "margin": margin}
+        return _gates_of_groups(data, by, question, asked)
     allowance, wanted_power = tolerance(margin, "margin"), fraction(power, "power")
     several = isinstance(candidate, Iterable) and not isinstance(candidate, str) and getattr(candidate, "ndim", 1) > 0
     candidates = np.asarray(candidate).tolist() if hasattr(candidate, "dtype") else candidate
@@ -256,20 +257,12 @@ def gate(
     return Gates(found) if several else found[0]
 
 
-def _gates_of_groups(
-    data: terms.Scores,
-    candidate: comparing.Baseline,
-    baseline: str | int,
-    margin: float,
-    by: Any,
-    question: ComparisonOptions,
-    options: dict[str, Any],
-) -> Gates:
+def _gates_of_groups(data: terms.Scores, by: Any, question: ComparisonOptions, options: dict[str, Any]) -> Gates:
     """Judge each group; the intervals of all are simultaneous."""
 
     def asked(tree: xr.DataTree, at_level: float) -> tuple[Gate, ...]:
         data_of_group = grouped.with_data_sets(tree, question)
-        found = gate(data_of_group, candidate, baseline, margin, level=at_level, **options)
+        found = gate(data_of_group, level=at_level, **options)
         return found if isinstance(found, Gates) else (found,)
 
     def judged(parts: grouped.Parts, answers: list[Any], path: str) -> list[Gate]:

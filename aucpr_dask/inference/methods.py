@@ -156,10 +156,11 @@ class Student:
         self.goal, self.values = goal, values
         self.mean = units.mean_of_units(values)
         self.degrees = values.shape[1] - 1
+        self.stretch = 1.0  # of standard errors
 
     def pairs(self, first: Indices, second: Indices) -> Pairs:
         """Student's t of the units' differences."""
-        error = pairs.errors_from_units(self.values, first, second)
+        error = self.stretch * pairs.errors_from_units(self.values, first, second)
         return student_pairs(first, second, self.mean[first] - self.mean[second], error, self.degrees, self.goal)
 
     def simultaneous_quantile(self, family: Pairs) -> float:
@@ -168,26 +169,18 @@ class Student:
 
 
 class CorrectedStudent(Student):
-    """Nadeau and Bengio's t test over areas of J folds, whose training parts overlap (doi:10.1023/A:1024068626366)."""
+    """Nadeau and Bengio's t test over areas of J folds, whose training parts overlap (doi:10.1023/A:1024068626366).
+
+    Student's t with ``s^2 (1 / J + 1 / (k - 1))``.
+    """
 
     def __init__(self, values: Floats, n_folds: int, goal: Goal) -> None:
         super().__init__(values, goal)
         self.stretch = math.sqrt(1 + values.shape[1] / (n_folds - 1))  # of s / sqrt(J): the test part over the rest
 
-    def pairs(self, first: Indices, second: Indices) -> Pairs:
-        """Student's t with ``s^2 (1 / J + 1 / (k - 1))``."""
-        error = self.stretch * pairs.errors_from_units(self.values, first, second)
-        return student_pairs(first, second, self.mean[first] - self.mean[second], error, self.degrees, self.goal)
 
-
-class Wilcoxon:
+class Wilcoxon(Student):
     """Wilcoxon's signed-rank test over units: p-values only, because it is not about the mean difference."""
-
-    sample = None
-
-    def __init__(self, values: Floats) -> None:
-        self.values = values
-        self.mean = units.mean_of_units(values)
 
     def pairs(self, first: Indices, second: Indices) -> Pairs:
         """P-values of the signed ranks."""
@@ -321,7 +314,7 @@ class RankSwap:
 
 _Replicates = TypeVar("_Replicates", PairStatistics, JointReplicates, Floats)
 
-Method = Resampling | SignFlips | Student | Wilcoxon | Influence | RankSwap
+Method = Resampling | SignFlips | Student | Influence | RankSwap
 
 
 def resample_units(

@@ -277,7 +277,7 @@ def _by_values(node: xr.Dataset, estimates: Estimates, sampling: Sampling, quest
     if method == "t":
         return estimates, methods.Student(values, goal)
     if method == "wilcoxon":
-        return estimates, methods.Wilcoxon(values)
+        return estimates, methods.Wilcoxon(values, goal)
     enough = ENOUGH_FOR_A_PAIR if len(estimates.models) == 2 else ENOUGH_FOR_A_FAMILY
     if method == "bootstrap" and len(units) < enough:
         warn(

@@ -118,7 +118,7 @@ def prepared(
         return data, question, dict(options), by
     if not any(_lacks_items(node, question) for node in nodes.values()):
         return data, question, {}, by
-    if (scores := scores_behind(data)) is None:
+    if (known := scores_behind(data)) is None:
         for path, node in nodes.items():
             if _is_drawn_otherwise(node, question):
                 what, received = f"in this result {node.attrs['sampled']} vary", f"over={question.over!r}"
@@ -130,34 +130,31 @@ def prepared(
     asked = question.over if of_units else first.attrs.get("sampled", ITEM + "s")
     estimator = question.estimator or next(iter(designs.estimators_of(first)), None)
     question = replace(question, over=asked, estimator=estimator)
-    groups = [*of_queries[0], *(name for name in _groups_of_items(first, scores) if name not in question.dims)]
+    scores, reading = known
+    groups = [*of_queries[0], *(name for name, _ in reading.get("by", ()) if name not in question.dims)]
     return prepared(scores, question, evaluated_with(first.attrs), groups or None)
 
 
-def _groups_of_items(result: xr.Dataset, scores: Scores) -> list[str]:
-    """Return the groups of a result that are no dimensions of its scores."""
-    kept = {dim for _, node in nodes_of(scores) for dim in node["score"].dims}
-    return [name for name in group_dims(result) if name not in kept]
-
-
-def scores_behind(results: Scores) -> Scores | None:
-    """Return the scores of results, if they are known and still give these estimates."""
+def scores_behind(results: Scores) -> tuple[Scores, dict[str, Any]] | None:
+    """Return the scores of results, if they are known and still give these estimates, and how they were read."""
     scores = known_scores(results)
     nodes = dict(nodes_of(results))
-    if any(QUERY in str(node.attrs.get("by")).split(", ") for node in nodes.values()):
+    if scores is None or any(QUERY in str(node.attrs.get("by")).split(", ") for node in nodes.values()):
         return None  # queries that are a coordinate of the items
-    if scores is None or any(node["estimate"].chunks is not None for node in nodes.values()):
-        return scores  # lazy results, from stores whose digests say whether they are the same
     first = next(iter(nodes.values()))
-    names = designs.estimators_of(first)
-    asked = evaluated_with(first.attrs)
-    asked["estimator"] = names if terms.ESTIMATOR in first["estimate"].dims else names[0]
-    again = dict(nodes_of(evaluate(scores, interval=(), by=_groups_of_items(first, scores) or None, **asked)))
+    names, reading = designs.estimators_of(first), evaluated_with(first.attrs)
+    kept = {dim for _, node in nodes_of(scores) for dim in node["score"].dims}
+    groups = tuple((name, None) for name in group_dims(first) if name not in kept)
+    reading |= {"over": first.attrs.get("sampled")} | ({"by": groups} if groups else {})
+    reading["estimator"] = names if terms.ESTIMATOR in first["estimate"].dims else names[0]
+    if any(node["estimate"].chunks is not None for node in nodes.values()):
+        return scores, reading  # lazy results, from stores whose digests say whether they are the same
+    again = dict(nodes_of(evaluate(scores, interval=(), **reading)))
     for path, node in nodes.items():
         found, known = xr.align(again[path]["estimate"], node["estimate"], join="right")
         if not found.compute().transpose(*known.dims).reset_coords(drop=True).equals(known.reset_coords(drop=True)):
             return None
-    return scores
+    return scores, reading
 
 
 def _lacks_items(node: xr.Dataset, question: ComparisonOptions) -> bool:

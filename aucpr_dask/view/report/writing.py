@@ -120,7 +120,7 @@ def report(
     if scores is not None:
         result = that_know(result, scores)
     elif not any(samples.REPLICATE in node for node in nodes.values()):  # by which models are compared
-        scores = scores_behind(result)
+        scores, _ = scores_behind(result) or (None, None)
     of_queries = by_groups.names_of_queries(result, by)
     groups = by_groups.groups_shown(result, scores, options, by, of_queries)
     result = with_kept_as_groups(result)
