@@ -98,16 +98,15 @@ def _one_table(data: terms.Scores, question: ComparisonOptions) -> tuple[xr.Data
     answered = questions.results_for(data, question, {})
     nodes = [answered] if question.dim == DATASET else [node for _, node in terms.nodes_of(answered)]
     dim = DATASET if question.dim == DATASET else questions.unit_dim(nodes[0], question)
+    what = "an audit is of one table: a value of each model on each of several tasks"
     if len(nodes) > 1 or dim is None:
-        what = "an audit is of one table: a value of each model on each of several tasks"
         received = f"{len(nodes)} data sets" if len(nodes) > 1 else "estimates without queries"
         remedy = "choose one data set: data['name'].to_dataset(); or over='dataset' takes the data sets as tasks"
         allowed = "estimates over (model, query), or a tree with over='dataset'"
         raise InvalidInputError(what, "argument 'data'", received, allowed, remedy)
     estimate = chosen(nodes[0]["estimate"], question.estimator)
-    if others := [str(name) for name in estimate.dims if name not in (terms.MODEL, dim)]:
-        what, remedy = "an audit is of one table: a value of each model on each of several tasks", "select one of each"
-        raise InvalidInputError(what, "argument 'data'", f"also {', '.join(others)}", f"(model, {dim})", remedy)
+    if also := ", ".join(str(name) for name in estimate.dims if name not in (terms.MODEL, dim)):
+        raise InvalidInputError(what, "argument 'data'", f"also {also}", f"(model, {dim})", "select one of each")
     estimate = estimate.transpose(terms.MODEL, dim).compute()
     name = terms.MEASURE if are_values(nodes[0]) else terms.ESTIMATOR
     table = estimate.to_dataset(name="estimate")

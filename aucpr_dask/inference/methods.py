@@ -121,12 +121,10 @@ class SignFlips:
 
     def reach_of_family(self, quantile: Floats, n_pairs: int) -> Floats:
         """Return how many errors intervals of a family reach, from quantiles of the largest flipped mean."""
-        is_possible = 2.0 ** (1 - self.values.shape[1]) <= 1 - self.goal.level
-        if not is_possible:
-            return self.reach(quantile)
+        reached = self.reach(quantile)
         # 0 where every pair differs on too few units, and is left out.
         of_none = pairs.bonferroni_quantile(self.goal.level, n_pairs, self.values.shape[1] - 1)
-        return np.where(quantile == 0, of_none, self.reach(quantile))
+        return np.where((quantile == 0) & np.isfinite(reached), of_none, reached)
 
     def errors(self, first: Indices, second: Indices, apart: UnitsApart | None = None) -> Floats:
         """Return the standard errors of differences; at least these, where models differ on too few units to tell."""
