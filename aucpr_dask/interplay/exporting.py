@@ -240,27 +240,19 @@ def write_evaluations(result: terms.Scores, folder: Path) -> None:
         models = rows.get(terms.MODEL, pd.Series("model", rows.index))
         stems = distinct(models.unique(), file_name, _LONGEST_STEM)
         for model, own in rows.groupby(models, sort=False):
-            _write(folders[str(path)] / f"{stems[str(model)]}.eval", _evaluation_lines(own))
-
-
-def _evaluation_lines(rows: pd.DataFrame) -> Iterator[str]:
-    measures = rows[terms.MEASURE] if terms.MEASURE in rows else rows[terms.ESTIMATOR].replace(MEASURES)
-    queries = rows.get(terms.QUERY, [None] * len(rows))
-    by_measure: dict[str, list[float]] = {measure: [] for measure in measures}
-    for measure, query, value in zip(measures, queries, rows["estimate"], strict=True):
-        if math.isfinite(value):
-            by_measure[measure].append(value)
-            if isinstance(query, str):
-                yield _line(measure, word(query), f"{value:.4f}")
-    if terms.QUERY in rows:
-        yield _line("num_q", ALL, str(max(map(len, by_measure.values()))))
-    for measure, values in by_measure.items():
-        if values:
-            yield _line(measure, ALL, f"{math.fsum(values) / len(values):.4f}")
-
-
-def _line(measure: str, query: str, value: str) -> str:
-    return f"{word(measure):<22}\t{query}\t{value}\n"
+            measures = own[terms.MEASURE] if terms.MEASURE in own else own[terms.ESTIMATOR].replace(MEASURES)
+            queries = own.get(terms.QUERY, [None] * len(own))
+            by_measure, lines = {measure: list[float]() for measure in measures}, list[tuple[str, str, str]]()
+            for measure, query, value in zip(measures, queries, own["estimate"], strict=True):
+                if math.isfinite(value):
+                    by_measure[measure].append(value)
+                    lines += [(measure, word(query), f"{value:.4f}")] if isinstance(query, str) else []
+            if terms.QUERY in own:
+                lines.append(("num_q", ALL, str(max(map(len, by_measure.values())))))
+            known = {measure: values for measure, values in by_measure.items() if values}
+            lines += [(name, ALL, f"{math.fsum(values) / len(values):.4f}") for name, values in known.items()]
+            text = (f"{word(measure):<22}\t{query}\t{value}\n" for measure, query, value in lines)
+            _write(folders[str(path)] / f"{stems[str(model)]}.eval", text)
 
 
 def write_runs(scores: terms.Scores, folder: Path) -> None:

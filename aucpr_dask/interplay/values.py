@@ -149,8 +149,8 @@ def from_values(
     facts: dict[str, Any] = {name: list(dict.fromkeys(one)) or None for name, one in listed.items()}
     column = parts[0].value if tables[0].has_given_columns else of_table.get(terms.VALUE_COLUMN)
     facts |= {"averaged_over": averaged, terms.VALUE_COLUMN: column}
-    result = _result(cells, own if unit_name is None else checks.text(unit_name, "unit_name"), facts)
-    result = _with_metadata(result, pd.concat([part.about for part in parts]))
+    unit = own if unit_name is None else checks.text(unit_name, "unit_name")
+    result = _result(cells, pd.concat([part.about for part in parts]), unit, facts)
     given_lower = of_table.get(terms.LOWER)
     lower = tuple(given_lower) if lower is None and given_lower is not None else lower
     means = {name: measure for part in parts for name, measure in part.means.items()}
@@ -414,26 +414,49 @@ def _models(
     return {name: head for name, head in heads.items() if name not in left_out}, left_out
 
 
-def _with_metadata(result: xr.Dataset, about: pd.DataFrame) -> xr.Dataset:
-    """Return a result with the other columns of a table as coordinates, if they tell of its models or queries."""
-    coords = {}
+def _result(cells: pd.DataFrame, about: pd.DataFrame, unit: str, more: Mapping[str, Any]) -> xr.Dataset:
+    """Return the values of cells as a result, and other columns that tell of its models or queries as coordinates."""
+    labels = {role: pd.Index(cells[role].unique(), dtype=object) for role in ROLES}
+    values = np.full([len(index) for index in labels.values()], np.nan)
+    values[tuple(index.get_indexer(cells[role]) for role, index in labels.items())] = cells[VALUE]
+    names = {role: index.to_numpy() for role, index in labels.items()}
+    result = terms.with_plain_names(xr.Dataset({"estimate": (ROLES, values)}, names))
+    result["estimate"].attrs |= {"description": "Value of a measure.", "units": "1"}
+    facts: dict[str, Any] = {terms.UNIT: checks.text(unit, "unit")}
+    if len(labels[terms.MEASURE]) == 1:
+        facts = {terms.MEASURE: labels[terms.MEASURE][0]} | facts
+        result = result.isel({terms.MEASURE: 0}, drop=True)
+    result, coords = result.assign_attrs(provenance(result, facts, more)), dict[str, Any]()
     for name in about.columns.difference([*ROLES, *OUR_NAMES], sort=False):
         for dim in (dim for dim in (terms.MODEL, terms.QUERY) if dim in about):
             own = about.groupby(dim, sort=False)[name]
             if own.nunique(dropna=False).max() == 1:
-                cells = own.first().reindex(result[dim].values)
-                is_number = isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "biuf"
-                coords[name] = dim, (cells if is_number else cells.fillna("").astype(str).astype(object)).to_numpy()
+                told = own.first().reindex(result[dim].values)
+                is_number = isinstance(told.dtype, np.dtype) and told.dtype.kind in "biuf"
+                coords[name] = dim, (told if is_number else told.fillna("").astype(str).astype(object)).to_numpy()
                 break
     return terms.with_plain_names(result.assign_coords(coords)) if coords else result
 
 
 def _averaged(cells: pd.DataFrame, tables: Sequence[Table]) -> tuple[pd.DataFrame, str | None]:
-    """Return the values averaged over repeats, and what the repeats are, in words."""
+    """Return the values averaged over repeats, and what these are, in words; raise if one value is there twice."""
     repeats = ", ".join(sorted({name for name in cells.pop("repeats").unique() if name}))
-    _refuse_repeated(cells, [*ROLES, REPEAT], tables)
-    keys = cells[list(ROLES)]
-    if not repeats or not keys.duplicated().any():
+    keys = cells[[*ROLES, REPEAT]]
+    if (twice := keys.duplicated().to_numpy()).any():
+        second = int(twice.argmax())
+        first = int((keys == keys.iloc[second]).all(axis=1).to_numpy().argmax())
+        places = [f"{cells['row'].iloc[at]} {cells.index[at]}" for at in (first, second)]
+        what = "a model has two values of a measure on the same query"
+        received = ", ".join(f"{role} {name!r}" for role, name in keys.iloc[second].items() if name)
+        remedy = f"keep one of them; a column called {', '.join(REPEATS[:-1])} or {REPEATS[-1]} numbers repeats"
+        for frame in [table.frame for table in tables if {table.row} == {*cells["row"].iloc[[first, second]]}]:
+            one, other = (frame.loc[cells.index[at]].astype(str) for at in (first, second))
+            apart = [f"{name!r} ({one[name]}, {other[name]})" for name in frame.columns[one != other]]
+            if own := [f for f in apart if not f.startswith(f"{cells['column'].iloc[first]!r} ")]:
+                received += f"; the rows differ in {few(own)}"
+                remedy = f"keep one of them; or average over what numbers repeats: call it {REPEATS[2]!r}"
+        raise AlignmentError(what, " and ".join(places), received, remedy=remedy)
+    if not repeats or not cells[list(ROLES)].duplicated().any():
         return cells.drop(columns=REPEAT), None
     groups = cells.groupby(list(ROLES), sort=False)[VALUE]
     mean = groups.agg(lambda values: math.fsum(values) / len(values))  # a missing repeat leaves the mean missing
@@ -523,42 +546,6 @@ def _unclear(roles: Sequence[str], columns: Sequence[str], table: Table, *, are_
     received = f"columns {few(map(repr, columns))}"
     allowed = "; ".join(f"for {nouns[role]} one called {few(list(map(repr, COLUMNS[role])), 6)}" for role in roles)
     return InvalidInputError(what, table.name, received, allowed, remedy)
-
-
-def _result(cells: pd.DataFrame, unit: str, more: Mapping[str, Any]) -> xr.Dataset:
-    """Return the values of cells as a result."""
-    labels = {role: pd.Index(cells[role].unique(), dtype=object) for role in ROLES}
-    values = np.full([len(index) for index in labels.values()], np.nan)
-    values[tuple(index.get_indexer(cells[role]) for role, index in labels.items())] = cells[VALUE]
-    names = {role: index.to_numpy() for role, index in labels.items()}
-    result = terms.with_plain_names(xr.Dataset({"estimate": (ROLES, values)}, names))
-    result["estimate"].attrs |= {"description": "Value of a measure.", "units": "1"}
-    facts: dict[str, Any] = {terms.UNIT: checks.text(unit, "unit")}
-    if len(labels[terms.MEASURE]) == 1:
-        facts = {terms.MEASURE: labels[terms.MEASURE][0]} | facts
-        result = result.isel({terms.MEASURE: 0}, drop=True)
-    return result.assign_attrs(provenance(result, facts, more))
-
-
-def _refuse_repeated(cells: pd.DataFrame, names: list[str], tables: Sequence[Table]) -> None:
-    """Raise if a model has two values of a measure on the same query."""
-    keys = cells[names]
-    if not (twice := keys.duplicated().to_numpy()).any():
-        return
-    second = int(twice.argmax())
-    first = int((keys == keys.iloc[second]).all(axis=1).to_numpy().argmax())
-    places = [f"{row} {cells.index[at]}" for at, row in ((i, cells["row"].iloc[i]) for i in (first, second))]
-    what = "a model has two values of a measure on the same query"
-    received = ", ".join(f"{role} {name!r}" for role, name in keys.iloc[second].items() if name)
-    remedy = f"keep one of them; a column called {', '.join(REPEATS[:-1])} or {REPEATS[-1]} numbers repeats"
-    for frame in [table.frame for table in tables if {table.row} == {*cells["row"].iloc[[first, second]]}]:
-        one, other = (frame.loc[cells.index[at]].astype(str) for at in (first, second))
-        apart = [f"{name!r} ({one[name]}, {other[name]})" for name in frame.columns[one != other]]
-        own = [f for f in apart if not f.startswith(f"{cells['column'].iloc[first]!r} ")]
-        if own:
-            received += f"; the rows differ in {few(own)}"
-            remedy = f"keep one of them; or average over what numbers repeats: call it {REPEATS[2]!r}"
-    raise AlignmentError(what, " and ".join(places), received, remedy=remedy)
 
 
 @dataclass(frozen=True)

@@ -449,6 +449,14 @@ def _render(made: Audit, title: str) -> str:
     findings = made.findings
     style = pages.asset("report.css")
     (dark,) = re.findall(r'^:root\[data-theme="dark"\] \{(.*?)\}', style, re.DOTALL | re.MULTILINE)
+    (width, height), n_models = PICTURE, findings.sizes[MODEL]
+    places, outlines = np.repeat(np.arange(n_models + 1), 2)[1:-1], []
+    x = np.concatenate([places, places[::-1]]) * width / n_models
+    for name in ("simultaneous_rank_interval", "new_unit_rank_interval"):  # of all models: steps over their places
+        best, worst = np.repeat(findings[name].transpose(BOUND, MODEL).values, 2, axis=1)
+        y = np.concatenate([best - 1, worst[::-1]]) * height / n_models
+        outlines.append(" ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True) if np.isfinite(b)))
+    sets, expected = outlines
     one, many = designs.unit_names(QUERY, findings.attrs)
     tables = [("ranks", "Ranks", models_sheet(findings)), ("units", many.capitalize(), _units_sheet(findings))]
     if findings.sizes[auditing.MODEL_LEFT_OUT]:
@@ -469,24 +477,10 @@ def _render(made: Audit, title: str) -> str:
         many=many,
         verdict=made.verdict,
         facts=findings.attrs,
-        picture=_picture(findings),
+        picture={"width": width, "height": height, "sets": sets, "expected": expected, "last": n_models},
         tables=tables,
         most=MOST_SHOWN,
     )
-
-
-def _picture(findings: xr.Dataset) -> dict[str, Any]:
-    """Return the outlines of the rank sets, and of the ranks to expect, of all models: steps over their places."""
-    width, height = PICTURE
-    n_models = findings.sizes[MODEL]
-    places = np.repeat(np.arange(n_models + 1), 2)[1:-1]
-    x = np.concatenate([places, places[::-1]]) * width / n_models
-    outlines = []
-    for name in ("simultaneous_rank_interval", "new_unit_rank_interval"):
-        best, worst = np.repeat(findings[name].transpose(BOUND, MODEL).values, 2, axis=1)
-        y = np.concatenate([best - 1, worst[::-1]]) * height / n_models
-        outlines.append(" ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True) if np.isfinite(b)))
-    return {"width": width, "height": height, "sets": outlines[0], "expected": outlines[1], "last": n_models}
 
 
 def _units_sheet(findings: xr.Dataset) -> Sheet:
