@@ -11,7 +11,6 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import FewPositivesWarning, InvalidInputError, as_called, printable
-from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.evaluation.groups import along_queries
 from aucpr_dask.evaluation.results import group_dims
 from aucpr_dask.inference import comparing, contrasting, designs, grouped
@@ -29,18 +28,6 @@ def names_of_queries(data: terms.Scores, by: Any) -> list[str]:
     """Return the names of groups of queries; none if they are groups of items."""
     named = [along_queries(node, by) for _, node in terms.nodes_of(data)]
     return list(named[0][0]) if named and all(names and rest is None for names, rest in named) else []
-
-
-def evaluated_by(data: terms.Scores, scores: terms.Scores | None, by: Any) -> tuple[terms.Scores, terms.Scores | None]:
-    """Return the result to report, and its scores: those that are given in its place are evaluated."""
-    of_queries = names_of_queries(data, by)
-    if scores is None and all("score" in node for _, node in terms.nodes_of(data)):
-        return evaluate(data, by=None if of_queries else by), data
-    named = [by] if isinstance(by, str) else by
-    if not (by is None or of_queries or all(list(named) == group_dims(node) for _, node in terms.nodes_of(data))):
-        what, remedy = "this result is evaluated already, without these groups", "pass the scores in its place"
-        raise InvalidInputError(what, "option 'by'", repr(by), "scores, or the groups of the result", remedy)
-    return data, scores
 
 
 def scores_of_groups(scores: terms.Scores, result: terms.Scores, by: Any) -> terms.Scores:

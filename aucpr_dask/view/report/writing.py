@@ -11,8 +11,9 @@ import xarray as xr
 
 from aucpr_dask._version import __version__
 from aucpr_dask.errors import InvalidInputError, bad_argument, brief, closest, printable
+from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.evaluation.arrays import refuse_path
-from aucpr_dask.evaluation.results import groups_as_data_sets, that_know
+from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets, that_know
 from aucpr_dask.inference import aggregating, samples
 from aucpr_dask.inference.designs import are_values, better, direction, unit_names
 from aucpr_dask.inference.grouped import tree_of_groups, with_kept_as_groups
@@ -115,7 +116,14 @@ def report(
         raise InvalidInputError(what, None, "a comparison or ranks", None, "report the result they were made from")
     options = ReportOptions.among(locals())
     result, scores = terms.without_levels_of(result), None if scores is None else terms.without_levels_of(scores)
-    result, scores = by_groups.evaluated_by(result, scores, by)
+    of_queries = by_groups.names_of_queries(result, by)
+    if scores is None and all("score" in node for _, node in terms.nodes_of(result)):  # to evaluate
+        result, scores = evaluate(result, by=None if of_queries else by), result
+    elif not (by is None or of_queries):
+        listed = [by] if isinstance(by, str) else list(by)
+        if any(listed != group_dims(node) for _, node in terms.nodes_of(result)):
+            what, remedy = "this result is evaluated already, without these groups", "pass the scores in its place"
+            raise InvalidInputError(what, "option 'by'", repr(by), "scores, or the groups of the result", remedy)
     nodes = dict(terms.nodes_of(result))
     if scores is not None:
         result = that_know(result, scores)
@@ -267,10 +275,22 @@ def _shown(place: int, subject: Subject, options: ReportOptions) -> dict[str, An
     """Return the text of one section."""
     node, best = subject.node, dict.fromkeys(("model", "estimate", "interval"), UNKNOWN)
     if subject.leader is not None:
-        name, estimate, ends = subject.leader
-        interval = UNKNOWN if ends is None else " to ".join(map(number, ends))
-        best = {"model": name, "estimate": number(estimate), "interval": interval}
-    ranks, (n_positive, prevalence) = words.ranks_of(subject), _counts(node)
+        leader, estimate, of_leader = subject.leader
+        interval = UNKNOWN if of_leader is None else " to ".join(map(number, of_leader))
+        best = {"model": leader, "estimate": number(estimate), "interval": interval}
+    ranks, (n_positive, prevalence), pictured = words.ranks_of(subject), _counts(node), None
+    if ranks is not None:  # that each of the first models may have, as a template draws them
+        ends = ranks["simultaneous_rank_interval"].transpose(terms.MODEL, terms.BOUND).values
+        places, models = ranks["rank"].values, shown_labels(ranks, terms.MODEL)
+        first = np.argsort(places, kind="stable")[:MOST_PICTURED]
+        named = zip(first, distinct([models[i] for i in first], NAME_WIDTH), strict=True)
+        lines = [{"name": name, "low": ends[i, 0], "at": places[i], "high": ends[i, 1]} for i, name in named]
+        for line, i in zip(lines, first, strict=True):
+            line["title"] = f"{models[i]}: rank {places[i]:g}, from {ends[i, 0]:g} to {ends[i, 1]:g}"
+        shown = f"the first {len(first)} of {len(models)} models" if len(first) < len(models) else "each model"
+        confidence = terms.percent(subject.level)
+        caption = f"Ranks that {shown} may have, by simultaneous {confidence} rank sets; 1 is best"
+        pictured = {"lines": lines, "last": len(models), "caption": caption}
     return {
         "id": f"data-set-{place}",
         "title": printable(subject.name) or "Leaderboard",
@@ -280,7 +300,7 @@ def _shown(place: int, subject: Subject, options: ReportOptions) -> dict[str, An
         "prevalence": _range(prevalence, ".3g"),
         "best": best,
         "headline": words.headline(subject, ranks, options),
-        "ranks": None if ranks is None else _rank_picture(subject, ranks),
+        "ranks": pictured,
         "about": words.about(subject),
         "caveats": words.caveats(subject),
         "units": _units(subject) if subject.dim == terms.QUERY else [],
@@ -291,26 +311,6 @@ def _counts(node: xr.Dataset) -> tuple[Any, Any]:
     """Return the positives and the prevalence of each unit, None where they are not known."""
     n_positive = node["n_positive"].max(terms.MODEL).values if "n_positive" in node else None
     return n_positive, node["prevalence"].median(terms.MODEL).values if "prevalence" in node else None
-
-
-def _rank_picture(subject: Subject, ranks: xr.Dataset) -> dict[str, Any]:
-    """Return the ranks that each of the first models may have, as a template draws them."""
-    bounds = ranks["simultaneous_rank_interval"].transpose(terms.MODEL, terms.BOUND).values
-    places = ranks["rank"].values
-    models = shown_labels(ranks, terms.MODEL)
-    first = np.argsort(places, kind="stable")[:MOST_PICTURED]
-    names = distinct([models[i] for i in first], NAME_WIDTH)
-    confidence = terms.percent(subject.level)
-    shown = f"the first {len(first)} of {len(models)} models" if len(first) < len(models) else "each model"
-    return {
-        "lines": [
-            {"name": name, "low": bounds[i, 0], "at": places[i], "high": bounds[i, 1]}
-            | {"title": f"{models[i]}: rank {places[i]:g}, from {bounds[i, 0]:g} to {bounds[i, 1]:g}"}
-            for i, name in zip(first, names, strict=True)
-        ],
-        "last": len(models),
-        "caption": f"Ranks that {shown} may have, by simultaneous {confidence} rank sets; 1 is best",
-    }
 
 
 def _units(subject: Subject) -> list[dict[str, str]]:
