@@ -367,14 +367,11 @@ OF_TABLE = "table_"
 _FLAGS = {"named_by": "--name"}  # where they differ from the field
 
 
-def option_of(
-    record: type[Options], name: str, *flags: str, note: str = "", dest: str | None = None, **settings: Any
-) -> Option[Any]:
+def option_of(record: type[Options], name: str, note: str = "", dest: str = "", **settings: Any) -> Option[Any]:
     """Make the option of a field: its type, default, choices and help, unless `settings` override them."""
     (one,) = (one for one in fields(record) if one.name == name)
-    allowed, least, most = (one.metadata[key] for key in ("allowed", "least", "most"))
+    allowed, least, most, description = (one.metadata[key] for key in ("allowed", "least", "most", "description"))
     default = one.default
-    description = one.metadata["description"]
     made: dict[str, Any] = {"help": f"{description[:-1]} ({note})." if note else description, "default": default}
     if isinstance(default, bool):
         made |= {"is_flag": True}
@@ -385,11 +382,10 @@ def option_of(
         made |= {"type": click.IntRange(least, shown), "show_default": default is not None}
     else:
         made |= {"type": NUMBER if "float" in str(one.type) else str, "show_default": default is not None}
-    flags = flags or (_FLAGS.get(name, f"--{name.replace('_', '-')}"),)
     made |= _LOOKS.get(name, {}) | settings
     if made.get("required"):
         del made["default"]  # click takes even None for a value
-    return click.option(*flags, dest or name, **made)
+    return click.option(_FLAGS.get(name, f"--{name.replace('_', '-')}"), dest or name, **made)
 
 
 def option(name: str, help: str, *dest: str, **look: Any) -> Option[Any]:

@@ -181,9 +181,8 @@ def takes_source(argument: str, *, of_values: bool = True, **look: Any) -> cli.O
     like = "A YAML file with these options, such as score: probability; those that are given come first."
     dim = "Of a Zarr store of another program: a dimension of the items, which are all ranked together "
     options = [click.argument(argument, **{"metavar": "SOURCE", **look}), dataset_option]
-    options.append(click.option("--like", metavar="FILE", help=like))
-    dim_look = {"metavar": "NAME", "help": f"{dim}({cli.SEVERAL}).", **cli.several}
-    options.append(click.option("--dim", f"{cli.OF_TABLE}dim", **dim_look))
+    options.append(cli.option("--like FILE", like))
+    options.append(cli.option("--dim NAME", f"{dim}({cli.SEVERAL}).", f"{cli.OF_TABLE}dim", **cli.several))
     for name in COLUMNS:
         how = lists if name in LISTS else {"default": None}
         how |= {"metavar": "VALUE" if name == "pos_label" else "COLUMN", "show_default": False}

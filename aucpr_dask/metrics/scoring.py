@@ -73,7 +73,7 @@ def average_precision_score(
     """
     if average is not None:
         choose(AVERAGES, average, "average")
-    given = targets.arrays_of(y_true, {"y_score": y_score}, sample_weight, of_classes=True)
+    given = targets.arrays_of(y_true, {"y_score": y_score}, sample_weight, many=True)
     label, score, weight = given[0], given[1]["y_score"], given[2]
     is_of_two = targets.positives_of(label, pos_label)
     if is_of_two is None:
@@ -172,7 +172,7 @@ def precision_recall_curve(
     >>> precision.round(2), recall, thresholds
     (array([0.5 , 0.67, 0.5 , 1.  , 1.  ]), array([1. , 1. , 0.5, 0.5, 0. ]), array([0.1 , 0.35, 0.4 , 0.8 ]))
     """
-    given = targets.arrays_of(y_true, {"y_score": y_score}, sample_weight, as_floats=False)
+    given = targets.arrays_of(y_true, {"y_score": y_score}, sample_weight, as_is=True)
     label, score, weight = given[0], given[1]["y_score"], given[2]
     is_positive = targets.positives_of(label, pos_label)
     if is_positive is None:

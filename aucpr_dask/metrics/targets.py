@@ -38,17 +38,17 @@ def host_array(value: Any, name: str) -> NDArray[Any]:
 def arrays_of(
     y_true: Any,
     scores: Mapping[str, Any],
-    sample_weight: Any,
+    weight: Any,
     clusters: Any = None,
     *,
-    as_floats: bool = True,
-    of_classes: bool = False,
+    as_is: bool = False,
+    many: bool = False,
 ) -> tuple[NDArray[Any], dict[str, NDArray[Any]], NDArray[np.float64] | None, NDArray[np.int64] | None]:
     """Return labels, scores by name, weights and clusters, of as many samples in one order; raise for others."""
     label, score = host_array(y_true, "y_true"), dict[str, NDArray[Any]]()
     for name, given in scores.items():
-        array = numbers(given, name) if of_classes else column(numbers(given, name), name)
-        if as_floats and array.dtype.kind != "f":
+        array = numbers(given, name) if many else column(numbers(given, name), name)
+        if not as_is and array.dtype.kind != "f":
             if are_rounded(array):  # and so tied
                 what = "integers beyond 2**53, which float64 would round"
                 received = f"dtype {array.dtype}, up to {np.abs(array.astype(object)).max()}"
@@ -56,11 +56,11 @@ def arrays_of(
                 raise misfit(what, name, received, allowed, "rank them: scipy.stats.rankdata(score)")
             array = array.astype(np.float64)
         score[name] = array
-    weight = weights_of(sample_weight)
+    weights = weights_of(weight)
     cluster = None if clusters is None else clusters_of(clusters, "clusters")
-    check_lengths(y_true=label, **score, sample_weight=weight, clusters=cluster)
-    refuse_other_order(y_true=y_true, **scores, sample_weight=sample_weight, clusters=clusters)
-    return label, score, weight, cluster
+    check_lengths(y_true=label, **score, sample_weight=weights, clusters=cluster)
+    refuse_other_order(y_true=y_true, **scores, sample_weight=weight, clusters=clusters)
+    return label, score, weights, cluster
 
 
 def read_array(value: Any, name: str) -> NDArray[Any]:
