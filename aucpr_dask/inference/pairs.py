@@ -110,35 +110,25 @@ def wilcoxon_p_values(values: Floats, first: Indices, second: Indices) -> Floats
     Units on which two models are equal are left out; p is 1 where they are equal on all. The null distribution is exact
     for up to 13 units, and for up to 50 without ties and zeros; otherwise normal.
     """
-    n_units = values.shape[1]
-    enumerated = n_units <= _ENUMERATED_UNITS
-    test = _enumerated_wilcoxon if enumerated else _scipy_wilcoxon
-    p_value = np.empty(first.size)
-    for panel in slices(first.size, 8 * (2**n_units if enumerated else n_units)):
-        p_value[panel] = test(values[first[panel]] - values[second[panel]])
-    return p_value
-
-
-def _enumerated_wilcoxon(difference: Floats) -> Floats:
-    """P-values of rows under all 2**Q signs of their ranks; sums of half integers are exact."""
-    from scipy.stats import rankdata
-
-    zeros = np.count_nonzero(difference == 0, axis=1)[:, np.newaxis]
-    ranks = np.maximum(rankdata(np.abs(difference), axis=1) - zeros, 0)  # the zeros' own ranks come first
-    observed = np.abs(np.sum(np.sign(difference) * ranks, axis=1, keepdims=True))
-    return np.asarray(np.mean(np.abs(ranks @ all_signs(difference.shape[1]).T) >= observed, axis=1), np.float64)
-
-
-def _scipy_wilcoxon(difference: Floats) -> Floats:
-    """P-values of rows. SciPy uses one null distribution for all rows, so rows with ties are tested separately."""
     from scipy import stats
 
-    sizes = np.sort(np.abs(difference), axis=1)
-    tied = (sizes[:, 0] == 0) | np.any(sizes[:, 1:] == sizes[:, :-1], axis=1)
-    p_value = np.ones(len(difference))
-    for rows in (tied & (sizes[:, -1] > 0), ~tied):
-        if rows.any():
-            p_value[rows] = stats.wilcoxon(difference[rows], axis=1).pvalue
+    n_units = values.shape[1]
+    is_enumerated = n_units <= _ENUMERATED_UNITS
+    p_value = np.ones(first.size)
+    for panel in slices(first.size, 8 * (2**n_units if is_enumerated else n_units)):
+        difference, of_panel = values[first[panel]] - values[second[panel]], p_value[panel]
+        if is_enumerated:  # all 2**Q signs of the ranks; sums of half integers are exact
+            zeros = np.count_nonzero(difference == 0, axis=1)[:, np.newaxis]
+            ranks = np.maximum(stats.rankdata(np.abs(difference), axis=1) - zeros, 0)  # those of zeros come first
+            observed = np.abs(np.sum(np.sign(difference) * ranks, axis=1, keepdims=True))
+            of_panel[:] = np.mean(np.abs(ranks @ all_signs(n_units).T) >= observed, axis=1)
+            continue
+        # SciPy uses one null distribution for all rows, so rows with ties are tested separately.
+        sizes = np.sort(np.abs(difference), axis=1)
+        tied = (sizes[:, 0] == 0) | np.any(sizes[:, 1:] == sizes[:, :-1], axis=1)
+        for rows in (tied & (sizes[:, -1] > 0), ~tied):
+            if rows.any():
+                of_panel[rows] = stats.wilcoxon(difference[rows], axis=1).pvalue
     return p_value
 
 
