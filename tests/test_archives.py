@@ -287,3 +287,29 @@ def test_large_labels_are_read_part_by_part(tmp_path: Path, monkeypatch: pytest.
     np.testing.assert_array_equal(
         result["interval"], ap.evaluate(renamed, dim=("time", "lat"), missing="drop")["interval"]
     )
+
+
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
+@pytest.mark.parametrize("by", [None, "band"])
+@pytest.mark.parametrize("roles", [["weight"], ["cluster"], ["weight", "cluster", "label"]])
+def test_runs_read_what_has_a_role_though_it_is_a_coordinate(roles: list[str], by: str | None, tmp_path: Path) -> None:
+    data = forecasts().rename(probability="score", event="label")
+    data["weight"] = 0.2 + np.cos(np.deg2rad(data["lat"])) * (1 + data["label"])
+    data["cluster"] = "time", np.arange(50) // 3
+    data = data.assign_coords(band=("lat", [0, 0, 1, 1]), model=data["model"].astype(object))
+    data = (
+        data.drop_vars({"weight", "cluster"} - {*roles}).set_coords(roles).rename({one: f"own_{one}" for one in roles})
+    )
+    data.chunk(time=20).to_zarr(tmp_path / "archive.zarr", consolidated=False)
+    like: dict[str, Any] = {"dim": ("time", "lat"), "label": "own_label" if "label" in roles else "label"}
+    like |= {"clusters" if one == "cluster" else one: f"own_{one}" for one in roles if one != "label"}
+    asked: dict[str, Any] = {"estimator": ["roc_area", "average_precision"], "by": by}
+    found = ap.run(tmp_path / "archive.zarr", tmp_path / "result.zarr", like=like, **asked)
+    plain = data.reset_coords(f"own_{one}" for one in roles).rename({f"own_{one}": one for one in roles})
+    expected = ap.evaluate(plain, dim=("time", "lat"), **asked)
+    for name in ("estimate", "interval", "n_positive"):
+        np.testing.assert_array_equal(found[name].transpose(*expected[name].dims), expected[name])
+    np.testing.assert_array_equal(
+        ap.evaluate(ap.open_scores(tmp_path / "archive.zarr", like=like), **asked)["estimate"].compute(),
+        found["estimate"].transpose("model", "lead", ...),
+    )
