@@ -1,16 +1,19 @@
-"""The package as a whole: its root, its accessor, and the names that have moved."""
+"""The package as a whole: its root, its accessor, the names that have moved, its recipe and its citation."""
 
 import ast
 import inspect
 import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 import xarray as xr
+import yaml
 
 import aucpr_dask as ap
 from aucpr_dask.accessor import Plots
@@ -26,6 +29,8 @@ from aucpr_dask.schema.options import CONVENTION, CONVENTIONS, ComparisonOptions
 from aucpr_dask.view import plots
 
 PACKAGE = Path(ap.__file__).parent
+ROOT = Path(__file__).parents[1]
+CONDA_NAMES = {"dask": "dask-core", "PyYAML": "pyyaml"}
 
 
 def test_the_root_holds_folders_and_few_modules() -> None:
@@ -204,3 +209,34 @@ def test_static_types_that_users_see(tmp_path: Path, checker: str) -> None:
     said = re.findall(r'Revealed type is "(.*)"|Type of "(?:.*)" is "(.*)"', done.stdout)
     short = [re.sub(r"\[.*\]", "", re.sub(r"[\w.]+\.(\w+)", r"\1", one or other)) for one, other in said]
     assert dict(zip(RIGHT, short, strict=True)) == RIGHT
+
+
+def test_the_recipe_requires_what_the_package_requires() -> None:
+    recipe = yaml.safe_load((ROOT / "recipe" / "recipe.yaml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = {f"python {project['requires-python']}"}
+    for requirement in project["dependencies"]:
+        name, version = re.fullmatch(r"([\w-]+)(>=[\d.]+)", requirement).groups()
+        declared.add(f"{CONDA_NAMES.get(name, name)} {version}")
+    context = recipe["context"]
+    assert {
+        line.replace("${{ python_min }}", context["python_min"]) for line in recipe["requirements"]["run"]
+    } == declared
+    assert recipe["build"]["python"]["entry_points"] == [f"{n} = {place}" for n, place in project["scripts"].items()]
+    assert recipe["about"]["summary"] == project["description"]
+    assert context["version"] == ap.__version__
+
+
+def test_one_version_and_one_date_stand_everywhere() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    page = (ROOT / "CHANGELOG.md").read_text()
+    assert len(page.split()) <= 1500
+    heading = next(line for line in page.splitlines() if line.startswith("## "))
+    released, _, _ = ap.__version__.partition(".dev")
+    assert citation["version"] == version("aucpr-dask") == ap.__version__
+    if ap.__version__ == released:
+        assert heading == f"## [{released}] - {citation['date-released']}"
+    else:
+        assert "date-released" not in citation
+        assert heading == "## [Unreleased]"
+        assert f"To become {released}" in page

@@ -286,17 +286,6 @@ def test_attributes_that_no_store_holds_are_named(value: Any, holder: str, tmp_p
     assert not (tmp_path / "s.zarr").exists()
 
 
-def test_attributes_of_coordinates_travel(client: Client, tmp_path: Path) -> None:
-    given = scores().assign_attrs(study="x")
-    attrs = {name: {"units": f"of {name}", "sizes": [1, 2]} for name in ("model", "query", "family", "site")}
-    for name, own in attrs.items():
-        given[name].attrs = own
-    ap.save_scores(given, tmp_path / "s.zarr")
-    stored = ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", workers=client)
-    for result in (ap.open_scores(tmp_path / "s.zarr"), ap.evaluate(given), stored):
-        assert {name: result[name].attrs for name in attrs} == attrs
-
-
 @pytest.mark.parametrize("layout", ["in memory", "stored", "stored, of each run"])
 def test_counts_of_grades_that_labels_have_lost_are_refused(layout: str, tmp_path: Path) -> None:
     counts = xr.DataArray([[9, 6]] * 3, dims=("query", "grade"), coords={"grade": [1, 2]})
@@ -375,7 +364,10 @@ def data_at_leads() -> xr.Dataset:
     random = np.random.default_rng(0)
     label = (random.random((3, 300)) < 0.2).astype("int8")
     score = random.normal(size=(2, 3, 300)) + label * np.array([1, 1.4])[:, None, None]
-    coords = {"model": ("model", ["a", "b"], {"note": "m"}), "family": ("model", ["x", "y"], {"note": "f"})}
+    coords = {
+        "model": ("model", ["a", "b"], {"note": "m"}),
+        "family": ("model", ["x", "y"], {"note": "f", "sizes": [1, 2]}),
+    }
     coords |= {"lead": ("lead", pd.to_timedelta([6, 24, 72], unit="h"), {"standard_name": "forecast_period"})}
     coords |= {"season": ("lead", ["w", "s", "w"], {"long_name": "season"})}
     coords |= {"level": ((), 500.0, {"units": "hPa"}), "run": ((), np.datetime64("2024-01-01", "ns"))}
@@ -483,6 +475,7 @@ def test_labels_come_back_from_stores(kind: str, tmp_path: Path) -> None:
             assert data[name].attrs.items() <= found[name].attrs.items()
             if kind == "categories":
                 assert found[name].attrs["categories"] == ["lo", "mid", "hi"]
+        assert all(found[name].attrs == data[name].attrs for name in ("model", "family", "level"))
 
 
 def test_categories_keep_their_order_in_stores(tmp_path: Path) -> None:
