@@ -459,10 +459,10 @@ workers_option = option(
 )
 
 
-def command(example: str, *name: str, of: click.Group | None = None, **settings: Any) -> Option[Any]:
+def command(example: str, of: click.Group | None = None, **settings: Any) -> Option[Any]:
     """Make a command, of a group or of none, whose help ends with an example that works."""
     settings |= {"cls": _Brief, "epilog": epilog(example)}
-    made: Option[Any] = (click if of is None else of).command(*name, **settings)
+    made: Option[Any] = (click if of is None else of).command(**settings)
     return made
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -36,13 +35,7 @@ def host_array(value: Any, name: str) -> NDArray[Any]:
 
 
 def arrays_of(
-    y_true: Any,
-    scores: Mapping[str, Any],
-    weight: Any,
-    clusters: Any = None,
-    *,
-    as_is: bool = False,
-    many: bool = False,
+    y_true: Any, scores: dict[str, Any], weight: Any, clusters: Any = None, *, as_is: bool = False, many: bool = False
 ) -> tuple[NDArray[Any], dict[str, NDArray[Any]], NDArray[np.float64] | None, NDArray[np.int64] | None]:
     """Return labels, scores by name, weights and clusters, of as many samples in one order; raise for others."""
     label, score = host_array(y_true, "y_true"), dict[str, NDArray[Any]]()
