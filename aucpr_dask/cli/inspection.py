@@ -193,14 +193,7 @@ def export(output: cli.Output, store: str, path: str, dataset: tuple[str, ...], 
 @click.option("--label", default="tab:results", show_default=True, help="Of a LaTeX table.")
 @cli.columns_of_values(cli.OF_TABLE)
 @cli.overwrite_option
-def table(
-    output: cli.Output,
-    files: tuple[str, ...],
-    qrels: str | None,
-    measures: str | None,
-    path: str | None,
-    **options: Any,
-) -> None:
+def table(output: cli.Output, files: tuple[str, ...], qrels: str | None, measures: str | None, **options: Any) -> None:
     """Show the mean of each model by each measure, with letters for the models that are significantly worse.
 
     Of the result store STORE, or a table of values; or of TREC RUNS, one model each, and their judgments.
@@ -208,7 +201,7 @@ def table(
     import tempfile
 
     columns = {name: options.pop(f"{cli.OF_TABLE}{own}") for name, own in sources.OF_VALUES.items()}
-    estimators, positive_from, dataset = map(options.pop, ("estimators", "positive_from", "dataset"))
+    estimators, positive_from, dataset, path = map(options.pop, ("estimators", "positive_from", "dataset", "path"))
     saving = {name: options.pop(name) for name in ("label", "overwrite")}
     is_of_runs = measures is not None or bool(estimators) or positive_from is not None or len(files) > 1
     source = sources.Source(

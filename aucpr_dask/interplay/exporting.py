@@ -47,12 +47,7 @@ _CONTROLS = re.compile(f"[{CONTROLS}]")
 
 
 def export(
-    data: terms.Scores,
-    path: FilePath,
-    *,
-    format: str | None = None,
-    tidy: bool = True,
-    overwrite: bool = False,
+    data: terms.Scores, path: FilePath, *, format: str | None = None, tidy: bool = True, overwrite: bool = False
 ) -> None:
     """Write a result, or scores as TREC runs, for other programs.
 

@@ -110,11 +110,7 @@ def average_precision_score(
 
 
 def _average_precisions(
-    is_positive: NDArray[np.bool_],
-    score: NDArray[Any],
-    weight: NDArray[Any] | None,
-    *,
-    are_samples: bool = False,
+    is_positive: NDArray[np.bool_], score: NDArray[Any], weight: NDArray[Any] | None, *, are_samples: bool = False
 ) -> NDArray[np.float64]:
     """Return the average precision of every ranking; arrays have the shape (ranking, item)."""
     named = {"score": float_scores(score), "label": np.ascontiguousarray(is_positive, dtype=np.int8)}
