@@ -314,3 +314,24 @@ def test_queries_along_the_items_are_not_ranked_together_over_data_sets() -> Non
     found = ap.compare(ap.evaluate(long, by=["dataset", "query"]), "a", over="dataset")
     for name in ("difference", "p_value"):
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-12)
+
+
+@pytest.mark.parametrize("structure", ["", "query", "repeat"])
+@pytest.mark.parametrize(
+    "roles", [["weight", "cluster"], ["label", "n_positive"], ["positive_weight", "negative_weight"]]
+)
+def test_what_has_a_role_may_be_a_coordinate(roles: list[str], structure: str, tmp_path: Path) -> None:
+    given = {
+        "weight": "has_weights",
+        "cluster": "has_clusters",
+        "n_positive": "has_unseen",
+        "positive_weight": "is_soft",
+    }
+    scores = drawn(3, structure, **{given[role]: True for role in roles if role in given})
+    other, expected = scores.set_coords(roles), ap.evaluate(scores)
+    ap.save_scores(other, tmp_path / "scores.zarr")
+    ran = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr")
+    for found in (ap.evaluate(other), ap.evaluate(xr.DataTree.from_dict({"x": other}))["x"], ran):
+        for name in ("estimate", "interval", "n_positive"):
+            np.testing.assert_array_equal(found[name], expected[name])
+    np.testing.assert_array_equal(ap.compare(other, "a")["interval"], ap.compare(scores, "a")["interval"])

@@ -455,7 +455,8 @@ def with_coordinates(answer: xr.Dataset, sources: Sequence[xr.Dataset]) -> xr.Da
 
     found, described = dict[Any, Any](), dict[Any, Any]()
     names = dict.fromkeys(name for source in sources for name in source.coords)
-    for name in [name for name in names if name not in OF_RESULTS and name != MEASURE]:
+    known = {*OF_RESULTS, MEASURE} | {*SCORE_VARIABLES} & {*answer.data_vars}  # an answer counts its own positives
+    for name in [name for name in names if name not in known]:
         every = [(source, source.variables[name]) for source in sources if name in source.coords]
         is_ours = name == "level" and all(
             one.size == 1 and one.values.item() == of.attrs.get(name) for of, one in every

@@ -34,7 +34,10 @@ def validated_scores(scores: terms.Scores, *, positive_from: int | None = None) 
 def validated_nodes(scores: terms.Stored, *, positive_from: int | None = None) -> Iterator[tuple[str, xr.Dataset]]:
     """Yield (path, data set) for each data set, as :func:`validated_scores` returns it."""
     for path, given in checked_nodes(scores):
-        plain = shared_by_models(path, terms.without_levels(given))
+        plain = terms.without_levels(given)
+        # Some programs keep weights or masks as coordinates.
+        beside = [name for name in terms.SCORE_VARIABLES if name in plain.coords and name not in plain.indexes]
+        plain = shared_by_models(path, plain.reset_coords(beside) if beside else plain)
         dataset = _with_label_of_each_class(path, in_usual_types(in_usual_order(plain), path))
         validate_dataset(dataset, path, positive_from)
         _refuse_former_grades(dataset, path)
