@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -417,13 +418,20 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
         arrays[name] = np.clip(np.stack([difference - half, difference + half], axis=-1), -most, most)
 
     axes = dict(parts.indexes)
-    if at is None:
-        axes |= {OTHER + name: index for name, index in parts.indexes.items()}
-    shape, dims = (len(models), *map(len, axes.values())), (MODEL, *axes)
-    laid = {
-        name: xr.Variable((*dims, terms.BOUND)[: array.ndim - 3 + len(dims)], array.reshape(*shape, *array.shape[3:]))
-        for name, array in arrays.items()
-    }
+    if at is None:  # each label of a dimension that is not contrasted has its own block
+        contrasted = dict(list(axes.items())[kept:])
+        n_contrasted = math.prod(map(len, contrasted.values()))
+        blocks = (len(models), -1, n_contrasted, max(1, n_groups // n_contrasted), n_contrasted)
+        arrays = {
+            name: np.einsum("mkgkh...->mkgh...", array.reshape(*blocks, *array.shape[3:]))
+            for name, array in arrays.items()
+        }
+        axes |= {OTHER + name: index for name, index in contrasted.items()}
+    dims, shape = (MODEL, *axes), (len(models), *map(len, axes.values()))
+    laid = {}
+    for name, array in arrays.items():
+        ends = {terms.BOUND: 2} if name.endswith("interval") else {}
+        laid[name] = xr.Variable((*dims, *ends), array.reshape(*shape, *ends.values()))
     coords: dict[str, Any] = {name: (name, index) for name, index in axes.items()}
     if at is not None:
         places = np.unravel_index(at[0], shape[1:])
@@ -531,7 +539,8 @@ def contrast_rows(answer: xr.Dataset) -> pd.DataFrame:
     difference = answer["difference"].transpose(MODEL, *dims, *others)
     labels = product(*(answer[dim].values for dim in dims))
     names = [terms.group_in_words(dict(zip(dims, one, strict=True))) for one in labels]
-    layout = (answer.sizes[MODEL], len(names), len(names) if others else 1)
+    n_others = math.prod(answer.sizes[dim] for dim in others)
+    layout = (answer.sizes[MODEL], len(names), n_others)
     values = {
         name: answer[name]
         .transpose(*difference.dims, ...)
@@ -543,12 +552,12 @@ def contrast_rows(answer: xr.Dataset) -> pd.DataFrame:
         {
             "model": str(answer[MODEL].values[model]),
             "group": names[group],
-            "other": names[other] if others else answer.attrs["reference"],
+            "other": names[group - group % n_others + other] if others else answer.attrs["reference"],
             "estimate": float(estimate[model, group]),
         }
         | {name: of[model, group, other].tolist() for name, of in values.items()}
         for model, group, other in np.ndindex(layout)
-        if not np.isnan(values["p_value"][model, group, other]) and (not others or group < other)
+        if not np.isnan(values["p_value"][model, group, other]) and (not others or group % n_others < other)
     ]
     columns = ["model", "group", "other", "estimate", *values]
     return pd.DataFrame(rows, columns=columns).sort_values("difference", kind="stable", ignore_index=True)
