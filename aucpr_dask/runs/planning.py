@@ -223,6 +223,7 @@ class Plan:
         if fitting:
             remedy = f"write the scores in chunks of {fitting} models: "
             remedy += f"save_scores(scores, ..., models_per_chunk={fitting})"
+        remedy += "; or ask for an interval that draws no items: interval='logit'" if self.is_random else ""
         raise ChunkError(what, worst.describe(), received, f"from {_size(needed)} for each thread", remedy)
 
 
