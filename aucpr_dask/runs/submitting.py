@@ -42,7 +42,8 @@ def as_they_finish(
     Workers that die take down all calls that wait on them. A call whose workers died is therefore a suspect: it is
     tried once more when nothing else is in flight, and only if the workers die again was it to blame.
     """
-    waiting, in_flight, suspects = enumerate(calls), dict[Future[Any], Call](), list[Call]()
+    in_flight: dict[Future[Any], Call] = {}
+    waiting, suspects = enumerate(calls), list[Call]()
     finished: Any = as_completed([], client.loop)
     n_threads, counted = 0, -math.inf
     patience, paused_since, paused = SECONDS_PAUSED if patience is None else patience, math.inf, ""
