@@ -335,3 +335,18 @@ def test_what_has_a_role_may_be_a_coordinate(roles: list[str], structure: str, t
         for name in ("estimate", "interval", "n_positive"):
             np.testing.assert_array_equal(found[name], expected[name])
     np.testing.assert_array_equal(ap.compare(other, "a")["interval"], ap.compare(scores, "a")["interval"])
+
+
+@pytest.mark.parametrize("structure", ["", "class"])
+@pytest.mark.parametrize("given", [{}, {"is_kept": True}, {"has_groups": True}, {"is_kept": True, "has_groups": True}])
+def test_a_report_shows_each_label_and_group(structure: str, given: dict[str, bool], tmp_path: Path) -> None:
+    scores = drawn(2, structure, **given)
+    by = {"by": "site"} if "has_groups" in given else {}
+    ap.save_scores(scores, tmp_path / "scores.zarr")
+    stored = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", **by)
+    result = ap.evaluate(scores, **by)
+    labels = [str(label) for dim in ("lead", "class") for label in scores.indexes.get(dim, ())] + [*SITES] * bool(by)
+    for place, (one, more) in enumerate(((result, {}), (result, {"scores": scores}), (stored, {}), (scores, by))):
+        page = ap.report(one, tmp_path / f"{place}.html", baseline="a", **more).read_text(encoding="utf-8")
+        assert all(label in page for label in labels)
+        assert ("comparisons in" in page) == bool(labels)

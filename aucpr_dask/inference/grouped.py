@@ -76,7 +76,7 @@ def dims_of_family(node: xr.Dataset, varying: Sequence[str]) -> list[str]:
         return []
     first = group_dims(node) if "estimate" in node else []
     others = [str(dim) for dim in found.dims if dim not in (*WITH_ROLES, *first)]
-    return [dim for dim in (*first, *others) if dim not in (terms.FOLD, *varying)]
+    return [dim for dim in (*others, *first) if dim not in (terms.FOLD, *varying)]
 
 
 def with_kept_as_groups(result: terms.Scores) -> terms.Scores:

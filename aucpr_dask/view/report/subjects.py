@@ -150,12 +150,6 @@ def shown_labels(node: xr.Dataset, dim: str) -> list[str]:
 def subjects_of(result: terms.Scores, interval: str | None) -> list[Subject]:
     """Return the sections of a report, the one over all data sets first."""
     requirements.require_results(result)
-    for path, node in terms.nodes_of(result):
-        if requirements.has_classes(node):
-            what = "a report shows data sets with queries or without, and this one has classes"
-            where, received = f"data set {path!r}" if path else None, f"{node.sizes[terms.CLASS]:,} classes"
-            remedy = "select a class: .sel({'class': ...}); or show the means: aggregate(..., over='class')"
-            raise InvalidInputError(what, where, received, "a result without classes", remedy)
     nodes, subjects = dict[str, xr.Dataset](), list[Subject]()
     for path, node in terms.nodes_of(result):
         node = designs.with_estimators(with_means_of_repeats(node))

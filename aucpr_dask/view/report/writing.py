@@ -18,16 +18,19 @@ from aucpr_dask.inference import aggregating, samples
 from aucpr_dask.inference.designs import are_values, better, direction, unit_names
 from aucpr_dask.inference.grouped import tree_of_groups, with_kept_as_groups
 from aucpr_dask.inference.questions import scores_behind
+from aucpr_dask.inference.requirements import has_classes
 from aucpr_dask.interplay.exporting import free_file
 from aucpr_dask.schema import choices, terms
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS
 from aucpr_dask.schema.options import ReportOptions
+from aucpr_dask.scores.validate import with_label_of_each_class
 from aucpr_dask.storage.urls import FILES
 from aucpr_dask.view.report import by_groups, pages, words
 from aucpr_dask.view.report.subjects import Subject, comparisons, curves_of, matched, shown_labels, subjects_of
 from aucpr_dask.view.tables import distinct, number
 
 UNKNOWN = "\N{EN DASH}"
+CATEGORY = "category"  # what a page calls a class, each of which it shows as a group
 MOST_PICTURED, NAME_WIDTH = 25, 28  # models in the picture of ranks, and characters of their names
 
 
@@ -63,6 +66,7 @@ def report(
         of queries, named by a coordinate along them, are those of a result, too. With
         `baseline`, a picture and a table say in which groups other models are worse, by simultaneous intervals. Another
         says between which groups models, or their differences from the baseline, differ (:func:`aucpr_dask.contrast`).
+        Classes, and the labels of other dimensions, are shown as groups are.
     scores : xarray.Dataset or xarray.DataTree, optional
         The scores that were evaluated: for the curves, and to compare the best 200 models as
         :func:`aucpr_dask.compare` does with scores, by their influences in place of replicates. By default those that
@@ -129,6 +133,11 @@ def report(
         result = that_know(result, scores)
     elif not any(samples.REPLICATE in node for node in nodes.values()):  # by which models are compared
         scores, _ = scores_behind(result) or (None, None)
+    if any(map(has_classes, nodes.values())):
+        result = _with_classes_as_groups(result)
+        if scores is not None:
+            scores = _with_classes_as_groups(with_label_of_each_class(scores))
+            result = that_know(result, scores)
     of_queries = by_groups.names_of_queries(result, by)
     groups = by_groups.groups_shown(result, scores, options, by, of_queries)
     result = with_kept_as_groups(result)
@@ -137,6 +146,13 @@ def report(
     elif scores is not None:
         scores = by_groups.scores_of_groups(scores, result, by)
     return pages.write_page(_render(groups_as_data_sets(result), scores, options, groups), target)
+
+
+def _with_classes_as_groups(data: terms.Scores) -> terms.Scores:
+    """Return data whose classes are no more averaged over than the labels of other dimensions."""
+    return terms.map_nodes(
+        data, lambda _, node: node.rename({terms.CLASS: CATEGORY} if terms.CLASS in node.dims else {})
+    )
 
 
 def _render(
