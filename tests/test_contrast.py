@@ -319,7 +319,7 @@ def test_a_contrast_beside_an_interval_that_contains_0_is_explained(adjust: str,
     random = np.random.default_rng(7)
     site, label = np.repeat(list("abcd"), 500), random.random(2000) < 0.2
     found = []
-    for loss in np.linspace(0.3, 0.7, 12):
+    for loss in np.linspace(0.3, 0.7, 40):
         score = random.normal(size=2000) + label * np.where(site == "d", 1.6 - loss, 1.6)
         data = xr.Dataset({"score": (("model", "item"), score[None]), "label": ("item", label)}, {"model": ["m"]})
         answer = ap.contrast(data.assign_coords(site=("item", site)), "site", reference="a", adjust=adjust)
