@@ -374,20 +374,20 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
     first = next(iter(known.values())).result
     models = samples.labels_of(first["estimate"], MODEL)
     for place, group in known.items():
-        own = samples.labels_of(group.result["estimate"], MODEL)
-        if not own.equals(models):
+        of_group = samples.labels_of(group.result["estimate"], MODEL)
+        if not of_group.equals(models):
             what, remedy = "the groups have different models", "select the models that all of them have"
-            raise AlignmentError(what, ", ".join(parts.names[place]), few(own), few(models), remedy)
+            raise AlignmentError(what, ", ".join(parts.names[place]), few(of_group), few(models), remedy)
     of_groups = [terms.folds_of_repeats(part) for part in parts.data if isinstance(part, xr.Dataset)]
     n_folds = max((one for one in of_groups if one is not None), default=None)
     at = _reference(question.reference, parts, kept)
-    n_groups = len(parts.names)
-    others = np.tile(np.arange(n_groups), (n_groups, 1)) if at is None else at[:, np.newaxis]
+    n_groups, contrasted = len(parts.names), dict(list(parts.indexes.items())[kept:])
+    n_contrasted = math.prod(map(len, contrasted.values()))  # groups within a label of the other dimensions
+    own = np.arange(n_groups)[:, np.newaxis]
+    others = own - own % n_contrasted + np.arange(n_contrasted) if at is None else at[:, np.newaxis]
     difference, error, degrees = (np.full((len(models), *others.shape), np.nan) for _ in range(3))
     for place, group in known.items():
         for column, other in enumerate(others[place].tolist()):
-            if parts.names[place][:kept] != parts.names[other][:kept]:
-                continue
             if place == other:
                 difference[:, place, column] = np.where(np.isnan(group.value), np.nan, 0.0)
             elif other in known:
@@ -404,11 +404,12 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
     family = is_tested = ~np.isnan(error)
     p_value = np.where(is_tested, parametric_p_values(difference, error, degrees), np.nan)
     if at is None:
-        family = is_tested & np.triu(np.ones((n_groups, n_groups), bool), 1)
+        family = is_tested & (others > own)
     adjusted = np.full_like(p_value, np.nan)
     adjusted[family] = grouped.ADJUSTED[question.adjust](p_value[family])
     if at is None:
-        adjusted = np.where(np.isnan(adjusted), np.swapaxes(adjusted, 1, 2), adjusted)
+        turned = adjusted.reshape(len(models), -1, n_contrasted, n_contrasted).swapaxes(2, 3)
+        adjusted = np.where(np.isnan(adjusted), turned.reshape(adjusted.shape), adjusted)
     arrays = {"difference": difference, "standard_error": error, "p_value": p_value, "p_adjusted": adjusted}
     most, tail = np.inf, (1 - question.level) / 2
     if is_scores and (question.estimator or "average_precision") not in designs.UNBOUNDED:
@@ -418,20 +419,13 @@ def _answer(parts: grouped.Parts, path: str, question: _Question, *, is_scores: 
         arrays[name] = np.clip(np.stack([difference - half, difference + half], axis=-1), -most, most)
 
     axes = dict(parts.indexes)
-    if at is None:  # each label of a dimension that is not contrasted has its own block
-        contrasted = dict(list(axes.items())[kept:])
-        n_contrasted = math.prod(map(len, contrasted.values()))
-        blocks = (len(models), -1, n_contrasted, max(1, n_groups // n_contrasted), n_contrasted)
-        arrays = {
-            name: np.einsum("mkgkh...->mkgh...", array.reshape(*blocks, *array.shape[3:]))
-            for name, array in arrays.items()
-        }
+    if at is None:
         axes |= {OTHER + name: index for name, index in contrasted.items()}
-    dims, shape = (MODEL, *axes), (len(models), *map(len, axes.values()))
-    laid = {}
-    for name, array in arrays.items():
-        ends = {terms.BOUND: 2} if name.endswith("interval") else {}
-        laid[name] = xr.Variable((*dims, *ends), array.reshape(*shape, *ends.values()))
+    shape, dims = (len(models), *map(len, axes.values())), (MODEL, *axes)
+    laid = {
+        name: xr.Variable((*dims, terms.BOUND)[: array.ndim - 3 + len(dims)], array.reshape(*shape, *array.shape[3:]))
+        for name, array in arrays.items()
+    }
     coords: dict[str, Any] = {name: (name, index) for name, index in axes.items()}
     if at is not None:
         places = np.unravel_index(at[0], shape[1:])
