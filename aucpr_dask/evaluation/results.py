@@ -329,9 +329,10 @@ def _alike(scores: xr.Dataset, result: xr.Dataset, groups: By) -> xr.Dataset | N
     by = str(result.attrs["by"]).split(", ") if "by" in result.attrs else []
     if set(by) - set(estimate.dims):
         return None  # one group alone
-    derived = {dim: result[dim].attrs.get(terms.DERIVED_FROM) for dim in by if dim not in scores.variables}
-    found = {dim: None if asked is None else labels_named(scores, asked) for dim, asked in derived.items()}
-    scores = scores.assign_coords({dim: one.variable for dim, one in found.items() if one is not None})
+    for dim in by:
+        asked = None if dim in scores.variables else result[dim].attrs.get(terms.DERIVED_FROM)
+        if asked is not None and (derived := labels_named(scores, asked)) is not None:
+            scores = scores.assign_coords({dim: derived.variable})
     of_groups: dict[str, Any] = {}  # which may be without items
     for name, grouper in groups:
         if grouper is not None:

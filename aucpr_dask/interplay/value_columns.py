@@ -324,7 +324,7 @@ def _made_of(table: NDArray[np.float64], units: Sequence[float], at: int) -> str
     unit, total = max(units[at], min((*units[:at], *units[at + 1 :]))), table.sum(axis=0)
     least = 0.2**FEWEST_ROWS  # the chance, at most, that a column agrees which has nothing to do with the others
     for what, parts, reach in (("mean", n_others, unit), ("sum", 1, unit * n_others)):
-        # Of thousands of columns, each is laid beside all others only if it may agree.
+        # A cheap bound first: with thousands of columns, comparing each with all the others would take seconds.
         if (np.abs(values - (total - values) / parts) > 1.001 * reach + 1e-9 * np.abs(total).max()).any():
             continue
         others = np.delete(table, at, axis=0)

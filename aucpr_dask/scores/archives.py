@@ -246,8 +246,8 @@ def _flat(node: xr.Dataset, layout: Layout, path: str, url: str) -> xr.Dataset:
             found[name] = variable
     if (named := dict(layout.names).get("cluster")) is not None:
         found["cluster"].attrs.setdefault("long_name", named)
-    beside = [name for name in node.coords if name in found and name not in terms.SCORE_VARIABLES]
-    flat = xr.Dataset(found).set_coords(beside)
+    coordinates = [name for name in node.coords if name in found and name not in terms.SCORE_VARIABLES]
+    flat = xr.Dataset(found).set_coords(coordinates)
     flat["score"].encoding |= _stored_form(node["score"].variable, items)
     return flat.assign_attrs(node.attrs)
 

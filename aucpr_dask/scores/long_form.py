@@ -78,10 +78,10 @@ def _flat(path: str, node: xr.Dataset) -> xr.Dataset:
     """Return a data set whose queries are a coordinate along the items."""
     node = node.drop_vars(("n_missing", "digest"), errors="ignore")
     dims, of_queries = (terms.QUERY, terms.ITEM), {"cluster": (terms.QUERY,), "fold": (terms.QUERY,)}
-    beside = [str(name) for name, one in node.data_vars.items() if terms.ITEM not in one.dims]
-    if beside := [name for name in beside if node[name].dims != of_queries.get(name)]:
-        what, received = "this does not lie along the items", few(map(repr, beside))
-        where, remedy = f"data set {path!r}" if path else "the scores", f"drop_vars({beside})"
+    without = {str(name): one.dims for name, one in node.data_vars.items() if terms.ITEM not in one.dims}
+    if misplaced := [name for name, own in without.items() if own != of_queries.get(name)]:
+        what, received = "this does not lie along the items", few(map(repr, misplaced))
+        where, remedy = f"data set {path!r}" if path else "the scores", f"drop_vars({misplaced})"
         raise InvalidInputError(what, where, received, "variables along the items", remedy)
     if terms.QUERY not in node.dims:
         return node

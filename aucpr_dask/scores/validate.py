@@ -35,9 +35,9 @@ def validated_nodes(scores: terms.Stored, *, positive_from: int | None = None) -
     """Yield (path, data set) for each data set, as :func:`validated_scores` returns it."""
     for path, given in checked_nodes(scores):
         plain = terms.without_levels(given)
-        # Some programs keep weights or masks as coordinates.
-        beside = [name for name in terms.SCORE_VARIABLES if name in plain.coords and name not in plain.indexes]
-        plain = shared_by_models(path, plain.reset_coords(beside) if beside else plain)
+        # Some programs store weights or masks as coordinates.
+        coordinates = [name for name in terms.SCORE_VARIABLES if name in plain.coords and name not in plain.indexes]
+        plain = shared_by_models(path, plain.reset_coords(coordinates) if coordinates else plain)
         dataset = _with_label_of_each_class(path, in_usual_types(in_usual_order(plain), path))
         validate_dataset(dataset, path, positive_from)
         _refuse_former_grades(dataset, path)
