@@ -88,14 +88,15 @@ class SignFlips:
         self.goal, self.values = goal, values
         self.estimate = units.mean_of_units(values)
         flips = units.Flips(len(names), n_resamples, seed, units.keys_of(names))
-        *of_values, of_ones = flips.means(np.vstack([values, np.ones(len(names))]))
+        means = flips.means(np.vstack([values, np.ones(len(names))]))
+        of_values, of_ones = means[:-1], means[-1]
         of_residuals = of_values - self.estimate[:, None] * of_ones
         # The flips for tests, and the residuals' around the estimates for intervals.
         self.sample, self.spread = (
             families.joint_replicates(
                 self.estimate, means.T, null=True, complete=flips.complete, flipped=flipped, values=values
             )
-            for means, flipped in ((np.array(of_values), values), (of_residuals, values - self.estimate[:, None]))
+            for means, flipped in ((of_values, values), (of_residuals, values - self.estimate[:, None]))
         )
 
     def pairs(self, first: Indices, second: Indices) -> Pairs:

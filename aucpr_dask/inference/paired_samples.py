@@ -556,27 +556,32 @@ def lazy_all_pairs(method: Method, n_models: int, adjust: str, names: list[str],
     import dask.array as da
     from dask import delayed
 
-    blocks = [np.arange(start, min(start + chunk, n_models)) for start in range(0, n_models, chunk)]
     held = delayed(method, pure=True)  # one key in the graph, not a copy of the replicates in every task
     values = delayed(quantities)(held, *delayed(all_pairs, nout=2)(n_models), adjust, names)
-
-    def block_of(name: str, rows: Indices, columns: Indices) -> da.Array:
+    sides = da.core.normalize_chunks((chunk, chunk), (n_models, n_models))
+    arrays = {}
+    for name in names:
         quantity = QUANTITIES[name]
-        block = delayed(_placed_block)(values[name], quantity, n_models, rows, columns)
-        found: da.Array = da.from_delayed(block, quantity.shape(rows, columns), dtype=quantity.dtype)
-        return found
-
-    grids = {name: [[block_of(name, rows, columns) for columns in blocks] for rows in blocks] for name in names}
-    return {name: da.concatenate([da.concatenate(row, axis=1) for row in grid]) for name, grid in grids.items()}
+        chunks = *sides, *((len(COORDINATES[dim]),) for dim in quantity.dims)
+        place = {"quantity": quantity, "n_models": n_models, "chunk": chunk}
+        arrays[name] = da.map_blocks(
+            _placed_block, values=values[name], chunks=chunks, dtype=quantity.dtype, meta=np.empty(0), **place
+        )
+    return arrays
 
 
 def _placed_block(
-    values: NDArray[Any], quantity: Quantity, n_models: int, rows: Indices, columns: Indices
+    values: NDArray[Any], quantity: Quantity, n_models: int, chunk: int, block_id: tuple[int, ...]
 ) -> NDArray[Any]:
-    """Lay out a block from its part of the family, of values in the order of all pairs."""
-    first, second = (index.ravel() for index in np.meshgrid(rows, columns, indexing="ij"))
-    first, second = np.minimum(first, second), np.maximum(first, second)
-    above = first < second
-    first, second = first[above], second[above]
-    place = first * (2 * n_models - first - 1) // 2 + second - first - 1
-    return placed(values[place], quantity, first, second, rows, columns)
+    """Lay out a square chunk, in both directions, of values in the order of all pairs."""
+    row, column = (np.arange(n_models)[number * chunk : (number + 1) * chunk] for number in sorted(block_id[:2]))
+    row = row[:, np.newaxis]
+    first, second = np.minimum(row, column), np.maximum(row, column)
+    here: NDArray[Any] = values[first * (2 * n_models - first - 1) // 2 + second - first - 1].astype(quantity.dtype)
+    back = -here if quantity.turned else here
+    back = back[..., ::-1] if quantity.dims else back
+    if block_id[0] == block_id[1]:
+        here[row > column] = back[row > column]
+        here[row == column] = quantity.itself
+    grid = back.swapaxes(0, 1) if block_id[0] > block_id[1] else here
+    return grid + 0 if quantity.turned else grid  # no negative zeros
