@@ -261,6 +261,30 @@ def test_models_can_be_concatenated(without: str, lazy: bool) -> None:
     xr.testing.assert_identical(ap.compare(both, "a"), ap.compare(whole, "a"))
 
 
+@pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
+@pytest.mark.parametrize("question", [ap.compare, ap.rank, ap.aggregate])
+def test_joined_results_are_paired_only_if_they_can_be(question: Any) -> None:
+    data = scores().isel(query=0, drop=True)
+    first, second = data.isel(model=[0, 1]), data.isel(model=[2, 3])
+    options: dict[str, Any] = {"keep_replicates": True, "n_resamples": 100}
+
+    def join(other: xr.Dataset, **more: Any) -> xr.Dataset:
+        results = ap.evaluate(first, **options), ap.evaluate(other, **options, **more)
+        return xr.concat(results, "model", coords="different", compat="equals")
+
+    whole = ap.evaluate(data, **options)
+    expected = question(whole.drop_attrs(deep=False).assign_attrs(sampled="items"))  # which knows no scores
+    assert question(join(second)).drop_attrs().equals(expected.drop_attrs())
+    with pytest.raises(AlignmentError, match="'b' by 'average_precision', 'c' by 'roc_area'"):
+        question(join(second, estimator="roc_area"))
+    other = second.assign(label=second["label"] * (second["item"] > 9))
+    if question is not ap.aggregate:
+        with pytest.raises(AlignmentError, match="evaluated on different items, so their resamples are no pairs"):
+            question(join(other))
+    with pytest.raises(InvalidInputError, match=re.escape("without 'resample'")):
+        question(whole.drop_dims("ci_bound").to_dataarray().to_dataset("variable"))
+
+
 def test_what_differs_between_models_is_theirs_or_refused(tmp_path: Path) -> None:
     one = scores().isel(query=0, drop=True)
     parts = [one.isel(model=[0]), one.isel(model=[1]).assign(label=1 - one["label"])]

@@ -103,6 +103,9 @@ def prepared(
     Also return the question as the data have it, the options of an evaluation, and the groups.
     """
     nodes = dict(nodes_of(data)) if isinstance(data, xr.Dataset | xr.DataTree) else {}
+    for path, node in nodes.items():
+        if "estimate" in node:
+            requirements.refuse_estimates_of_other_kinds(path, node)
     in_clusters = ("cluster" in node and QUERY in node["cluster"].dims for node in nodes.values())
     are_usual = {"clusters": in_clusters, CLASS: map(requirements.has_classes, nodes.values())}
     if nodes and question.over in are_usual and all(are_usual[question.over]):

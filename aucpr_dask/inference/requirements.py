@@ -12,10 +12,10 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, did_you_mean, few
 from aucpr_dask.inference.designs import BOTH, COMPARED, CORRECTED, ITEMS, are_values, estimators_of, unit_names
-from aucpr_dask.inference.samples import DATASET
+from aucpr_dask.inference.samples import DATASET, labels_of
 from aucpr_dask.schema.checks import FOLDS, choose, folds_as_units
 from aucpr_dask.schema.options import SampleOptions
-from aucpr_dask.schema.terms import CLASS, ESTIMATOR, MEASURE, MODEL, QUERY, UNIT, Scores, nodes_of
+from aucpr_dask.schema.terms import BOUND, CLASS, ESTIMATOR, MEASURE, MODEL, QUERY, RESAMPLE, UNIT, Scores, nodes_of
 from aucpr_dask.scores.validate import where_of
 
 KINDS = (ESTIMATOR, MEASURE)  # dimensions of what is estimated
@@ -103,6 +103,7 @@ def require_results(data: Scores) -> None:
             what = "this is neither a result nor scores: it has no variable 'estimate'"
             where, remedy = where_of(path) if path else "the first argument", "pass what aucpr_dask.evaluate returns"
             raise InvalidInputError(what, where, few(node.data_vars) or "no variables", "a result, or scores", remedy)
+        refuse_estimates_of_other_kinds(path, node)
 
 
 def has_classes(node: xr.Dataset) -> bool:
@@ -154,18 +155,45 @@ def lacking_items(result: xr.Dataset) -> list[str]:
         return []
     lacking = result["n_missing"].where(result["n_positive"] + result["n_negative"] > 0, 0)
     number = lacking.sum([dim for dim in lacking.dims if dim != MODEL])
-    labels = result[MODEL].values if MODEL in result.coords else range(result.sizes[MODEL])
-    return [f"{str(label)!r} lacks {n:,.0f}" for label, n in zip(labels, np.asarray(number), strict=True) if n]
+    each = zip(labels_of(result, MODEL), np.asarray(number), strict=True)
+    return [f"{str(label)!r} lacks {n:,.0f}" for label, n in each if n]
 
 
 def refuse_different_items(path: str, result: xr.Dataset) -> None:
-    """Raise if the models of a result were evaluated on the items that each of them scored."""
+    """Raise if the models of a result were evaluated on the items that each of them scored, or on different data."""
     if counts := lacking_items(result):
         what = "models that lack different items cannot be compared: their areas depend on which items are left"
         received = f"a result with missing='drop', where {few(counts)} items"
         remedy = "pass the scores in place of the result, with missing='drop': models are then compared on the items "
         remedy += "that all of them scored; or evaluate with missing='last' or 'unretrieved'; or leave these models out"
         raise AlignmentError(what, where_of(path), received, "models evaluated on the same items", remedy)
+    if "replicate" not in result or result.attrs.get("missing") == "drop":
+        return
+    for name in ("n_positive", "n_negative"):  # replicates are of one list of items, the same for all models
+        if name in result and MODEL in result[name].dims:
+            counts = result[name]
+            if bool((counts.max(MODEL) > (1 + ROUND_OFF) * counts.min(MODEL)).any()):
+                of_models = counts.sum([dim for dim in counts.dims if dim != MODEL])
+                each = zip(labels_of(result, MODEL), np.asarray(of_models), strict=True)
+                received = f"{name} of {few([f'{str(label)!r}: {number:,.10g}' for label, number in each])}"
+                what = "these models were evaluated on different items, so their resamples are no pairs"
+                remedy = "evaluate them together: pass all their scores in place of the combined result"
+                raise AlignmentError(what, where_of(path), received, "models evaluated on the same items", remedy)
+
+
+def refuse_estimates_of_other_kinds(path: str, result: xr.Dataset) -> None:
+    """Raise if models have estimates by different estimators, or if these have dimensions that no estimate has."""
+    estimate = result["estimate"]
+    if other := [repr(dim) for dim in (BOUND, RESAMPLE) if dim in estimate.dims]:
+        what, received = "the estimates have a dimension that none has", ", ".join(map(str, estimate.dims))
+        remedy = "pass the result as ap.evaluate returned it: tables and arrays of all variables repeat estimates"
+        raise InvalidInputError(what, where_of(path, "estimate"), received, f"without {few(other)}", remedy)
+    for name in KINDS:
+        if name in result.coords and MODEL in result[name].dims:
+            each = zip(labels_of(result, MODEL), map(str, result[name].values), strict=True)
+            received, remedy = few([f"{str(model)!r} by {of!r}" for model, of in each]), f"evaluate all by one {name}"
+            what = f"models have different {name}s, whose estimates cannot be compared"
+            raise AlignmentError(what, where_of(path, name), received, f"one {name} for all models", remedy)
 
 
 def require_replicates(result: xr.Dataset, what: str) -> None:

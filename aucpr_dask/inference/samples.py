@@ -182,7 +182,8 @@ def chosen(variable: xr.DataArray, estimator: str | None) -> xr.DataArray:
 def labels_of(variable: xr.DataArray | xr.Dataset, dim: str) -> pd.Index:
     """Return the labels along `dim`, or numbers if there are none."""
     if dim not in variable.dims:
-        received, remedy = f"({', '.join(map(str, variable.dims))})", "pass what aucpr_dask.evaluate returns"
+        received = f"({', '.join(map(str, variable.dims))})"
+        remedy = f"rename the dimension that has them; or keep it where one is selected: isel({dim}=[0])"
         raise InvalidInputError(f"the estimates have no dimension {dim!r}", None, received, None, remedy)
     index = variable.indexes.get(dim)
     return pd.RangeIndex(variable.sizes[dim]) if index is None else index
