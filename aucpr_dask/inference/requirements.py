@@ -171,9 +171,9 @@ def refuse_different_items(path: str, result: xr.Dataset) -> None:
         return
     for name in ("n_positive", "n_negative"):  # replicates are of one list of items, the same for all models
         if name in result and MODEL in result[name].dims:
-            counts = result[name]
-            if bool((counts.max(MODEL) > (1 + ROUND_OFF) * counts.min(MODEL)).any()):
-                of_models = counts.sum([dim for dim in counts.dims if dim != MODEL])
+            known = result[name]
+            if bool((known.max(MODEL) > (1 + ROUND_OFF) * known.min(MODEL)).any()):
+                of_models = known.sum([dim for dim in known.dims if dim != MODEL])
                 each = zip(labels_of(result, MODEL), np.asarray(of_models), strict=True)
                 received = f"{name} of {few([f'{str(label)!r}: {number:,.10g}' for label, number in each])}"
                 what = "these models were evaluated on different items, so their resamples are no pairs"
