@@ -379,6 +379,57 @@ def test_labels_of_kept_dimensions_are_shown_like_groups(tmp_path: Path) -> None
         result.aucpr.plot.caterpillar()
 
 
+def on_grid(**more: Any) -> xr.Dataset:
+    """Errors of two models at each place: in the east the new one is better, elsewhere worse; one place has none."""
+    random = np.random.default_rng(3)
+    error = random.normal(5, 0.1, (2, 12, 2, 3))
+    error[1] += [0.5, 0.5, -1]
+    error[:, :, 0, 1] = np.nan
+    coords: dict[str, Any] = {"model": ["old", "new"], "query": [f"q{i}" for i in range(12)]}
+    coords |= {"lat": [40.0, 50.0], "lon": [0.0, 5.0, 10.0]} | more
+    attrs: dict[str, Any] = {"measure": "error", "unit": "query", "lower_is_better": ["error"]}
+    return xr.Dataset({"estimate": (("model", "query", "lat", "lon"), error)}, coords, attrs)
+
+
+def test_areas_over_two_dimensions_have_a_map(tmp_path: Path) -> None:
+    page = written(on_grid(), tmp_path, baseline="old")
+    mean = on_grid()["estimate"].mean("query")
+    assert "Error over lon and lat; a dash stands for a cell without an estimate" in page.text
+    for model in ("old", "new"):
+        for lat, lon in ((40, 5), (50, 0), (40, 10)):
+            value = float(mean.sel(model=model, lat=lat, lon=lon))
+            assert f"lat {lat}, lon {lon}: {'-' if np.isnan(value) else f'{value:.4f}'}" in page.text
+    compared = ap.compare(on_grid(), "old", incomplete="drop")
+    assert "Difference in error from old over lon and lat" in page.text
+    differs = compared["difference"].where(compared["p_adjusted"] <= 0.05).sel(model="new")
+    for (lat, lon), value in differs.to_series().dropna().items():
+        assert f"lat {lat:g}, lon {lon:g}: {value:+.4f}, {'better' if lon == 10 else 'worse'}" in page.text
+    drawn = [attrs for tag, attrs in page.tags if tag == "rect"]
+    assert len([one for one in drawn if one["class"] == "none"]) == 3  # of two models, and of their difference
+    cells = [one for one in drawn if one["width"] == "100.0"]
+    assert len(cells) == 3 * 6
+    assert {(one["x"], one["y"]) for one in cells} == {(f"{x}.0", y) for x in (0, 100, 200) for y in ("0.0", "150.0")}
+    opacity = {float(one["fill-opacity"]): one for one in cells[:12] if one["class"] == "more"}
+    assert (min(opacity), max(opacity)) == (0.08, 1.0)
+    marks = [attrs for tag, attrs in page.tags if tag == "path" and "transform" in attrs]
+    assert len(marks) == differs.notnull().sum()
+    assert sum("-6" in attrs["transform"] for attrs in marks) == (differs < 0).sum() == 3
+
+
+def test_errors_that_shrink_are_better_in_a_report_of_groups(tmp_path: Path) -> None:
+    page = written(on_grid(), tmp_path, baseline="old")
+    summary = ap.compare(on_grid(), "old", incomplete="drop").attrs["summary"]
+    assert "new is better than old in lat 50.0/lon 10.0" in summary
+    rows = re.findall(r"lat (\S+)/lon (\S+) new ([+-]\S+) \S+ \S+ (?:< )?\S+ (better|worse)", page.text)
+    assert len(rows) == 5
+    assert all((lon == "10.0") == (said == "better") == difference.startswith("+") for _, lon, difference, said in rows)
+
+
+@pytest.mark.parametrize("more", [{"lat": ["south", "north"]}, {"lon": list("abc")}])
+def test_names_have_no_map(tmp_path: Path, more: dict[str, Any]) -> None:
+    assert not [attrs for tag, attrs in written(on_grid(**more), tmp_path).tags if attrs.get("class") == "maps"]
+
+
 @pytest.mark.parametrize("given", ["scores", "a result and scores", "replicates", "estimates", "estimates alone"])
 def test_groups_have_a_table_and_a_picture_of_where_models_lose(tmp_path: Path, given: str) -> None:
     scores = pooled(3, 400).assign_coords(site=("item", np.repeat(["north", "south"], 200)))
@@ -940,6 +991,33 @@ def test_fits_a_phone_and_prints(reader: Reader, pages: Path) -> None:
     assert len(reader.driver.print_page()) > 50_000
     assert all(reader("return [...document.querySelectorAll('.words')].map(words => words.open)"))
     assert reader("return document.documentElement.dataset.theme") == "dark"
+
+
+@pytest.mark.slow
+def test_maps_follow_colours_fit_a_phone_and_print(reader: Reader, tmp_path: Path, axe: str) -> None:
+    reader.open(ap.report(on_grid(), tmp_path / "maps.html", baseline="old"))
+    look = "const one = document.querySelector('.maps .more'); return [getComputedStyle(one).fill, one.getBBox().width]"
+    light, width = reader(look)
+    assert width == 100
+    reader("document.getElementById('theme').click()")
+    assert reader(look)[0] not in (light, "rgb(0, 0, 0)")
+    reader(axe)
+    size = {"width": 390, "height": 740, "deviceScaleFactor": 1, "mobile": True}
+    reader.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        assert reader("return document.documentElement.scrollWidth <= innerWidth")
+    finally:
+        reader.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    reader.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert reader(look)[0] == light  # paper is light, and colours tell better from worse
+    finally:
+        reader.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    found = reader.driver.execute_async_script(
+        "const done = arguments[arguments.length - 1]; axe.run({resultTypes: ['violations']})"
+        ".then(answer => done(answer.violations.map(one => [one.id, one.help])))"
+    )
+    assert found == []
 
 
 @pytest.mark.slow

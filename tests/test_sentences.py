@@ -433,3 +433,9 @@ def test_contrasts_count_the_groups_that_have_an_answer() -> None:
         "12 contrasts of 3 of 4 groups by site between all pairs at 10 %, adjusted by Holm for all 12"
     )
     assert said.endswith("without an answer: Tiny")  # whose prevalence of 0 does not count
+
+
+def test_values_without_a_name_of_which_less_is_better_are_called_values() -> None:
+    table = pd.DataFrame({"task": [f"t{i}" for i in range(8)], "a": np.arange(8.0), "b": np.arange(8.0) - 1})
+    said = ap.compare(ap.from_values(table, lower_is_better=True), "a").attrs["summary"]
+    assert said.startswith("1 comparison of values (less is better) at 5 %")

@@ -161,8 +161,8 @@ def _asked(answer: xr.Dataset, number: int, noun: str, about: str) -> str:
 
 def _values_of(answer: xr.Dataset) -> str:
     """Name the measure of values, or their column, and say so if less is better; nothing of areas of rankings."""
-    less = " (less is better)" * (designs.direction(answer.attrs) < 0)
-    return f"{printable(designs.named_values(answer.attrs))}{less}"
+    named = printable(designs.named_values(answer.attrs))
+    return named if designs.direction(answer.attrs) > 0 else f"{named or 'values'} (less is better)"
 
 
 def shown_to_be(

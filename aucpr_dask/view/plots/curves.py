@@ -22,8 +22,9 @@ from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import UNITS, takes
 from aucpr_dask.schema.terms import BOUND, ITEM, MODEL, REPEAT, Scores, percent
-from aucpr_dask.view.plots import style, subjects
-from aucpr_dask.view.plots.leaderboards import MOST_COMPARED, Models
+from aucpr_dask.view import selecting
+from aucpr_dask.view.plots import style
+from aucpr_dask.view.plots.leaderboards import MOST_COMPARED
 from aucpr_dask.view.tables import distinct, shorten
 
 NOTHING = "A model has no curve:\nit needs both positive and negative items."
@@ -63,7 +64,7 @@ class _Subject(NamedTuple):
         """Yield the arguments of each drawn model, and its name for the legend, with its area."""
         if not self.named:
             return
-        names = subjects.names_of(self.node)
+        names = selecting.names_of(self.node)
         areas = np.ravel(estimate(**self.of(self.named), estimator=by))
         shortened = distinct([*(names[i] for i in self.named), *names[:MOST_COMPARED]], style.LONGEST_NAME)
         for position, name, area in zip(self.named, shortened, areas, strict=False):
@@ -76,7 +77,7 @@ class _Subject(NamedTuple):
 @takes(choices.CurveReading)
 def precision_recall(
     scores: Scores,
-    model: Models | None = None,
+    model: selecting.Models | None = None,
     *,
     dataset: str | None = None,
     query: Any = None,
@@ -116,7 +117,7 @@ def precision_recall(
 @takes(choices.CurveReading)
 def achievable(
     scores: Scores,
-    model: Models | None = None,
+    model: selecting.Models | None = None,
     *,
     dataset: str | None = None,
     query: Any = None,
@@ -152,7 +153,7 @@ def achievable(
 @takes(choices.LabelReading)
 def roc(
     scores: Scores,
-    model: Models | None = None,
+    model: selecting.Models | None = None,
     *,
     dataset: str | None = None,
     query: Any = None,
@@ -193,7 +194,7 @@ def _subject(
     plot: str,
     dataset: str | None,
     query: Any,
-    model: Models | None,
+    model: selecting.Models | None,
     top: int | None,
     reading: Mapping[str, Any],
     by: str = "average_precision",
@@ -202,27 +203,27 @@ def _subject(
     """Return what to draw; the named models are the requested ones, or the best."""
     if choose(OTHERS, others, "others") != OTHERS[0] and top is None:
         top = TOP  # few by default, too, if the others are to be drawn in a chosen way
-    path, node = subjects.one_node(scores, subjects.SCORES, plot, dataset)
+    path, node = selecting.one_node(scores, selecting.SCORES, plot, dataset)
     n_repeats = node.sizes.get(REPEAT)
-    node = subjects.at_query(node, query, plot)
+    node = selecting.at_query(node, query, plot)
     if MODEL not in node["score"].dims:
         node = node.assign(score=node["score"].expand_dims(MODEL))
-    title = subjects.title_of(scores, path)
+    title = selecting.title_of(scores, path)
     if n_repeats:
         title = " · ".join(filter(None, [title, f"first of {n_repeats} repeats"]))
     subject = _Subject(path, title, node, query, reading, [0], model is not None)
     if model is not None:
-        named = subjects.positions_of(node, model)
+        named = selecting.positions_of(node, model)
         if len(named) > MOST_NAMED:
             received, remedy = f"{len(named)} models", "draw them on several axes: ax=..."
             raise InvalidInputError("too many curves to distinguish", None, received, f"up to {MOST_NAMED}", remedy)
         return subject._replace(named=named)
     usual = node.sizes[MODEL] if node.sizes[MODEL] <= MOST_NAMED else TOP
-    top = usual if top is None else subjects.checked_top(top, 0, MOST_NAMED)
+    top = usual if top is None else selecting.checked_top(top, 0, MOST_NAMED)
     if node.sizes[MODEL] == 1:
         return subject
     areas = estimate(**(subject.of() | {"prevalence": None}), estimator=by)
-    return subject._replace(named=subjects.best_first(areas.compute())[:top].tolist())
+    return subject._replace(named=selecting.best_first(areas.compute())[:top].tolist())
 
 
 def _precisions(arguments: dict[str, Any], kind: choices.Kind) -> tuple[Floats, Floats]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +18,12 @@ from aucpr_dask.inference.designs import direction, measured, unit_names
 from aucpr_dask.inference.grouped import dims_of_family
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.estimators import ESTIMATORS
+from aucpr_dask.view import selecting
 from aucpr_dask.view.comparisons import rows_of_groups
-from aucpr_dask.view.plots import style, subjects
+from aucpr_dask.view.plots import style
 from aucpr_dask.view.rankings import level_of, mean_of_classes, method_with_bounds
 from aucpr_dask.view.tables import distinct
 
-Models = str | int | Sequence[str | int]
 TOP = 20
 NOTHING = "Nothing to draw: no estimate is defined.\nIs there a positive item?"
 MOST_COMPARED = 2000  # names that are told from each other when they are shortened
@@ -44,14 +43,14 @@ class _Estimates(NamedTuple):
     @property
     def best_first(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Positions of the models, the best first."""
-        return subjects.best_first(self.direction * self.estimate)
+        return selecting.best_first(self.direction * self.estimate)
 
 
 def _estimates(
     result: xr.Dataset, estimator: str | None, method: str | None, query: Any, plot: str, *, is_mean: bool
 ) -> _Estimates:
     """Return the estimates at a query, or their means over queries or classes."""
-    name, node = subjects.at_estimator(result, estimator)
+    name, node = selecting.at_estimator(result, estimator)
     label = measured(result.attrs, name)
     has_classes = result.sizes.get(terms.CLASS, 1) > 1
     if is_mean and (has_classes or (terms.QUERY in result.dims and query is None)):
@@ -63,19 +62,19 @@ def _estimates(
             counts = np.unique(node["n_queries"].values if "n_queries" in node else result.sizes[terms.QUERY])
             number = " to ".join(f"{count:,.0f}" for count in counts[[0, -1][: counts.size]])
             of = f"{number} {unit_names(terms.QUERY, result.attrs)[int(counts[-1] != 1)]}"
-        _, node = subjects.at_estimator(node, estimator)
+        _, node = selecting.at_estimator(node, estimator)
         label = f"mean {label} over {of}"
         if method is not None:
             remedy = "leave it out, or choose a query: query=..., or a class: result.sel({'class': ...})"
             raise bad_argument("a mean has the interval of aggregate() only", "method", method, None, remedy)
     else:
-        node = subjects.at_query(node, query, plot)
+        node = selecting.at_query(node, query, plot)
     if terms.MODEL not in node.dims:
         node = node.expand_dims(terms.MODEL)
     interval, of = node.get("interval"), ""
     if interval is not None and terms.METHOD in interval.coords:
         interval = interval if terms.METHOD in interval.dims else interval.expand_dims(terms.METHOD)
-        methods = subjects.names_of(interval.to_dataset(), terms.METHOD)
+        methods = selecting.names_of(interval.to_dataset(), terms.METHOD)
         method = method_with_bounds(interval) if method is None else checks.choose(tuple(methods), method, "method")
         if method is None:
             interval = None
@@ -113,7 +112,7 @@ def _rows(
     ax: Axes | None,
     node: xr.Dataset,
     order: np.ndarray[Any, Any],
-    models: Models | None,
+    models: selecting.Models | None,
     top: int,
     *title: object,
     best: str = "best",
@@ -122,12 +121,12 @@ def _rows(
     row_height: float = 0.0,
 ) -> _Rows:
     """Make axes with rows for the requested models, or for the best, and a title that counts the others."""
-    top = subjects.checked_top(top, 1)
+    top = selecting.checked_top(top, 1)
     shown = order[: style.rows_of(ax, order.size, top)]
     if models is not None:
-        shown = np.array(subjects.positions_of(node, models))
+        shown = np.array(selecting.positions_of(node, models))
     ax = style.axes_of(ax, 0.75 + style.ROW * max(len(shown), 3) + height + row_height * len(shown))
-    names = subjects.names_of(node)
+    names = selecting.names_of(node)
     style.label_rows(ax, [names[i] for i in shown], among=names if len(names) <= MOST_COMPARED else ())
     what = best if models is None else "chosen"
     style.put_title(ax, *title, "" if len(shown) == order.size else f"{len(shown):,} {what} of {order.size:,} {of}")
@@ -142,7 +141,7 @@ def forest(
     method: str | None = None,
     dataset: str | None = None,
     query: Any = None,
-    models: Models | None = None,
+    models: selecting.Models | None = None,
     top: int = TOP,
     ax: Axes | None = None,
 ) -> Axes:
@@ -156,24 +155,24 @@ def forest(
     """
     dims = dims_of_family(result, ()) if isinstance(result, xr.Dataset) and "estimate" in result else []
     if isinstance(result, xr.Dataset) and dims and dataset is None:
-        result = result if models is None else result.isel({terms.MODEL: subjects.positions_of(result, models)})
-        result = result.assign_coords({str(dim): subjects.names_of(result, dim) for dim in (*dims, terms.MODEL)})
+        result = result if models is None else result.isel({terms.MODEL: selecting.positions_of(result, models)})
+        result = result.assign_coords({str(dim): selecting.names_of(result, dim) for dim in (*dims, terms.MODEL)})
         named = [*dims, terms.MODEL] if result.sizes[terms.MODEL] > 1 else dims
         flat = result.stack({"row": (*dims, terms.MODEL)}, create_index=False)  # one after the other, named by both
         labels = [", ".join(row) for row in zip(*(flat[dim].values for dim in named), strict=True)]
         flat = flat.drop_vars([terms.MODEL, *dims]).rename({"row": terms.MODEL}).assign_coords({terms.MODEL: labels})
         flat.attrs.pop("by", None)
         result, models = flat, None
-    path, node = subjects.one_node(result, subjects.RESULT, "forest", dataset)
+    path, node = selecting.one_node(result, selecting.RESULT, "forest", dataset)
     drawn = _estimates(node, estimator, method, query, "forest", is_mean=True)
     order = drawn.best_first
     of = "models in groups" if dims and dataset is None else "models"
-    rows = _rows(ax, drawn.node, order, models, top, subjects.title_of(result, path), query, of=of)
+    rows = _rows(ax, drawn.node, order, models, top, selecting.title_of(result, path), query, of=of)
     if drawn.interval is not None:
         rows.draw_intervals(drawn.interval, color=style.BLUE, linewidth=1.6)
     rows.draw_dots(drawn.estimate)
     rows.ax.set_xlabel(drawn.label, wrap=True)
-    spec = ESTIMATORS.get(subjects.at_estimator(node, estimator)[0].partition("(")[0])
+    spec = ESTIMATORS.get(selecting.at_estimator(node, estimator)[0].partition("(")[0])
     if spec is not None and spec.chance is not None and not rows.ax.texts:  # which say that nothing is drawn
         _mark_chance(rows.ax, node, query, spec.chance)
     return rows.ax
@@ -186,7 +185,7 @@ def _mark_chance(ax: Axes, node: xr.Dataset, query: Any, chance: float | str) ->
         found = node.get("prevalence")
         if found is None or node.sizes.get(terms.CLASS, 1) > 1 or (terms.QUERY in found.dims and query is None):
             return
-        known = subjects.at_query(node, query, "forest")["prevalence"].values
+        known = selecting.at_query(node, query, "forest")["prevalence"].values
     levels, (low, high) = np.unique(np.asarray(known, dtype=np.float64)), ax.get_xlim()
     # If it is far away, it would squeeze the intervals.
     if levels.size == 1 and low - (high - low) / 2 < levels[0] < high:
@@ -203,7 +202,7 @@ def caterpillar(
     method: str | None = None,
     dataset: str | None = None,
     query: Any = None,
-    highlight: Models | None = None,
+    highlight: selecting.Models | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw all models, however many, in the order of their estimates: one curve with the intervals as a band.
@@ -215,7 +214,7 @@ def caterpillar(
     highlight : label or sequence of labels, optional
         Models to mark and name, five at most; by default the best, the median and the last.
     """
-    path, node = subjects.one_node(result, subjects.RESULT, "caterpillar", dataset)
+    path, node = selecting.one_node(result, selecting.RESULT, "caterpillar", dataset)
     drawn = _estimates(node, estimator, method, query, "caterpillar", is_mean=True)
     order = drawn.best_first
     order = order[drawn.estimate.notnull().values[order]]
@@ -229,11 +228,11 @@ def caterpillar(
         ax.fill_between(ends, lower, upper, color=style.SKY, alpha=0.5, linewidth=0, step="mid", label="interval")
     if order.size:
         ax.plot(place, drawn.estimate.values[order], color=style.BLACK, label="estimate")
-    names = subjects.names_of(drawn.node)
+    names = selecting.names_of(drawn.node)
     if highlight is None:
         marked = sorted({0, (order.size - 1) // 2, order.size - 1}) if order.size else []
     else:
-        chosen = subjects.positions_of(drawn.node, highlight)[:5]
+        chosen = selecting.positions_of(drawn.node, highlight)[:5]
         marked = [int(np.flatnonzero(order == i)[0]) for i in chosen if i in order]
     short = dict(zip(names, distinct(names, style.LONGEST_NAME) if len(names) <= MOST_COMPARED else names, strict=True))
     for marker, at in zip("o^sDv", marked, strict=False):
@@ -247,7 +246,7 @@ def caterpillar(
     ax.set_xlabel(f"place among {order.size:,} model{'' if order.size == 1 else 's'}" if order.size else "place")
     ax.set_ylabel(drawn.label, wrap=True)
     style.put_legend(ax)
-    style.put_title(ax, subjects.title_of(result, path), query)
+    style.put_title(ax, selecting.title_of(result, path), query)
     return ax
 
 
@@ -257,7 +256,7 @@ def differences(
     baseline: str | int | None = None,
     *,
     dataset: str | None = None,
-    models: Models | None = None,
+    models: selecting.Models | None = None,
     top: int = TOP,
     ax: Axes | None = None,
 ) -> Axes:
@@ -279,15 +278,15 @@ def differences(
         name, title, node = _groups_as_rows(comparison, baseline, models)
         models = None
     else:
-        path, node = subjects.one_node(comparison, subjects.COMPARISON, "differences", dataset)
-        title = subjects.title_of(comparison, path)
-        name, node = against(node, baseline)
+        path, node = selecting.one_node(comparison, selecting.COMPARISON, "differences", dataset)
+        title = selecting.title_of(comparison, path)
+        name, node = selecting.against(node, baseline)
     node = node.compute()
-    others = np.array([label != name for label in subjects.names_of(node)])
-    order = np.array([i for i in subjects.best_first(node["difference"]) if others[i]], dtype=np.int64)
+    others = np.array([label != name for label in selecting.names_of(node)])
+    order = np.array([i for i in selecting.best_first(node["difference"]) if others[i]], dtype=np.int64)
     # The largest in size, so that the worse models are not hidden.
     sizes = np.abs(node["difference"].values[order])
-    n_shown = style.rows_of(ax, order.size, subjects.checked_top(top, 1))
+    n_shown = style.rows_of(ax, order.size, selecting.checked_top(top, 1))
     is_large = np.isin(order, order[np.argsort(-sizes, kind="stable")[:n_shown]])
     order = np.concatenate([order[is_large], order[~is_large]])
     of, family = ("groups", "all groups") if are_groups else ("models", "all of the family")
@@ -309,7 +308,7 @@ def differences(
             look: Any = {"markerfacecolor": fill, "markeredgecolor": style.BLACK, "markeredgewidth": 0.8}
             ax.plot(values[chosen], np.flatnonzero(chosen), "o", markersize=3.6, label=label, **look)
     ax.axvline(0.0, color=style.BLACK, linewidth=0.6)
-    short = distinct([name, *subjects.names_of(node)], style.LONGEST_WORD)[0]
+    short = distinct([name, *selecting.names_of(node)], style.LONGEST_WORD)[0]
     whose = f" over {node.attrs['baseline']}" if {"contrasted", "baseline"} <= node.attrs.keys() else ""
     style.plain([ax.set_xlabel(f"difference in {measured(node.attrs)}{whose} from {short} (better →)", wrap=True)])
     ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10], min_n_ticks=4))
@@ -322,7 +321,7 @@ def pairs(
     comparison: terms.Scores,
     *,
     dataset: str | None = None,
-    models: Models | None = None,
+    models: selecting.Models | None = None,
     top: int = TOP,
     ax: Axes | None = None,
 ) -> Axes:
@@ -336,13 +335,13 @@ def pairs(
     comparison : xarray.Dataset or xarray.DataTree
         What :func:`aucpr_dask.compare` returns of all pairs, or with several baselines.
     """
-    path, node = subjects.one_node(comparison, subjects.COMPARISON, "pairs", dataset)
-    other, node = _others(node.compute())
-    names, others = subjects.names_of(node), subjects.names_of(node, other)
-    order = subjects.best_first(node["difference"].mean(other))
+    path, node = selecting.one_node(comparison, selecting.COMPARISON, "pairs", dataset)
+    other, node = selecting.others(node.compute())
+    names, others = selecting.names_of(node), selecting.names_of(node, other)
+    order = selecting.best_first(node["difference"].mean(other))
     short = distinct(others, style.LONGEST_NAME)
     height = 0.6 + style.WIDTH_OF_CHARACTER * max(map(len, short), default=0)
-    ax, shown = _rows(ax, node, order, models, top, subjects.title_of(comparison, path), height=height)
+    ax, shown = _rows(ax, node, order, models, top, selecting.title_of(comparison, path), height=height)
     across = list(range(len(others))) if other == "baseline" else [others.index(names[i]) for i in shown]
     drawn = node.isel({terms.MODEL: shown, other: across}).transpose(terms.MODEL, other, ...)
     values = drawn["difference"].values.astype(np.float64)
@@ -368,7 +367,7 @@ def pairs(
 
 
 def _groups_as_rows(
-    comparison: terms.Scores, baseline: str | int | None, models: Models | None
+    comparison: terms.Scores, baseline: str | int | None, models: selecting.Models | None
 ) -> tuple[str, str, xr.Dataset]:
     """Return the baseline, the title, and the differences of all models in all groups in the place of models."""
     parts = []
@@ -376,11 +375,11 @@ def _groups_as_rows(
         if "contrasted" in node.attrs:
             name = str(node.attrs.get("reference", "the other group"))
         else:
-            name, node = against(node, baseline)
-            is_kept = [models is not None or label != name for label in subjects.names_of(node)]
+            name, node = selecting.against(node, baseline)
+            is_kept = [models is not None or label != name for label in selecting.names_of(node)]
             node = node.isel({terms.MODEL: is_kept})
-        node = node if models is None else node.isel({terms.MODEL: subjects.positions_of(node, models)})
-        rows, names = rows_of_groups(node), subjects.names_of(node)
+        node = node if models is None else node.isel({terms.MODEL: selecting.positions_of(node, models)})
+        rows, names = rows_of_groups(node), selecting.names_of(node)
         # Rows are named by their groups, and by their models if there are several.
         pairs = zip(rows["group" if "reference" in node.attrs else "where"], rows["model"], strict=True)
         labels = [", ".join(filter(None, [path, group, model if len(names) > 1 else ""])) for group, model in pairs]
@@ -392,23 +391,6 @@ def _groups_as_rows(
         parts.append(xr.Dataset(found, coords, {one: value for one, value in node.attrs.items() if one != "by"}))
     title = names[0] if len(names) == 1 else ""
     return name, title, xr.concat(parts, terms.MODEL, data_vars="minimal", coords="minimal", compat="override")
-
-
-def _others(node: xr.Dataset) -> tuple[str, xr.Dataset]:
-    """Return the dimension of the models with which others are compared, and the node with it, also after sel()."""
-    other = "baseline" if "baseline" in node.variables or "baseline" in node.dims else "other_model"
-    return other, node if other in node.dims else node.expand_dims(other)
-
-
-def against(node: xr.Dataset, baseline: str | int | None) -> tuple[str, xr.Dataset]:
-    """Return the comparisons with one baseline, and its name."""
-    other, node = _others(node)
-    names = subjects.names_of(node, other)
-    if baseline is None and len(names) > 1:
-        what, remedy = "differences are drawn from one baseline", "choose one: baseline=...; or draw all: plot.pairs()"
-        raise InvalidInputError(what, received=f"{len(names):,} of them", remedy=remedy)
-    at = 0 if baseline is None else subjects.positions_of(node, baseline, other)[0]
-    return names[at], node.isel({other: at}).drop_vars(other, errors="ignore")
 
 
 @style.plot
@@ -425,7 +407,7 @@ def critical_difference(tested: xr.Dataset, *, ax: Axes | None = None) -> Axes:
         raise InvalidInputError(what, None, ", ".join(map(str, tested.data_vars)), "mean_rank(model)", remedy)
     node = tested.isel({terms.MODEL: np.argsort(tested["mean_rank"].values, kind="stable")})
     rank, first, last = (node[name].values for name in ("mean_rank", "first_group", "last_group"))
-    names = subjects.names_of(node)
+    names = selecting.names_of(node)
     ax = style.axes_of(ax, height=1.0 + 0.17 * len(names))
     ax.plot(rank, np.arange(len(names)), "o", color=style.BLACK, markersize=4)
     for group in range(1, int(last.max()) + 1):
@@ -445,7 +427,7 @@ def ranks(
     ranking: terms.Scores,
     *,
     dataset: str | None = None,
-    models: Models | None = None,
+    models: selecting.Models | None = None,
     top: int = TOP,
     ax: Axes | None = None,
 ) -> Axes:
@@ -456,9 +438,9 @@ def ranks(
     ranking : xarray.Dataset or xarray.DataTree
         What :func:`aucpr_dask.rank` returns.
     """
-    path, node = subjects.one_node(ranking, subjects.RANKS, "ranks", dataset)
+    path, node = selecting.one_node(ranking, selecting.RANKS, "ranks", dataset)
     node = node.compute()
-    order, title = subjects.best_first(-node["rank"]), subjects.title_of(ranking, path)
+    order, title = selecting.best_first(-node["rank"]), selecting.title_of(ranking, path)
     rows = _rows(ax, node, order, models, top, title, height=0.2)
     level = terms.percent(level_of(node))
     for variable, colour, width, label in (
@@ -494,7 +476,7 @@ def replicates(
     method: str | None = None,
     dataset: str | None = None,
     query: Any = None,
-    models: Models | None = None,
+    models: selecting.Models | None = None,
     top: int = 8,
     ax: Axes | None = None,
 ) -> Axes:
@@ -505,14 +487,14 @@ def replicates(
     result : xarray.Dataset or xarray.DataTree
         What :func:`aucpr_dask.evaluate` returns with ``keep_replicates=True``; with queries, at one `query`.
     """
-    path, node = subjects.one_node(result, subjects.RESULT, "replicates", dataset)
+    path, node = selecting.one_node(result, selecting.RESULT, "replicates", dataset)
     if "replicate" not in node:
         where = f"data set {path!r}" if path else None
         raise InvalidInputError("this result keeps no replicates", where, remedy="evaluate with keep_replicates=True")
-    if method is None and terms.METHOD in node.coords and "bootstrap" in subjects.names_of(node, terms.METHOD):
+    if method is None and terms.METHOD in node.coords and "bootstrap" in selecting.names_of(node, terms.METHOD):
         method = "bootstrap"  # the interval that comes from these replicates
     drawn = _estimates(node, estimator, method, query, "replicates", is_mean=False)
-    order, title = drawn.best_first, (subjects.title_of(result, path), query)
+    order, title = drawn.best_first, (selecting.title_of(result, path), query)
     rows = _rows(ax, drawn.node, order, models, top, *title, height=0.2, row_height=0.12)
     ax, shown = rows
     samples = drawn.node["replicate"].transpose(terms.MODEL, terms.RESAMPLE).values[shown]

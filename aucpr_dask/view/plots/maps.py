@@ -6,22 +6,17 @@ from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
-import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from aucpr_dask.errors import InvalidInputError, did_you_mean, few
-from aucpr_dask.inference.designs import direction, measured
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema import terms
-from aucpr_dask.view.plots import style, subjects
-from aucpr_dask.view.plots.leaderboards import Models, against
-from aucpr_dask.view.rankings import level_of
+from aucpr_dask.view import selecting
+from aucpr_dask.view.fields import TOP, Field, field_of
+from aucpr_dask.view.plots import style
 from aucpr_dask.view.tables import distinct, shorten
 
-TOP = 6
 IN_A_ROW = 2
-UPWARDS, ACROSS = ("lat", "latitude"), ("lon", "longitude")  # drawn at one scale
-LOWEST, USUAL, HIGHEST = 0.4, 0.8, 1.4  # height of a panel over its width
 BESIDE, ABOVE, BELOW, LEGEND = 0.35, 0.25, 1.0, 0.25  # inches, of the labels of panels, and of what is below all
 LEAST_MARK, LARGEST_MARK = 1.0, 3.6
 
@@ -35,7 +30,7 @@ def maps(
     estimator: str | None = None,
     dataset: str | None = None,
     baseline: str | int | None = None,
-    models: Models | None = None,
+    models: selecting.Models | None = None,
     top: int = TOP,
     ax: Axes | None = None,
 ) -> Axes:
@@ -60,38 +55,21 @@ def maps(
         Where to draw a single model; by default a new figure, as wide as a journal's column.
     """
     is_comparison = any("difference" in node for _, node in terms.nodes_of(result))
-    kind = subjects.COMPARISON if is_comparison else subjects.RESULT
-    path, node = subjects.one_node(result, kind, "maps", dataset, whole=True)
-    name, node = subjects.at_estimator(node, estimator)
-    if is_comparison:
-        other, node = against(node, baseline)
-        node = node.isel({terms.MODEL: [model != other for model in subjects.names_of(node)]})
-        label = f"difference in {measured(node.attrs)} from {shorten(other, style.LONGEST_WORD)} (better →)"
-    else:
-        label = measured(node.attrs, name)
-    node = (node if terms.MODEL in node.dims else node.expand_dims(terms.MODEL)).compute()
-    field = node["difference" if is_comparison else "estimate"]
-    across, up = _coordinates(field, x, y)
-    field = field.sortby([one for one in (across, up) if one in field.dims])
-    way = 1.0 if is_comparison else direction(node.attrs, name)
-    best = subjects.best_first(way * field.mean([dim for dim in field.dims if dim != terms.MODEL]))
-    names = subjects.names_of(node)
-    shown = best[: subjects.checked_top(top, 1)] if models is None else subjects.positions_of(node, models)
-    panels = _panels(ax, field, across, up, len(shown), BELOW + LEGEND * is_comparison)
-    values = field.isel({terms.MODEL: shown})
-    low, high = (float(values.min()), float(values.max())) if values.notnull().any() else (0.0, 1.0)
-    if is_comparison:
-        high = max(-low, high) or 1.0
-        low = -high
+    kind = selecting.COMPARISON if is_comparison else selecting.RESULT
+    path, node = selecting.one_node(result, kind, "maps", dataset, whole=True)
+    field = field_of(node, x, y, estimator=estimator, baseline=baseline, models=models, top=top)
+    across, up, shown, names = field.across, field.up, field.shown, field.names
+    panels = _panels(ax, field)
+    low, high = field.scale
     colours = mpl.colormaps[style.DIVERGING if is_comparison else style.HEAT].with_extremes(bad=style.PALE)
     short = distinct([names[place] for place in shown], style.LONGEST_NAME)
     columns = min(len(panels), IN_A_ROW)
-    for number, (panel, place) in enumerate(zip(panels, shown, strict=True)):
-        cells = field.isel({terms.MODEL: place})
+    for number, panel in enumerate(panels):
+        cells = field.values.isel({terms.MODEL: number})
         look: Any = {"cmap": colours, "vmin": low, "vmax": high, "add_colorbar": False}
         image = cells.plot.pcolormesh(x=across, y=up, ax=panel, **look)
-        if "p_adjusted" in node:
-            _mark(panel, cells, across, up, node["p_adjusted"].isel({terms.MODEL: place}) <= 1 - level_of(node))
+        if field.differs is not None:
+            _mark(panel, cells, across, up, field.differs.isel({terms.MODEL: number}))
         is_left, is_lowest = number % columns == 0, number + columns >= len(panels)
         panel.tick_params(labelleft=is_left, labelbottom=is_lowest)
         panel.set(title="", xlabel=across if is_lowest else "", ylabel=up if is_left else "")
@@ -100,6 +78,7 @@ def maps(
             panel, path if len(panels) == 1 else "", short[number] if is_comparison or len(names) > 1 else ""
         )
     words = {"wrap": True, "fontsize": style.SMALL}
+    label = f"{field.measure} (better →)" if is_comparison else field.measure
     style.put_colours(panels, image, label, look=words, orientation="horizontal", location="bottom", aspect=40)
     style.put_legend(panels[0])
     best_of = f"{len(shown)} {'best' if models is None else 'chosen'} of {len(names):,} models"
@@ -110,46 +89,17 @@ def maps(
     return panels[0]
 
 
-def _coordinates(field: xr.DataArray, x: str | None, y: str | None) -> tuple[str, str]:
-    """Return the coordinates across and upwards; raise unless they are numbers over the only dimensions left."""
-    dims = [str(dim) for dim in field.dims if dim != terms.MODEL]
-    what, received = "maps plots a field over two numeric dimensions", few(dims) or "no dimension besides models"
-    allowed = "two dimensions of the scores that are kept, such as lat and lon"
-    if averaged := [dim for dim in dims if dim in (terms.QUERY, terms.CLASS)]:
-        remedy = f"average over {averaged[0]} first: ap.aggregate(result, over={averaged[0]!r})"
-        raise InvalidInputError(what, None, received, allowed, remedy)
-    if len(dims) != 2:
-        remedy = f"select one first: .sel({dims[0]}=...)" if len(dims) > 2 else "leave them out of dim= in evaluate()"
-        raise InvalidInputError(what, None, received, allowed, remedy)
-    up, across = sorted(dims, key=lambda dim: dim.lower() not in UPWARDS)
-    across, up = x or (across if y != across else up), y or (up if x != up else across)
-    known = dims + [str(name) for name, one in field.coords.items() if one.dims and {*one.dims} <= {*dims}]
-    known = list(dict.fromkeys(known))
-    for name in (across, up):
-        if name not in known:
-            remedy = did_you_mean(name, known, "name one of these")
-            raise InvalidInputError("there is no such coordinate", None, repr(name), few(known), remedy)
-        if field[name].dtype.kind not in "iufM":
-            remedy = "heatmap() and forest() name their rows; numbers: result.assign_coords(...)"
-            raise InvalidInputError(what, None, f"{name!r}, which holds {field[name].dtype}", allowed, remedy)
-    if {*field[across].dims, *field[up].dims} != {*dims}:
-        raise InvalidInputError(what, None, f"x={across!r}, y={up!r}", few(dims), "name a coordinate of each")
-    return across, up
-
-
-def _panels(ax: Axes | None, field: xr.DataArray, across: str, up: str, number: int, below: float) -> list[Axes]:
+def _panels(ax: Axes | None, field: Field) -> list[Axes]:
     """Return axes for each model: those given, for one, or those of a new figure, with room below them."""
+    number = len(field.shown)
     if ax is not None:
         if number > 1:
             remedy = "name one: models=..., or leave out ax"
             raise InvalidInputError("these axes have room for one model", None, f"{number} models", None, remedy)
         return [ax]
-    is_map = across.lower() in ACROSS and up.lower() in UPWARDS
-    spans = [float(np.ptp(field[name].values)) for name in (up, across)] if is_map else [USUAL, 1.0]
-    ratio = min(max(spans[0] / spans[1], LOWEST), HIGHEST) if all(spans) else USUAL
-    columns = min(number, IN_A_ROW)
+    columns, ratio = min(number, IN_A_ROW), field.ratio
     rows = -(-number // columns)
-    height = below + rows * (ABOVE + ratio * (style.COLUMN / columns - BESIDE))
+    height = BELOW + LEGEND * field.is_difference + rows * (ABOVE + ratio * (style.COLUMN / columns - BESIDE))
     height += BESIDE * (number % columns > 0)  # labels below the last panel of the row before
     options: dict[str, Any] = {"figsize": (style.COLUMN, height), "layout": "constrained", "squeeze": False}
     figure, axes = plt.subplots(rows, columns, **options)

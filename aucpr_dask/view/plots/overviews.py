@@ -17,7 +17,8 @@ from aucpr_dask.inference import comparing, powering, sentences
 from aucpr_dask.inference.designs import direction, measured, unit_names
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.view.plots import style, subjects
+from aucpr_dask.view import selecting
+from aucpr_dask.view.plots import style
 from aucpr_dask.view.tables import distinct
 
 TWO_SIDED = 1.96  # Monte Carlo standard errors, drawn on either side
@@ -49,34 +50,34 @@ def heatmap(
     dataset : str, optional
         A data set of the tree, to draw its queries or classes.
     """
-    nodes = subjects.nodes_of_kind(result, subjects.RESULT, "heatmap")
+    nodes = selecting.nodes_of_kind(result, selecting.RESULT, "heatmap")
     if dataset is not None:
-        nodes = dict([subjects.one_node(result, subjects.RESULT, "heatmap", dataset)])
+        nodes = dict([selecting.one_node(result, selecting.RESULT, "heatmap", dataset)])
     columns, across = {}, str(next(iter(nodes.values())).attrs.get("by", "data set"))
     if len(nodes) == 1:
         ((path, node),) = nodes.items()
-        name, node = subjects.at_estimator(node, estimator)
+        name, node = selecting.at_estimator(node, estimator)
         across = terms.CLASS if terms.CLASS in node.dims else terms.QUERY
         if across not in node.dims:
             what = "heatmap needs several data sets or queries, or classes"
             received = "one data set without queries or classes"
             raise InvalidInputError(what, received=received, remedy="forest() shows its models")
         estimates = node["estimate"].transpose(terms.MODEL, across).to_numpy()
-        table = pd.DataFrame(estimates, subjects.names_of(node), subjects.names_of(node, across))
+        table = pd.DataFrame(estimates, selecting.names_of(node), selecting.names_of(node, across))
         title, across = path, unit_names(across, node.attrs)[0]
     else:
         for path, node in nodes.items():
-            name, node = subjects.at_estimator(node, estimator)
+            name, node = selecting.at_estimator(node, estimator)
             mean = node["estimate"].mean([dim for dim in (terms.QUERY, terms.CLASS) if dim in node["estimate"].dims])
-            columns[path] = pd.Series(mean.to_numpy(), subjects.names_of(node))
+            columns[path] = pd.Series(mean.to_numpy(), selecting.names_of(node))
         table, title = pd.concat(columns, axis=1), ""
     (n_models, n_columns), way = table.shape, direction(node.attrs, name)
-    top = subjects.checked_top(top, 1)
+    top = selecting.checked_top(top, 1)
     # Plain means would favour a model that was only evaluated on easy data sets; deviations do not.
     deviation = (table - table.mean()).mean(axis=1)
-    order = subjects.best_first(way * deviation.to_xarray())
-    telling = subjects.best_first(table.std(ddof=0).to_xarray())[:MOST_COLUMNS]
-    easiest = [at for at in subjects.best_first(way * table.mean().to_xarray()) if at in telling]
+    order = selecting.best_first(way * deviation.to_xarray())
+    telling = selecting.best_first(table.std(ddof=0).to_xarray())[:MOST_COLUMNS]
+    easiest = [at for at in selecting.best_first(way * table.mean().to_xarray()) if at in telling]
     shown = order[: style.rows_of(ax, n_models, top)]
     values = table.iloc[shown, easiest].to_numpy(dtype=np.float64)
     ax = style.axes_of(ax, 1.3 + style.ROW * max(len(shown), 3))
@@ -145,7 +146,7 @@ def coverage(
             raise InvalidInputError("coverage plots a study", received=f"a table without {absent}")
         table = study
     else:
-        _, node = subjects.one_node(study, subjects.STUDY, "coverage", None)
+        _, node = selecting.one_node(study, selecting.STUDY, "coverage", None)
         table = node[["coverage", "coverage_error"]].to_dataframe().reset_index()
         table, nominal = table.astype({"scenario": str}), float(node.attrs.get("level", 0.95))
     level = nominal if level is None else level
@@ -209,8 +210,8 @@ def power(
     power : float
         The power, see :func:`aucpr_dask.power`.
     """
-    path, node = subjects.one_node(result, subjects.RESULT, "power", dataset)
-    name, _ = subjects.at_estimator(node, estimator)
+    path, node = selecting.one_node(result, selecting.RESULT, "power", dataset)
+    name, _ = selecting.at_estimator(node, estimator)
     question = ComparisonOptions(estimator=estimator, baseline=baseline, level=level).checked()  # type: ignore[arg-type]
     wanted = checks.fraction(power, "power")
     reach, _ = powering.pair_reaches(node, question)
@@ -233,5 +234,5 @@ def power(
     ax.set_xlabel(middle.noun[1])
     ax.set_ylabel("power")
     style.put_legend(ax)
-    style.put_title(ax, subjects.title_of(result, path), terms.in_words(name))
+    style.put_title(ax, selecting.title_of(result, path), terms.in_words(name))
     return ax

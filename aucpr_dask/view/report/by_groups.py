@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import ReportOptions
 from aucpr_dask.view.comparisons import rows_of_groups
 from aucpr_dask.view.rankings import level_of
+from aucpr_dask.view.report.maps import map_shown
 from aucpr_dask.view.tables import bounds, distinct, signed
 
 MOST_LINES, NAME_WIDTH = 40, 28  # of the table and the picture
@@ -61,13 +62,15 @@ def groups_shown(
     data = result if scores is None or of_queries else scores
     ends = f"with simultaneous {terms.percent(asked['level'])} intervals"
     title = "Where do models differ?"
+    maps = [map_shown(path, node) for path, node in terms.nodes_of(result)]
+    parts = [_part("Where is each model good?", maps=maps)] if any(maps) else []
     if baseline is None:
-        parts = [_part(title, [as_called("Name a baseline (baseline=) to see in which groups others lose.")])]
+        parts.append(_part(title, [as_called("Name a baseline (baseline=) to see in which groups others lose.")]))
     else:
         compared = partial(comparing.compare, data, baseline, by=of_items, incomplete="drop", **asked)
         about = f"Difference in {measure} from {printable(baseline)}, {ends}; the largest losses first"
         call = "ap.compare(scores, baseline, by=...)"
-        parts = [_answered(title, "Models cannot be compared here", compared, about, call, baseline)]
+        parts.append(_answered(title, "Models cannot be compared here", compared, about, call, baseline))
     if of_items is not None:
         title = "In which groups are models worse?"
         contrasted = partial(contrasting.contrast, data, of_items, baseline=baseline, **asked)
@@ -91,7 +94,8 @@ def _answered(
     nodes = dict(terms.nodes_of(answer))
     lines = []
     for path, node in nodes.items():
-        rows, way = rows_of_groups(node), designs.direction(node.attrs)
+        # Comparisons are the larger, the better; contrasts are of the values as they are.
+        rows, way = rows_of_groups(node), designs.direction(node.attrs) if "contrasted" in node.attrs else 1.0
         for row in rows[rows["difference"].notna() & (rows["model"] != baseline)].to_dict("records"):
             at, model, p_value = float(row["difference"]), row["model"], float(row["p_adjusted"])
             (low, high), group = map(float, row["simultaneous_interval"]), ", ".join(filter(None, [path, row["where"]]))
@@ -110,8 +114,9 @@ def _answered(
     edge = max((abs(line[end]) for line in kept for end in ("low", "high") if np.isfinite(line[end])), default=1.0)
     said = [printable(node.attrs["summary"]) for node in nodes.values() if "summary" in node.attrs]
     more = len(lines) - len(kept)
-    return _part(title, said) | {"lines": kept, "more": more, "about": about, "edge": edge or 1.0, "call": call}
+    maps = [map_shown(path, node) for path, node in nodes.items()]
+    return _part(title, said, maps) | {"lines": kept, "more": more, "about": about, "edge": edge or 1.0, "call": call}
 
 
-def _part(title: str, summary: list[str]) -> dict[str, Any]:
-    return {"title": title, "summary": summary, "lines": []}
+def _part(title: str, summary: Sequence[str] = (), maps: Sequence[dict[str, Any] | None] = ()) -> dict[str, Any]:
+    return {"title": title, "summary": summary, "lines": [], "maps": list(filter(None, maps))}

@@ -1,4 +1,4 @@
-"""Selecting what to plot: one node of the right kind, and the models to show."""
+"""Selecting what a plot or a page shows: one node of the right kind, its models, and a field over two dimensions."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from aucpr_dask.view.rankings import with_means_of_repeats
 
 SCORES, RESULT, COMPARISON, RANKS, STUDY = "scores", "a result", "a comparison", "ranks", "a study"
 POWER = "the power of comparisons"
+Models = str | int | Sequence[str | int]
 # Of each kind, in this order, a variable that shows it, and how to get it.
 _KINDS = {
     STUDY: ("coverage", "run a study first: ap.simulate.study()"),
@@ -132,6 +133,23 @@ def positions_of(node: xr.Dataset, labels: str | int | Sequence[str | int], dim:
         remedy = did_you_mean(unknown[0], names, "give one of these") if unknown else "leave it out, or name one"
         raise InvalidInputError(what, None, few(map(repr, unknown)) or "none", few(map(repr, names)), remedy)
     return [names.index(str(label)) for label in chosen]
+
+
+def others(node: xr.Dataset) -> tuple[str, xr.Dataset]:
+    """Return the dimension of the models with which others are compared, and the node with it, also after sel()."""
+    other = "baseline" if "baseline" in node.variables or "baseline" in node.dims else "other_model"
+    return other, node if other in node.dims else node.expand_dims(other)
+
+
+def against(node: xr.Dataset, baseline: str | int | None) -> tuple[str, xr.Dataset]:
+    """Return the comparisons with one baseline, and its name."""
+    other, node = others(node)
+    names = names_of(node, other)
+    if baseline is None and len(names) > 1:
+        what, remedy = "differences are drawn from one baseline", "choose one: baseline=...; or draw all: plot.pairs()"
+        raise InvalidInputError(what, received=f"{len(names):,} of them", remedy=remedy)
+    at = 0 if baseline is None else positions_of(node, baseline, other)[0]
+    return names[at], node.isel({other: at}).drop_vars(other, errors="ignore")
 
 
 def checked_top(top: int, least: int, most: int | None = None) -> int:
