@@ -121,6 +121,15 @@ def test_groups_of_one_size_are_evaluated_together(
     assert_as_alone(data.isel(item=random.permutation(group.size)), "site", **options)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "uint64", "int64", "float32", ">i4"])
+def test_labels_of_any_type_say_what_is_no_item_of_a_group(dtype: str) -> None:
+    """Groups of similar sizes are evaluated together, the smaller ones with places that hold no item."""
+    data = scores(6).assign_coords(site=("item", np.random.default_rng(6).integers(0, 23, N)))
+    typed = data.assign(label=data["label"].astype(dtype))
+    for one in (typed, typed.chunk(model=1)):
+        xr.testing.assert_identical(ap.evaluate(one, by="site").compute(), ap.evaluate(data, by="site"))
+
+
 @pytest.mark.parametrize("missing", ["drop", "last"])
 def test_models_take_turns_in_one_memory(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aucpr_dask.evaluation.grouped_blocks.STACKED", N)
