@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow
+import pyarrow.compute
+import pyarrow.feather
 import pytest
 
 import aucpr_dask as ap
@@ -267,10 +269,11 @@ class TestText:
     @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
     def test_separators_quotes_and_blank_lines(self, tmp_path, separator):
         text = '\ufeff"a ""b""","y","no\nte"\r\n\r\n1.5,1,"x\r\ny"\r\n" 2 ",0,\r\n\r\n'.replace(",", separator)
-        (tmp_path / "t.csv").write_text(text, encoding="utf-8", newline="")
-        scores, _ = load(tmp_path / "t.csv", label="y")
-        assert scores["model"].values.tolist() == ['a "b"']
-        assert scores["score"].values.tolist() == [[1.5, 2]]
+        for before in ("", "\r\n\n"):
+            (tmp_path / "t.csv").write_text(before + text[before > "" :], encoding="utf-8", newline="")
+            scores, _ = load(tmp_path / "t.csv", label="y")
+            assert scores["model"].values.tolist() == ['a "b"']
+            assert scores["score"].values.tolist() == [[1.5, 2]]
 
     def test_named_separator(self, tmp_path):
         (tmp_path / "t.txt").write_text("y a,b\n1 2.5\n0 3\n")
@@ -550,6 +553,22 @@ class TestOtherFormats:
                 scores, _ = load(table.with_name(name), **options)
                 for (_, one), (_, other) in zip(nodes_of(scores), nodes_of(expected), strict=True):
                     assert one.equals(other), name
+
+    def test_numbers_as_codes_or_runs_are_numbers(self, tmp_path):
+        plain = {
+            "y": [1, 0, 0, 1],
+            "a": [0.5, 0.5, None, 2.0],
+            "b": [1.5, 2.5, 2.5, 0.1],
+            "g": [1, 1, 3, 3],
+            "w": [1, 2, 2, 1],
+        }
+        packed = {name: pyarrow.array(cells).dictionary_encode() for name, cells in plain.items()}
+        packed["b"] = pyarrow.compute.run_end_encode(pyarrow.array(plain["b"]))
+        for name, columns in {"plain": plain, "packed": packed}.items():
+            pyarrow.feather.write_feather(pyarrow.table(columns), tmp_path / f"{name}.feather")
+        options = {"label": "y", "models": ["a", "b"], "by": ["g"], "weight": "w"}
+        scores, expected = (load(tmp_path / f"{name}.feather", **options)[0] for name in ("packed", "plain"))
+        assert scores.drop_attrs().identical(expected.drop_attrs())
 
     @pytest.mark.parametrize("cells", [1, 2**18])
     def test_json_lines_in_any_block(self, tmp_path, monkeypatch, cells):

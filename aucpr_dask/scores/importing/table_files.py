@@ -258,7 +258,7 @@ class TextTable(Table):
         self.path, self._separator = path, separator or "\t"
         if separator is None and not bare_name(path, ()).lower().endswith((".tsv", ".tab")):
             with reading(path) as stream:
-                first = next(lines_of(stream, path), b"")
+                first = next((line for line in lines_of(stream, path) if line.strip()), b"")
             if first.startswith((b"\xff\xfe", b"\xfe\xff")):
                 remedy = "convert it: iconv -f utf16 -t utf8"
                 raise FileFormatError("the file is not UTF-8", path, "UTF-16", remedy=remedy)
@@ -508,12 +508,20 @@ class ArrowTable(Table):
         return cls(Path(name), table.schema, lambda columns, size: table.select(columns).to_batches(max_chunksize=size))
 
     def _read(self, columns: list[str], numbers: Collection[str]) -> Iterator[tuple[int, Cells]]:
+        from pyarrow import compute
+
         for batch in self._batches(columns, max(1, BATCH_CELLS // max(1, len(columns)))):
-            cells = {name: batch.column(place) for place, name in enumerate(columns)}
-            for name, one in cells.items():
+            cells: Cells = {}
+            for place, name in enumerate(columns):
+                one = batch.column(place)
                 if types.is_dictionary(one.type) and one.type.ordered:
                     words = one.dictionary.cast(arrow.string()).to_pylist()
                     self.order[name] = list(dict.fromkeys([*self.order.get(name, ()), *words]))
+                if types.is_dictionary(one.type) and types.is_primitive(one.type.value_type):
+                    one = one.dictionary_decode()  # numbers and times are what they are; text is needed as codes
+                elif types.is_run_end_encoded(one.type):
+                    one = compute.run_end_decode(one)
+                cells[name] = one
             yield batch.num_rows, cells
 
 
