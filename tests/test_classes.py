@@ -247,10 +247,10 @@ def test_classes_are_never_a_sample() -> None:
     for call, message in (
         (lambda: ap.compare(DATA, over="query"), not_a_sample),
         (lambda: ap.rank(DATA, over=("query", "items")), not_a_sample),
-        (lambda: ap.aggregate(DATA, over=("class", "query")), "has classes, not queries"),
+        (lambda: ap.aggregate(DATA, over=("class", "query")), "has classes, which are averaged alone"),
         (lambda: ap.aggregate(result, **over), r"shared resamples.*\n.*the data set\n.*\n.*\n.*keep_replicates=True"),
         (lambda: ap.aggregate(result), r"shared resamples"),
-        (lambda: ap.aggregate(DATA, how="micro"), "has classes, not queries"),
+        (lambda: ap.aggregate(DATA, how="micro"), "has classes, which are averaged alone"),
         (lambda: ap.aggregate(result, **over, average="micro"), "needs their scores"),
         (lambda: ap.aggregate(DATA, **over, how="micro"), "how is a choice for queries"),
         (lambda: ap.compare(DATA.isel({"class": 0}), **over), "no classes to average over"),

@@ -189,3 +189,23 @@ def test_groups_by_a_part_of_the_time_are_recalled_from_stores(form: str, tmp_pa
         xr.testing.assert_equal(ap.compare(asked, "a")["difference"], expected["difference"])
     january = ap.compare(ap.open_result(tmp_path / "result.zarr").sel(month=[1, 3]), "a")
     np.testing.assert_array_equal(january["difference"], expected["difference"].sel(month=[1, 3]))
+
+
+@pytest.mark.parametrize("dim", LABELS)
+@pytest.mark.parametrize("asked", ["items", "clusters"])
+def test_means_vary_as_asked_whatever_varied_in_the_result(dim: str, asked: str) -> None:
+    clusters = xr.DataArray(np.arange(300) // 5, dims="item")
+    scores = scores_over(dim).assign(cluster=clusters)
+    result = ap.evaluate(scores, over={"items": "clusters", "clusters": "items"}[asked])
+    found, expected = ap.aggregate(result, over=asked), ap.aggregate(scores, over=asked)
+    xr.testing.assert_equal(found, expected)
+    assert found.attrs["design"] == expected.attrs["design"]
+    assert not found["standard_error"].equals(ap.aggregate(result)["standard_error"])
+    with pytest.raises(InvalidInputError, match=rf"in this result .* vary\n(.*\n)?.*over='{asked}'"):
+        ap.aggregate(result.drop_attrs().assign_attrs(sampled=result.attrs["sampled"]), over=asked)
+
+
+def test_clusters_of_queries_vary_by_default_and_by_their_name() -> None:
+    scores = scores_over("query").assign(cluster=("query", list("xxy")))
+    for data in (scores, ap.evaluate(scores)):
+        xr.testing.assert_identical(ap.aggregate(data, over="clusters"), ap.aggregate(data))

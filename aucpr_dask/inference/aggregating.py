@@ -168,10 +168,12 @@ def aggregate(
     >>> mean.attrs["design"]
     'sample: queries with an estimate (up to 8), each with its items; fixed: the 2 models'
     """
-    question = AggregationOptions.among(locals())
     nodes = [node for _, node in terms.nodes_of(data)] if isinstance(data, xr.Dataset | xr.DataTree) else []
-    if question.over is None and how == "macro" and nodes and all(map(requirements.has_classes, nodes)):
-        question = replace(question, over=terms.CLASS)
+    question = AggregationOptions.among(locals())
+    if question.over == "clusters":
+        question = questions.without_usual_units(question, nodes)
+    if not question.dims and how == "macro" and nodes and all(map(requirements.has_classes, nodes)):
+        question = replace(question, over=(terms.CLASS, *question.names) if question.names else terms.CLASS)
     _refuse_clashes(question, nodes, has_machine=auxiliary is not None)
     if any(along_queries(node, options.get("by"))[0] for node in nodes):
         if auxiliary is not None and question.dim == samples.DATASET:
@@ -186,8 +188,13 @@ def aggregate(
             return aggregate(tree, auxiliary=machine_of(tree), **alone)
 
         return grouped.answered_by_groups(data, by, asked, question)
-    of_scores = question.unit if nodes and requirements.are_scores(data, {}) else {}
-    reading: dict[str, Any] = {**options, **of_scores}
+    reading: dict[str, Any] = {**options}
+    if any(questions.is_drawn_otherwise(node, question) for node in nodes) and not options:
+        if (known := questions.scores_behind(data)) is None:
+            questions.refuse_drawn_otherwise(data, question)
+        else:
+            data, reading = known
+    reading |= question.unit if nodes and requirements.are_scores(data, {}) else {}
     if how == "micro":
         return _one_ranking_of_queries(data, question, reading)
     if question.dim == terms.CLASS:
@@ -202,7 +209,7 @@ def aggregate(
         return _mean(results, samples.DATASET, question, machines.get(""))
 
     def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
-        requirements.refuse_classes_for_queries(path, node)
+        requirements.refuse_classes_for_units(path, node, question.over or question.dim)
         if terms.REPEAT in node["estimate"].dims:
             return _over_repeats(node, question)
         if question.dim not in node["estimate"].dims:
@@ -757,7 +764,7 @@ def _one_ranking_of_queries(data: terms.Scores, question: AggregationOptions, op
         remedy, allowed = "give ties='group', or how='macro'", "ties='group' or 'expectation'"
         raise clash(what, remedy, allowed, how="micro", ties="trec_eval")
     for path, node in terms.nodes_of(data):
-        requirements.refuse_classes_for_queries(path, node)
+        requirements.refuse_classes_for_units(path, node, question.over or question.dim)
         if options.get("over") == "clusters":
             requirements.refuse_dependent_queries(path, node)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
@@ -23,11 +23,13 @@ from aucpr_dask.inference.methods import POSITIVE, RANK, SWAPPED
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
-from aucpr_dask.schema.options import READINGS, ComparisonOptions, EvaluationOptions
+from aucpr_dask.schema.options import READINGS, ComparisonOptions, EvaluationOptions, SampleOptions
 from aucpr_dask.schema.terms import CLASS, FOLD, ITEM, MODEL, QUERY, Scores, map_nodes, nodes_of
 from aucpr_dask.scores.copies import warn_of_copies
 from aucpr_dask.scores.long_form import to_tree
 from aucpr_dask.scores.validate import shared_by_models, validated_scores, where_of
+
+Question = TypeVar("Question", bound=SampleOptions)
 
 HELD_BYTES = 2**30  # of results of scores, computed in one pass
 DOUBTFUL = 0.5  # share of the rankings of a model: few items may well have two scores, or stand in any order
@@ -106,10 +108,7 @@ def prepared(
     for path, node in nodes.items():
         if "estimate" in node:
             requirements.refuse_estimates_of_other_kinds(path, node)
-    in_clusters = ("cluster" in node and QUERY in node["cluster"].dims for node in nodes.values())
-    are_usual = {"clusters": in_clusters, CLASS: map(requirements.has_classes, nodes.values())}
-    if nodes and question.over in are_usual and all(are_usual[question.over]):
-        question = replace(question, over=None)  # the default, of queries in clusters and of classes
+    question = without_usual_units(question, nodes.values())
     if question.dim == samples.DATASET and by is None and samples.along_items(data, question.dims):
         return to_tree(data), question, dict(options), by
     if question.dim == samples.DATASET and isinstance(data, xr.Dataset) and samples.DATASET not in group_dims(data):
@@ -122,11 +121,7 @@ def prepared(
     if not any(_lacks_items(node, question) for node in nodes.values()):
         return data, question, {}, by
     if (known := scores_behind(data)) is None:
-        for path, node in nodes.items():
-            if _is_drawn_otherwise(node, question):
-                what, received = f"in this result {node.attrs['sampled']} vary", f"over={question.over!r}"
-                remedy = "pass the scores in place of the result"
-                raise InvalidInputError(what, where_of(path), received, repr(node.attrs["sampled"]), remedy)
+        refuse_drawn_otherwise(data, question)
         return data, question, {}, by
     first = next(iter(nodes.values()))
     of_units = question.names or (question.over is None and QUERY in first["estimate"].dims)
@@ -136,6 +131,14 @@ def prepared(
     scores, reading = known
     groups = [*of_queries[0], *(name for name, _ in reading.get("by", ()) if name not in question.dims)]
     return prepared(scores, question, evaluated_with(first.attrs), groups or None)
+
+
+def without_usual_units(question: Question, nodes: Collection[xr.Dataset]) -> Question:
+    """Return a question that doesn't name units that vary by default: queries in clusters, and items of classes."""
+    in_clusters = ("cluster" in node and QUERY in node["cluster"].dims for node in nodes)
+    are_usual = {"clusters": in_clusters, CLASS: map(requirements.has_classes, nodes)}
+    is_usual = bool(nodes) and question.over in are_usual and all(are_usual[question.over])
+    return replace(question, over=None) if is_usual else question
 
 
 def scores_behind(results: Scores) -> tuple[Scores, dict[str, Any]] | None:
@@ -171,7 +174,7 @@ def _lacks_items(node: xr.Dataset, question: ComparisonOptions) -> bool:
         return not ({QUERY, FOLD} & dims or {samples.REPLICATE, samples.DIFFERENCE_VARIANCE} & set(node))
     if not _is_about_items(node["estimate"], question):
         return False
-    if _is_drawn_otherwise(node, question):
+    if is_drawn_otherwise(node, question):
         return True
     if set(node) >= covarying.COMPARED_BY:
         return question.method not in (None, "influence")
@@ -184,9 +187,19 @@ def _is_about_items(found: xr.DataArray, question: ComparisonOptions) -> bool:
     return question.sample in (designs.ITEMS, designs.BOTH) or (question.sample is None and not has_units)
 
 
-def _is_drawn_otherwise(node: xr.Dataset, question: ComparisonOptions) -> bool:
-    sampled = node.attrs.get("sampled")
+def is_drawn_otherwise(node: xr.Dataset, question: SampleOptions) -> bool:
+    """Return whether a question has items vary, and a result clusters of them, or the other way round."""
+    sampled = node.attrs.get("sampled") if "estimate" in node else None
     return question.drawn is not None and sampled is not None and question.drawn != sampled
+
+
+def refuse_drawn_otherwise(results: Scores, question: SampleOptions) -> None:
+    """Raise if something else varies in results than a question asks."""
+    for path, node in nodes_of(results):
+        if is_drawn_otherwise(node, question):
+            what, received = f"in this result {node.attrs['sampled']} vary", f"over={question.drawn!r}"
+            remedy = "pass the scores in place of the result"
+            raise InvalidInputError(what, where_of(path), received, repr(node.attrs["sampled"]), remedy)
 
 
 def evaluated_with(attrs: Mapping[Any, Any]) -> dict[str, Any]:

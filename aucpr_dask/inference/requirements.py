@@ -131,11 +131,11 @@ def without_dimension(estimate: xr.DataArray, name: str) -> InvalidInputError:
     return InvalidInputError(what, "argument 'over'", received, few(map(repr, [*others, "items"])), remedy)
 
 
-def refuse_classes_for_queries(path: str, node: xr.Dataset) -> None:
-    """Raise if queries are to be averaged or pooled, and there are classes."""
+def refuse_classes_for_units(path: str, node: xr.Dataset, over: Any) -> None:
+    """Raise if queries or other units are to be averaged or pooled, and there are classes."""
     if has_classes(node):
-        what, remedy = "this data set has classes, not queries", "average them: over='class'"
-        raise InvalidInputError(what, where_of(path), "over='query'", "over='class'", remedy)
+        what, remedy = "this data set has classes, which are averaged alone", "average them: over='class'"
+        raise InvalidInputError(what, where_of(path), f"over={over!r}", "over='class'", remedy)
 
 
 def refuse_dependent_queries(path: str, node: xr.Dataset) -> None:
