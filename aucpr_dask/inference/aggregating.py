@@ -170,7 +170,7 @@ def aggregate(
     """
     nodes = [node for _, node in terms.nodes_of(data)] if isinstance(data, xr.Dataset | xr.DataTree) else []
     question = AggregationOptions.among(locals())
-    if question.over == "clusters":
+    if question.over == "clusters" and how == "macro":
         question = questions.without_usual_units(question, nodes)
     if not question.dims and how == "macro" and nodes and all(map(requirements.has_classes, nodes)):
         question = replace(question, over=(terms.CLASS, *question.names) if question.names else terms.CLASS)
