@@ -395,6 +395,88 @@ def test_labels_and_scores_are_found_among_features(tmp_path: Path) -> None:
     assert "decimal comma" in str(recognise(str(tmp_path / "v.csv")))
 
 
+def _roles_and_commands(path: Path) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+    """Return the role of each column of a table, and the commands that are proposed."""
+    found = recognise(str(path))
+    return {name: one.role for one in found.roles for name in one.columns}, {c[0]: c for _, c in found.commands}
+
+
+def test_what_is_proposed_for_one_model_works(tmp_path: Path) -> None:
+    rows, path = np.arange(60), tmp_path / "t.csv"
+    table = pd.DataFrame({"y": (rows % 5 == 0).astype(int), "proba": (rows * 7 % 60) / 60, "site": rows % 3})
+    table.astype({"site": str}).replace({"site": {"0": "a", "1": "b", "2": "c"}}).to_csv(path, index=False)
+    _, commands = _roles_and_commands(path)
+    assert {*commands} == {"evaluate", "report", "import"}  # nothing to compare
+    done = CliRunner().invoke(main, commands["evaluate"])
+    assert done.exit_code == 0, done.output
+    assert "next: aucpr-dask report" in done.output
+
+
+def test_long_tables_have_one_column_of_scores_whatever_its_name(tmp_path: Path) -> None:
+    rows = [(f"m{m}", i, int(i % 4 == 0), (i * 7 + m * i) % 40 / 40) for m in range(2) for i in range(40)]
+    table = pd.DataFrame(rows, columns=["model", "case", "obs", "pop"])
+    table.to_csv(tmp_path / "t.csv", index=False)
+    roles, commands = _roles_and_commands(tmp_path / "t.csv")
+    assert roles == {"model": "model", "case": "item", "obs": "label", "pop": "score"}
+    done = CliRunner().invoke(main, commands["compare"])
+    assert done.exit_code == 0, done.output
+    assert "m0" in done.stdout
+    twice = pd.concat([table.assign(lead=6), table.assign(lead=12)])  # each case twice
+    twice.to_csv(tmp_path / "t.csv", index=False)
+    assert not _roles_and_commands(tmp_path / "t.csv")[1]
+    assert "name it with --item" in recognise(str(tmp_path / "t.csv")).kind
+
+
+@pytest.mark.parametrize("labels", [("1", "0"), ("ill", "well")])
+def test_the_probability_of_the_other_class_is_no_second_model(labels: tuple[str, str], tmp_path: Path) -> None:
+    rows = np.arange(60)
+    is_ill = rows % 5 == 0
+    p = np.round((rows * 7 % 60) / 120 + is_ill / 2, 6)
+    table = pd.DataFrame({"y_true": np.where(is_ill, *labels), "prob_0": 1 - p, "prob_1": p})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    roles, commands = _roles_and_commands(tmp_path / "t.csv")
+    assert roles == {"y_true": "label", "prob_0": "metadata", "prob_1": "models"}
+    assert "--models" in commands["evaluate"]
+    assert "gate" not in commands
+    table.assign(prob_0=1 - p[::-1]).to_csv(tmp_path / "t.csv", index=False)
+    assert _roles_and_commands(tmp_path / "t.csv")[0]["prob_0"] == "models"
+
+
+def test_confidence_in_a_predicted_class_is_no_score(tmp_path: Path) -> None:
+    rows = np.arange(40)
+    classes = np.array(["2:neg", "1:pos"])
+    table = pd.DataFrame({"inst#": rows, "actual": classes[rows % 3 // 2], "predicted": classes[rows % 4 // 3]})
+    table.assign(error="", prediction=0.5 + rows / 80).to_csv(tmp_path / "t.csv", index=False)  # as WEKA writes it
+    roles, commands = _roles_and_commands(tmp_path / "t.csv")
+    assert (roles["prediction"], commands) == ("metadata", {})
+    assert "of the class in 'predicted', whichever it is" in str(recognise(str(tmp_path / "t.csv")))
+    numbers = table.replace({"2:neg": 0, "1:pos": 1}).assign(prediction=0.5 + rows / 80)
+    numbers.to_csv(tmp_path / "t.csv", index=False)
+    assert _roles_and_commands(tmp_path / "t.csv")[0]["prediction"] == "metadata"
+    numbers.rename(columns={"predicted": "is_female"}).to_csv(tmp_path / "t.csv", index=False)
+    assert _roles_and_commands(tmp_path / "t.csv")[0]["prediction"] == "models"
+    table.assign(error="", prediction=rows / 40).to_csv(tmp_path / "t.csv", index=False)
+    assert _roles_and_commands(tmp_path / "t.csv")[0]["prediction"] == "models"
+
+
+@pytest.mark.parametrize("head", ["dataset   CART    RF", "\\begin{tabular}{lcc}"])
+def test_cells_that_are_not_separated_are_not_one_column(head: str, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text(f"{head}\npima      0.72    0.77\n")
+    with pytest.raises(FileFormatError, match=r"not separated[\s\S]*read_fwf"):
+        recognise(str(tmp_path / "t.txt"))
+
+
+def test_columns_without_a_name_are_said_to_have_none(tmp_path: Path) -> None:
+    (tmp_path / "t.md").write_text("|Tasks|Metric| |Value| |\n|-|-|-|-|-|\n|arc|acc|↑|0.4|±|\n")
+    with pytest.raises(AlignmentError, match="two columns have no name"):
+        ap.from_values(tmp_path / "t.md")
+
+
+def test_an_arrow_of_an_emoji_leaves_nothing_of_itself() -> None:
+    table = PLAIN.assign(**{"Average WER \N{DOWNWARDS BLACK ARROW}\ufe0f": PLAIN[TASKS].mean(axis=1)})
+    assert ap.from_values(table).attrs["measure"] == "WER"
+
+
 def test_a_table_of_several_classes_is_named(tmp_path: Path) -> None:
     rows = np.arange(60)
     names = np.array(["cat", "dog", "bird"])

@@ -161,8 +161,10 @@ def evaluate(output: cli.Output, source: sources.Source, result: str | None, top
         # Models are compared by their queries or resamples; without these, by their scores.
         nodes = [node for _, node in terms.nodes_of(evaluated)]
         has_sample = any("query" in node["estimate"].dims or "replicate" in node for node in nodes)
-        again = [result] if has_sample and result else source.words(**cli.led_on("compare", options))
-        output.suggest("compare", *again)
+        then = "compare" if any(node.sizes.get(terms.MODEL, 1) > 1 for node in nodes) else "report"
+        knows = result and (has_sample or then == "report")
+        again = [result] if knows else source.words(**cli.led_on(then, options))
+        output.suggest(then, *again)
 
 
 @cli.command("aucpr-dask show aucpr-demo/result.zarr --dataset clef-tar")

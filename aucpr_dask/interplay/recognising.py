@@ -23,14 +23,16 @@ from aucpr_dask.scores.importing.tables import holds_labels, kind_of
 from aucpr_dask.scores.importing.trec import column_role
 
 NAMES = {
-    "label": "label labels y y_true ytrue y_test target truth true_label true_class gold outcome relevant relevance "
-    "class actual event observed observation obs occurrence fraud is_fraud churn diagnosis",
+    "label": "label labels y y_true ytrue y_test target truth true true_label true_class gold outcome relevant "
+    "relevance class actual event observed observation obs occurrence fraud is_fraud churn diagnosis",
     "model": "model system run method classifier ranker",
     "score": "score prediction prob probability y_score y_pred value logit forecast fcst predicted",
-    "item": "id item item_id name document doc docid doc_id sample sample_id index",
+    "item": "id item item_id name document doc docid doc_id sample sample_id index instance instance_id example_id "
+    "row_id",
     "query": "query qid query_id topic topic_id question",
     "dataset": "dataset data_set dataset_id task benchmark collection corpus",
-    "clusters": "cluster group patient patient_id subject subject_id participant user user_id family speaker",
+    "clusters": "cluster group patient patient_id subject subject_id participant user user_id family speaker session "
+    "session_id",
     "fold": "fold cv_fold split",
     "repeat": "repeat rep",
     "weight": "weight weights sample_weight",
@@ -39,12 +41,15 @@ ROLES = {name: role for role, names in NAMES.items() for name in names.split()}
 LABEL_WORDS = {"label", "target", "truth", "actual", "gold"}  # in longer names, too
 SCORE_WORDS = {"score", "prob", "proba", "probs", "probability", "pred", "prediction", "logit", "logits"}
 NOT_CALLED = "not called a score, as others are"
+REST = "1 \N{MINUS SIGN} "  # before the name of the column of the other class
+TRUE = {"1", "1.0", "true"}
 ANSWERS = ({"yes", "no"}, {"positive", "negative"}, {"pos", "neg"})
 MOST_GROUPS, LEAST_OF_GROUP = 50, 5
 ARRAYS = (".npz", ".npy", ".nc", ".nc4", ".cdf", ".h5", ".hdf5")
 RARER = "the rarer one is taken for positive: --pos-label "
 ONE_VALUE = "each model has one value of a measure: to compare them takes values of each query or task"
 WITH_COMMAS = "numbers with a decimal comma: write a point, or pandas.read_csv(file, sep=';', decimal=',')"
+INDEX = "; an index is a column if it has a name"  # a remedy for data frames alone
 WITH_GAPS = "decimal numbers, with gaps: --missing says what these mean"
 
 
@@ -190,6 +195,11 @@ def _roles(batch: Batch, index: frozenset[str]) -> dict[str, dict[str, str]]:
         for other in named:
             if other != best:
                 move(other, role, f"{best!r} is taken for the {role}")
+    is_tidy = "model" in roles and "label" in roles and len(batch.text(next(iter(roles["model"])))[1]) < batch.n_rows
+    if is_tidy and "score" not in roles and len(roles.get("models", ())) == 1:
+        (column,) = roles["models"]
+        move(column, "models", f"the one column of {roles['models'][column]} beside the names of models", "score")
+        roles = {role: columns for role, columns in roles.items() if columns}
     if not {"model", "score"} <= {*roles}:  # a column of scores of one model, not of many
         for column in list(roles.get("score", ())):
             move(column, "score", "decimal numbers", "models")
@@ -199,7 +209,46 @@ def _roles(batch: Batch, index: frozenset[str]) -> dict[str, dict[str, str]]:
     if "label" in roles and len(others) < len(roles.get("models", ())):
         for column in others:
             move(column, "models", NOT_CALLED)
+    for column, why in _no_scores(batch, roles).items():
+        move(column, "models", why)
+    if {"model", "score", "label"} <= {*roles} and not {"item", "query"} & {*roles}:
+        own = [next(iter(roles[role])) for role in ("model", "repeat", "dataset") if roles.get(role)]
+        free = [(column, role) for role in ("by", "metadata") for column in roles.get(role, ())]
+        once = [(column, role) for column, role in free if _is_once(batch, [*own, column])]
+        if len(once) == 1:
+            ((column, role),) = once
+            move(column, role, "each once for each model", "item")
     return {role: columns for role, columns in roles.items() if columns}
+
+
+def _no_scores(batch: Batch, roles: dict[str, dict[str, str]]) -> dict[str, str]:
+    """Return columns of numbers that say the same as another, or that are not of one class, and why."""
+    models = {name: batch.numbers(name) for name in roles.get("models", ())}
+    if "label" not in roles or not models:
+        return {}
+    (label,) = roles["label"]
+    codes, words = batch.text(label)
+    others = [*roles.get("metadata", ()), *roles.get("by", ())]
+    guesses = [name for name in others if len(own := batch.text(name)[1]) == 2 and {*own} == {*words}]
+    sure = [name for name, values in models.items() if values.min() >= 0.5 and values.max() <= 1]
+    if {word.lower() for word in words} & TRUE:  # which columns of other things hold, too
+        guesses = [name for name in guesses if {"predicted", *SCORE_WORDS} & {*_plain(name).split("_")}]
+    if guesses and sure:
+        return dict.fromkeys(sure, f"of the class in {guesses[0]!r}, whichever it is: scores are of one class")
+    if len(models) != 2 or not np.allclose(np.add(*models.values()), 1, atol=1e-5):
+        return {}
+    _, is_text, named = roles["label"][label].partition(RARER)
+    positive = codes == (words.index(named) if is_text else int(np.argmax([w.lower() in TRUE for w in words])))
+    first, second = models
+    rises = models[first][positive].mean() >= models[first][~positive].mean()
+    kept, other = (first, second) if rises else (second, first)
+    return {other: f"{REST}{kept!r}"}
+
+
+def _is_once(batch: Batch, columns: Sequence[str]) -> bool:
+    """Whether no two rows have the same cells in these columns."""
+    codes = np.stack([batch.text(column)[0] for column in columns])
+    return bool(np.unique(codes, axis=1).shape[1] == batch.n_rows)
 
 
 def _is_called_label(name: str) -> bool:
@@ -217,13 +266,13 @@ def _no_labels(roles: dict[str, dict[str, str]]) -> dict[str, str]:
         return {}
     several = len(labels) > 1
     told = {name: why.partition(f"; {RARER}")[0] for name, why in labels.items() if several or RARER not in why}
-    return {name: f"{why}, and its name is none of labels" for name, why in told.items()}
+    return {name: f"{why}, but is not called like labels" for name, why in told.items()}
 
 
 def _role_of(batch: Batch, column: str, index: frozenset[str]) -> tuple[str, str]:
     codes, words = batch.text(column)
     if holds_labels(batch, column):
-        return "label", f"holds {few(sorted(words))}"
+        return "label", f"holds {few(sorted(filter(None, words)))}{' and gaps' * ('' in words)}"
     role, n_distinct, kind = ROLES.get(_plain(column)), len(words), kind_of(batch, column)
     if n_distinct == 2 and (role == "label" or {word.lower() for word in words} in ANSWERS):
         rarer = words[int(np.bincount(codes, minlength=2).argmin())]
@@ -241,7 +290,7 @@ def _role_of(batch: Batch, column: str, index: frozenset[str]) -> tuple[str, str
         return "by", f"{terms.count(n_distinct, 'value')}, each in {LEAST_OF_GROUP} rows or more"
     if kind == "other":
         return "metadata", WITH_COMMAS if batch.has_commas(column) else "text"
-    return "metadata", "no scores, by its numbers or by its name"
+    return "metadata", "not scores, by its numbers or its name"
 
 
 def _plain(name: str) -> str:
@@ -255,7 +304,7 @@ def _of_predictions(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
     options = ["--label", label]
     _, is_text, positive = roles["label"][label].partition(RARER)
     options += ["--pos-label", positive] if is_text else []
-    if NOT_CALLED in roles.get("metadata", {}).values():
+    if any(why == NOT_CALLED or why.startswith(REST) for why in roles.get("metadata", {}).values()):
         options += [word for column in models for word in ("--models", column)]
     names = ("model", "score") if is_tidy else ()
     for role in (*names, "query", "dataset", "clusters", "fold", "repeat", "weight"):
@@ -266,21 +315,25 @@ def _of_predictions(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
     source = (path, *options)
     has_gaps = WITH_GAPS in roles.get("models", {}).values()
     asked = (*source, *(("--missing", "drop") if has_gaps else ()))
-    commands = [
-        ("areas, with intervals", ("evaluate", *asked)),
-        ("which models differ", ("compare", *asked)),
-        *([("and in which groups", ("compare", *asked, *by))] if by else []),
-        ("which ranks each may have", ("rank", *asked)),
-        *([] if has_gaps else [("one page for the browser", ("report", *source))]),
-    ]
+    commands = [("areas, with intervals", ("evaluate", *asked))]
+    if is_tidy or len(models) > 1:
+        commands.append(("which models differ", ("compare", *asked)))
+        commands += [("and in which groups", ("compare", *asked, *by))] if by else []
+        commands.append(("which ranks each may have", ("rank", *asked)))
+    else:
+        commands += [("and in each group", ("evaluate", *asked, *by))] if by else []
+    commands += [] if has_gaps else [("one page for the browser", ("report", *source))]
     if len(models) > 1:
         names_of_two = ("--candidate", models[-1], "--baseline", models[0])
         over = ("--over", "dataset") if "dataset" in roles else ()
         commands.append((f"may {models[-1]} replace {models[0]}", ("gate", *asked, *names_of_two, *over)))
     commands.append(("keep it as a store", ("import", "table", path, "scores.zarr", *options, *by)))
-    if not models and not is_tidy:
-        commands = []
     shape = "a row for each model and item" if is_tidy else "a row for each item, a column for each model"
+    if is_tidy and not {"item", "query"} & {*roles}:
+        shape += "; which column names the items, by which models are matched, is not clear: name it with --item"
+    if not models and not is_tidy:
+        shape += "; which column holds scores of the positive class is not clear: name it with --models"
+    commands = [] if " is not clear: " in shape else commands
     return Recognised(path, f"a table of predictions: {shape}", _listed(roles), tuple(commands), "predictions")
 
 
@@ -304,9 +357,9 @@ def _of_values(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
         if not roles:
             raise
         what, *parts = str(error).split("\n  ")
-        remedies = [f"; {part.removeprefix('remedy: ')}" for part in parts if part.startswith("remedy: ")]
-        kind = "a table without a column that is one of labels (1 and 0; --label names it)"
-        kind += f"; as values of models it is not clear: {what}{''.join(remedies)}"
+        remedies = [part.removeprefix("remedy: ") for part in parts if part.startswith("remedy: ")]
+        kind = "no column holds labels (1 and 0; --label names another), and as values of models it is not clear"
+        kind += f": {'; '.join([what, *remedies]).removesuffix(INDEX)}"
         return Recognised(path, kind, _listed(roles), ())
     if values.sizes[terms.MODEL] == 1:  # nothing to compare it with
         words = ("import", "values", path, f"OTHER{''.join(Path(path).suffixes[-1:])}", "values.zarr")

@@ -78,9 +78,9 @@ KINDS = {"log", "balanced", "absolute", "squared", "root", "pr", "ovr", "ovo", "
 
 _NAMES = LESS | MORE
 _WAYS = {
-    -1: "↓|⬇|▼|\N{DOWNWARDS DOUBLE ARROW}|\\\\downarrow"
+    -1: "(?:↓|⬇|▼|\N{DOWNWARDS DOUBLE ARROW})\ufe0f?|\\\\downarrow"
     r"|\b(lower|less|smaller|fewer)[\W_]*(is[\W_]*)?better|\blib\b",
-    1: "↑|⬆|▲|\N{UPWARDS DOUBLE ARROW}|\\\\uparrow"
+    1: "(?:↑|⬆|▲|\N{UPWARDS DOUBLE ARROW})\ufe0f?|\\\\uparrow"
     r"|\b(higher|more|larger|greater|bigger)[\W_]*(is[\W_]*)?better|\bhib\b",
 }  # arrows and words that say which way is better
 

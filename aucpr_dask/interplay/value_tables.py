@@ -273,6 +273,9 @@ def _of_frame(frame: pd.DataFrame) -> Table:
     frame = frame.reset_index(level=named) if named else frame
     frame = frame.set_axis(frame.columns.map(str), axis=1).set_axis(range(1, len(frame) + 1), axis=0)
     if (twice := frame.columns[frame.columns.duplicated()]).size:
+        if "" in twice:
+            remedy = "name them, or leave them out; of lm-eval, give the JSON that it writes"
+            raise AlignmentError("two columns have no name", FRAME, remedy=remedy)
         raise AlignmentError("two columns have the same name", FRAME, few(map(repr, twice)))
     return Table(frame, FRAME, "row")
 

@@ -264,6 +264,13 @@ class TextTable(Table):
                 raise FileFormatError("the file is not UTF-8", path, "UTF-16", remedy=remedy)
             self._separator = max(SEPARATORS, key=first.decode("utf-8", "replace").count)
         header_line, columns, header = self._header()
+        if separator is None and len(columns) == 1 and re.match(r"\s*\\[a-z]+|.*\S {2,}\S", columns[0]):
+            allowed, remedy = (
+                "a comma, a tab, ; or | between cells",
+                "write it so, as pandas.read_fwf(file).to_csv() does",
+            )
+            where = f"{path}, line {header_line}"
+            raise FileFormatError("cells are not separated", where, columns[0], allowed, remedy)
         self._header_line, self._header_bytes, self._first_line = header_line, len(header), 1 + _n_lines(header)
         super().__init__(path, columns, f"{path}, line {header_line}")
 
