@@ -187,6 +187,8 @@ def test_a_result_is_contrasted_by_its_scores(options: dict[str, Any], tmp_path:
         found = ap.contrast(result, "site")
         xr.testing.assert_equal(found, expected)
         assert found.attrs["design"] == expected.attrs["design"]
+    with pytest.raises(InvalidInputError, match=r"no influence function[\s\S]*no_positives='zero', ties='exp"):
+        ap.contrast(ap.evaluate(scores, no_positives="zero", ties="expectation", interval=()), "site")
     years = scores.assign_coords(year=("item", np.arange(300) % 2))
     with pytest.raises(InvalidInputError, match=r"other groups, too[\s\S]*'site', 'year'"):
         ap.contrast(ap.evaluate(years, by=["site", "year"]), "site")

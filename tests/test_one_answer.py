@@ -152,3 +152,26 @@ def stored_result(tmp_path_factory: pytest.TempPathFactory) -> Path:
     call = ["evaluate", str(folder / "scores.zarr"), str(folder / "result.zarr"), "--keep-replicates"]
     assert CliRunner().invoke(main, [*call, "--n-resamples", "200"]).exit_code == 0
     return folder / "result.zarr"
+
+
+@pytest.mark.parametrize("question", [ap.compare, ap.rank, ap.power, ap.aggregate, ap.covariance])
+def test_numbers_of_positives_are_random_where_clusters_are_drawn(question: Callable[..., Any]) -> None:
+    random = np.random.default_rng(4)
+    label = (random.random(120) < 0.4).astype("int8")
+    variables = {
+        "score": (("model", "item"), random.normal(size=(2, 120)) + label),
+        "label": ("item", label),
+        "cluster": ("item", np.arange(120) // 2),
+    }
+    scores = xr.Dataset(variables, {"model": ["a", "b"]})
+    by_default, fixed = question(scores), question(scores, prevalence_design="fixed")
+    xr.testing.assert_equal(fixed, by_default)
+    assert fixed.attrs.get("design") == by_default.attrs.get("design")
+    if question is not ap.covariance:
+        xr.testing.assert_equal(question(ap.evaluate(scores, prevalence_design="fixed")), by_default)
+    arrays, clusters = (label, *scores["score"].values), scores["cluster"].values
+    by_default, fixed = (
+        ap.metrics.average_precision_difference(*arrays, clusters=clusters, prevalence_design=design)
+        for design in ("random", "fixed")
+    )
+    assert by_default == fixed

@@ -18,7 +18,7 @@ from aucpr_dask.evaluation.rankings import facts_known, is_weighted, missing_sco
 from aucpr_dask.schema.checks import NAME_A_GRADE, Default, refuse_other_lengths
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import EvaluationOptions
+from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions
 from aucpr_dask.schema.terms import CLASS, GRADE, GROUPS, ITEM, ITEM_ROLES, MODEL, QUERY
 from aucpr_dask.scores.copies import counted_copies
 from aucpr_dask.scores.validate import where_of
@@ -127,16 +127,22 @@ def prepare_dataset(
     lacks = _is_per_run(inputs) or (is_weighted(inputs) and _need_items(options))
     if (resampling.draws and not (lacks and is_default(options))) or (resampling.uses_folds and not has_own_folds):
         arrays["key"] = stream_keys(dataset["score"], resampling.seed, path, groups)
-    # If clusters, items that are positive and negative, or items of several classes are drawn, the numbers of positives
-    # and negatives cannot be fixed.
     has_classes = CLASS in inputs["score"].dims
-    is_together = resampling.over == "clusters" or "positive_weight" in inputs or has_classes
-    is_stratified = resampling.prevalence_design == "fixed" and not is_together
+    is_stratified = fixes_numbers(resampling, inputs, has_classes=has_classes)
     sampling = Sampling(is_stratified, has_classes, n_folds if resampling.uses_folds else 0)
     if groups is not None:
         arrays = groups.with_codes(arrays, ITEM, with_names=options.missing == "raise")
     arrays = alignment.chunked_alike(arrays)
     return PreparedDataset(arrays=arrays, options=options, sampling=sampling, groups=groups, has_copies=has_copies)
+
+
+def fixes_numbers(resampling: ResamplingOptions, roles: Container[str], *, has_classes: bool = False) -> bool:
+    """Return whether every sample has the same numbers of positives and negatives.
+
+    Clusters, items that are positive and negative, and items of several classes are drawn whole, whatever is asked.
+    """
+    is_together = resampling.over == "clusters" or "positive_weight" in roles or has_classes
+    return resampling.prevalence_design == "fixed" and not is_together
 
 
 def drawn_unit(unit: str | None, dataset: xr.Dataset) -> str:

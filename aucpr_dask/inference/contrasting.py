@@ -204,10 +204,16 @@ def _with_their_scores(data: terms.Scores, by: Any, question: _Question) -> tupl
     if groups and isinstance(named, list | tuple) and set(groups) - {samples.DATASET, *map(str, named)}:
         what, remedy = "this result has other groups, too", "name all of them, or pass the scores"
         raise bad_argument(what, "by", by, few(map(repr, groups)), remedy)
+    evaluated = questions.evaluated_with(first.attrs)
+    if unknown := evaluated.keys() - choices.CurveReading.__annotations__.keys() - {"prevalence_design"}:
+        what = "areas that were evaluated so have no influence function, which contrasts of groups of items need"
+        received = few([f"{name}={evaluated[name]!r}" for name in sorted(unknown)])
+        allowed, remedy = "the defaults of these options", "evaluate without them"
+        raise InvalidInputError(what, "the result", received, allowed, remedy)
     given = {name: one for name, one in question.reading.items() if one not in (None, "random")}
     return known[0], replace(
         question,
-        reading=questions.evaluated_with(first.attrs) | given,
+        reading=evaluated | given,
         estimator=question.estimator or next(iter(designs.estimators_of(first)), None),
         over=question.over or first.attrs.get("sampled"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -14,7 +15,7 @@ from aucpr_dask.evaluation.alignment import Labelled
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.influences import COLUMNS_AFTER, influence_columns
 from aucpr_dask.evaluation.rankings import Array
-from aucpr_dask.evaluation.request import Prepared, drawn_unit, prepare_labelled
+from aucpr_dask.evaluation.request import Prepared, drawn_unit, fixes_numbers, prepare_labelled
 from aucpr_dask.inference.samples import applied, mean_of_known, mean_where_known
 from aucpr_dask.schema import choices, terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
@@ -150,7 +151,11 @@ def influences_of_node(path: str, dataset: xr.Dataset, options: EvaluationOption
         raise InvalidInputError(what, where_of(path), received, allowed, "compare the models over queries")
     sampled = drawn_unit(options.resampling.over, dataset)
     clusters = alignment.clusters_of(dataset, path).values if sampled == "clusters" else None
-    is_fixed = options.resampling.prevalence_design == "fixed" and terms.CLASS not in inputs["score"].dims
+    resampling = replace(options.resampling, over=sampled)
+    # Influences of soft labels, unlike resamples of their items, know both numbers.
+    is_fixed = fixes_numbers(
+        resampling, inputs.keys() - {"positive_weight"}, has_classes=terms.CLASS in inputs["score"].dims
+    )
     facts = {
         "estimator": options.estimators[0],
         "missing": options.missing,

@@ -83,7 +83,7 @@ def average_precision_interval(
     resampling = options.resampling
     request.refuse_impossible(ranked(named), {}, options)
     has_copies = warn_of_copies(named)
-    is_fixed = resampling.prevalence_design == "fixed" and unit == "items"
+    is_fixed = request.fixes_numbers(resampling, named)
     if resampling.uses_folds:
         request.refuse_more_folds_than_items(named["label"].size, resampling.n_folds)
     sampling = request.Sampling(is_fixed, n_folds=resampling.n_folds if resampling.uses_folds else 0)
@@ -250,8 +250,10 @@ def _by_influence(named: dict[str, Any], options: EvaluationOptions, names: list
     """Compare two models as :func:`aucpr_dask.compare` does, by the same functions of arrays."""
     from aucpr_dask.inference import covarying, designs, methods, paired_samples
 
-    resampling, cluster = options.resampling, named.get("cluster")
-    is_fixed = resampling.prevalence_design == "fixed"
+    cluster = named.get("cluster")
+    unit = "items" if cluster is None else "clusters"
+    resampling = replace(options.resampling, over=unit)
+    is_fixed = request.fixes_numbers(resampling, named)
     warn_of_copies(named)
     spread = covarying.spread_of_rankings(ranked(named), options, cluster, is_fixed=is_fixed)
     warn_of_doubts(dict(zip(names, spread.flags, strict=True)))
@@ -265,7 +267,7 @@ def _by_influence(named: dict[str, Any], options: EvaluationOptions, names: list
     inner, outer = errors
     difference = spread.estimate[one] - spread.estimate[other]
     pair = methods.student_pairs(one, other, difference, inner, degrees, methods.Goal(resampling.level, None), outer)
-    attrs = {"sampled": "items" if cluster is None else "clusters", "prevalence_design": resampling.prevalence_design}
+    attrs = {"sampled": unit, "prevalence_design": "fixed" if is_fixed else "random"}
     sampling = designs.settle(None, designs.ITEMS, "influence")
     condition = sampling.row.condition
     (lower, upper), (a, b) = np.clip(np.asarray(pair.bounds)[0], -1, 1).tolist(), spread.estimate.tolist()
