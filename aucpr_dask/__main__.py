@@ -38,6 +38,10 @@ def _lighten() -> None:
         ask = utils.is_dask_collection
         utils.is_dask_collection = lambda instance: "dask" in sys.modules and ask(instance)
 
+    @wrapt.when_imported("numba.np.linalg")
+    def do_without_blas(linalg: Any) -> None:
+        linalg.ensure_blas = lambda: None  # numba would import SciPy only to see that it is there; no kernel uses it
+
     @wrapt.when_imported("dask.utils")
     def leave_docstrings(utils: Any) -> None:
         utils.derived_from = lambda *_, **__: lambda method: method  # NumPy's, which take a third of Dask's import

@@ -42,7 +42,7 @@ def test_what_asks_for_more_than_the_form_gets_an_array_of_dask(function):
     assert (found.shape, found.dtype, found.chunks) == (expected.shape, expected.dtype, expected.chunks)
 
 
-def test_runs_are_imported_and_evaluated_without_arrays_of_dask(tmp_path):
+def test_runs_are_imported_and_evaluated_without_arrays_of_dask_or_linear_algebra(tmp_path):
     (tmp_path / "qrels").write_text("q 0 a 1\nq 0 b 0\n")
     (tmp_path / "run").write_text("q Q0 a 1 2.0 run\nq Q0 b 2 1.0 run\n")
     code = "import sys; from aucpr_dask.__main__ import _lighten; _lighten(); from aucpr_dask.cli import main; "
@@ -50,5 +50,6 @@ def test_runs_are_imported_and_evaluated_without_arrays_of_dask(tmp_path):
         ["import", "trec", "run", "scores.zarr", "--qrels", "qrels"],
         ["evaluate", "scores.zarr", "result.zarr", "--missing", "unretrieved"],
     ):
-        code += f"main({command!r}, standalone_mode=False); assert 'dask.array' not in sys.modules; "
+        code += f"main({command!r}, standalone_mode=False); "
+        code += "assert not {'dask.array', 'scipy.linalg'} & {*sys.modules}; "
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)

@@ -34,6 +34,18 @@ RUN_B = "q2 Q0 y 1 3.25 b\nq2 Q0 x 2 3.5 b\n"
 QRELS = "q1 0 d1 0\nq1 0 d2 1\nq1 0 d7 3\nq1 0 d10 -1\nq2 0 x 1\nq2 0 z -2\nq3 0 w 0\n"
 
 
+@pytest.mark.parametrize("letters", [b"0123456789", b"a\xff", bytes(range(1, 256))])
+@pytest.mark.parametrize("longest", [1, 6, 20, 200])
+def test_lines_are_in_the_order_of_topics_and_of_the_bytes_of_documents(letters, longest):
+    random = np.random.default_rng(longest)
+    for n_topics in (1, 5, 40_000):
+        names = [bytes(random.choice([*letters], random.integers(1, longest + 1)).tolist()) for _ in range(100)]
+        names = [f"D{n}".encode() + name for n, name in enumerate(names) for _ in range(2)]
+        topic, document = random.integers(-1, n_topics, 200), [names[at] for at in random.integers(0, 200, 200)]
+        expected = sorted(range(200), key=lambda line: (topic[line], document[line]))
+        assert trec._order(topic, trec.identifiers(document)).tolist() == expected
+
+
 @pytest.fixture
 def small(tmp_path):
     (tmp_path / "runs").mkdir()
