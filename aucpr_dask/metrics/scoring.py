@@ -113,7 +113,7 @@ def _average_precisions(
     is_positive: NDArray[np.bool_], score: NDArray[Any], weight: NDArray[Any] | None, *, are_samples: bool = False
 ) -> NDArray[np.float64]:
     """Return the average precision of every ranking; arrays have the shape (ranking, item)."""
-    named = {"score": float_scores(score), "label": np.ascontiguousarray(is_positive, dtype=np.int8)}
+    named = {"score": float_scores(score), "label": np.ascontiguousarray(is_positive).view(np.int8)}
     named |= {} if weight is None else {"weight": weight}
     # With arrays alone: xarray would import Dask to ask whether it made them.
     evaluated = evaluate_rankings(named, EvaluationOptions())
