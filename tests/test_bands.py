@@ -1,5 +1,6 @@
 """Confidence bands of curves: the resamples they rest on, what they promise, and how often they hold."""
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from itertools import pairwise, permutations
 from typing import Any
@@ -10,12 +11,12 @@ import xarray as xr
 from scipy.stats import binomtest
 
 import aucpr_dask as ap
-from aucpr_dask.curves.band_math import Ladder, Places, rate_bands
-from aucpr_dask.curves.points import operating_points, precision_on, recall_on
+from aucpr_dask.curves.band_math import Places, rate_bands, resampled_points
+from aucpr_dask.curves.points import Points, operating_points, precision_on, recall_on
 from aucpr_dask.errors import FewPositivesWarning, InvalidInputError
 from aucpr_dask.evaluation.request import stream_key
 from aucpr_dask.kernels.draws import LANES, draw_counts
-from aucpr_dask.kernels.resampling import units_of
+from aucpr_dask.kernels.resampling import Ranking, units_of
 
 GRID = np.linspace(0, 1, 21)
 
@@ -36,12 +37,14 @@ def bands_of(scores: xr.Dataset, **options: object) -> xr.Dataset:
     return ap.curve_bands(scores["score"], scores["label"], **options)  # type: ignore[arg-type]
 
 
-def counts_of(label: np.ndarray, key: int) -> np.ndarray:
-    """Return how often each item is drawn, shape (items, lanes)."""
-    units = units_of((label > 0).astype(float), (label == 0).astype(float), None)
+def resampled(score: np.ndarray, label: np.ndarray, key: int, missing: str) -> tuple[np.ndarray, Iterator[Points]]:
+    """Return how often each item is drawn, shape (items, lanes), and the points of every lane."""
+    classes = (label > 0).astype(float), (label == 0).astype(float)
+    units = units_of(*classes, None)
     count = np.empty((int(units.size.sum()), LANES), np.uint8)
     draw_counts(np.uint64(key), 0, units.size, units.stratum, count)
-    return count[units.of_item]
+    ranking = Ranking(score, *classes, units, np.empty(0, np.int64))
+    return count[units.of_item], resampled_points(ranking, count, units, missing)
 
 
 both_kinds = pytest.mark.parametrize("kind", ["precision_recall", "roc"])
@@ -55,9 +58,8 @@ def test_the_curve_of_a_resample_is_that_of_its_items(scores: xr.Dataset, kind: 
     score, label = scores["score"].values[1].copy(), scores["label"].values
     if missing != "raise":
         score[::9] = np.nan
-    count = counts_of(label, 11)
-    ladder = Ladder.of(score, label > 0, label == 0, missing)
-    for lane, points in enumerate(ladder.replicates(count, np.zeros(LANES, np.int64))):
+    count, of_lanes = resampled(score, label, 11, missing)
+    for lane, points in enumerate(of_lanes):
         drawn = np.repeat(np.arange(label.size), count[:, lane])
         expected = ap.curve(score[drawn], label[drawn], kind=kind, grid=GRID, missing=missing)
         with np.errstate(invalid="ignore"):
@@ -70,10 +72,8 @@ def test_bands_and_replicates_rest_on_the_same_resamples(scores: xr.Dataset) -> 
     tree = xr.DataTree.from_dict({"here": scores})
     result = ap.evaluate(tree, n_resamples=LANES, keep_replicates=True, seed=5, prevalence_design="fixed")
     label = scores["label"].values
-    count = counts_of(label, stream_key(5, "here", ""))
-    ladder = Ladder.of(scores["score"].values[2], label > 0, label == 0, "raise")
     areas = []
-    for points in ladder.replicates(count, np.zeros(LANES, np.int64)):
+    for points in resampled(scores["score"].values[2], label, stream_key(5, "here", ""), "raise")[1]:
         found, wrong = points.true_positives, points.false_positives
         precision = found[1:] / np.maximum(found[1:] + wrong[1:], 1)
         areas.append((np.diff(found) * precision).sum() / found[-1])

@@ -19,6 +19,7 @@ from aucpr_dask.schema.options import EvaluationOptions
 
 if TYPE_CHECKING:
     from aucpr_dask.kernels import Items
+    from aucpr_dask.kernels.resampling import Ranking, Units
 
 TOP_OR_BOTTOM = 5  # items of a class: with fewer above or below a place, resamples carry no information about it
 ROUNDING = 1e-9  # of places on a grid
@@ -144,84 +145,36 @@ def _replicate_rates(
 ) -> Floats:
     """Return the rates of every resample, shape (rankings, resamples, grid); rankings share the multiplicities."""
     from aucpr_dask.kernels.draws import LANES, draw_counts
-    from aucpr_dask.kernels.resampling import units_of
+    from aucpr_dask.kernels.resampling import Ranking, units_of
 
-    positive, negative = items.weights(panel[0])
-    units = units_of(positive, negative, items.clusters_of(panel[0]), int(items.unseen[panel[0]]))
-    ladders = [Ladder.of(items.score[row], positive > 0, negative > 0, missing) for row in panel]
+    classes = items.weights(panel[0])
+    units = units_of(*classes, items.clusters_of(panel[0]), int(items.unseen[panel[0]]))
+    # Consecutive tie groups without positives are one straight line of the curve in every resample.
+    rankings = [Ranking(items.score[row], *classes, units, np.empty(0, np.int64)) for row in panel]
     out = np.empty((panel.size, n_resamples, places[0].grid.size))
     count = np.empty((int(units.size.sum()), LANES), np.uint8)
     draw: Any = draw_counts
     for first in range(0, n_resamples, LANES):
         draw(key, first, units.size, units.stratum, count)
-        unseen = count[units.unseen].sum(axis=0, dtype=np.int64)
-        of_item = count[units.of_item]
-        for ranking, ladder in enumerate(ladders):
-            resamples = zip(range(first, n_resamples), ladder.replicates(of_item, unseen), strict=False)
+        for place, ranking in enumerate(rankings):
+            resamples = zip(range(first, n_resamples), resampled_points(ranking, count, units, missing), strict=False)
             for resample, points in resamples:
-                out[ranking, resample] = places[ranking].rates(points)
+                out[place, resample] = places[place].rates(points)
     return out
 
 
-@dataclass(frozen=True)
-class Ladder:
-    """A ranking from the highest score down, in steps: a run of negatives, or a tie group with a positive.
+def resampled_points(ranking: Ranking, count: NDArray[np.uint8], units: Units, missing: str) -> Iterator[Points]:
+    """Yield the points of the resample of every lane; `count` holds how often each unit was drawn."""
+    from aucpr_dask.kernels.resampling import unseen_in
 
-    Consecutive tie groups without positives are one straight line of the curve in every resample.
-    """
-
-    positives: NDArray[np.int64]  # items, in the order of steps
-    negatives: NDArray[np.int64]
-    positives_until: NDArray[np.int64]  # of each step: how many of them are in it or above
-    negatives_until: NDArray[np.int64]
-    missing_positives: NDArray[np.int64]
-    missing_negatives: NDArray[np.int64]
-    missing: str
-
-    @classmethod
-    def of(cls, score: Array, positive: NDArray[np.bool_], negative: NDArray[np.bool_], missing: str) -> Ladder:
-        """Lay out one ranking."""
-        scored = ~np.isnan(score)
-        ranked = np.flatnonzero((positive | negative) & scored)
-        order = ranked[np.argsort(-score[ranked], kind="stable")]
-        is_end = np.append(score[order][1:] != score[order][:-1], order.size > 0)
-        group = np.concatenate(([0], np.cumsum(is_end)[:-1])) if order.size else np.empty(0, np.int64)
-        holds = np.bincount(group, weights=positive[order]) > 0
-        ends = np.flatnonzero(is_end)[holds | np.append(holds[1:], True)[: holds.size]]
-        return cls(
-            order[positive[order]],
-            order[negative[order]],
-            np.cumsum(positive[order], dtype=np.int64)[ends],
-            np.cumsum(negative[order], dtype=np.int64)[ends],
-            np.flatnonzero(positive & ~scored),
-            np.flatnonzero(negative & ~scored),
-            missing,
-        )
-
-    def replicates(self, count: NDArray[np.uint8], unseen: NDArray[np.int64]) -> Iterator[Points]:
-        """Yield the points of the resample of every lane; `count` holds how often each item was drawn."""
-        found = _running(count[self.positives], self.positives_until)
-        wrong = _running(count[self.negatives], self.negatives_until)
+    unseen, absent = unseen_in(count, units), ranking.missing_in(count)
+    for lane, (found, wrong) in enumerate(ranking.points(count)):
         n_positive, n_negative = found[-1], wrong[-1]
-        if self.missing != "drop":
-            n_positive = n_positive + count[self.missing_positives].sum(axis=0, dtype=np.int64)
-            n_negative = n_negative + count[self.missing_negatives].sum(axis=0, dtype=np.int64)
-        if self.missing == "last":
-            found, wrong = np.vstack([found, n_positive]), np.vstack([wrong, n_negative])
-        n_positive = n_positive + unseen
-        found, wrong = np.ascontiguousarray(found.T, np.float64), np.ascontiguousarray(wrong.T, np.float64)
-        for lane in range(count.shape[1]):
-            yield Points(found[lane], found[lane], wrong[lane], float(n_positive[lane]), float(n_negative[lane]))
-
-
-def _running(count: NDArray[np.uint8], until: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the sums of counts up to the end of each step, and 0 before the first, shape (steps + 1, lanes)."""
-    before = np.concatenate(([0], until))
-    gained = np.zeros((until.size + 1, count.shape[1]), np.int64)
-    holds = np.flatnonzero(np.diff(before) > 0)
-    if holds.size:
-        gained[holds + 1] = np.add.reduceat(count, before[holds], axis=0, dtype=np.int64)
-    return np.cumsum(gained, axis=0)
+        if missing != "drop":
+            n_positive, n_negative = n_positive + absent[0, lane], n_negative + absent[1, lane]
+        if missing == "last":
+            found, wrong = np.append(found, n_positive), np.append(wrong, n_negative)
+        yield Points(found, found, wrong, float(n_positive + unseen[lane]), float(n_negative))
 
 
 def _columns(

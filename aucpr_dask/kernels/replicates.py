@@ -244,6 +244,12 @@ def fill_points(layout, n_steps, first, count, points, n_points):
             n_points[i] = np.int64(point)
 
 
+@kernel(types.void(LAYOUT, I8, I8, rows_of(U1), F8[:, :, ::1], I8[::1]))
+def points_of_lanes(layout, n_steps, first, count, points, n_points):
+    """Do the work of `fill_points`."""
+    fill_points(layout, n_steps, first, count, points, n_points)
+
+
 @helper
 def fill_moments(layout, n_steps, count, moments):
     """Fill mean and sample deviation of the positives' scores, then of the negatives', in every lane."""

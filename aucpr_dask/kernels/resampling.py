@@ -145,12 +145,15 @@ def accelerations(items: Items, options: Options, targets: Targets, is_stratifie
     for row, score in enumerate(items.score):
         classes = items.weights(row)
         units = units_of(*classes, items.clusters_of(row), int(items.unseen[row]), is_stratified)
-        ranking = _Ranking(score, *classes, units, options, targets)
-        out[row] = _acceleration(ranking, units, ranking.alike(units, are_units_items=items.clusters is None))
+        ranking = Ranking(score, *classes, units, targets.codes)
+        alike = ranking.alike(units, are_units_items=items.clusters is None)
+        out[row] = _acceleration(ranking, units, alike, options, targets)
     return out
 
 
-def _acceleration(ranking: _Ranking, units: Units, alike: tuple[Indices, Indices]) -> Array:
+def _acceleration(
+    ranking: Ranking, units: Units, alike: tuple[Indices, Indices], options: Options, targets: Targets
+) -> Array:
     """Leave out one unit of each kind, one in each lane."""
     unit, number = alike
     count = np.ones((int(units.size.sum()), LANES), np.uint8)
@@ -158,7 +161,7 @@ def _acceleration(ranking: _Ranking, units: Units, alike: tuple[Indices, Indices
     for start in range(0, unit.size, LANES):
         here = unit[start : start + LANES]
         count[here, np.arange(here.size)] = 0
-        without.append(ranking.evaluate(count, units)[: here.size])
+        without.append(ranking.evaluate(count, units, options, targets)[: here.size])
         count[here, np.arange(here.size)] = 1
     values = np.concatenate(without) if without else np.empty((0, 1))
     squares = cubes = np.zeros(values.shape[1])
@@ -191,7 +194,7 @@ def _replicate_group(
     if is_plain:
         rankings = _PlainRankings(score, positive, negative, units)
     else:
-        rankings = [_Ranking(row, positive, negative, units, options, targets) for row in score]
+        rankings = [Ranking(row, positive, negative, units, targets.codes) for row in score]
     out = np.empty((len(score), targets.codes.size, len(resamples)))
     of_thread = threading.local()
 
@@ -206,7 +209,7 @@ def _replicate_group(
             out[:, :, here] = rankings.evaluate(count, units)[:, None, wanted]
             return
         for row, ranking in enumerate(rankings):
-            out[row, :, here] = ranking.evaluate(count, units)[wanted].T
+            out[row, :, here] = ranking.evaluate(count, units, options, targets)[wanted].T
 
     blocks = range(resamples.start // LANES * LANES, resamples.stop, LANES)  # they are drawn in whole lanes
     if score.size * len(resamples) < WORTH_THREADS:
@@ -236,7 +239,7 @@ def _only_average_precision(
     )
 
 
-def _unseen(count: NDArray[Any], units: Units) -> Array:
+def unseen_in(count: NDArray[Any], units: Units) -> Array:
     """Return the count, in every lane, of the positives that are not items."""
     unseen: Array = count[units.unseen].sum(axis=0, dtype=np.float64)
     return unseen
@@ -263,22 +266,20 @@ class _PlainRankings:
         """Return average precision in every lane, shape (rankings, lanes)."""
         out = np.empty((len(self._n_steps), LANES))
         steps = self._n_negatives, self._n_positives, self._n_steps
-        kernel.average_precision_lanes(self._unit, *steps, _unseen(count, units), count, out)
+        kernel.average_precision_lanes(self._unit, *steps, unseen_in(count, units), count, out)
         return out
 
 
-class _Ranking:
-    """One ranking, laid out for any estimator."""
+class Ranking:
+    """One ranking, laid out for numbers by their codes."""
 
-    def __init__(
-        self, score: Floats, positive: Array, negative: Array, units: Units, options: Options, targets: Targets
-    ) -> None:
+    def __init__(self, score: Floats, positive: Array, negative: Array, units: Units, codes: Indices) -> None:
         n_positive, n_negative = int(np.count_nonzero(positive)), int(np.count_nonzero(negative))
-        every_point = bool(o.EVERY_POINT[targets.codes].any())
+        every_point = bool(o.EVERY_POINT[codes].any())
         most_steps = score.size if every_point else min(2 * n_positive + 1, score.size)
         n_entries = n_positive + n_negative
         is_weighted = any(((weight != 0) & (weight != 1)).any() for weight in (positive, negative))
-        needs_values = o.BINORMAL in targets.codes
+        needs_values = o.BINORMAL in codes
         self._layout = kernel.Layout(
             np.empty(n_entries + 1, np.int32),
             np.empty(n_entries + 1 if is_weighted else 0),
@@ -296,19 +297,26 @@ class _Ranking:
         self._missing = np.flatnonzero(np.isnan(score) & (units.of_item >= 0))
         self._classes = positive, negative
         self._unit = units.of_item
-        self._wanted = options, targets
 
-    def evaluate(self, count: NDArray[np.uint8], units: Units) -> Array:
+    def evaluate(self, count: NDArray[np.uint8], units: Units, options: Options, targets: Targets) -> Array:
         """Return the estimates in every lane, shape (lanes, estimators)."""
-        options, targets = self._wanted
         out = np.full((LANES, targets.codes.size), np.nan)
         n_lanes = _lanes_at_once(self._n_steps)
         points = np.empty((2, n_lanes, self._n_steps + 2))
         n_points = np.empty(n_lanes, np.int64)
-        missing = self._missing_in(count)
-        arguments = _unseen(count, units), count, points, n_points, options, targets, out
+        missing = self.missing_in(count)
+        arguments = unseen_in(count, units), count, points, n_points, options, targets, out
         kernel.evaluate_lanes(self._layout, self._n_steps, missing, *arguments)
         return out
+
+    def points(self, count: NDArray[np.uint8]) -> Iterator[tuple[Array, Array]]:
+        """Yield the numbers of positives and of negatives at or above each point, from none, in every lane."""
+        n_lanes = _lanes_at_once(self._n_steps)
+        points, n_points = np.empty((2, n_lanes, self._n_steps + 2)), np.empty(n_lanes, np.int64)
+        for first in range(0, LANES, n_lanes):
+            kernel.points_of_lanes(self._layout, self._n_steps, first, count, points, n_points)
+            for lane, n in enumerate(n_points):
+                yield np.append(0.0, points[0, lane, :n]), np.append(0.0, points[1, lane, :n])
 
     def alike(self, units: Units, *, are_units_items: bool) -> tuple[Indices, Indices]:
         """Return one unit of each kind of interchangeable units, and how many there are of each."""
@@ -325,7 +333,7 @@ class _Ranking:
             unit, number = np.append(unit, units.unseen.start), np.append(number, n_unseen)
         return unit, number
 
-    def _missing_in(self, count: NDArray[Any]) -> Array:
+    def missing_in(self, count: NDArray[Any]) -> Array:
         """Return the weights of the items without a score in every lane: of positives, and of negatives."""
         out = np.zeros((2, count.shape[1]))
         for start in range(0, self._missing.size, MISSING_AT_ONCE):
