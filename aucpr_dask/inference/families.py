@@ -202,9 +202,11 @@ def pair_statistics(
     )
 
 
-def spread_of_pairs(sample: JointReplicates, first: Indices, second: Indices, level: float) -> tuple[Floats, Floats]:
+def spread_of_pairs(
+    sample: JointReplicates, first: Indices, second: Indices, level: float, too_few: NDArray[np.bool_]
+) -> tuple[Floats, Floats]:
     """Return the quantile of the statistic of each pair, and the largest ones, as :func:`pair_statistics` does."""
-    too_few, (_, scale) = units_apart(sample, first, second).too_few, _errors(sample, first, second)
+    _, scale = _errors(sample, first, second)
     tally = _tallied(sample, first, second, scale, None, too_few, level)
     return tally.quantiles, tally.maxima[loops.BELOW]
 

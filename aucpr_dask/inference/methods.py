@@ -102,8 +102,8 @@ class SignFlips:
     def pairs(self, first: Indices, second: Indices) -> Pairs:
         """P-values of the flipped differences, intervals of the flipped residuals."""
         tests = families.pair_statistics(self.sample, first, second)
-        quantiles, spread = families.spread_of_pairs(self.spread, first, second, self.goal.level)
         apart, error = tests.of_units, self.errors(first, second, tests.of_units)
+        quantiles, spread = families.spread_of_pairs(self.spread, first, second, self.goal.level, apart.too_few)
         quantile = self.reach(quantiles)
         n_apart = apart.n_apart[apart.of_one_size]
         critical = families.critical_numbers(n_apart, 1 - self.goal.level) / np.sqrt(n_apart)

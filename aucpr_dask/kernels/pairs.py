@@ -14,7 +14,7 @@ from numba import types
 from aucpr_dask.kernels.compiling import F8, I8, U8, helper, kernel, row_of, rows_of
 
 BLOCK, WORD = 512, 64  # terms or replicates at a time, signs in a word
-LANES = 64  # of a block
+SIZES, LANES = 1024, 128  # of a pair at a time, in rows of lanes: 4 % faster than 512 and 64
 TILE, AT_ONCE, NARROW = 16, 256, 128  # models; pairs that share them; replicates of pairs that share none
 WORDS = types.Array(U8, 2, "C", readonly=True)
 
@@ -132,7 +132,7 @@ def add_within(sizes, middle, margin, nearest, lanes, kept, n_kept):
     n_above = 0
     for lane in range(LANES):
         distance = np.inf
-        for row in range(BLOCK // LANES):
+        for row in range(SIZES // LANES):
             beyond = sizes[row * LANES + lane] - middle
             n_above += np.int64(beyond > margin)
             distance = min(distance, abs(beyond))
@@ -143,7 +143,7 @@ def add_within(sizes, middle, margin, nearest, lanes, kept, n_kept):
         n_lanes += np.uint64(nearest[lane] <= margin)
     for i in range(np.int64(n_lanes)):
         lane = np.uint64(lanes[i])
-        for row in range(BLOCK // LANES):
+        for row in range(SIZES // LANES):
             size = sizes[np.uint64(row * LANES) + lane]
             kept[n] = size
             n += np.uint64(abs(size - middle) <= margin)
@@ -214,7 +214,7 @@ def tally(
     """
     n_replicates = centred.shape[1]
     most_kept = int(16 * math.sqrt(n_replicates))
-    kept, sizes, nearest = np.empty((AT_ONCE, most_kept + BLOCK)), np.empty(BLOCK), np.empty(LANES)
+    kept, sizes, nearest = np.empty((AT_ONCE, most_kept + SIZES)), np.empty(SIZES), np.empty(LANES)
     lanes = np.empty(LANES + 1, np.int64)
     n_kept, n_above = np.empty(AT_ONCE, np.int64), np.empty(AT_ONCE, np.int64)
     middle, within = typical, 3 * margin
@@ -222,8 +222,8 @@ def tally(
         some = order[begin : min(begin + AT_ONCE, stop)]
         n_kept[:] = 0
         n_above[:] = 0
-        for block in range(0, n_replicates, BLOCK):
-            end = min(block + BLOCK, n_replicates)
+        for block in range(0, n_replicates, SIZES):
+            end = min(block + SIZES, n_replicates)
             of_block = sizes[: end - block]
             sizes[end - block :] = -1.0
             for q in range(some.size):
