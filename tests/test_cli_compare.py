@@ -166,6 +166,13 @@ def test_means_of_scores_and_over_data_sets(tree: Path, stores: Path) -> None:
 
 
 @pytest.mark.smoke
+def test_data_sets_are_said_to_be_families_of_their_own(tree: Path) -> None:
+    shown = " ".join(ok("compare", tree / "scores.zarr", "--missing", "drop").stdout.split())
+    assert shown.count("; each of the 5 data sets is a family of its own") == 5
+    one = ok("compare", tree / "scores.zarr", "--missing", "drop", "--dataset", "topics").stdout
+    assert "family of its own" not in one
+
+
 def test_ranks(stores: Path) -> None:
     output = ok("rank", stores / "result.zarr", "--top", 3).stdout
     assert "and 9 more models" in output

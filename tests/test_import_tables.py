@@ -217,7 +217,12 @@ class TestTidy:
     @pytest.mark.parametrize(
         ("row", "options", "error", "message"),
         [
-            ("a,x,1,1,2\n", {}, AlignmentError, r"scores an item twice.*line 7.*1 rows, first: id 'x', run 'a'"),
+            (
+                "a,x,1,1,2\n",
+                {},
+                AlignmentError,
+                r"scores an item twice.*line 7.*1 rows, first: id 'x', run 'a'.*dataset=\.\.\.",
+            ),
             ("c,x,1,0,2\n", {}, AlignmentError, r"models differ in the 'y'.*line 7, column 'y'.*id 'x', y 0"),
             ("c,x,1,1,9\n", {"weight": "w"}, AlignmentError, r"differ in the 'w'.*line 7, column 'w'"),
             ("c,x,1,1,-9\n", {"weight": "w"}, FileFormatError, r"not a weight.*line 7, column 'w'"),

@@ -466,6 +466,31 @@ def test_cells_that_are_not_separated_are_not_one_column(head: str, tmp_path: Pa
         recognise(str(tmp_path / "t.txt"))
 
 
+def test_the_remedies_for_a_page_work_at_the_prompt(tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    path.write_text(_markdown(PLAIN.assign(**{"error rate": 60.0 - PLAIN["task 0"] / 9})))
+    refused = CliRunner().invoke(main, ["table", str(path)])
+    assert refused.exit_code == 2
+    assert "--exclude" in refused.output
+    for option in ("--exclude", "--lower-is-better"):
+        done = CliRunner().invoke(main, ["table", str(path), option, "error rate"])
+        assert done.exit_code == 0, done.output
+    assert "it is not clear: of some tasks less is better" in recognise(str(path)).kind
+
+
+def test_folds_of_a_search_are_no_tasks() -> None:
+    folds = {f"split{i}_test_score": [0.5 + i / 9, 0.6] for i in range(5)}
+    found = pd.DataFrame({"params": ["{'C': 1}", "{'C': 9}"], "param_C": [1, 9], **folds, "std_test_score": 0.1})
+    with pytest.raises(InvalidInputError, match=r"folds of a search[\s\S]*cross_val_predict"):
+        ap.from_values(found, model="params")
+
+
+def test_the_zero_shot_share_of_mteb_is_no_task() -> None:
+    table = PLAIN.assign(**{"Zero-shot": "99%", "Embedding Dimensions": 768})
+    assert ap.from_values(table)["query"].values.tolist() == TASKS
+    assert "Zero-shot" in ap.from_values(PLAIN.assign(**{"Zero-shot": 70.5}))["query"].values
+
+
 def test_columns_without_a_name_are_said_to_have_none(tmp_path: Path) -> None:
     (tmp_path / "t.md").write_text("|Tasks|Metric| |Value| |\n|-|-|-|-|-|\n|arc|acc|↑|0.4|±|\n")
     with pytest.raises(AlignmentError, match="two columns have no name"):

@@ -252,6 +252,8 @@ def _ask_each(
     """Ask about each data set on its own; return the answers, and the errors of the data sets that have none."""
     import xarray as xr
 
+    from aucpr_dask.inference.sentences import with_families
+
     if together or isinstance(data, xr.Dataset):
         return ask(data), {}
     answers: dict[str, xr.Dataset] = {}
@@ -269,7 +271,7 @@ def _ask_each(
         warnings.warn(f"{few(paths)}: {text}", kind, stacklevel=2)
     if not answers:
         raise next(iter(errors.values()))
-    return xr.DataTree.from_dict(answers), {path: str(error) for path, error in errors.items()}
+    return with_families(xr.DataTree.from_dict(answers)), {path: str(error) for path, error in errors.items()}
 
 
 # --- gate -------------------------------------------------------------------------------------------------------------

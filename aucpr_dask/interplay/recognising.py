@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from aucpr_dask.errors import AucprError, few, printable
+from aucpr_dask.errors import AucprError, FileFormatError, few, printable
 from aucpr_dask.interplay.frames import FRAME, arrow_table
 from aucpr_dask.interplay.value_columns import is_measure, is_no_value
 from aucpr_dask.interplay.value_tables import HTML, MARKDOWN
@@ -49,7 +49,6 @@ ARRAYS = (".npz", ".npy", ".nc", ".nc4", ".cdf", ".h5", ".hdf5")
 RARER = "the rarer one is taken for positive: --pos-label "
 ONE_VALUE = "each model has one value of a measure: to compare them takes values of each query or task"
 WITH_COMMAS = "numbers with a decimal comma: write a point, or pandas.read_csv(file, sep=';', decimal=',')"
-INDEX = "; an index is a column if it has a name"  # a remedy for data frames alone
 WITH_GAPS = "decimal numbers, with gaps: --missing says what these mean"
 
 
@@ -354,12 +353,13 @@ def _of_values(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
     try:
         values = from_values(path)
     except AucprError as error:
-        if not roles:
+        if isinstance(error, FileFormatError) and not roles:
             raise
         what, *parts = str(error).split("\n  ")
         remedies = [part.removeprefix("remedy: ") for part in parts if part.startswith("remedy: ")]
-        kind = "no column holds labels (1 and 0; --label names another), and as values of models it is not clear"
-        kind += f": {'; '.join([what, *remedies]).removesuffix(INDEX)}"
+        kind = "as values of models it is not clear"
+        kind = f"no column holds labels (1 and 0; --label names another), and {kind}" if roles else kind
+        kind += f": {'; '.join([what, *remedies])}"
         return Recognised(path, kind, _listed(roles), ())
     if values.sizes[terms.MODEL] == 1:  # nothing to compare it with
         words = ("import", "values", path, f"OTHER{''.join(Path(path).suffixes[-1:])}", "values.zarr")

@@ -97,6 +97,8 @@ def is_no_value(name: str) -> str | None:
     ('a rank', 'about the model', None)
     >>> is_no_value("95 % CI"), is_no_value("ci_low"), is_no_value("n"), is_no_value("MNLI")
     ('a spread or an error', 'a spread or an error', 'about the model', None)
+    >>> is_no_value("std_test_score"), is_no_value("param_C")
+    ('a spread or an error', 'about the model')
     """
     bare = re.sub(r"\(.*?\)|\[.*?\]", " ", name)
     # Of "MaxTokens" the last word tells; in the middle of one word, as in "NoMeanFeat", nothing does.
@@ -109,10 +111,15 @@ def is_no_value(name: str) -> str | None:
     if RANKS & ends or words == ["#"]:
         return RANK
     is_spread = re.search(r"standard[\W_]*(error|deviation)|std[\W_]*(err|dev)", name.lower())
+    is_spread = is_spread or (parts[:1] and parts[0] in ("std", "stdev", "stddev"))
     if is_spread or SPREADS & {*parts[-1:], words[-1]} or ("ci" in parts and (LOWS | HIGHS) & {*parts}):
         return SPREAD
     is_count = (len(parts) > 1 and parts[0] in COUNTED and direction_of(name) is None) or words == ["n"]  # not nDCG
-    tells = {*parts[-1:], words[-1], *({"cost", "price", "params", "parameters", "latency", "throughput"} & ends)}
+    tells = {
+        *parts[-1:],
+        words[-1],
+        *({"cost", "price", "param", "params", "parameters", "latency", "throughput"} & ends),
+    }
     return ABOUT if is_count or tells & ABOUT_THE_MODEL else None
 
 

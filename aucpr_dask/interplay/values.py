@@ -18,6 +18,7 @@ from aucpr_dask.errors import AlignmentError, InvalidInputError, as_called, few
 from aucpr_dask.evaluation.results import provenance, save_result
 from aucpr_dask.inference.designs import better, estimators_of
 from aucpr_dask.interplay import value_columns
+from aucpr_dask.interplay.frames import FRAME
 from aucpr_dask.interplay.value_columns import direction_by_mark, direction_of, is_measure, is_no_value
 from aucpr_dask.interplay.value_tables import MODELS, REPEATS, TOPICS, VALUE, Table, tables_of, usual
 from aucpr_dask.schema import checks, choices, options, terms
@@ -183,6 +184,11 @@ def _cells(
             raise unknown_column(name, table.columns, table.name)
     rows, include = include, tuple(name for name in include if name in table.columns)
     columns = [name for name in table.columns if name not in exclude]
+    if folds := [name for name in columns if re.fullmatch(r"split\d+_test_\w+", name) and name not in include]:
+        what = "columns are folds of a search or a cross-validation of scikit-learn, which are no tasks"
+        allowed = "values whose models were not trained on each other's tasks"
+        remedy = "compare the predictions, which cross_val_predict(method='predict_proba') makes: ap.from_sklearn(...)"
+        raise InvalidInputError(what, table.name, few(map(repr, folds)), allowed, remedy)
     of = {role: found for role, name in named.items() if (found := _column(columns, role, name, table)) is not None}
     if terms.MEASURE in of and named[VALUE] is None and table.is_numeric(of[terms.MEASURE]):
         of[VALUE] = of.pop(terms.MEASURE)  # the measure given is a column of values
@@ -347,6 +353,9 @@ def _no_tasks(table: Table, columns: Sequence[str], include: Sequence[str]) -> t
                 found[name] = "empty"
                 del numbers[name]
     percents = [name for name in numbers if table.is_percent(name)]
+    if [usual(name) for name in percents if name not in include] == ["zero_shot"] and len(numbers) > 1:
+        found[percents[0]] = "of MTEB, the share of tasks that a model was not trained on"
+        del numbers[percents.pop()]
     rest = [np.abs(numbers[name]) for name in numbers if name not in percents]
     scaled = percents if rest and np.nanmax(rest) <= 1 else []
     numbers |= {name: numbers[name] / 100 for name in scaled}
@@ -540,7 +549,8 @@ def _unclear(roles: Sequence[str], columns: Sequence[str], table: Table, *, are_
     remedy = f"name it: {', '.join(f'{role}=...' for role in roles)}"
     if are_headed and roles == [terms.QUERY]:  # values are headed by models or by queries, and the rows may be either
         roles = [terms.MODEL, terms.QUERY]
-        remedy = "say what a row is: model=... or query=...; an index is a column if it has a name"
+        remedy = "say what a row is: model=... or query=..."
+        remedy += "; an index is a column if it has a name" * (table.name == FRAME)
     nouns = {terms.MODEL: "models", terms.QUERY: "queries, topics, tasks or data sets", VALUE: "values"}
     what = f"there is no column of {' or of '.join(nouns[role] for role in roles)}"
     received = f"columns {few(map(repr, columns))}"

@@ -203,13 +203,13 @@ def ranking_sheet(rankings: Sequence[Document], top: int | None = None, n_parts:
     title = (shorten(first["data_set"], WIDEST_NAME) or "all models", about(first))
     if len(rankings) > 1:
         sizes = sorted({len(ranking["models"]) for ranking in rankings})
-        of = " to ".join(f"{size:,}" for size in dict.fromkeys((sizes[0], sizes[-1])))
+        of = f"{sizes[0]:,} to " * (sizes[0] < sizes[-1]) + terms.count(sizes[-1], "model")
         by = first.get("by")
         n_all = len(rankings) if n_parts is None else n_parts
         of_all = f"{len(rankings):,} of " if len(rankings) < n_all else ""
         parts = of_all + terms.count(n_all, "group" if by else "data set")
         chosen = f"best {top} of " if top is not None and top < sizes[-1] else ""
-        title = (f"{parts}, {chosen}{of} models", title[1])
+        title = (f"{parts}, {chosen}{of}", title[1])
         names = [one["data_set"] if i == 0 else "" for one in rankings for i in range(len(one["models"][:top]))]
         columns.insert(0, Column(by or "data set", names, name=True))
     if len({n for ranking in rankings for n in ranking["models"]["n_queries"]}) > 1:

@@ -519,6 +519,8 @@ def _read_tidy(
     if (twice := np.flatnonzero(pd.Series(model * first.size + item).duplicated())).size:
         received = f"{twice.size:,} rows, first: {cells_at(twice[0], [*keys, 'model'])}"
         allowed, remedy = "one row for each model and item", "keep one of the rows"
+        if "dataset" not in frame:
+            remedy += f"; if a column tells their data sets apart, name it: {errors.as_called('dataset=...')}"
         raise errors.AlignmentError("a model scores an item twice", where(twice[0]), received, allowed, remedy)
     of_items = {role: frame[role].to_numpy() for role in map(str, frame) if role not in ("model", "score")}
     for role, values in of_items.items():
