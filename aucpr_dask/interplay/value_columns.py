@@ -22,7 +22,7 @@ TEST = "test"  # the split that counts if a table has several
 COUNTED = {"num", "number", "n", "nr", "no", "#"}  # before what is counted
 # The last word of a name: what a size, a cost or an identifier is given in or called.
 ABOUT_THE_MODEL = {
-    *("size", "params", "parameters", "parameter", "tokens", "memory", "count"),
+    *("size", "param", "params", "parameters", "parameter", "tokens", "memory", "count"),
     *("dimension", "dimensions", "dim", "dims"),
     *("mb", "gb", "ram", "vram", "flops", "layers", "likes", "downloads", "votes", "followers", "billions"),
     *("fold", "fewshot", "epochs", "steps", "iterations", "bits"),
@@ -110,8 +110,7 @@ def is_no_value(name: str) -> str | None:
         return MEAN
     if RANKS & ends or words == ["#"]:
         return RANK
-    is_spread = re.search(r"standard[\W_]*(error|deviation)|std[\W_]*(err|dev)", name.lower())
-    is_spread = is_spread or (parts[:1] and parts[0] in ("std", "stdev", "stddev"))
+    is_spread = re.search(r"standard[\W_]*(error|deviation)|std[\W_]*(err|dev)|^std(dev)?[\W_]", name.lower())
     if is_spread or SPREADS & {*parts[-1:], words[-1]} or ("ci" in parts and (LOWS | HIGHS) & {*parts}):
         return SPREAD
     is_count = (len(parts) > 1 and parts[0] in COUNTED and direction_of(name) is None) or words == ["n"]  # not nDCG
