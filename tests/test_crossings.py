@@ -1,5 +1,6 @@
 """Structures that meet: every answer about all labels and groups equals the answers about each of them alone."""
 
+import re
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -9,14 +10,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from click.testing import CliRunner
 
 import aucpr_dask as ap
+from aucpr_dask.cli import main
 from aucpr_dask.errors import InvalidInputError
 
 pytestmark = [pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")]
 
 MODELS, LEADS, SITES = list("abc"), [24, 48], "xy"
 ROLES = {"query": 9, "class": 3, "repeat": 3}
+SHOWN = {"show": [], "aggregate": [], "compare": ["--baseline", "a"], "rank": [], "power": [], "table": []}
 ASKED: dict[str, tuple[Callable[..., xr.Dataset], tuple[str, ...]]] = {
     "evaluate": (ap.evaluate, ("estimate", "interval", "standard_error", "n_positive", "flags")),
     "compare": (lambda data, **o: ap.compare(data, "a", **o), ("difference", "standard_error", "p_value", "interval")),
@@ -337,11 +341,37 @@ def test_what_has_a_role_may_be_a_coordinate(roles: list[str], structure: str, t
     np.testing.assert_array_equal(ap.compare(other, "a")["interval"], ap.compare(scores, "a")["interval"])
 
 
-@pytest.mark.parametrize("structure", ["", "class"])
-@pytest.mark.parametrize("given", [{}, {"is_kept": True}, {"has_groups": True}, {"is_kept": True, "has_groups": True}])
+def shown_cases() -> list[Any]:
+    """Return every structure, with labels of another dimension and groups, or without."""
+    found = []
+    for (place, structure), is_kept, has_groups in product(enumerate(["", *ROLES]), (False, True), (False, True)):
+        marks = [] if (place + 2 * is_kept + has_groups) % 4 == 2 else [pytest.mark.slow, pytest.mark.nightly]
+        given = {"is_kept": is_kept, "has_groups": has_groups}
+        found.append(pytest.param(structure, given, id=f"{structure or 'items'}-{is_kept}-{has_groups}", marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("structure", "given"), shown_cases())
+def test_tables_at_the_prompt_show_each_label_and_group(
+    structure: str, given: dict[str, bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scores, of_groups = drawn(2, structure, **given), ["--by", "site"] if given["has_groups"] else []
+    ap.save_scores(scores, "scores.zarr")
+    asked = [["evaluate", "scores.zarr", "result.zarr", *of_groups]]
+    asked += [[name, "result.zarr", *options] for name, options in SHOWN.items()]
+    for arguments in asked:
+        told = CliRunner().invoke(main, arguments)
+        assert told.exit_code == 0, told.output
+        assert all(re.search(rf"\b{label}\b", told.output) for part, _ in parts(scores) for label in part.values())
+        assert max(map(len, told.output.splitlines())) <= 80
+    assert CliRunner().invoke(main, ["show", "result.zarr", "--json"]).exit_code == 0
+
+
+@pytest.mark.parametrize(("structure", "given"), shown_cases())
 def test_a_report_shows_each_label_and_group(structure: str, given: dict[str, bool], tmp_path: Path) -> None:
     scores = drawn(2, structure, **given)
-    by = {"by": "site"} if "has_groups" in given else {}
+    by = {"by": "site"} if given["has_groups"] else {}
     ap.save_scores(scores, tmp_path / "scores.zarr")
     stored = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", **by)
     result = ap.evaluate(scores, **by)

@@ -46,7 +46,7 @@ def rank_models(result: terms.Scores, estimator: str | None = None, *, most: int
         has_queries, by = terms.QUERY in node.dims, node.attrs.get("by")
         if terms.CLASS in node.dims:
             means = mean_of_classes(node, level)
-        elif by and not has_queries:  # there may be many
+        elif by and not has_queries and terms.REPEAT not in node.dims:  # there may be many
             means = designs.with_estimators(node).isel({terms.METHOD: 0}, missing_dims="ignore")
         else:
             means = aggregating.aggregate(node, level=level)
