@@ -435,6 +435,25 @@ def test_contrasts_count_the_groups_that_have_an_answer() -> None:
     assert said.endswith("without an answer: Tiny")  # whose prevalence of 0 does not count
 
 
+def test_captions_state_repeats_and_clusters_and_gates_effective_positives() -> None:
+    random, label = np.random.default_rng(3), (np.arange(200) % 4 == 0).astype("int8")
+    score = random.normal(size=(2, 3, 200)) + np.reshape([0.5, 1.0, 1.5], (3, 1)) * label
+    scores = xr.Dataset(
+        {"score": (("repeat", "model", "item"), score), "label": ("item", label)}, coords={"model": list("abc")}
+    )
+    assert ap.letters(scores).caption.startswith("Means of 2 repeats, whose training varies, too, ties share")
+    one = scores.isel(repeat=0)
+    clusters = one.assign(cluster=("item", np.arange(200) // 4))
+    assert "Models are compared by clusters." in ap.letters(clusters).caption
+    assert "compared by" not in ap.letters(one).caption
+    said = str(ap.gate(one, "a", "c", margin=0.3))
+    assert "with 50 positives" in said
+    weighted = one.assign(weight=("item", random.uniform(0.5, 3, 200)))
+    n = float(ap.covariance(weighted)["n_effective"].min())
+    assert f"with {np.ceil(n):.0f} effective positives" in str(ap.gate(weighted, "a", "c", margin=0.3))
+    assert "effective positives" in ap.power(weighted).attrs["summary"]
+
+
 def test_values_without_a_name_of_which_less_is_better_are_called_values() -> None:
     table = pd.DataFrame({"task": [f"t{i}" for i in range(8)], "a": np.arange(8.0), "b": np.arange(8.0) - 1})
     said = ap.compare(ap.from_values(table, lower_is_better=True), "a").attrs["summary"]

@@ -171,11 +171,13 @@ class PairedSample:
     def positives(self) -> tuple[float | None, tuple[str, str]]:
         """Return the positives of all units together, or clusters that hold some, None if not counted; and their names.
 
-        With influence, they are effective ones: what unequal clusters are worth.
+        With influence, they are effective ones: what unequal weights or clusters are worth.
         """
         counted = "n_positive_clusters" if "n_positive_clusters" in self.node else "n_positive"
         counted = "n_effective" if self.sampling.method == "influence" else counted
         counts, names = self.node.variables.get(counted), ("positive", "positives")
+        if counts is not None and not np.array_equal(counts, np.round(counts), equal_nan=True):  # weighted
+            names = "effective positive", "effective positives"
         if self.node.attrs.get("sampled") == "clusters" and counted != "n_positive":
             kind = "effective " * (counted == "n_effective")
             words = (terms.clusters_in_words(self.node.attrs, f"{kind}{noun}") for noun in ("cluster", "clusters"))

@@ -379,7 +379,9 @@ def of_letters(data: xr.Dataset, columns: Mapping[str, xr.Dataset], dim: str | N
     first = next(iter(columns.values()))
     facts, is_compared = first.attrs, "difference" in first
     what, rules = "Estimates", designs.reading_of(data.attrs)
-    if dim is not None:
+    if (n_repeats := data.sizes.get(terms.REPEAT)) is not None:
+        what = sentence(designs.repeats_in_words(n_repeats, data.attrs.get(terms.N_FOLDS))).removesuffix(".")
+    elif dim is not None:
         sizes = sorted({int(one["n_units"]) if is_compared else data.sizes[dim] for one in columns.values()})
         least = f"{sizes[0]:,} to " if len(sizes) > 1 else ""
         what = f"Means over {least}{count(sizes[-1], *designs.unit_names(dim, data.attrs))}"
@@ -401,5 +403,6 @@ def of_letters(data: xr.Dataset, columns: Mapping[str, xr.Dataset], dim: str | N
     gaps = of_gaps(apart) if len({*apart.values()}) > 1 else apart.popitem()[1]
     gaps = gaps or "; ".join(designs.missing_items(data.attrs))
     without = f"no answer for {few(str(facts['groups_left_out']).split('; '))}" if "groups_left_out" in facts else ""
-    told = "".join(f" {sentence(one)}" for one in (gaps, without) if one)
+    drawn = f"models are compared by {designs.drawn_in_words(data.attrs)}" * (facts["over"] == "clusters")
+    told = "".join(f" {sentence(one)}" for one in (drawn, gaps, without) if one)
     return f"{said}. Letters name the models that are significantly worse ({tested}).{told}"
