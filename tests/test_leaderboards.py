@@ -480,9 +480,12 @@ def test_the_remedies_for_a_page_work_at_the_prompt(tmp_path: Path) -> None:
 
 def test_folds_of_a_search_are_no_tasks() -> None:
     folds = {f"split{i}_test_score": [0.5 + i / 9, 0.6] for i in range(5)}
-    found = pd.DataFrame({"params": ["{'C': 1}", "{'C': 9}"], "param_C": [1, 9], **folds, "std_test_score": 0.1})
-    with pytest.raises(InvalidInputError, match=r"folds of a search[\s\S]*cross_val_predict"):
-        ap.from_values(found, model="params")
+    about = {"params": ["{'C': 1}", "{'C': 9}"], "param_C": [1.5, 9], "mean_fit_time": 0.3}
+    found = pd.DataFrame(about | folds | {"mean_test_score": [0.72, 0.6], "std_test_score": 0.1, "rank_test_score": 1})
+    values = ap.from_values(found, model="params")
+    assert values["query"].values.tolist() == [*folds]
+    with pytest.raises(InvalidInputError, match="folds and repeats"):
+        ap.compare(values)
 
 
 def test_the_zero_shot_share_of_mteb_is_no_task() -> None:

@@ -454,6 +454,38 @@ def test_captions_state_repeats_and_clusters_and_gates_effective_positives() -> 
     assert "effective positives" in ap.power(weighted).attrs["summary"]
 
 
+def test_too_few_units_are_named_and_counted_with_their_adjustment() -> None:
+    random = np.random.default_rng(3)
+    values = xr.Dataset(
+        {"estimate": (("model", "query"), random.random((3, 12)))},
+        {"model": list("abc"), "query": [f"t{i}" for i in range(12)], "lang": ("query", ["de", "en"] * 6)},
+        {"measure": "F1", "unit": "task"},
+    )
+    said = ap.compare(values.isel(query=slice(4))).attrs["summary"]
+    assert said.endswith("no difference can be shown with 4 tasks: the smallest p-value that they can have is 0.125")
+    said = ap.compare(values, by="lang").attrs["summary"]
+    assert said.endswith(
+        "no difference can be shown with up to 6 tasks in a group: "
+        "the smallest p-value that they can have is 0.0312, 0.19 after adjustment"
+    )
+    least = ap.compare(values.assign(estimate=values["estimate"] / 9 + [[1.0], [2], [3]]), by="lang")["p_adjusted"]
+    assert float(least.min()) == 6 * 2.0**-5  # all differences have one sign
+    clusters = values.assign(cluster=("query", np.arange(12) // 3))
+    assert "no difference can be shown with 4 clusters of queries" in ap.compare(clusters).attrs["summary"]
+
+
+def test_equal_rankings_do_not_lower_what_is_shown() -> None:
+    random, label = np.random.default_rng(3), (np.arange(200) % 4 == 0).astype("int8")
+    score = random.normal(size=(2, 200)) + np.reshape([0.5, 1.0], (2, 1)) * label
+    names = {"model": ["a", "b", "c", "d"]}
+    scores = xr.Dataset({"score": (("model", "item"), score[[0, 1, 0, 1]]), "label": ("item", label)}, names)
+    pair = re.search(r"at 5 % is (\S+)", ap.power(scores.isel(model=[0, 1])).attrs["summary"])
+    assert pair
+    said = ap.power(scores).attrs["summary"]
+    assert f"at 5 % is {pair[1]} (median of 4 pairs)" in said
+    assert ", 0 between" not in said
+
+
 def test_values_without_a_name_of_which_less_is_better_are_called_values() -> None:
     table = pd.DataFrame({"task": [f"t{i}" for i in range(8)], "a": np.arange(8.0), "b": np.arange(8.0) - 1})
     said = ap.compare(ap.from_values(table, lower_is_better=True), "a").attrs["summary"]

@@ -95,12 +95,18 @@ def of_comparison(answer: xr.Dataset, about: str = "") -> str:
         )
     else:
         n = int(answer["n_units"].max()) if answer.attrs.get("method") == "sign_flip" and "n_units" in answer else None
-        least = None if n is None else 2.0 ** (1 - n)  # the smallest p-value that so few units can have
-        if least is None or least <= 1 - float(answer.attrs["level"]):
+        least = 0.0 if n is None else 2.0 ** (1 - n)  # the smallest p-value that so few units can have
+        adjusted_least = least * (int(answer.attrs["family_size"]) if answer.attrs["adjust"] == "holm" else 1)
+        if n is None or adjusted_least <= 1 - float(answer.attrs["level"]):
             words.append("no difference is shown, which does not show that there is none")
         else:
-            why = f"the smallest p-value that they can have is {least:g}"
-            words.append(f"no difference can be shown with {n} units: {why}")
+            over = str(answer.attrs["over"])
+            of = {designs.IN_CLUSTERS: True} if over == "clusters" else {}
+            units = count(n, *designs.unit_names(terms.QUERY if of else over, answer.attrs | of))
+            units = f"up to {units} in a group" if about else units
+            why = f"the smallest p-value that they can have is {least:.3g}"
+            why += f", {min(adjusted_least, 1.0):.2g} after adjustment" if adjusted_least > least else ""
+            words.append(f"no difference can be shown with {units}: {why}")
     if "standard_error" in answer:
         are_equal = asked & (differences == 0) & (answer.variables["standard_error"].transpose(*dims).values == 0)
         equal = [named(at) for at in map(tuple, np.argwhere(are_equal).tolist())]
@@ -308,13 +314,16 @@ def smallest_shown(size: str, power: str, differences: Iterable[tuple[str, str]]
 
 def of_reach(reach: Reach, power: float, level: float, *, by: str = "", others: Mapping[str, Any] | None = None) -> str:
     """Say which true difference, of the median pair, intervals of a level show with a power; and which `by` others."""
-    size, middle, n = sample_in_words(reach, reach.n), _middle(reach.detectable(power)), reach.error.size
+    detectable = _of_pairs_that_vary(reach.detectable(power))
+    size, middle, n = sample_in_words(reach, reach.n), _middle(detectable), detectable.size
     if np.isinf(middle):
         return f"with {size}, no difference can be shown"
     if middle == 0:
         return f"over {size}, the differences do not vary"
     of = ", ".join(filter(None, [by, f"median of {n:,} pairs" if n > 1 else ""]))
-    shown = {f"({of})" if of else "": middle} | {by: _middle(values) for by, values in (others or {}).items()}
+    shown = {f"({of})" if of else "": middle} | {
+        by: _middle(_of_pairs_that_vary(values)) for by, values in (others or {}).items()
+    }
     said = [("none" if np.isinf(one) else f"{one:.2g}", by) for by, one in shown.items()]
     return smallest_shown(size, f"{power_in_words(reach, power)} at {percent(1 - level, '.3g')}", said)
 
@@ -341,6 +350,12 @@ def of_power(single: Reach, values: Mapping[str, Any], power: float, difference:
     needed, now = _middle(values["n_needed"]), power_in_words(single, _middle(values["power"]), ".0f")
     takes = "" if np.isnan(needed) else f", and with {percent(power)} power by {sample_in_words(single, needed)}"
     return f"{said}; a difference of {difference:g} is shown with {now}{takes}"
+
+
+def _of_pairs_that_vary(detectable: Any) -> NDArray[np.float64]:
+    """Return the differences that are shown without those of equal rankings, which are 0, unless all are equal."""
+    values = np.ravel(np.asarray(detectable, np.float64))
+    return values[values != 0] if values.any() else values
 
 
 def _middle(values: Any) -> float:

@@ -184,11 +184,6 @@ def _cells(
             raise unknown_column(name, table.columns, table.name)
     rows, include = include, tuple(name for name in include if name in table.columns)
     columns = [name for name in table.columns if name not in exclude]
-    if folds := [name for name in columns if re.fullmatch(r"split\d+_test_\w+", name) and name not in include]:
-        what = "columns are folds of a search or a cross-validation of scikit-learn, which are no tasks"
-        allowed = "values whose models were not trained on each other's tasks"
-        remedy = "compare the predictions, which cross_val_predict(method='predict_proba') makes: ap.from_sklearn(...)"
-        raise InvalidInputError(what, table.name, few(map(repr, folds)), allowed, remedy)
     of = {role: found for role, name in named.items() if (found := _column(columns, role, name, table)) is not None}
     if terms.MEASURE in of and named[VALUE] is None and table.is_numeric(of[terms.MEASURE]):
         of[VALUE] = of.pop(terms.MEASURE)  # the measure given is a column of values
