@@ -377,6 +377,25 @@ def test_groups_go_from_store_to_store(by: Any, client: Client, tmp_path: Path) 
         ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", by=by, workers=client, **DRAWN)
 
 
+def test_results_by_group_get_data_sets(tmp_path: Path) -> None:
+    nodes = {"a": scores(1), "b": scores(2).isel(item=slice(200))}
+    more = nodes | {"b": scores(2).isel(item=slice(200), model=[0, 1, 1]).assign_coords(model=["x", "y", "z"])}
+    more["c"] = scores(3).assign_coords(site=("item", ["e", "f"] * (N // 2)))
+    place = tmp_path / "scores.zarr", tmp_path / "result.zarr"
+    done: list[int] = []
+    for tree in (nodes, more):
+        ap.save_scores(xr.DataTree.from_dict(tree), place[0], overwrite=True)
+        found = ap.run(*place, by="site", on_progress=lambda one: done.append(one.rankings_total))
+        expected = ap.evaluate(xr.DataTree.from_dict(tree), by="site")
+        for path in tree:
+            np.testing.assert_array_equal(found[path]["interval"], expected[path]["interval"])
+    assert done[-1] == 3  # z in b, and x and y in c
+    moved = more | {"a": nodes["a"].assign_coords(site=("item", nodes["a"]["site"].values[::-1]))}
+    ap.save_scores(xr.DataTree.from_dict(moved), place[0], overwrite=True)
+    with pytest.raises(StoreError, match="the groups of the items are others"):
+        ap.run(*place, by="site")
+
+
 def test_the_command_line_takes_groups(tmp_path: Path) -> None:
     ap.save_scores(scores(), tmp_path / "scores.zarr")
     words = ["evaluate", str(tmp_path / "scores.zarr"), str(tmp_path / "result.zarr"), "--by", "site", "--by", "sex"]

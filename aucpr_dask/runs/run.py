@@ -274,14 +274,18 @@ def _next_step(plan: Plan, target: str, ledger: Ledger, *, overwrite: bool, othe
         are_kept = all("replicate" in node for _, node in nodes_of(plan.template))
         is_drawn = "n_resamples" in changed and isinstance(drawn, int)
         has_more_resamples = are_kept and is_drawn and drawn < plan.options.resampling.n_resamples
-        _refuse(changed, target, MAY_DIFFER | {"n_resamples"} if has_more_resamples else MAY_DIFFER)
+        may_differ = MAY_DIFFER | ({"n_resamples"} if has_more_resamples else set())
+        grouped, now = (one["options"].get("groups") or {} for one in (state.plan, plan.parameters))
+        if grouped.items() <= now.items():  # there are those of more data sets
+            may_differ |= {"groups"}
+        _refuse(changed, target, may_differ)
         groups = {name for _, node in nodes_of(plan.template) for name in str(node.attrs.get("by", "")).split(", ")}
-        now, wanted = steps.contents_of(target, ledger, groups), steps.wanted_contents(plan, groups)
-        steps.refuse_changes(now, wanted, target)
+        there, wanted = steps.contents_of(target, ledger, groups), steps.wanted_contents(plan, groups)
+        steps.refuse_changes(there, wanted, target)
         try:
             if has_more_resamples:
                 raise steps.NotByModels
-            step = steps.growth(plan, target, now, wanted)
+            step = steps.growth(plan, target, there, wanted)
         except steps.NotByModels:
             text = "the source differs by more than new models and data sets, or has longer names, so everything is "
             errors.warn(f"{text}evaluated again at {public(target)}")
