@@ -505,6 +505,31 @@ def test_an_arrow_of_an_emoji_leaves_nothing_of_itself() -> None:
     assert ap.from_values(table).attrs["measure"] == "WER"
 
 
+def test_grades_percents_and_groups_of_one_label_are_named(tmp_path: Path) -> None:
+    rows, path = np.arange(60), tmp_path / "t.csv"
+    table = pd.DataFrame({"query": rows // 20, "relevance": rows % 4, "bm25": rows / 7, "dense": rows * 7 % 60 / 60})
+    table.to_csv(path, index=False)
+    assert (
+        "grades or classes, '0', '1', '2', '3' in 'relevance'; to evaluate it, write 1 for" in recognise(str(path)).kind
+    )
+    refused = CliRunner().invoke(main, ["evaluate", str(path), "--label", "relevance"])
+    assert "of grades, write 1 for those that count as positive" in refused.output
+    table = pd.DataFrame(
+        {"y": rows % 5 // 4, "a": [f"{i}.5%" for i in rows], "b": rows / 60, "c": rows % 5, "d": rows % 3}
+    )
+    table.astype({"c": str, "d": str}).replace({"c": "0", "d": "0"}, "x").to_csv(path, index=False)
+    found = {name: one.why for one in recognise(str(path)).roles for name in one.columns}
+    assert "percent sign" in found["a"]
+    assert found["c"] == "each of its values has one label"
+    assert "values, each in" in found["d"]
+
+
+def test_a_column_called_data_is_one_of_data_sets() -> None:
+    board = pd.DataFrame({"Data": ["cardio", "musk", "glass"], "LOF": [66.3, 58.1, 61.8], "ECOD": [93.5, 95.6, 71.0]})
+    values = ap.from_values(board)
+    assert (values.attrs["unit"], values["model"].values.tolist()) == ("data set", ["LOF", "ECOD"])
+
+
 def test_a_table_of_several_classes_is_named(tmp_path: Path) -> None:
     rows = np.arange(60)
     names = np.array(["cat", "dog", "bird"])

@@ -49,6 +49,7 @@ ARRAYS = (".npz", ".npy", ".nc", ".nc4", ".cdf", ".h5", ".hdf5")
 RARER = "the rarer one is taken for positive: --pos-label "
 ONE_VALUE = "each model has one value of a measure: to compare them takes values of each query or task"
 WITH_COMMAS = "numbers with a decimal comma: write a point, or pandas.read_csv(file, sep=';', decimal=',')"
+PERCENTS = "numbers with a percent sign: write them without it"
 WITH_GAPS = "decimal numbers, with gaps: --missing says what these mean"
 
 
@@ -210,6 +211,10 @@ def _roles(batch: Batch, index: frozenset[str]) -> dict[str, dict[str, str]]:
             move(column, "models", NOT_CALLED)
     for column, why in _no_scores(batch, roles).items():
         move(column, "models", why)
+    for column in list(roles.get("by", ())) if "label" in roles else ():
+        both = np.stack([batch.text(name)[0] for name in (column, next(iter(roles["label"])))])
+        if np.unique(both, axis=1).shape[1] == len(batch.text(column)[1]):
+            move(column, "by", "each of its values has one label")
     if {"model", "score", "label"} <= {*roles} and not {"item", "query"} & {*roles}:
         own = [next(iter(roles[role])) for role in ("model", "repeat", "dataset") if roles.get(role)]
         free = [(column, role) for role in ("by", "metadata") for column in roles.get(role, ())]
@@ -288,6 +293,9 @@ def _role_of(batch: Batch, column: str, index: frozenset[str]) -> tuple[str, str
     if is_group:
         return "by", f"{terms.count(n_distinct, 'value')}, each in {LEAST_OF_GROUP} rows or more"
     if kind == "other":
+        known = [word.strip() for word in words if word.strip()]
+        if known and all(re.fullmatch(r"[0-9.,]+\s*%", word) for word in known):
+            return "metadata", PERCENTS
         return "metadata", WITH_COMMAS if batch.has_commas(column) else "text"
     return "metadata", "not scores, by its numbers or its name"
 
@@ -338,11 +346,14 @@ def _of_predictions(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
 
 def _of_classes(path: str, batch: Batch, roles: dict[str, dict[str, str]]) -> Recognised | None:
     """Return what a table of labels of several classes is taken for: areas take one of them against the others."""
-    labels = [name for name in batch.cells if _is_called_label(name) and batch.kind(name) == "other"]
+    labels = [name for name in batch.cells if _is_called_label(name) and "label" not in roles]
     classes = sorted(batch.text(labels[0])[1]) if len(labels) == 1 else []
-    if not roles.get("models") or not 2 < len(classes) <= MOST_GROUPS:
+    if not roles.get("models") or not 2 < len(classes) <= MOST_GROUPS or batch.kind(labels[0]) == "number":
         return None
     listed = few(map(repr, classes), 6)
+    if batch.kind(labels[0]) != "other":
+        kind = f"a table of predictions with grades or classes, {listed} in {labels[0]!r}; to evaluate it, write 1 for "
+        return Recognised(path, f"{kind}those that count as positive, and 0 for the others", _listed(roles), ())
     kind = f"a table of predictions of {len(classes)} classes, {listed} in {labels[0]!r}; to evaluate one against the "
     kind += "others, write 1 for it and 0 for the others, and name its scores by --models"
     return Recognised(path, kind, _listed(roles), ())

@@ -31,7 +31,7 @@ UNITS = dict.fromkeys(TOPICS, "query") | {"topic": "topic", "topic_id": "topic"}
 for noun in ("task", "instance", "question", "problem", "user", "prompt"):
     UNITS |= {noun: noun, f"{noun}_id": noun}
 UNITS |= {"task_name": "task", "doc_id": "document", "sample_id": "sample", "example_id": "example"}
-UNITS |= dict.fromkeys(("dataset", "dataset_name", "data_set"), "data set")
+UNITS |= dict.fromkeys(("dataset", "dataset_name", "data_set", "datasets", "data"), "data set")
 COLUMNS = {
     terms.MODEL: MODELS,
     terms.QUERY: tuple(UNITS),

@@ -370,6 +370,8 @@ class _LabelReader:
         elif self._positive is None:
             what = f"{cell.strip()!r} is not a label"
             remedy = "say which value is the positive one: pos_label=VALUE"
+            if (_number(cell.strip()) or 0) > 1:
+                remedy += "; of grades, write 1 for those that count as positive, and 0 for the others"
             texts = [word.strip() for word in words if word.strip() not in MISSING_CELLS]
             if all(_number(text) is None and text.lower() not in _TRUTH for text in texts):
                 what, received = checks.positive_text([cell.strip()]), errors.few(map(repr, texts))
