@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import aucpr_dask as ap
-from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.errors import AlignmentError, InvalidInputError
 
 SUMS = [
     "average_precision",
@@ -163,3 +163,37 @@ def test_plain_and_lazy_labels():
     assert ap.reference_levels(label.tolist(), SUMS).identical(expected)
     lazy = ap.reference_levels(xr.DataArray(label, dims=("dim_0", "item")).chunk({"dim_0": 1}), SUMS)
     xr.testing.assert_allclose(lazy.compute(), expected, rtol=1e-15)
+
+
+def test_levels_of_other_items_are_refused() -> None:
+    random, sites = np.random.default_rng(3), np.resize(list("xxy"), 40)
+    label = (random.random((3, 40)) < 0.4).astype("int8")
+    label[:, :6] = [1, 0, 1, 0, 1, 0]
+    variables = {
+        "score": (("model", "query", "item"), random.normal(size=(2, 3, 40))),
+        "label": (("query", "item"), label),
+    }
+    coords = {"model": ["a", "b"], "query": list("pqr"), "site": ("item", sites)}
+    scores = xr.Dataset(variables, coords)
+    levels = ap.reference_levels(scores["label"])
+    some = scores["score"].where(random.random((2, 3, 40)) < 0.9)
+    others = {
+        "by": ap.evaluate(scores, by="site"),
+        "items": ap.evaluate(scores.isel(item=slice(30))),
+        "weight": ap.evaluate(scores, weight=xr.DataArray(np.full(40, 0.5), dims="item")),
+        "missing": ap.evaluate(scores.assign(score=some), missing="drop"),
+    }
+    for result in others.values():
+        with pytest.raises(AlignmentError, match=r"levels of other items[\s\S]* in the levels, .* in the result \(a/p"):
+            ap.normalised(result, levels)
+    result = ap.evaluate(scores, prevalence=0.1)
+    with pytest.raises(InvalidInputError, match=r"another prevalence[\s\S]*prevalence=0.1\)"):
+        ap.normalised(result, levels)
+    at_one = ap.normalised(result, ap.reference_levels(scores["label"], prevalence=0.1))
+    assert (at_one["estimate"].values >= 0).all()
+    with pytest.raises(AlignmentError, match=r"lack labels of 'query'[\s\S]*'r'"):
+        ap.normalised(ap.evaluate(scores), levels.isel(query=[0, 1]))
+    each = [ap.reference_levels(scores["label"].isel(item=sites == site)) for site in "xy"]
+    of_groups = ap.normalised(others["by"], xr.concat(each, xr.Variable("site", ["x", "y"])))
+    alone = ap.normalised(ap.evaluate(scores.isel(item=sites == "y")), each[1])
+    np.testing.assert_array_equal(of_groups["estimate"].sel(site="y"), alone["estimate"])

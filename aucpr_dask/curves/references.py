@@ -9,14 +9,15 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import InvalidInputError, few
+from aucpr_dask.errors import AlignmentError, InvalidInputError, few
 from aucpr_dask.evaluation import api, rankings
 from aucpr_dask.evaluation.alignment import joined, named_dimensions, numeric, one_dimension
 from aucpr_dask.schema import checks, estimators
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.terms import ESTIMATOR, GRADE, ITEM, NORMALISED
+from aucpr_dask.schema.terms import ESTIMATOR, GRADE, ITEM, NORMALISED, group_in_words
 
 Area = TypeVar("Area", xr.DataArray, xr.Dataset)
+ROUND_OFF = 1e-9  # of sums of weights
 
 
 def reference_levels(
@@ -55,10 +56,11 @@ def reference_levels(
     Returns
     -------
     xarray.Dataset
-        ``minimum``, ``maximum`` and ``random``, over the other dimensions and ``estimator``. ``random`` is the
-        exact expectation over all orders of items with hard labels, ties aside, for the estimators that are sums
-        over single positives (average precision, the trapezoids, discrete, continuous, the gain area), for precision
-        and recall at k, and one half for the ROC area; NaN for the others.
+        ``minimum``, ``maximum`` and ``random``, over the other dimensions and ``estimator``; ``n_positive`` and
+        ``n_negative``, by which :func:`normalised` knows the items of a result again. ``random`` is the exact
+        expectation over all orders of items with hard labels, ties aside, for the estimators that are sums over single
+        positives (average precision, the trapezoids, discrete, continuous, the gain area), for precision and recall at
+        k, and one half for the ROC area; NaN for the others.
 
     References
     ----------
@@ -129,7 +131,14 @@ def reference_levels(
                 output_dtypes=[np.float64],
             )
     random = random.where(maximum.notnull())  # where no order has an area
-    return xr.Dataset({"minimum": minimum, "maximum": maximum, "random": random})
+    if label is None:
+        counts = {f"n_{kind}": given[f"{kind}_weight"].sum(dim) for kind in ("positive", "negative")}
+    else:
+        is_positive, is_item = label >= (positive_from or 1), label >= (0 if unjudged == "drop" else -1)
+        counts = {"n_positive": is_positive.sum(dim) if n_positive is None else n_positive}
+        counts["n_negative"] = (is_item & ~is_positive).sum(dim)
+    levels = xr.Dataset({"minimum": minimum, "maximum": maximum, "random": random, **counts})
+    return levels if prevalence is None else levels.assign_attrs(prevalence=prevalence)
 
 
 def normalised(area: Area, levels: xr.Dataset, *, zero: str = "minimum") -> Area:
@@ -145,7 +154,7 @@ def normalised(area: Area, levels: xr.Dataset, *, zero: str = "minimum") -> Area
         levels of this sample; or a result, whose estimates, standard errors, intervals and replicates are: its means
         and comparisons are those of normalised areas.
     levels : xarray.Dataset
-        The result of :func:`reference_levels` for the same labels.
+        The result of :func:`reference_levels` for the same labels, or other levels.
     zero : {"minimum", "random"}
         Which level is 0: the worst ranking, or a random one.
 
@@ -153,6 +162,13 @@ def normalised(area: Area, levels: xr.Dataset, *, zero: str = "minimum") -> Area
     -------
     xarray.DataArray or Dataset
         0 for the worst or a random ranking and 1 for the best; NaN where the two are equal.
+
+    Raises
+    ------
+    AlignmentError
+        If the levels lack some of the labels of the estimates, or are those of other items than a result's.
+    InvalidInputError
+        If they are those at another prevalence, or lack an estimator.
 
     Examples
     --------
@@ -181,6 +197,8 @@ def normalised(area: Area, levels: xr.Dataset, *, zero: str = "minimum") -> Area
             received, remedy = few(map(repr, lacking)), "reference_levels(label, estimators of the result)"
             raise InvalidInputError("levels lack an estimator", "argument 'levels'", received, remedy=remedy)
         levels = levels.sel({ESTIMATOR: names if estimates[ESTIMATOR].ndim else names[0]})
+    whose = area if isinstance(area, xr.Dataset) else area.to_dataset(name="estimate")
+    _refuse_levels_of_others(whose, levels)
     low, width = levels[zero], levels["maximum"] - levels[zero]
     width = width.where(width > 0)
     if not is_result:
@@ -190,6 +208,34 @@ def normalised(area: Area, levels: xr.Dataset, *, zero: str = "minimum") -> Area
         moved["standard_error"] = area["standard_error"] / width
     moved = {name: one.transpose(*area[name].dims, ...).assign_attrs(area[name].attrs) for name, one in moved.items()}
     return area.assign(moved).assign_attrs({NORMALISED: zero})  # type: ignore[no-any-return]
+
+
+def _refuse_levels_of_others(result: xr.Dataset, levels: xr.Dataset) -> None:
+    """Raise if levels lack some labels of estimates, or are those of other items or of another prevalence."""
+    remedy = "reference_levels(label, ...) of the items that were evaluated; of groups, those of each, by xr.concat"
+    for dim, index in result["estimate"].indexes.items():
+        if dim in levels.indexes and len(lacking := index.difference(levels.indexes[dim])):
+            what, received = f"levels lack labels of {dim!r}", few(map(repr, lacking))
+            raise AlignmentError(what, "argument 'levels'", received, "levels of all estimates", remedy)
+    if not {"n_positive", "n_negative"} <= set(levels) & set(result):
+        return  # levels of another origin, or estimates alone
+    for name in ("n_positive", "n_negative"):
+        known, own = xr.broadcast(result[name], levels[name])
+        if known.chunks is None and own.chunks is None:
+            differ = np.flatnonzero(np.abs(known - own) > ROUND_OFF * own)
+            if differ.size:
+                place = dict(zip(known.dims, np.unravel_index(differ[0], known.shape), strict=True))
+                of_result, of_levels = known[place], own[place]
+                labels = {str(dim): of_result[dim].item() for dim in known.dims if dim in of_result.coords}
+                where = f" ({group_in_words(labels)})" if labels else ""
+                received = f"{name} {of_levels.item():.10g} in the levels, {of_result.item():.10g} in the result{where}"
+                what, allowed = "these are the levels of other items", "levels of the items of the result"
+                raise AlignmentError(what, "argument 'levels'", received, allowed, remedy)
+    asked, found = result.attrs.get("prevalence"), levels.attrs.get("prevalence")
+    if asked != found:
+        what, received = "these are the levels at another prevalence", f"prevalence={found}"
+        remedy = f"reference_levels(label, prevalence={asked})"
+        raise InvalidInputError(what, "argument 'levels'", received, f"prevalence={asked}, that of the result", remedy)
 
 
 def unachievable_precision(recall: Any, prevalence: float) -> Any:
