@@ -262,14 +262,25 @@ def _as_text(label: object) -> str:
     return str(pd.Timestamp(scalar) if kind == "M" else pd.Timedelta(scalar))
 
 
+LONGEST_NUMBER = 9  # characters of a coordinate in a sentence
+
+
 def group_in_words(labels: Mapping[str, object]) -> str:
     """Return what sentences call a group, by its labels along each dimension; a number says of what it is.
 
     >>> group_in_words({"site": "Bern", "sex": "f"}), group_in_words({"lead": 3, "region": "north"})
     ('Bern/f', 'lead 3/north')
+    >>> group_in_words({"lat": 60.0, "lon": 180 / 7})
+    'lat 60.0/lon 25.7143'
     """
+
+    def told(label: object) -> str:
+        text = _as_text(label)
+        is_long = isinstance(label, float) and len(text) > LONGEST_NUMBER and abs(label) < 1e4
+        return f"{label:.6g}" if is_long else text
+
     return name_of_group(
-        f"{dim} {_as_text(label)}" if isinstance(label, Number) else label for dim, label in labels.items()
+        f"{dim} {told(label)}" if isinstance(label, Number) else label for dim, label in labels.items()
     )
 
 
