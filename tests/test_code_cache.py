@@ -339,7 +339,9 @@ def test_numba_is_not_imported_to_find_an_empty_cache_and_dask_not_at_all(home: 
 
 @pytest.mark.slow
 def test_kernels_that_different_processes_compiled_do_not_replace_each_other(home: Path) -> None:
-    compile_one = "import sys; from aucpr_dask.kernels import areas; getattr(areas, sys.argv[1]).prepare()"
+    compile_one = (
+        "import sys; from aucpr_dask.kernels import operating_points as all; getattr(all, sys.argv[1]).prepare()"
+    )
     for name in "finish_common_rows", "finish_any_rows":
         subprocess.run([sys.executable, "-c", compile_one, name], check=True)
     use = "from aucpr_dask.kernels import dispatch; dispatch.MOST_BY_NUMPY = 0; import aucpr_dask as ap; "

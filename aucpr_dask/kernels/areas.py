@@ -173,30 +173,13 @@ def fill_tallied_groups(times, tally, space):
     return g.groups_of_tally(times, tally, g.TieGroups(space[0], space[1], space[2]))
 
 
-FINISH = types.void(F8[:, :, ::1], row_of(I8), rows_of(F8), row_of(F8), OPTIONS_TYPE, row_of(I8), F8[:, ::1])
+@kernel(types.void(F8[:, :, ::1], row_of(I8), rows_of(F8), row_of(F8), OPTIONS_TYPE, row_of(I8), F8[:, ::1]))
+def finish_common_rows(space, n_groups, counts, n_given, options, codes, out):
+    """Write the row of common numbers of every ranking from its tie groups, in a space of (3, rows, groups).
 
-
-@helper
-def finish_rows_by(area_of, space, n_groups, counts, n_given, options, codes, out):
-    """Write the row of numbers of every ranking from its tie groups, in a space of (3, rows, groups)."""
+    The fewer numbers a kernel knows, the faster it compiles.
+    """
     for row in range(n_groups.size):
         groups = g.TieGroups(space[0, row], space[1, row], space[2, row])
-        finish_by(area_of, ranking_of(counts[row], n_given[row]), groups, n_groups[row], options, codes, out[row])
-
-
-@kernel(FINISH)
-def finish_common_rows(space, n_groups, counts, n_given, options, codes, out):
-    """Write rows of common numbers: the fewer a kernel knows, the faster it compiles."""
-    finish_rows_by(area_of_common, space, n_groups, counts, n_given, options, codes, out)
-
-
-@kernel(FINISH)
-def finish_any_rows(space, n_groups, counts, n_given, options, codes, out):
-    """Write rows of any numbers."""
-    finish_rows_by(area_of_any, space, n_groups, counts, n_given, options, codes, out)
-
-
-def finish_rows(space, n_groups, counts, n_given, options, codes, out):
-    """Write the rows of numbers of rankings, by the kernel that compiles faster if it knows them all."""
-    is_common = not options.expect_ties and o.IS_COMMON[codes].all()
-    (finish_common_rows if is_common else finish_any_rows)(space, n_groups, counts, n_given, options, codes, out)
+        ranking = ranking_of(counts[row], n_given[row])
+        finish_by(area_of_common, ranking, groups, n_groups[row], options, codes, out[row])

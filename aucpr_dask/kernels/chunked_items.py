@@ -10,18 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from aucpr_dask.kernels import options as o
-from aucpr_dask.kernels import tie_groups as g
-from aucpr_dask.kernels.areas import COUNTS, finish
+from aucpr_dask.kernels.areas import COUNTS, fill_tallied_groups
 from aucpr_dask.kernels.classes import find_distinct, split_rows
-from aucpr_dask.kernels.compiling import F8, I8, OPTIONS_TYPE, TARGETS_TYPE, kernel, row_of
 from aucpr_dask.kernels.gaps import distinct_scores, tally_scores
-from aucpr_dask.kernels.interpolation import Moments, Points
-from aucpr_dask.kernels.operating_points import Curve, finish_curve
-from aucpr_dask.kernels.options import Array, Options, Targets
+from aucpr_dask.kernels.operating_points import finish_rows
+from aucpr_dask.kernels.options import N_COLUMNS, Array, Options, Targets
 from aucpr_dask.kernels.sorting import Floats
 
 Counts = NDArray[Any]  # whole numbers from 0, of any unsigned type
@@ -81,24 +76,8 @@ def finish_tally(
     targets: Targets,
 ) -> Array:
     """Return the row of numbers of one ranking that `rankings.evaluate_all_rows` returns."""
-    out = np.full(targets.codes.size + o.N_COLUMNS, np.nan)
-    tallied_row(times.astype(np.float64), tally.astype(np.float64), classes, n_given, n_distinct, options, targets, out)
-    return out
-
-
-@kernel(types.void(*[row_of(F8)] * 3, F8, I8, OPTIONS_TYPE, TARGETS_TYPE, F8[::1]))
-def tallied_row(times, tally, counts, n_given, n_distinct, options, targets, out):
-    """Evaluate one ranking from its tally; `counts` are those of `Classes`."""
-    groups = g.new_groups(times.size)
-    g.groups_of_tally(times, tally, groups)
-    n_groups = times.size
-    classes = g.Classes(counts[0], counts[1], counts[2], counts[3])
-    n_unseen = 0.0 if np.isnan(n_given) else n_given - (counts[0] + counts[2])
-    ranking = g.Ranking(classes, n_unseen, counts[2] + counts[3], counts[0] + counts[1], n_distinct)
-    finish(ranking, groups, n_groups, options, targets.codes, out)
-    if options.missing == o.MISSING_LAST:
-        n_groups = g.append_missing(groups, n_groups, classes)
-    no_points = Points(np.empty(0), np.empty(0))  # those between the tie groups are unknown
-    unknown = Moments(np.nan, np.nan, np.nan, np.nan)
-    curve = Curve(groups, n_groups, no_points, np.empty(0, np.int64), unknown)
-    finish_curve(ranking, curve, options, targets, out)
+    out, space = np.full((1, targets.codes.size + N_COLUMNS), np.nan), np.empty((3, 1, times.size + 1))
+    fill_tallied_groups(times.astype(np.float64), tally.astype(np.float64), space[:, 0])
+    counts = np.array([[*classes, classes[2:].sum(), classes[:2].sum(), n_distinct]])
+    finish_rows(space, np.array([times.size]), counts, np.array([n_given]), options, targets, out)
+    return np.asarray(out[0])

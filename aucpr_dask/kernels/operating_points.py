@@ -1,4 +1,4 @@
-"""One ranking, with every operating point: for estimators and ranges that need more than its tie groups."""
+"""Any number of a ranking, over any recalls: from its tie groups or, if these are not enough, every operating point."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from numba import types
 
 from aucpr_dask.kernels import interpolation as more
 from aucpr_dask.kernels import options as o
-from aucpr_dask.kernels.areas import finish, ranking_of, totals
+from aucpr_dask.kernels.areas import finish, finish_common_rows, ranking_of, totals
 from aucpr_dask.kernels.classes import distinct_of
-from aucpr_dask.kernels.compiling import F8, OPTIONS_TYPE, TARGETS_TYPE, helper, kernel
+from aucpr_dask.kernels.compiling import F8, I8, OPTIONS_TYPE, TARGETS_TYPE, helper, kernel, row_of, rows_of
 from aucpr_dask.kernels.interpolation import Moments, Points
 from aucpr_dask.kernels.interval_facts import fact_of
-from aucpr_dask.kernels.tie_groups import TieGroups, new_groups, scale_to, two_sum
+from aucpr_dask.kernels.tie_groups import TieGroups, append_missing, new_groups, scale_to, two_sum
 
 
 @helper
@@ -206,3 +206,27 @@ def all_points_row(positive, negative, space, counts, n_given, options, targets,
         moments = Moments(p_mean, p_deviation, n_mean, n_deviation)
     counts[6] = distinct_of(negative, positive, np.empty(3))
     finish_all(room_of(space), ranking_of(counts, n_given), curve, n_points, moments, options, targets, out)
+
+
+@kernel(types.void(F8[:, :, ::1], row_of(I8), rows_of(F8), row_of(F8), OPTIONS_TYPE, TARGETS_TYPE, F8[:, ::1]))
+def finish_any_rows(space, n_groups, counts, n_given, options, targets, out):
+    """Write the row of numbers of every ranking that need no points between its tie groups."""
+    no_points, unknown = Points(np.empty(0), np.empty(0)), Moments(np.nan, np.nan, np.nan, np.nan)
+    for row in range(n_groups.size):
+        groups, n = TieGroups(space[0, row], space[1, row], space[2, row]), n_groups[row]
+        ranking = ranking_of(counts[row], n_given[row])
+        finish(ranking, groups, n, options, targets.codes, out[row])
+        if options.missing == o.MISSING_LAST:
+            n = append_missing(groups, n, ranking.classes)
+        finish_curve(ranking, Curve(groups, n, no_points, np.empty(0, np.int64), unknown), options, targets, out[row])
+
+
+def finish_rows(space, n_groups, counts, n_given, options, targets, out):
+    """Write the rows of numbers of rankings from their tie groups, by the kernel that compiles faster if it knows all.
+
+    The groups of every ranking are in a space of (3, rows, groups), which has room for one more.
+    """
+    if not options.expect_ties and targets.are_by_groups and o.IS_COMMON[targets.codes].all():
+        finish_common_rows(space, n_groups, counts, n_given, options, targets.codes, out)
+    else:
+        finish_any_rows(space, n_groups, counts, n_given, options, targets, out)

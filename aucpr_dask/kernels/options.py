@@ -176,6 +176,11 @@ class Targets(NamedTuple):
         whole = self.recall_range[0] == 0 and self.recall_range[1] == 1
         return bool(whole and BY_GROUPS[self.codes].all())
 
+    @property
+    def need_every_point(self) -> bool:
+        """Whether a number needs the operating points, or the scores, between the tie groups that hold a positive."""
+        return bool(EVERY_POINT[self.codes].any())
+
 
 def code_of_extra(name: str, estimator: str, *, in_one_pass: bool = True) -> int:
     """Return the code of what the intervals of an estimator need besides."""

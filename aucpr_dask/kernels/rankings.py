@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.kernels import classes, gaps, sorting
-from aucpr_dask.kernels.areas import COUNTS, fill_tallied_groups, finish_rows
+from aucpr_dask.kernels.areas import COUNTS, fill_tallied_groups
 from aucpr_dask.kernels.by_numpy import SHORT
-from aucpr_dask.kernels.operating_points import all_points_row
-from aucpr_dask.kernels.options import N_COLUMNS, Array, Indices, Options, Targets
+from aucpr_dask.kernels.operating_points import all_points_row, finish_rows
+from aucpr_dask.kernels.options import N_COLUMNS, Array, Indices, Options, Targets, targets_of
 from aucpr_dask.kernels.sorting import Floats
 
 CACHE_ITEMS = 1 << 16  # scores in one call, so that they stay in a core's cache
@@ -28,19 +28,36 @@ _Groups = tuple[Array, Indices, Array]  # a space of (3, rows, groups), how many
 def evaluate_rows(
     score: Floats, label: NDArray[np.int8], label_row: Indices, n_given: Array, options: Options, codes: Indices
 ) -> Array:
+    """Evaluate rankings as :func:`evaluate_all_rows` does, by numbers without parameters, over all recalls."""
+    targets = targets_of(codes.tolist(), [np.nan] * codes.size, (0, 1))
+    return evaluate_all_rows(score, label, label_row, n_given, options, targets)
+
+
+def evaluate_all_rows(
+    score: Floats, label: NDArray[np.int8], label_row: Indices, n_given: Array, options: Options, targets: Targets
+) -> Array:
     """Evaluate rankings with hard labels; the result has the shape (rows, numbers + len(COLUMNS)).
 
     `score` (rows, items) is float32 or float64, and row i has the labels ``label[label_row[i]]``, int8. `n_given`
-    (rows,) is the number of all positives, or NaN for those among the items. The numbers need tie groups only.
+    (rows,) is the number of all positives, or NaN for those among the items.
     """
     n_rows, n_items = score.shape
-    out = np.full((n_rows, codes.size + N_COLUMNS), np.nan)
+    out = np.full((n_rows, targets.codes.size + N_COLUMNS), np.nan)
+    if targets.need_every_point:
+        space, counts = np.empty((7, n_items + 2)), np.empty((1, COUNTS))
+        for row in range(n_rows):
+            part = slice(row, row + 1)
+            positive, negative = _sorted_classes(score[part], label, label_row[part], options, counts)
+            n_positive, n_negative = counts[0, :2].astype(np.int64).tolist()
+            scores = positive[0, :n_positive].astype(np.float64), negative[0, :n_negative].astype(np.float64)
+            all_points_row(*scores, space, counts[0], n_given[row], options, targets, out[row])
+        return out
     step = 1 if n_items > SHORT else max(1, CACHE_ITEMS // max(1, n_items))
     for start in range(0, n_rows, step):
         part = slice(start, start + step)
         found = _groups_in_gaps(score[start], label[label_row[start]], options) if n_items > SHORT else None
         found = found or _groups_in_order(score[part], label, label_row[part], options)
-        finish_rows(*found, n_given[part], options, codes, out[part])
+        finish_rows(*found, n_given[part], options, targets, out[part])
     return out
 
 
@@ -97,18 +114,3 @@ def _sorted_classes(
         of_class[rows, number.astype(np.int64)] = np.inf  # sorted last, as what lies behind: one sort is for all rows
         sorting.sort_rows_of_scores(of_class[:, : int(number.max(initial=0))])
     return positive, negative
-
-
-def evaluate_all_rows(
-    score: Floats, label: NDArray[np.int8], label_row: Indices, n_given: Array, options: Options, targets: Targets
-) -> Array:
-    """Evaluate rankings as :func:`evaluate_rows` does, by any estimator, over any range of recall."""
-    out = np.full((len(score), targets.codes.size + N_COLUMNS), np.nan)
-    space, counts = np.empty((7, score.shape[1] + 2)), np.empty((1, COUNTS))
-    for row in range(len(score)):
-        part = slice(row, row + 1)
-        positive, negative = _sorted_classes(score[part], label, label_row[part], options, counts)
-        n_positive, n_negative = counts[0, :2].astype(np.int64).tolist()
-        scores = positive[0, :n_positive].astype(np.float64), negative[0, :n_negative].astype(np.float64)
-        all_points_row(*scores, space, counts[0], n_given[row], options, targets, out[row])
-    return out

@@ -14,12 +14,12 @@ from numba import types
 
 from aucpr_dask.kernels import gaps, sorting
 from aucpr_dask.kernels import options as o
-from aucpr_dask.kernels.areas import COUNTS, fill_tallied_groups, finish_rows, ranking_of
+from aucpr_dask.kernels.areas import COUNTS, fill_tallied_groups, ranking_of
 from aucpr_dask.kernels.by_numpy import SHORT
 from aucpr_dask.kernels.compiling import F8, FLOATS, I8, OPTIONS_TYPE, TARGETS_TYPE, helper, kernel, row_of, rows_of
 from aucpr_dask.kernels.influence import OF_ROWS, weighted_haldane_rows
 from aucpr_dask.kernels.interpolation import Moments, Points
-from aucpr_dask.kernels.operating_points import finish_all, mean_and_deviation, room_of
+from aucpr_dask.kernels.operating_points import finish_all, finish_rows, mean_and_deviation, room_of
 from aucpr_dask.kernels.options import Array, Indices, Items, Options, Targets
 from aucpr_dask.kernels.rankings import CACHE_ITEMS, few_positives
 from aucpr_dask.kernels.tie_groups import TieGroups, groups_of_places, two_sum
@@ -43,11 +43,11 @@ def evaluate_weighted_rows(items: Items, options: Options, targets: Targets) -> 
         in_order: tuple[Any, ...] = ()
         if found is None or is_haldane.any():
             in_order = *sorting.in_order(part.score), *part[1:4]
-        if targets.are_by_groups:
-            space, n_groups = found or _groups_in_order(in_order, counts)
-            finish_rows(space, n_groups, counts, np.full(n_groups.size, np.nan), options, targets.codes, out[rows])
-        else:
+        if targets.need_every_point:
             all_points_rows(*in_order, np.empty((7, n_items + 2)), counts, options, targets, out[rows])
+        else:
+            space, n_groups = found or _groups_in_order(in_order, counts)
+            finish_rows(space, n_groups, counts, np.full(n_groups.size, np.nan), options, targets, out[rows])
         if is_haldane.any():  # it needs the weights of single items
             area = np.empty(len(counts))
             weighted_haldane_rows(*in_order, options, targets.recall_range, area)
