@@ -26,6 +26,7 @@ from conftest import pooled, queried, without_its_scores
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
+from aucpr_dask.errors import AlignmentError
 from aucpr_dask.evaluation.results import SCORES
 from aucpr_dask.schema.options import ReportOptions
 from aucpr_dask.view.rankings import rank_models
@@ -1054,3 +1055,18 @@ def test_a_leader_of_fewer_queries_is_said_to_be_one(tmp_path: Path) -> None:
     frame = pd.DataFrame({"model": ["a", "z"], "t1": [90.0, 95.0], "t2": [40.0, np.nan], "t3": [50.0, np.nan]})
     page = ap.report(ap.from_values(frame), tmp_path / "page.html").read_text()
     assert "z leads (value 95.00, over 1 of 3 queries: means over others do not compare)" in page
+
+
+def test_scores_of_other_items_are_refused(tmp_path: Path) -> None:
+    random = np.random.default_rng(8)
+    label = (random.random(80) < 0.4).astype("int8")
+    variables = {"score": (("model", "item"), random.normal(size=(2, 80)) + label), "label": ("item", label)}
+    scores = xr.Dataset(variables, {"model": ["a", "b"]})
+    result = ap.evaluate(scores, "roc_area")
+    ap.report(result, tmp_path / "same.html", scores=scores)
+    for others in (scores.isel(item=slice(60)), scores.assign(score=scores["score"].round(0))):
+        with pytest.raises(
+            AlignmentError, match=r"do not give the estimates of the result[\s\S]*area of 'a' 0\.\d+, and"
+        ):
+            ap.report(result, tmp_path / "other.html", scores=others)
+    assert not (tmp_path / "other.html").exists()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from aucpr_dask.curves import api as curves
 from aucpr_dask.curves import points
 from aucpr_dask.errors import AlignmentError, FewPositivesWarning, InvalidInputError, as_called, few, printable
+from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.inference import aggregating, comparing, designs, questions, requirements, samples
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.grouped import has_items
@@ -23,6 +24,7 @@ from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.view.rankings import level_of, method_with_bounds, with_means_of_repeats
 
 ALL = "All data sets"
+ROUND_OFF = 1e-6  # of estimates by another version
 STEPS = 200  # of the grid of a curve
 CURVE_OPTIONS = ("missing", "unjudged", "prevalence")
 MOST_ADJUSTED = 100  # models whose p-values are adjusted for all pairs
@@ -313,4 +315,27 @@ def matched(subject: Subject, scores: dict[str, xr.Dataset]) -> xr.Dataset | Non
             raise AlignmentError(f"the scores lack some {dim} of the result", where, received, remedy=remedy)
         if dim == terms.QUERY and labels != expected:
             node = node.isel({terms.QUERY: [labels.index(label) for label in expected]})
+    _refuse_other_scores(subject, node)
     return node
+
+
+def _refuse_other_scores(subject: Subject, scores: xr.Dataset) -> None:
+    """Raise if scores do not give a model the estimates that the result has."""
+    known = subject.node["estimate"].isel({terms.ESTIMATOR: 0})
+    has_estimate = known.notnull().any([dim for dim in known.dims if dim != terms.MODEL]).values
+    if terms.NORMALISED in subject.node.attrs or not has_estimate.any():
+        return
+    place = int(np.argmax(has_estimate))
+    model, name = subject.models[place], str(known[terms.ESTIMATOR].item())
+    own = scores.isel({terms.MODEL: [shown_labels(scores, terms.MODEL).index(model)]})
+    reading = questions.evaluated_with(subject.node.attrs)
+    found = evaluate(own, estimator=name, interval=(), **reading)["estimate"].isel({terms.MODEL: 0}).compute()
+    found = found.mean(terms.REPEAT) if terms.REPEAT in found.dims else found
+    expected = known.isel({terms.MODEL: place}).transpose(*found.dims).values
+    if not np.allclose(found, expected, rtol=ROUND_OFF, equal_nan=True):
+        at = np.argmax(~np.isclose(found, expected, rtol=ROUND_OFF, equal_nan=True))
+        values = np.ravel(found)[at], np.ravel(expected)[at]
+        what = "these scores do not give the estimates of the result"
+        received = f"{terms.in_words(name)} of {model!r} {values[0]:.6g}, and in the result {values[1]:.6g}"
+        where = f"data set {printable(subject.name)!r}" if subject.name else "argument 'scores'"
+        raise AlignmentError(what, where, received, None, "pass the scores that were evaluated")
