@@ -474,6 +474,28 @@ def test_too_few_units_are_named_and_counted_with_their_adjustment() -> None:
     assert "no difference can be shown with 4 clusters of queries" in ap.compare(clusters).attrs["summary"]
 
 
+def test_groups_of_models_of_each_group_of_items_go_by_the_sets_of_all() -> None:
+    random = np.random.default_rng(0)
+    label = (np.arange(600) % 5 == 0).astype("int8")
+    score = random.normal(size=(3, 600)) + np.reshape([0.3, 0.9, 1.6], (3, 1)) * label
+    coords = {"model": list("abc"), "site": ("item", np.resize(list("uvw"), 600))}
+    scores = xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)}, coords)
+    found, differ = ap.rank(scores, by="site"), 0
+    for site in "uvw":
+        one = found.sel(site=site)
+        alone = ap.rank(scores.isel(item=scores["site"].values == site).drop_vars("site"))
+        joint = ap.rank(scores.isel(item=scores["site"].values == site).drop_vars("site"), level=1 - 0.05 / 3)
+        for name in ("first_group", "last_group", "simultaneous_rank_interval"):
+            np.testing.assert_array_equal(one[name], joint[name])
+        assert one.get("n_groups", found.attrs.get("n_groups")) == joint.attrs["n_groups"] == one["last_group"].max()
+        np.testing.assert_array_equal(one["rank_interval"], alone["rank_interval"])
+        said = str(one["summary"].values)
+        if "all are told apart" in said:
+            assert "1 of 3 models may" in said
+        differ += alone.attrs["n_groups"] != joint.attrs["n_groups"]
+    assert differ
+
+
 def test_equal_rankings_do_not_lower_what_is_shown() -> None:
     random, label = np.random.default_rng(3), (np.arange(200) % 4 == 0).astype("int8")
     score = random.normal(size=(2, 200)) + np.reshape([0.5, 1.0], (2, 1)) * label

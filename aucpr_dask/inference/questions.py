@@ -34,7 +34,9 @@ Question = TypeVar("Question", bound=SampleOptions)
 HELD_BYTES = 2**30  # of results of scores, computed in one pass
 DOUBTFUL = 0.5  # share of the rankings of a model: few items may well have two scores, or stand in any order
 LEAST_QUERIES = 10  # of a data set, for the variance between them to be known
-OF_FAMILY = ("simultaneous_interval", "simultaneous_rank_interval")  # with groups, they hold for all together
+# With groups, these hold for all together; groups of models not told apart go by simultaneous rank sets.
+OF_FAMILY = ("simultaneous_interval", "simultaneous_rank_interval", "first_group", "last_group")
+FACTS_OF_FAMILY = ("n_groups", "quantile")
 COUNTED = (designs.COMPARED, designs.SCORED, designs.UNSCORED, designs.UNSCORED_POSITIVE)
 SWAP_OPTIONS = ("positive_from", "unjudged", "over")
 
@@ -91,7 +93,9 @@ def answer(
             if joint is None:
                 return found
             of_all = reply(sample.at_level(joint))
-            return found.assign({one: found[one].copy(data=of_all[one].data) for one in OF_FAMILY if one in found})
+            facts = {name: of_all.attrs[name] for name in FACTS_OF_FAMILY if name in of_all.attrs}
+            joint_ones = {one: found[one].copy(data=of_all[one].data) for one in OF_FAMILY if one in found}
+            return found.assign(joint_ones).assign_attrs(facts)
 
     answers: Scores = map_nodes(results, answer_node)
     return sentences.with_families(answers)

@@ -62,8 +62,9 @@ def rank(
     xarray.Dataset or xarray.DataTree
         Over model, in the order given: ``estimate``, ``rank`` (1 is best, ties share their mean), ``rank_interval`` and
         ``simultaneous_rank_interval`` (with ci_bound), ``probability_best``, ``expected_rank``, and ``first_group``
-        and ``last_group``: the groups that the model belongs to, numbered from the best. The attribute ``quantile``
-        is how many standard errors a simultaneous interval of a difference reaches to either side.
+        and ``last_group``: the groups that the model belongs to, numbered from the best. With `by`, these and the
+        simultaneous sets hold for all groups of items together. The attribute ``quantile`` is how many standard errors
+        a simultaneous interval of a difference reaches to either side.
 
     References
     ----------
