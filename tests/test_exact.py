@@ -15,6 +15,7 @@ from aucpr_dask.kernels import Options, dispatch, evaluate_all_rows, evaluate_ro
 from aucpr_dask.kernels import areas as areas_of_groups
 from aucpr_dask.kernels import options as of_kernels
 from aucpr_dask.kernels.dispatch import influence_rows, sums_of_products
+from aucpr_dask.schema.estimators import ESTIMATORS
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
 PADDING, UNJUDGED = -2, -1
@@ -182,6 +183,23 @@ def test_the_first_influences_by_numpy_have_the_bits_of_the_kernels(data: st.Dat
                 found.append([*influence, sums_of_products(influence.values, np.tile(influence.values, 9)[:, :n])])
         for by_kernel, by_numpy in zip(*found, strict=True):
             np.testing.assert_array_equal(by_kernel, by_numpy)
+
+
+@pytest.mark.parametrize("missing", ["drop", "last", "unretrieved"])
+@pytest.mark.parametrize("recall_range", [(0.0, 1.0), (0.1, 0.6)])
+def test_tie_groups_alone_have_the_bits_of_every_operating_point(
+    missing: Any, recall_range: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number is made from tie groups, in gaps or in order, unless another that is asked for needs all points."""
+    score, label = long_ranking("missing", 0.05, np.float64, 800)
+    is_whole = recall_range == (0.0, 1.0)
+    names = [name for name, record in ESTIMATORS.items() if not record.parameter and (is_whole or record.partial)]
+    asked: dict[str, Any] = {"missing": missing, "recall_range": recall_range}
+    together = ap.estimate(score, label, names, **asked)
+    for shortest in (0, 1000):
+        monkeypatch.setattr(rankings, "SHORT", shortest)
+        alone = [ap.estimate(score, label, name, **asked) for name in names]
+        np.testing.assert_array_equal(np.ravel(alone), together)
 
 
 def test_calls_beyond_the_first_are_for_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

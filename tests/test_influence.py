@@ -187,7 +187,8 @@ def evaluated(
     arrays = case.score, case.label[None], np.zeros(n_models, np.int64), given_positives, chosen
     if rows is None:
         return kernels.evaluate_rows(*arrays, np.array(codes))[:, : len(codes)]
-    return rows(*arrays, kernels.targets_of(codes, [np.nan] * len(codes), (0.0, 1.0)))[:, : len(codes)]
+    with_mean = [*codes, kernels.CODES["interpolated_mean"]]  # which needs every operating point
+    return rows(*arrays, kernels.targets_of(with_mean, [np.nan] * len(with_mean), (0.0, 1.0)))[:, : len(codes)]
 
 
 prevalences = st.sampled_from([None, Fraction(1, 4), Fraction(3, 5)])
