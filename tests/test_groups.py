@@ -130,6 +130,23 @@ def test_labels_of_any_type_say_what_is_no_item_of_a_group(dtype: str) -> None:
         xr.testing.assert_identical(ap.evaluate(one, by="site").compute(), ap.evaluate(data, by="site"))
 
 
+@pytest.mark.parametrize("by", [None, "place"])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("score", ">f2"), ("score", ">f4"), ("score", ">f8"), ("label", ">i2"), ("label", ">f4"), ("weight", ">f8")]
+    + [(name, ">i4") for name in ("cluster", "fold", "place")],
+)
+def test_bytes_of_numbers_are_in_any_order(name: str, dtype: str, by: str | None) -> None:
+    of_items = {"cluster": clusters, "fold": folds, "weight": weights}
+    data = scores(7, **{role: of for role, of in of_items.items() if role == name})
+    data = data.assign_coords(place=("item", np.random.default_rng(7).integers(0, 3, N)))
+    native, foreign = (data.assign({name: data[name].astype(one)}) for one in (dtype.replace(">", "="), dtype))
+    for one in (foreign, foreign.chunk(model=1)):
+        found, expected = ap.evaluate(one, by=by).compute(), ap.evaluate(native, by=by)
+        for variable in expected:
+            np.testing.assert_array_equal(found[variable], expected[variable])
+
+
 @pytest.mark.parametrize("missing", ["drop", "last"])
 def test_models_take_turns_in_one_memory(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aucpr_dask.evaluation.grouped_blocks.STACKED", N)

@@ -151,7 +151,14 @@ def _usual_dims(variable: xr.Variable, spec: terms.VariableSpec, kept: tuple[str
 
 
 def in_usual_types(dataset: xr.Dataset, path: str) -> xr.Dataset:
-    """Return scores of a float type that kernels take, labels that are whole numbers, and clusters that have names."""
+    """Return scores of a float type that kernels take, labels that are whole numbers, and clusters that have names.
+
+    Numbers have the order of bytes of this machine, in which alone pandas and the kernels know them.
+    """
+    at_hand = {name: one for name, one in dataset.variables.items() if one._in_memory or one.chunks is not None}
+    at_hand = {name: one for name, one in at_hand.items() if isinstance(one.dtype, np.dtype)}  # not of pandas
+    if foreign := {name: one for name, one in at_hand.items() if not one.dtype.isnative}:
+        dataset = dataset.assign({name: one.astype(one.dtype.newbyteorder("=")) for name, one in foreign.items()})
     changed = {}
     score, label, cluster = (dataset.get(name) for name in ("score", "label", "cluster"))
     if score is not None and (score.dtype.kind in "iub" or is_small_float(score.dtype)):
@@ -463,7 +470,7 @@ def float_scores(score: Any, where: str = "'score'") -> Any:
         remedy = "convert them to numbers, NaN where a score is missing; of a frame, name the columns of scores: "
         remedy += "frame[['old', 'new']], or ap.from_dataframe(frame, label=..., models=[...])"
         raise InvalidInputError(what, where, f"dtype {score.dtype}", allowed, remedy)
-    dtype = np.dtype(np.float32 if score.dtype == np.float32 else np.float64)
+    dtype = np.dtype(np.float32 if score.dtype.newbyteorder("=") == np.float32 else np.float64)
     is_wide = (score.dtype.itemsize > 4 and score.dtype.kind in "iu") or score.dtype.itemsize > 8
     if not is_wide:
         return score.astype(dtype, copy=False)
