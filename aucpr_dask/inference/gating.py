@@ -211,7 +211,7 @@ def gate(
     >>> ap.gate(result, "new", "old", margin=0.08)  # doctest: +NORMALIZE_WHITESPACE
     passed: new is not worse than old by more than 0.08: estimate 0.4000 against 0.4000, difference +0.0000,
     95 % interval -0.0748 to +0.0200, p = 1 by sign flip; over 6 queries, losses on fewer than 50 % of queries may not
-    show, and would fail it from 0.01 on average; below 30 queries, do not rely on a pass alone
+    show; if they average 0.01 or more, the candidate would fail; below 30 queries, do not rely on a pass alone
     signs flipped: the differences on 6 queries, each with its items, all 64 choices of signs; fixed: the 2 models;
     exact if differences are jointly symmetric; as differences are skewed, the interval reaches further to one side
     than in compare

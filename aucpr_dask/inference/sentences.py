@@ -281,19 +281,20 @@ def of_data_sets(differences: Mapping[str, float]) -> str:
 
 
 def of_hidden_losses(n: int, nouns: tuple[str, str], reserve: float, *, are_shares: bool) -> list[str]:
-    """Say which losses may be hidden from a pass over `n` units whose lower bound is so far above what fails.
+    r"""Say which losses may be hidden from a pass over `n` units whose lower bound is so far above what fails.
 
-    >>> of_hidden_losses(12, ("query", "queries"), 0.05, are_shares=True)[0]
-    'over 12 queries, losses on fewer than 25 % of queries may not show, and would fail it from 0.2 on average'
-    >>> of_hidden_losses(3, ("data set", "data sets"), 0.05, are_shares=True)[0].partition(", and")[0]
+    >>> print(*of_hidden_losses(12, ("query", "queries"), 0.05, are_shares=True)[0].split("; "), sep="\\n")
+    over 12 queries, losses on fewer than 25 % of queries may not show
+    if they average 0.2 or more, the candidate would fail
+    >>> of_hidden_losses(3, ("data set", "data sets"), 0.05, are_shares=True)[0].partition("; ")[0]
     'over 3 data sets, losses on fewer than 100 % of data sets may not show'
     """
     share, said = min(1.0, UNSEEN / n), list[str]()
     if not (are_shares and reserve > share):  # else not even losses of 1 on all that are unseen would fail it
         few_of = percent(share, ".0f" if share >= 0.1 else ".2g")
         over = f"over {count(n, *nouns)}, losses on fewer than {few_of} of {nouns[1]} may not show"
-        from_where = f"from {reserve / share:.2g} on average" if reserve > 0 else "however small they are"
-        said.append(f"{over}, and would fail it {from_where}")
+        enough = f"if they average {reserve / share:.2g} or more" if reserve > 0 else "however small they are"
+        said.append(f"{over}; {enough}, the candidate would fail")
     return said + [f"below {designs.ENOUGH_UNITS} {nouns[1]}, do not rely on a pass alone"] * (n < designs.ENOUGH_UNITS)
 
 
