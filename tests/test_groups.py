@@ -121,6 +121,15 @@ def test_groups_of_one_size_are_evaluated_together(
     assert_as_alone(data.isel(item=random.permutation(group.size)), "site", **options)
 
 
+@pytest.mark.parametrize("dtype", ["int16", "uint16", "int64"])
+def test_lazy_labels_beyond_their_domain_are_not_cut_to_it(dtype: str) -> None:
+    label = np.resize([0, 1, 256, 257], 60).astype(dtype)
+    scores = xr.Dataset({"score": ("item", np.arange(60.0)), "label": ("item", label)})
+    scores = scores.assign_coords(site=("item", np.resize(list("xxy"), 60))).chunk()
+    with pytest.raises(InvalidInputError, match=r"labels outside their domain[\s\S]*values 256, 257"):
+        ap.evaluate(scores, by="site", positive_from=1).compute()
+
+
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "uint64", "int64", "float32", ">i4"])
 def test_labels_of_any_type_say_what_is_no_item_of_a_group(dtype: str) -> None:
     """Groups of similar sizes are evaluated together, the smaller ones with places that hold no item."""
