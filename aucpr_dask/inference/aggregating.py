@@ -399,8 +399,6 @@ def _mean(
     if sampling.sample != designs.UNITS:
         unknown = "a resample has no estimate" if mean.n_resamples else "a standard error is not known"
         sentence += f"; NaN where {unknown}"
-    if gaps := result.attrs.get(samples.GAPS):
-        sentence = "; ".join([sentence, *gaps])
     facts: dict[str, Any] = {"over": sampling.over(result.attrs), "method": sampling.method}
     if groups := [name for name in group_dims(result) if name != dim]:
         facts["by"] = ", ".join(groups)
@@ -600,9 +598,15 @@ def _attributes(
 ) -> dict[str, Any]:
     """Return the attributes that record how a mean was computed."""
     estimators = designs.estimators_of(result) if terms.ESTIMATOR in result.coords else None
-    return {"design": sentence} | provenance(
+    return {"design": "; ".join([sentence, *_gaps_of(result)])} | provenance(
         result, {"estimator": estimators and ", ".join(estimators)}, facts, {"level": question.level}
     )
+
+
+def _gaps_of(result: xr.Dataset) -> list[str]:
+    """Return what is left out, and that models may stand on different items, in words."""
+    gaps = list(result.attrs.get(samples.GAPS, ()))
+    return [*gaps, "each model on the items that it scored"] if result.attrs.get("missing") == "drop" else gaps
 
 
 # --- a data set without queries ------------------------------------------------------------------------------------
@@ -712,6 +716,7 @@ def _over_repeats(node: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
         of_each = (node["flags"].isel({terms.REPEAT: repeat}, drop=True) for repeat in range(node.sizes[terms.REPEAT]))
         found["flags"] = functools.reduce(operator.or_, of_each).assign_attrs(node["flags"].attrs)
     found = found.drop_vars(terms.METHOD, errors="ignore").assign_coords({terms.METHOD: found.attrs["method"]})
+    design = "; ".join([design, *_gaps_of(node)])
     return found.assign_attrs({"over": question.over or f"{terms.REPEAT}, {designs.ITEMS}", "design": design})
 
 
