@@ -109,7 +109,7 @@ class _Layout(NamedTuple):
 
     def laid(self, array: NDArray[Any], role: str, space: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return an array with the items in their places, in the memory of another if it is large enough."""
-        if role == "label" and array.dtype.kind in "bu":  # which cannot say what is padding
+        if role == "label" and array.dtype.kind in ("b", "u"):  # which cannot say what is padding
             array = array.astype(np.result_type(array.dtype, np.int8))
         if not self.item.size:
             return array[..., : self.n_places]
