@@ -112,16 +112,21 @@ def reference_levels(
         output_dtypes=[np.float64],
     )
     maximum, minimum = (api.estimate(score, **labels, estimator=names, dim=dim, **options) for score in (best, -best))
+    counts: dict[str, Any]
+    if label is None:
+        counts = {f"n_{kind}": given[f"{kind}_weight"].sum(dim) for kind in ("positive", "negative")}
+    else:
+        is_positive, is_item = label >= (positive_from or 1), label >= (0 if unjudged == "drop" else -1)
+        n_ranked = is_positive.sum(dim)
+        counts = {"n_positive": n_ranked if n_positive is None else n_positive}
+        counts["n_negative"] = (is_item & ~is_positive).sum(dim)
     random = xr.full_like(maximum, np.nan)
     for position, name in enumerate(names):
         chance = estimators.parse_estimator(name)[0].chance
         if isinstance(chance, float):
             random[{ESTIMATOR: position}] = chance
         elif label is not None:
-            is_positive = label >= (positive_from or 1)
-            is_item = label >= (0 if unjudged == "drop" else -1)
-            n_ranked = is_positive.sum(dim)
-            sizes = n_ranked, (is_item & ~is_positive).sum(dim), n_ranked if n_positive is None else n_positive
+            sizes = n_ranked, counts["n_negative"], counts["n_positive"]
             random[{ESTIMATOR: position}] = xr.apply_ufunc(
                 _expected,
                 *sizes,
@@ -131,12 +136,6 @@ def reference_levels(
                 output_dtypes=[np.float64],
             )
     random = random.where(maximum.notnull())  # where no order has an area
-    if label is None:
-        counts = {f"n_{kind}": given[f"{kind}_weight"].sum(dim) for kind in ("positive", "negative")}
-    else:
-        is_positive, is_item = label >= (positive_from or 1), label >= (0 if unjudged == "drop" else -1)
-        counts = {"n_positive": is_positive.sum(dim) if n_positive is None else n_positive}
-        counts["n_negative"] = (is_item & ~is_positive).sum(dim)
     levels = xr.Dataset({"minimum": minimum, "maximum": maximum, "random": random, **counts})
     return levels if prevalence is None else levels.assign_attrs(prevalence=prevalence)
 

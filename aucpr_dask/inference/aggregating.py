@@ -170,10 +170,10 @@ def aggregate(
     """
     nodes = [node for _, node in terms.nodes_of(data)] if isinstance(data, xr.Dataset | xr.DataTree) else []
     question = AggregationOptions.among(locals())
-    if question.over == "clusters" and how == "macro":
+    if how == "macro":
         question = questions.without_usual_units(question, nodes)
-    if not question.dims and how == "macro" and nodes and all(map(requirements.has_classes, nodes)):
-        question = replace(question, over=(terms.CLASS, *question.names) if question.names else terms.CLASS)
+        if not question.dims and nodes and all(map(requirements.has_classes, nodes)):
+            question = replace(question, over=(terms.CLASS, *question.names) if question.names else terms.CLASS)
     _refuse_clashes(question, nodes, has_machine=auxiliary is not None)
     if any(along_queries(node, options.get("by"))[0] for node in nodes):
         if auxiliary is not None and question.dim == samples.DATASET:

@@ -198,7 +198,7 @@ def _roles(batch: Batch, index: frozenset[str]) -> dict[str, dict[str, str]]:
     is_tidy = "model" in roles and "label" in roles and len(batch.text(next(iter(roles["model"])))[1]) < batch.n_rows
     if is_tidy and "score" not in roles and len(roles.get("models", ())) == 1:
         (column,) = roles["models"]
-        move(column, "models", f"the one column of {roles['models'][column]} beside the names of models", "score")
+        move(column, "models", f"the only column of {roles['models'][column]}, in a table that names models", "score")
         roles = {role: columns for role, columns in roles.items() if columns}
     if not {"model", "score"} <= {*roles}:  # a column of scores of one model, not of many
         for column in list(roles.get("score", ())):
