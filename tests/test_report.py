@@ -11,7 +11,7 @@ import subprocess
 import tarfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
@@ -555,6 +555,16 @@ class Reader:
     def __call__(self, script: str, *arguments: Any) -> Any:
         return self.driver.execute_script(script, *arguments)
 
+    @contextmanager
+    def on_phone(self, width: int) -> Iterator[None]:
+        """Show the page as a phone does, so many pixels wide."""
+        size = {"width": width, "height": 740, "deviceScaleFactor": 1, "mobile": True}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        try:
+            yield
+        finally:
+            self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
     def find(self, selector: str) -> Any:
         return self.driver.find_element("css selector", selector)
 
@@ -807,14 +817,10 @@ def test_a_link_opens_a_comparison(reader: Reader, pages: Path) -> None:
     reader("location.hash = '#compare=m0003,m0001'")
     reader.wait(lambda: reader.all(".answer table"))
     assert reader.find(".answer caption").text == "m0003 minus m0001"
-    size = {"width": 390, "height": 740, "deviceScaleFactor": 1, "mobile": True}
-    reader.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
+    with reader.on_phone(390):
         left = reader("return [...document.querySelectorAll('.pair-chart text')].map(e => e.getBoundingClientRect().x)")
         chart = reader("return document.querySelector('.pair-chart').getBoundingClientRect().x")
         assert reader("return getComputedStyle(document.querySelector('.pair-chart')).overflow") == "visible"
-    finally:
-        reader.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert min(left) >= chart
     reader("location.hash = '#compare=m0003,%E0%A4%A'")  # malformed
     reader("location.hash = '#compare=m0003,nobody'")
@@ -982,12 +988,8 @@ def test_paper_has_every_row_and_the_screen_its_page_again(reader: Reader, pages
 @pytest.mark.slow
 def test_fits_a_phone_and_prints(reader: Reader, pages: Path) -> None:
     reader.open(pages / "tree.html")
-    size = {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
-    reader.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
+    with reader.on_phone(360):
         assert reader("return document.documentElement.scrollWidth <= innerWidth")
-    finally:
-        reader.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     reader("document.getElementById('theme').click()")
     assert len(reader.driver.print_page()) > 50_000
     assert all(reader("return [...document.querySelectorAll('.words')].map(words => words.open)"))
@@ -1003,12 +1005,8 @@ def test_maps_follow_colours_fit_a_phone_and_print(reader: Reader, tmp_path: Pat
     reader("document.getElementById('theme').click()")
     assert reader(look)[0] not in (light, "rgb(0, 0, 0)")
     reader(axe)
-    size = {"width": 390, "height": 740, "deviceScaleFactor": 1, "mobile": True}
-    reader.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
+    with reader.on_phone(390):
         assert reader("return document.documentElement.scrollWidth <= innerWidth")
-    finally:
-        reader.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     reader.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:
         assert reader(look)[0] == light  # paper is light, and colours tell better from worse
