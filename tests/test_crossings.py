@@ -341,6 +341,22 @@ def test_what_has_a_role_may_be_a_coordinate(roles: list[str], structure: str, t
     np.testing.assert_array_equal(ap.compare(other, "a")["interval"], ap.compare(scores, "a")["interval"])
 
 
+@pytest.mark.parametrize("question", ASKED)
+@pytest.mark.parametrize("structure", ["", *ROLES])
+def test_the_scale_of_weights_changes_sums_alone(question: str, structure: str) -> None:
+    # Those of a survey may be thousands, or add up to 1: rules of thumb count what the items are worth.
+    ask, names = ASKED[question]
+    for has_clusters, is_kept in ((False, True), (True, False)):
+        scores = drawn(4, structure, has_weights=True, has_clusters=has_clusters, is_kept=is_kept)
+        found = ask(scores)
+        for scale in (0.001, 1000.0):
+            of_scale = ask(scores.assign(weight=scores["weight"] * scale))
+            for name in {*names, "flags"} & set(found) - {"n_positive"}:
+                np.testing.assert_allclose(of_scale[name], found[name], rtol=1e-8, atol=1e-10, err_msg=name)
+            for name in {"summary", "design"} & set(found.attrs):
+                assert of_scale.attrs[name] == found.attrs[name]
+
+
 def shown_cases() -> list[Any]:
     """Return every structure, with labels of another dimension and groups, or without."""
     found = []

@@ -20,6 +20,7 @@ from aucpr_dask.schema.options import READINGS, EvaluationOptions
 from aucpr_dask.schema.terms import FLAG_BITS, RESULT_VARIABLES
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
+OF_SOME = {"extrapolated", "n_effective", "n_positive_clusters"}
 FORMULAS = [spec.name for spec in INTERVALS.values() if spec.is_formula]
 
 
@@ -63,13 +64,11 @@ def test_parameters_give_the_options_again() -> None:
 @pytest.mark.smoke
 def test_the_variables_of_a_result(scores: xr.Dataset) -> None:
     result = ap.evaluate(scores, NAMES, ["logit", "wilson"], level=0.9)
-    assert set(result.data_vars) == set(RESULT_VARIABLES) - {"replicate", "extrapolated", "n_positive_clusters"}
+    assert set(result.data_vars) == set(RESULT_VARIABLES) - {"replicate", *OF_SOME}
     replicated = ap.evaluate(scores, NAMES, (), keep_replicates=True, n_resamples=5)
-    assert set(replicated.data_vars) == set(RESULT_VARIABLES) - {"extrapolated", "n_positive_clusters"}
-    assert set(ap.evaluate(scores, prevalence=0.01).data_vars) == set(RESULT_VARIABLES) - {
-        "replicate",
-        "n_positive_clusters",
-    }
+    assert set(replicated.data_vars) == set(RESULT_VARIABLES) - OF_SOME
+    extrapolated = ap.evaluate(scores, prevalence=0.01)
+    assert set(extrapolated.data_vars) == set(RESULT_VARIABLES) - {"replicate", *OF_SOME} | {"extrapolated"}
     assert replicated["replicate"].dims == ("model", "estimator", "resample")
     assert list(replicated["resample"].values) == list(range(5))
     assert result["estimate"].dims == ("model", "estimator")

@@ -29,7 +29,7 @@ from aucpr_dask.evaluation.alignment import (
 from aucpr_dask.evaluation.arrays import keeps_trees, takes_arrays
 from aucpr_dask.evaluation.groups import Groups, groups_of_arrays
 from aucpr_dask.evaluation.mapping import Output, map_evaluation
-from aucpr_dask.evaluation.rankings import estimates_of, evaluate_intervals
+from aucpr_dask.evaluation.rankings import estimates_of, evaluate_intervals, is_weighted
 from aucpr_dask.evaluation.request import PreparedDataset, prepare, prepare_dataset, refuse_known_missing
 from aucpr_dask.schema import checks, choices, terms
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
@@ -357,8 +357,8 @@ def evaluate(
         A tree of a tree, otherwise a data set; lazy if the scores are Dask-backed. Variables
         ``estimate(..., estimator)``, ``standard_error(..., estimator)``,
         ``interval(..., estimator, interval_method, ci_bound)``, ``n_positive``, ``n_negative``, ``n_missing``,
-        ``prevalence`` and ``flags``, with clusters also ``n_positive_clusters``, where ... is model and all dimensions
-        of the scores but those of the items.
+        ``prevalence`` and ``flags``, with weights also ``n_effective``, with clusters ``n_positive_clusters``, where
+        ... is model and all dimensions of the scores but those of the items.
         A single estimator or interval is a scalar coordinate in place of a dimension.
 
     Raises
@@ -477,6 +477,7 @@ def outputs_of(prepared: PreparedDataset) -> dict[str, Output]:
     dtypes: dict[str, Any] = {"n_missing": np.int64, "flags": np.int32}
     is_there = {"replicate": resampling.keep_replicates, "extrapolated": "extrapolated" in resampling.intervals}
     is_there |= {"n_positive_clusters": resampling.over == "clusters"}
+    is_there |= {"n_effective": is_weighted(prepared.arrays)}
     sizes = {dim: size for dim, size in sizes.items() if dim not in options.single}
     of_groups = prepared.groups.sizes if prepared.groups else {}
     return {

@@ -22,7 +22,7 @@ from aucpr_dask.evaluation.resampled_rankings import estimate_accelerations, eva
 from aucpr_dask.schema.estimators import AREAS, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS, ON_UNIT_SCALE
 from aucpr_dask.schema.options import ALL_RECALLS, EvaluationOptions
-from aucpr_dask.schema.terms import FLAG_BITS, RESULT_VARIABLES
+from aucpr_dask.schema.terms import RESULT_VARIABLES
 
 if TYPE_CHECKING:
     from aucpr_dask.kernels import Items
@@ -70,6 +70,8 @@ def variables_of(
         "standard_error": _standard_errors(evidence, options),
         "interval": interval_bounds(evidence, options, options.resampling.level),
     }
+    if is_weighted(named):
+        found["n_effective"] = evidence.get("n_positive")[..., 0]
     if "cluster" in named:
         found["n_positive_clusters"] = effective_positives(*items_of(named, options), options)
     n_drawn = found.get("n_positive_clusters", evidence.get("n_positive")[..., 0])
@@ -82,16 +84,16 @@ def variables_of(
     shown = {"extrapolated"} if is_default(options) else set(INTERVALS) - {"influence_beta"}
     is_hidden = np.array([name not in shown for name in options.resampling.intervals], bool)
     found["interval"] = np.where((unseen[..., None] & is_hidden)[..., None], np.nan, found["interval"])
-    found["flags"] = _with_flag(found["flags"], "unseen_rates", np.any(unseen, axis=-1))
+    found["flags"] = rankings.with_flag(found["flags"], "unseen_rates", np.any(unseen, axis=-1))
     if evidence.n_carrying is not None:
         is_carried_by_few = np.any(evidence.n_carrying < FEW_CARRY, axis=-1)
-        found["flags"] = _with_flag(found["flags"], "few_weights", is_carried_by_few)
+        found["flags"] = rankings.with_flag(found["flags"], "few_weights", is_carried_by_few)
     if "extrapolated" in options.resampling.intervals:
         unknown = np.full(evaluated.n_positive.shape, np.nan)
         found["extrapolated"] = unknown if evidence.tails is None else evidence.sorted_tails.quantile(0.5)[..., 0]
     lacks = np.isnan(found["interval"]).any(axis=-1).all(axis=-1) & ~np.isnan(evaluated.estimate)
     if options.resampling.intervals:
-        found["flags"] = _with_flag(found["flags"], "no_interval", lacks.any(axis=-1))
+        found["flags"] = rankings.with_flag(found["flags"], "no_interval", lacks.any(axis=-1))
     if options.resampling.keep_replicates:
         found["replicate"] = evidence.replicates
     return {
@@ -160,17 +162,11 @@ def _standard_errors(evidence: Evidence, options: EvaluationOptions) -> Floats:
 
 def _flags(flags: Array, evidence: Evidence, n: Array) -> Array:
     """Return the flags, with those about resamples, and about the number of positives that counts."""
-    flags = _with_flag(flags, "few_positives", (n > 0) & (n < rankings.FEW_POSITIVES))
+    flags = rankings.with_few_positives(flags, n)
     if evidence.replicates is None:
         return flags
     lacks = np.isnan(evidence.replicates).any(axis=-1) & ~np.isnan(evidence.estimate)
-    return _with_flag(flags, "undefined_resamples", lacks.any(axis=-1))
-
-
-def _with_flag(flags: Array, name: str, is_raised: Any) -> Array:
-    """Set one flag where it is raised, and clear it elsewhere."""
-    bit = np.int32(FLAG_BITS[name])
-    return np.asarray((flags & ~bit) | np.where(is_raised, bit, np.int32(0)))
+    return rankings.with_flag(flags, "undefined_resamples", lacks.any(axis=-1))
 
 
 def interval_bounds(evidence: Evidence, options: EvaluationOptions, level: float) -> Floats:

@@ -46,12 +46,12 @@ def influence_columns(
 
     named = dict(zip(roles, arrays, strict=True))
     evaluated = rankings.evaluate_rankings(named, options)
-    estimate, flags = evaluated.estimate.ravel(), evaluated.flags.ravel()
+    estimate = evaluated.estimate.ravel()
     rows, items = rankings.items_of(named if clusters is None else named | {"cluster": clusters}, options)
     if items.clusters is not None:
         rankings.refuse_unseen(rows, items.unseen)
     n_effective, sample = effective_positives(rows, items, options).ravel(), Sample.of(items, options)
-    degrees = degrees_of(n_effective)
+    flags, degrees = rankings.with_few_positives(evaluated.flags.ravel(), n_effective), degrees_of(n_effective)
     if items.clusters is not None:
         of_squares = effective_positives(rows, items, options, power=2).ravel()
         degrees = np.maximum(degrees_of_clusters(n_effective, of_squares), 1.0)

@@ -416,6 +416,17 @@ def _flags(facts: dict[str, Floats]) -> NDArray[np.int32]:
     return flags
 
 
+def with_few_positives(flags: Array, n: Array) -> Array:
+    """Return flags, with that about the number of positives by the number that counts."""
+    return with_flag(flags, "few_positives", (n > 0) & (n < FEW_POSITIVES))
+
+
+def with_flag(flags: Array, name: str, is_raised: Any) -> Array:
+    """Set one flag where it is raised, and clear it elsewhere."""
+    bit = np.int32(FLAG_BITS[name])
+    return np.asarray((flags & ~bit) | np.where(is_raised, bit, np.int32(0)))
+
+
 def warn_of_doubts(flags: Mapping[str, NDArray[Any]], *, of: str = "rankings", least: float = 0.0) -> None:
     """Warn of scores that look like predicted labels or like those of the other class.
 

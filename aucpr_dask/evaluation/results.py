@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from zarr.abc.store import Store
 
 KIND = terms.RESULT
+COUNTED_POSITIVES = ("n_positive_clusters", "n_effective", "n_positive")  # the first that a result has is what counts
 
 
 def save_result(result: terms.Scores, store: str | Path, *, overwrite: bool = False) -> None:
@@ -36,6 +37,11 @@ def save_result(result: terms.Scores, store: str | Path, *, overwrite: bool = Fa
     pending = create_store(store, stored, KIND, overwrite=overwrite)
     with pending.writing():
         pending.commit()
+
+
+def counted_positives(result: xr.Dataset) -> str:
+    """Return the variable with the positives that count: clusters that hold some, or what weighted ones are worth."""
+    return next((name for name in COUNTED_POSITIVES if name in result), COUNTED_POSITIVES[-1])
 
 
 def open_result(store: str | Path | Store, *, chunks: Any = None) -> terms.Scores:

@@ -18,7 +18,7 @@ from aucpr_dask.errors import InvalidInputError, clash, naming
 from aucpr_dask.evaluation.api import evaluate, interval
 from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.groups import along_queries
-from aucpr_dask.evaluation.results import group_dims, laid_out, provenance
+from aucpr_dask.evaluation.results import counted_positives, group_dims, laid_out, provenance
 from aucpr_dask.inference import averages, designs, grouped, machine_labels, questions, requirements, samples, units
 from aucpr_dask.inference.averages import N_CLASSES
 from aucpr_dask.inference.covarying import OF_REPEAT
@@ -47,7 +47,6 @@ KINDS = {
     designs.POWERED: "Student t, prediction-powered,",
     "bootstrap": "percentile bootstrap",
 }
-COUNT = "n_positive"
 COUNTS_BY_MACHINE = {terms.QUERY: "n_machine_queries", samples.DATASET: "n_machine_datasets"}
 
 
@@ -317,7 +316,8 @@ def _units(data: terms.Scores, question: AggregationOptions, options: dict[str, 
 
 def _are_biased(result: xr.Dataset, dim: str, sample: str | None) -> bool:
     """Whether units have areas that few positives inflate. Those of queries that vary are values: there is no other."""
-    if COUNT not in result or dim not in result["estimate"].dims or (dim == terms.QUERY and sample != designs.ITEMS):
+    is_value = dim == terms.QUERY and sample != designs.ITEMS
+    if is_value or counted_positives(result) not in result or dim not in result["estimate"].dims:
         return False
     return not averages.CENTRED.isdisjoint(designs.estimators_of(result))
 
@@ -377,7 +377,7 @@ def _mean(
     is_biased = dim is not None and machine is None and _are_biased(result, dim, sampling.sample)
     if is_biased:  # which means have a bias that is not known
         known, is_centred = result["estimate"].notnull(), "centre" in result
-        rare = averages.few_positives(result[COUNT], known, str(dim), is_centred=is_centred)
+        rare = averages.few_positives(result[counted_positives(result)], known, str(dim), is_centred=is_centred)
         own = 0 if flags is None else flags
         mean.counts["flags"] = (own | rare).astype(np.int32).assign_attrs(terms.flag_attributes())
     variables = {"estimate": mean.estimate, "standard_error": mean.error, "interval": bounds} | mean.counts
@@ -524,7 +524,8 @@ def _by_errors(result: xr.Dataset, dim: str | None, method: str, level: float) -
     error, centre = of_means["standard_error"], of_means.get("centre", mean)
     quantile: Any = scipy.special.ndtri(0.5 + level / 2)
     if "centre" in result:  # errors are estimated from few positives
-        n_positive = result[COUNT] if dim is None else result[COUNT].where(known).mean(dim)
+        n_positive = result[counted_positives(result)]
+        n_positive = n_positive if dim is None else n_positive.where(known).mean(dim)
         quantile = _student((n_positive - 1).where(n_positive > 1), level)
     reach = quantile * np.maximum(error, of_means.get("centre_error", error))
     bounds = _bounds(centre, reach)
@@ -628,7 +629,7 @@ def _as_it_is(result: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
         if has == level:
             how = f"interval of the result: {name}"
         elif name in intervals.INTERVALS and intervals.INTERVALS[name].is_formula and "n_positive" in result:
-            of_formula: xr.DataArray = interval(result["estimate"], result["n_positive"], name, level)
+            of_formula: xr.DataArray = interval(result["estimate"], result[counted_positives(result)], name, level)
             bounds, how = of_formula.drop_vars(terms.METHOD, errors="ignore"), f"interval by its formula: {name}"
         else:
             how = f"no interval at level {level:g}: {name} of the result has level {has}, evaluate again"

@@ -20,6 +20,7 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, few
 from aucpr_dask.evaluation.api import evaluate
+from aucpr_dask.evaluation.results import COUNTED_POSITIVES, counted_positives
 from aucpr_dask.inference import covarying, designs, requirements, samples
 from aucpr_dask.inference.covarying import OF_REPEAT, OTHER_MODEL, covariances, squares_of_differences
 from aucpr_dask.schema import terms
@@ -144,13 +145,14 @@ def _centred(means: xr.Dataset, both: xr.Dataset, average: str, incomplete: str 
     """
     if not requirements.has_classes(both):
         return means
-    flags = few_positives(both["n_positive"], both["estimate"].notnull().any(terms.ESTIMATOR), CLASS, is_centred=True)
+    n_positive = both[counted_positives(both)]
+    flags = few_positives(n_positive, both["estimate"].notnull().any(terms.ESTIMATOR), CLASS, is_centred=True)
     area = mean_over_classes(both, average, incomplete)["estimate"]
     bias = area.isel({terms.ESTIMATOR: 0}, drop=True) - area.isel({terms.ESTIMATOR: 1}, drop=True)
     is_biased: Any = means[terms.ESTIMATOR].isin(list(BIASED))
     centre = (means["estimate"] - xr.where(is_biased, bias, 0.0)).clip(0.0, 1.0)
-    n_positive = both["n_positive"].mean(CLASS)
-    return means.assign(centre=centre.transpose(*means["estimate"].dims), flags=flags, n_positive=n_positive)
+    centre = centre.transpose(*means["estimate"].dims)
+    return means.assign(centre=centre, flags=flags, n_positive=n_positive.mean(CLASS))
 
 
 def few_positives(n_positive: xr.DataArray, known: xr.DataArray, dim: str, *, is_centred: bool) -> xr.DataArray:
@@ -253,7 +255,7 @@ def mean_of_repeats(node: xr.Dataset) -> xr.Dataset:
     kept = node[[name for name in samples.AVERAGED if name in node]]
     known = node["estimate"].notnull().all(REPEAT)
     means = kept.map(lambda variable: samples.mean_of_known(variable, REPEAT).where(known), keep_attrs=True)
-    others = {name: node[name] for name in ("n_positive", "n_negative") if name in node}
+    others = {name: node[name] for name in (*COUNTED_POSITIVES, "n_negative") if name in node}
     others = {name: one.isel({REPEAT: 0}, drop=True) if REPEAT in one.dims else one for name, one in others.items()}
     return means.assign({OF_REPEAT: node["estimate"].drop_attrs(), **others}).assign_attrs(node.attrs)
 
@@ -275,7 +277,7 @@ def compared_by_replicates(path: str, node: xr.Dataset, estimator: str | None) -
         raise InvalidInputError(what, path or None, "estimates over 'repeat' without replicates", allowed, remedy)
     mean = mean_of_repeats(node)
     variance = squares_of_differences(covariances(samples.chosen(mean[samples.REPLICATE], estimator), RESAMPLE))
-    n = mean["n_positive"].astype(np.float64)
+    n = mean[counted_positives(mean)].astype(np.float64)
     found = {"difference_variance": variance, "outer_variance": variance, "n_effective": n}
     found |= {"degrees": n.copy(data=degrees_of(n.values)), OF_REPEAT: samples.chosen(mean[OF_REPEAT], estimator)}
     return mean.drop_vars(samples.REPLICATE).assign(found)

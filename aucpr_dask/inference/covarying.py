@@ -213,7 +213,7 @@ def _influences(prepared: Prepared, clusters: NDArray[np.int64] | None, *, is_fi
         of_clusters = of_units(clusters, int(clusters.max(initial=-1)) + 1)
         of_item = of_items["influence"]
         result["item_influence"] = xr.Variable((*of_item.dims[:-1], _ITEM_UNIT), of_item.data)
-        result |= {name: of_clusters[name] for name in ("influence", "n_effective", "degrees")}
+        result |= {name: of_clusters[name] for name in ("influence", "n_effective", "degrees", "flags")}
     result["flags"] = result["flags"].astype(np.int32)
     result["flags"].attrs = terms.flag_attributes()
     result["estimate"].attrs = {"description": DESCRIPTIONS["estimate"], "units": "1"}
@@ -293,7 +293,7 @@ def spread_of_rankings(
     sample, between = (items, within) if clusters is None else of_units(clusters)
     of_models = (items[name] for name in ("proportion", "unseen_loss", "n_effective"))
     inner, outer = _variance_of_differences(*of_models, *([within] if clusters is None else [within, between]))
-    flags = items["flags"].astype(np.int32)
+    flags = sample["flags"].astype(np.int32)
     return Spread(items["estimate"], sample["n_effective"], flags, sample["degrees"], inner, outer)
 
 

@@ -21,7 +21,7 @@ from aucpr_dask.errors import (
     few,
     warn,
 )
-from aucpr_dask.evaluation.results import provenance
+from aucpr_dask.evaluation.results import counted_positives, provenance
 from aucpr_dask.inference import designs, machine_labels, methods, requirements, samples
 from aucpr_dask.inference.averages import training_variance
 from aucpr_dask.inference.covarying import COMPARED_BY, OF_REPEAT, OTHER_MODEL
@@ -173,8 +173,8 @@ class PairedSample:
 
         With influence, they are effective ones: what unequal weights or clusters are worth.
         """
-        counted = "n_positive_clusters" if "n_positive_clusters" in self.node else "n_positive"
-        counted = "n_effective" if self.sampling.method == "influence" else counted
+        is_of_pairs = self.sampling.method == "influence"  # covariances count clusters by the same name
+        counted = "n_effective" if is_of_pairs else counted_positives(self.node)
         counts, names = self.node.variables.get(counted), ("positive", "positives")
         if counts is not None and not np.array_equal(counts, np.round(counts), equal_nan=True):  # weighted
             names = "effective positive", "effective positives"

@@ -17,7 +17,7 @@ from aucpr_dask.evaluation.api import evaluate, evaluate_dataset
 from aucpr_dask.evaluation.groups import along_queries
 from aucpr_dask.evaluation.rankings import warn_of_doubts
 from aucpr_dask.evaluation.request import drawn_unit
-from aucpr_dask.evaluation.results import group_dims, groups_as_data_sets, known_scores
+from aucpr_dask.evaluation.results import counted_positives, group_dims, groups_as_data_sets, known_scores
 from aucpr_dask.inference import averages, covarying, designs, machine_labels, requirements, samples, sentences
 from aucpr_dask.inference.methods import POSITIVE, RANK, SWAPPED
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
@@ -341,7 +341,7 @@ def _with_variances(path: str, node: xr.Dataset, question: ComparisonOptions, ev
     else:
         requirements.require_replicates(node, f"method={designs.RANDOM_EFFECTS!r}")
         found = covarying.covariances(samples.chosen(node[samples.REPLICATE], question.estimator), terms.RESAMPLE)
-        size = evaluated["n_positive"]
+        size = evaluated[counted_positives(evaluated)]
         size = size.mean(CLASS) if CLASS in size.dims else size
     squares = covarying.squares_of_differences(found)
     if covarying.OF_REPEAT in node:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import MOST_SHOWN, AlignmentError, InvalidInputError, brief, few
 from aucpr_dask.evaluation.alignment import Labelled
-from aucpr_dask.evaluation.results import groups_as_data_sets
+from aucpr_dask.evaluation.results import counted_positives, groups_as_data_sets
 from aucpr_dask.inference.designs import IN_CLUSTERS, direction, estimator_dim, estimators_of, unit_names
 from aucpr_dask.inference.units import (
     Floats,
@@ -474,6 +474,8 @@ def of_models_here(node: xr.Dataset, estimator: str | None = None) -> xr.Dataset
 
 def mean_over_queries(node: xr.Dataset, path: str, incomplete: str) -> xr.Dataset:
     """Average the variables of a node over its queries; those without any estimate are left out."""
+    if (counted := counted_positives(node)) in node:  # not all data sets need have weights or clusters
+        node = node.assign(n_positive=node[counted])
     node = node[[name for name in (*AVERAGED, DIFFERENCE_VARIANCE, SIZE, "n_positive") if name in node]]
     if QUERY not in node["estimate"].dims:
         return node

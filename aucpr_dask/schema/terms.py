@@ -128,6 +128,12 @@ RESULT_VARIABLES = {
         ),
         VariableSpec("n_positive", _OF_EACH, "fi", "Positives the estimate divides by (sum of weights if weighted)."),
         VariableSpec(
+            "n_effective",
+            _OF_EACH,
+            "f",
+            "Effective number of positives with weights: (sum of their weights)^2 / sum of squares.",
+        ),
+        VariableSpec(
             "n_positive_clusters",
             _OF_EACH,
             "f",

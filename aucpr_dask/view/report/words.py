@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import FewPositivesWarning, InvalidInputError, few, printable
+from aucpr_dask.evaluation.results import counted_positives
 from aucpr_dask.inference import aggregating, designs, ranking
 from aucpr_dask.inference.powering import POWER, pair_reaches
 from aucpr_dask.inference.samples import DATASET
@@ -230,7 +231,7 @@ def _of_positives(subject: Subject) -> list[str]:
     if "n_positive" not in subject.node:
         return []
     is_by_cluster = "n_positive_clusters" in subject.node
-    sizes = subject.node["n_positive_clusters" if is_by_cluster else "n_positive"].values
+    sizes = subject.node[counted_positives(subject.node)].values
     what = "clusters with positives" if is_by_cluster else "positives"
     counts = np.unique(sizes[sizes > 0])
     if not counts.size:
