@@ -21,8 +21,7 @@ from aucpr_dask.view.plots.leaderboards import (
     ranks,
     replicates,
 )
-from aucpr_dask.view.plots.maps import maps
-from aucpr_dask.view.plots.overviews import coverage, heatmap, power
+from aucpr_dask.view.plots.overviews import coverage, heatmap, maps, power
 
 __all__ = [
     "achievable",
