@@ -235,6 +235,20 @@ def test_chunks_and_other_models_change_no_bit(over: str | None) -> None:
     xr.testing.assert_identical(alone, whole.drop_vars("p_adjusted").isel(model=[2]))
 
 
+def test_models_with_the_same_orders_do_not_change_each_other() -> None:
+    random = np.random.default_rng(9)
+    for n in (12, 20, 28, 36):
+        label = np.arange(n) < n // 4
+        score = (random.normal(size=(8, n)) + np.linspace(0, 3, 8)[:, None] * label).round(2)
+        whole = ap.chance(score, label)
+        for place in range(8):
+            alone = ap.chance(score[place], label)
+            assert (alone.p_value_lower, alone.p_value_upper) == (
+                whole.p_value_lower[place],
+                whole.p_value_upper[place],
+            )
+
+
 def test_arrays_of_other_kinds_give_the_same_bits() -> None:
     score, label = example()
     whole = ap.chance(score, label)

@@ -111,7 +111,7 @@ class Lattice:
         return np.asarray(np.minimum(by_rate, self.largest) @ self.scale)
 
 
-def outward(lower: Floats, upper: Floats, n_roundings: int) -> tuple[Floats, Floats]:
+def outward(lower: Floats, upper: Floats, n_roundings: int | NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Widen bounds of probabilities by the errors of as many roundings of positive terms."""
     error = 2 * ROUND_OFF * n_roundings
     return np.maximum(lower, 0) * (1 - error), np.minimum(upper * (1 + error) + UNDERFLOW, 1.0)
@@ -168,8 +168,8 @@ def _by_listing(orders: Orders, area: Floats) -> tuple[Floats, Floats]:
         order = np.argsort(-sums[:n_listed], kind="stable")
         total = np.append(0.0, np.cumsum(masses[order]))
         is_listed = (wanted >= least[first]) & (lower < 1)
-        found = total[np.searchsorted(-sums[order], -wanted[is_listed], side="right")]
-        lower[is_listed], upper[is_listed] = outward(found, found, orders.n_steps + n_listed)
+        n_above = np.searchsorted(-sums[order], -wanted[is_listed], side="right")  # what others list changes no bound
+        lower[is_listed], upper[is_listed] = outward(total[n_above], total[n_above], orders.n_steps + n_above)
     return lower, upper
 
 
