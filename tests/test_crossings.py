@@ -341,6 +341,23 @@ def test_what_has_a_role_may_be_a_coordinate(roles: list[str], structure: str, t
     np.testing.assert_array_equal(ap.compare(other, "a")["interval"], ap.compare(scores, "a")["interval"])
 
 
+@pytest.mark.parametrize("has_groups", [False, True])
+def test_labels_of_another_dimension_share_their_resamples(has_groups: bool) -> None:
+    tree = xr.DataTree.from_dict(
+        {name: drawn(place, "", is_kept=True, has_groups=True) for place, name in enumerate("xy")}
+    )
+    asked: dict[str, Any] = {"by": "site"} if has_groups else {}
+    of_each = {"by": ["dataset", *asked.values()]}
+    answers = [ap.compare(tree, "a", method="bootstrap", **asked)["y"].to_dataset()]
+    answers += [ap.compare(ap.to_long(tree), "a", method="bootstrap", **of_each).sel(dataset="y")]
+    answers += [ap.compare(ap.evaluate(tree, keep_replicates=True, **asked), "a", method="bootstrap")["y"].to_dataset()]
+    alone = ap.compare(tree.sel(lead=LEADS[1]), "a", method="bootstrap", **asked)["y"]
+    for name in ("difference", "interval", "p_value"):
+        for one in answers:
+            found = one[name].sel(lead=LEADS[1]).transpose(*alone[name].dims)
+            np.testing.assert_array_equal(found, alone[name], err_msg=name)
+
+
 @pytest.mark.parametrize("question", ASKED)
 @pytest.mark.parametrize("structure", ["", *ROLES])
 def test_the_scale_of_weights_changes_sums_alone(question: str, structure: str) -> None:

@@ -37,6 +37,7 @@ class Parts:
     indexes: Mapping[str, pd.Index]
     names: Sequence[tuple[str, ...]]
     data: Sequence[xr.Dataset | xr.DataTree | None]  # a tree of data sets, if these vary; None: no items
+    n_kept: int = 0  # of these names, labels of other dimensions of the scores come first: they share all resamples
 
     @property
     def in_words(self) -> list[str]:
@@ -46,21 +47,26 @@ class Parts:
         ]
 
     def tree(self, place: int, path: str) -> xr.DataTree | None:
-        """Return one group as a tree, whose name is that by which it is resampled."""
+        """Return one group as a tree of that name, whose path is that by which it is resampled."""
         part = self.data[place]
         if isinstance(part, xr.DataTree):
             return part
-        return None if part is None else xr.DataTree.from_dict({self._path(place, path): part})
+        name, drawn_by = self.name(place, path).replace("/", "|"), self._drawn_by(place, path) or "/"
+        return None if part is None else xr.DataTree.from_dict({drawn_by: part}, name=name)
 
     def named(self, error: InvalidInputError, place: int, path: str) -> InvalidInputError:
         """Return an error that names the group, and its data set."""
-        error = error.without_part("data set", repr(self._path(place, path)))
+        error = error.without_part("data set", repr(self._drawn_by(place, path)))
         error = error.with_part("data set", repr(path)) if path else error
         of_group = (f"{dim} {name!r}" for dim, name in zip(self.indexes, self.names[place], strict=True))
         return error.with_part("group", ", ".join(of_group))
 
-    def _path(self, place: int, path: str) -> str:
+    def name(self, place: int, path: str) -> str:
+        """Return the name of one group of a data set, a part of a path."""
         return terms.name_of_group(self.names[place], path, as_node=True)
+
+    def _drawn_by(self, place: int, path: str) -> str:
+        return terms.name_of_group(self.names[place][self.n_kept :], path, as_node=True)
 
 
 def has_groups(data: Any, by: Any, varying: Sequence[str] = ()) -> bool:
@@ -117,7 +123,7 @@ def parts_of(node: xr.Dataset, by: Any, path: str, varying: Sequence[str] = ()) 
     if is_result:
         data = [part if part is None or has_items(part) else None for part in data]
     names = [tuple(map(str, labels)) for labels in product(*indexes.values())]
-    return Parts(indexes, names, data)
+    return Parts(indexes, names, data, len(dims) - len(group_dims(node) if is_result else []))
 
 
 def has_items(result: xr.Dataset) -> bool:
@@ -133,24 +139,26 @@ def tree_of_groups(data: terms.Scores, by: Any, path: str = "") -> xr.DataTree:
     for own, node in terms.nodes_of(data):
         where = own or path
         parts = parts_of(node, by, where)
-        for place in range(len(parts.names)):
-            tree = parts.tree(place, where)
-            nodes |= {} if tree is None else terms.nodes_of(tree)
+        names = (parts.name(place, where) for place in range(len(parts.names)))
+        nodes |= {name: part for name, part in zip(names, parts.data, strict=True) if isinstance(part, xr.Dataset)}
     return xr.DataTree.from_dict(nodes)
 
 
 def parts_of_machine(data: terms.Scores | None, by: Any) -> Callable[[xr.DataTree], xr.DataTree | None]:
     """Return what finds for a group the part of it that a machine labelled; None if no machine did."""
-    known = {} if data is None else dict(terms.nodes_of(tree_of_groups(data, by)))
+    known: dict[str | None, xr.DataTree] = {}
+    for path, node in () if data is None else terms.nodes_of(data):
+        parts = parts_of(node, by, path)
+        trees = (parts.tree(place, path) for place in range(len(parts.names)))
+        known |= {tree.name: tree for tree in trees if tree is not None}
 
     def part_of(tree: xr.DataTree) -> xr.DataTree | None:
         if data is None:
             return None
-        ((path, _),) = terms.nodes_of(tree)
-        if path not in known:
+        if tree.name not in known:
             what, where = "the machine labelled nothing of this group", "argument 'auxiliary'"
             raise InvalidInputError(what, where, few(map(repr, known)), "every group", "label them, or select groups")
-        return xr.DataTree.from_dict({path: known[path]})
+        return known[tree.name]
 
     return part_of
 
