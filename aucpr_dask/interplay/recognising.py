@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,28 @@ class Recognised:
         return "\n".join(map(printable, lines))
 
 
+class Taken(dict[str, tuple[str, str]]):
+    """What each column is taken for, and why; those of one role stand in the order in which they got it."""
+
+    def of(self, *roles: str) -> list[str]:
+        """Return the columns of these roles."""
+        return [name for role in roles for name, (own, _) in self.items() if own == role]
+
+    def move(self, columns: Mapping[str, str], role: str = "metadata") -> None:
+        """Take columns for something else, each for its reason."""
+        for column, why in columns.items():
+            del self[column]
+            self[column] = role, why
+
+    def listed(self) -> tuple[Role, ...]:
+        """Return the columns by role and reason."""
+        order = ("label", "model", "score", "models", "item", "query", "dataset", "clusters", "by", "fold")
+        alike = dict[tuple[str, str], list[str]]()
+        for name in self.of(*order, "repeat", "weight", "metadata"):
+            alike.setdefault(self[name], []).append(name)
+        return tuple(Role(role, tuple(names), why) for (role, why), names in alike.items())
+
+
 def recognise(path: str) -> Recognised:
     """Say what a file holds, by its first rows."""
     file = Path(path)
@@ -92,21 +114,21 @@ def recognise(path: str) -> Recognised:
     if len(cells) == 4 and re.fullmatch(r"-?\d+", cells[3]) and re.fullmatch(r"Q?\d+", cells[1]):
         return _lists(path, "TREC judgments: topic, iteration, document, grade", is_run=False)
     if file.suffix.lower() in (*MARKDOWN, *HTML):
-        return _of_values(path, {})
+        return _of_values(path, Taken())
     try:
         table = open_table(file)
         of_lists = {column_role(name): name for name in table.columns}
         if len(table.columns) == 3 and {*of_lists} == {"topic", "document", "value"}:
             is_run = ROLES.get(_plain(of_lists["value"])) == "score"
             return _lists(path, f"{'a run' if is_run else 'judgments'}: {', '.join(table.columns)}", is_run=is_run)
-        batch, roles = _columns_of(table)
+        batch, taken = _columns_of(table)
     except AucprError:  # perhaps JSON
-        return _of_values(path, {})
+        return _of_values(path, Taken())
     if batch is None:
         return Recognised(path, "a table without rows", (), ())
-    if _has_predictions(batch, roles):
-        return _of_predictions(path, roles)
-    return _of_classes(path, batch, roles) or _of_values(path, roles)
+    if _has_predictions(batch, taken):
+        return _of_predictions(path, taken)
+    return _of_classes(path, batch, taken) or _of_values(path, taken)
 
 
 def predictions_in(data: Any) -> Recognised | None:
@@ -114,27 +136,26 @@ def predictions_in(data: Any) -> Recognised | None:
     is_file = isinstance(data, str | Path)
     try:
         table = open_table(Path(data)) if is_file else ArrowTable.of_table(arrow_table(data), FRAME)
-        batch, roles = _columns_of(table)
+        batch, taken = _columns_of(table)
     except (AucprError, OSError):  # not a table that can be read: reading it reports why
         return None
-    has_any = batch is not None and _has_predictions(batch, roles)
-    return _of_predictions(str(data) if is_file else "TABLE", roles) if has_any else None
+    has_any = batch is not None and _has_predictions(batch, taken)
+    return _of_predictions(str(data) if is_file else "TABLE", taken) if has_any else None
 
 
-def _columns_of(table: Any) -> tuple[Batch | None, dict[str, dict[str, str]]]:
-    """Return the first rows of a table, and its columns by role."""
+def _columns_of(table: Any) -> tuple[Batch | None, Taken]:
+    """Return the first rows of a table, and what its columns are taken for."""
     batch = next(table.batches([name for name in table.columns if name]), None)
-    return batch, {} if batch is None else _roles(batch, table.index)
+    return batch, Taken() if batch is None else _taken(batch, table.index)
 
 
-def _has_predictions(batch: Batch, roles: dict[str, dict[str, str]]) -> bool:
+def _has_predictions(batch: Batch, taken: Taken) -> bool:
     """Whether a table has a column that is called like labels, or one of label values together with scores."""
-    is_named = any(map(_is_called_label, roles.get("label", ())))
-    has_scores = bool(roles.get("models") or roles.get("score"))
+    labels, has_scores = taken.of("label"), bool(taken.of("models", "score"))
     models = [name for name in batch.cells if ROLES.get(_plain(name)) == "model"]
     # A board has a row for each model, or a value of each model and task that is 1 or 0.
     is_board = models and (not has_scores or any(len(batch.text(name)[1]) == batch.n_rows for name in models))
-    return (is_named or ("label" in roles and has_scores)) and not is_board
+    return (any(map(_is_called_label, labels)) or (bool(labels) and has_scores)) and not is_board
 
 
 def recognise_archive(url: str) -> Recognised:
@@ -173,66 +194,47 @@ def _lists(path: str, kind: str, *, is_run: bool) -> Recognised:
     return Recognised(path, kind, (), ((asked, ("import", "trec", runs, "scores.zarr", "--qrels", qrels)),))
 
 
-def _roles(batch: Batch, index: frozenset[str]) -> dict[str, dict[str, str]]:
-    """Return by role the columns, each with the reason."""
-    roles: dict[str, dict[str, str]] = {}
-
-    def move(column: str, role: str, why: str, to: str = "metadata") -> None:
-        del roles[role][column]
-        roles.setdefault(to, {})[column] = why
-
-    for column in batch.cells:
-        role, why = _role_of(batch, column, index)
-        roles.setdefault(role, {})[column] = why
-    for column, why in _no_labels(roles).items():
-        move(column, "label", why)
-    roles = {role: columns for role, columns in roles.items() if columns}
+def _taken(batch: Batch, index: frozenset[str]) -> Taken:
+    """Return what the columns of a table are taken for."""
+    taken = Taken({column: _role_of(batch, column, index) for column in batch.cells})
+    taken.move(_no_labels(taken))
     for role in ("label", "model", "score", "item", "query", "dataset", "clusters", "fold", "repeat", "weight"):
-        named = list(roles.get(role, ()))
+        named = taken.of(role)
         called = [name for name in named if ROLES.get(_plain(name)) == role]
         called += [name for name in named if role == "label" and _is_called_label(name)]
         best = next(iter([*called, *named]), None)
-        for other in named:
-            if other != best:
-                move(other, role, f"{best!r} is taken for the {role}")
-    is_tidy = "model" in roles and "label" in roles and len(batch.text(next(iter(roles["model"])))[1]) < batch.n_rows
-    if is_tidy and "score" not in roles and len(roles.get("models", ())) == 1:
-        (column,) = roles["models"]
-        move(column, "models", f"the only column of {roles['models'][column]}, in a table that names models", "score")
-        roles = {role: columns for role, columns in roles.items() if columns}
-    if not {"model", "score"} <= {*roles}:  # a column of scores of one model, not of many
-        for column in list(roles.get("score", ())):
-            move(column, "score", "decimal numbers", "models")
-        for column in list(roles.get("model", ())) if "label" in roles else ():
-            move(column, "model", "names models, and there is no column of scores")
-    others = [name for name in roles.get("models", ()) if not SCORE_WORDS & {*_plain(name).split("_")}]
-    if "label" in roles and len(others) < len(roles.get("models", ())):
-        for column in others:
-            move(column, "models", NOT_CALLED)
-    for column, why in _no_scores(batch, roles).items():
-        move(column, "models", why)
-    for column in list(roles.get("by", ())) if "label" in roles else ():
-        both = np.stack([batch.text(name)[0] for name in (column, next(iter(roles["label"])))])
+        taken.move({other: f"{best!r} is taken for the {role}" for other in named if other != best})
+    label, model, models = taken.of("label"), taken.of("model"), taken.of("models")
+    if label and model and len(batch.text(model[0])[1]) < batch.n_rows and not taken.of("score") and len(models) == 1:
+        why = f"the only column of {taken[models[0]][1]}, in a table that names models"
+        taken.move({models[0]: why}, "score")
+    if not (model and taken.of("score")):  # a column of scores of one model, not of many
+        taken.move(dict.fromkeys(taken.of("score"), "decimal numbers"), "models")
+        taken.move(dict.fromkeys(model if label else (), "names models, and there is no column of scores"))
+    models = taken.of("models")
+    others = [name for name in models if not SCORE_WORDS & {*_plain(name).split("_")}]
+    if label and len(others) < len(models):
+        taken.move(dict.fromkeys(others, NOT_CALLED))
+    taken.move(_no_scores(batch, taken))
+    for column in taken.of("by") if label else ():
+        both = np.stack([batch.text(name)[0] for name in (column, label[0])])
         if np.unique(both, axis=1).shape[1] == len(batch.text(column)[1]):
-            move(column, "by", "each of its values has one label")
-    if {"model", "score", "label"} <= {*roles} and not {"item", "query"} & {*roles}:
-        own = [next(iter(roles[role])) for role in ("model", "repeat", "dataset") if roles.get(role)]
-        free = [(column, role) for role in ("by", "metadata") for column in roles.get(role, ())]
-        once = [(column, role) for column, role in free if _is_once(batch, [*own, column])]
-        if len(once) == 1:
-            ((column, role),) = once
-            move(column, role, "each once for each model", "item")
-    return {role: columns for role, columns in roles.items() if columns}
+            taken.move({column: "each of its values has one label"})
+    if label and taken.of("model") and taken.of("score") and not taken.of("item", "query"):
+        own = taken.of("model", "repeat", "dataset")
+        once = [column for column in taken.of("by", "metadata") if _is_once(batch, [*own, column])]
+        taken.move(dict.fromkeys(once if len(once) == 1 else (), "each once for each model"), "item")
+    return taken
 
 
-def _no_scores(batch: Batch, roles: dict[str, dict[str, str]]) -> dict[str, str]:
+def _no_scores(batch: Batch, taken: Taken) -> dict[str, str]:
     """Return columns of numbers that say the same as another, or that are not of one class, and why."""
-    models = {name: batch.numbers(name) for name in roles.get("models", ())}
-    if "label" not in roles or not models:
+    models = {name: batch.numbers(name) for name in taken.of("models")}
+    if not taken.of("label") or not models:
         return {}
-    (label,) = roles["label"]
+    (label,) = taken.of("label")
     codes, words = batch.text(label)
-    others = [*roles.get("metadata", ()), *roles.get("by", ())]
+    others = taken.of("metadata", "by")
     guesses = [name for name in others if len(own := batch.text(name)[1]) == 2 and {*own} == {*words}]
     sure = [name for name, values in models.items() if values.min() >= 0.5 and values.max() <= 1]
     if {word.lower() for word in words} & TRUE:  # which columns of other things hold, too
@@ -241,7 +243,7 @@ def _no_scores(batch: Batch, roles: dict[str, dict[str, str]]) -> dict[str, str]
         return dict.fromkeys(sure, f"of the class in {guesses[0]!r}, whichever it is: scores are of one class")
     if len(models) != 2 or not np.allclose(np.add(*models.values()), 1, atol=1e-5):
         return {}
-    _, is_text, named = roles["label"][label].partition(RARER)
+    _, is_text, named = taken[label][1].partition(RARER)
     positive = codes == (words.index(named) if is_text else int(np.argmax([w.lower() in TRUE for w in words])))
     first, second = models
     rises = models[first][positive].mean() >= models[first][~positive].mean()
@@ -259,17 +261,16 @@ def _is_called_label(name: str) -> bool:
     return ROLES.get(_plain(name)) == "label" or bool(LABEL_WORDS & {*_plain(name).split("_")})
 
 
-def _no_labels(roles: dict[str, dict[str, str]]) -> dict[str, str]:
+def _no_labels(taken: Taken) -> dict[str, str]:
     """Return columns of label values that are not the labels: not called so, nor alone next to scores."""
-    labels = roles.get("label", {})
-    are_named = any(map(_is_called_label, labels))
-    has_scores = "score" in roles or ("models" in roles and "model" not in roles)
+    labels, models = taken.of("label"), taken.of("models")
+    has_scores = bool(taken.of("score") or (models and not taken.of("model")))
     # Next to "rr" and other measures, "hit@1" is a measure, too.
-    has_scores &= not all(is_measure(name) or is_no_value(name) for name in [*labels, *roles.get("models", ())])
-    if are_named or (len(labels) == 1 and has_scores):
+    has_scores &= not all(is_measure(name) or is_no_value(name) for name in [*labels, *models])
+    if any(map(_is_called_label, labels)) or (len(labels) == 1 and has_scores):
         return {}
-    several = len(labels) > 1
-    told = {name: why.partition(f"; {RARER}")[0] for name, why in labels.items() if several or RARER not in why}
+    whys = {name: taken[name][1] for name in labels}
+    told = {name: why.partition(f"; {RARER}")[0] for name, why in whys.items() if len(labels) > 1 or RARER not in why}
     return {name: f"{why}, but is not called like labels" for name, why in told.items()}
 
 
@@ -304,23 +305,22 @@ def _plain(name: str) -> str:
     return re.sub(r"[\W_]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
 
 
-def _of_predictions(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
-    models = list(roles.get("models", ()))
-    is_tidy = "model" in roles
-    (label,) = roles["label"]
-    options = ["--label", label]
-    _, is_text, positive = roles["label"][label].partition(RARER)
-    options += ["--pos-label", positive] if is_text else []
-    if any(why == NOT_CALLED or why.startswith(REST) for why in roles.get("metadata", {}).values()):
-        options += [word for column in models for word in ("--models", column)]
-    names = ("model", "score") if is_tidy else ()
-    for role in (*names, "query", "dataset", "clusters", "fold", "repeat", "weight"):
-        options += [word for column in roles.get(role, ()) for word in (f"--{role}", column)]
-    if is_tidy or "repeat" in roles:  # items are matched by name
-        options += [word for column in roles.get("item", ()) for word in ("--item", column)]
-    by = [] if "query" in roles else [word for column in list(roles.get("by", ()))[:1] for word in ("--by", column)]
+def _of_predictions(path: str, taken: Taken) -> Recognised:
+    def named(*roles: str) -> list[str]:
+        return [word for role in roles for column in taken.of(role) for word in (f"--{role}", column)]
+
+    (label,), models, is_tidy = taken.of("label"), taken.of("models"), bool(taken.of("model"))
+    _, is_text, positive = taken[label][1].partition(RARER)
+    options = ["--label", label, *(["--pos-label", positive] if is_text else [])]
+    if any(taken[name][1] == NOT_CALLED or taken[name][1].startswith(REST) for name in taken.of("metadata")):
+        options += named("models")
+    options += named(*(("model", "score") if is_tidy else ()))
+    options += named("query", "dataset", "clusters", "fold", "repeat", "weight")
+    if is_tidy or taken.of("repeat"):  # items are matched by name
+        options += named("item")
+    by = [] if taken.of("query") else named("by")[:2]
     source = (path, *options)
-    has_gaps = WITH_GAPS in roles.get("models", {}).values()
+    has_gaps = any(taken[name][1] == WITH_GAPS for name in models)
     asked = (*source, *(("--missing", "drop") if has_gaps else ()))
     commands = [("areas, with intervals", ("evaluate", *asked))]
     if is_tidy or len(models) > 1:
@@ -332,46 +332,46 @@ def _of_predictions(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
     commands += [] if has_gaps else [("one page for the browser", ("report", *source))]
     if len(models) > 1:
         names_of_two = ("--candidate", models[-1], "--baseline", models[0])
-        over = ("--over", "dataset") if "dataset" in roles else ()
+        over = ("--over", "dataset") if taken.of("dataset") else ()
         commands.append((f"may {models[-1]} replace {models[0]}", ("gate", *asked, *names_of_two, *over)))
     commands.append(("keep it as a store", ("import", "table", path, "scores.zarr", *options, *by)))
     shape = "a row for each model and item" if is_tidy else "a row for each item, a column for each model"
-    if is_tidy and not {"item", "query"} & {*roles}:
+    if is_tidy and not taken.of("item", "query"):
         shape += "; which column names the items, by which models are matched, is not clear: name it with --item"
     if not models and not is_tidy:
         shape += "; which column holds scores of the positive class is not clear: name it with --models"
     commands = [] if " is not clear: " in shape else commands
-    return Recognised(path, f"a table of predictions: {shape}", _listed(roles), tuple(commands), "predictions")
+    return Recognised(path, f"a table of predictions: {shape}", taken.listed(), tuple(commands), "predictions")
 
 
-def _of_classes(path: str, batch: Batch, roles: dict[str, dict[str, str]]) -> Recognised | None:
+def _of_classes(path: str, batch: Batch, taken: Taken) -> Recognised | None:
     """Return what a table of labels of several classes is taken for: areas take one of them against the others."""
-    labels = [name for name in batch.cells if _is_called_label(name) and "label" not in roles]
+    labels = [name for name in batch.cells if _is_called_label(name) and not taken.of("label")]
     classes = sorted(batch.text(labels[0])[1]) if len(labels) == 1 else []
-    if not roles.get("models") or not 2 < len(classes) <= MOST_GROUPS or batch.kind(labels[0]) == "number":
+    if not taken.of("models") or not 2 < len(classes) <= MOST_GROUPS or batch.kind(labels[0]) == "number":
         return None
     listed = few(map(repr, classes), 6)
     if batch.kind(labels[0]) != "other":
         kind = f"a table of predictions with grades or classes, {listed} in {labels[0]!r}; to evaluate it, write 1 for "
-        return Recognised(path, f"{kind}those that count as positive, and 0 for the others", _listed(roles), ())
+        return Recognised(path, f"{kind}those that count as positive, and 0 for the others", taken.listed(), ())
     kind = f"a table of predictions of {len(classes)} classes, {listed} in {labels[0]!r}; to evaluate one against the "
     kind += "others, write 1 for it and 0 for the others, and name its scores by --models"
-    return Recognised(path, kind, _listed(roles), ())
+    return Recognised(path, kind, taken.listed(), ())
 
 
-def _of_values(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
+def _of_values(path: str, taken: Taken) -> Recognised:
     """Return what a table of values of models is taken for, or why it is not clear."""
     try:
         values = from_values(path)
     except AucprError as error:
-        if isinstance(error, FileFormatError) and not roles:
+        if isinstance(error, FileFormatError) and not taken:
             raise
         what, *parts = str(error).split("\n  ")
         remedies = [part.removeprefix("remedy: ") for part in parts if part.startswith("remedy: ")]
         kind = "as values of models it is not clear"
-        kind = f"no column holds labels (1 and 0; --label names another), and {kind}" if roles else kind
+        kind = f"no column holds labels (1 and 0; --label names another), and {kind}" if taken else kind
         kind += f": {'; '.join([what, *remedies])}"
-        return Recognised(path, kind, _listed(roles), ())
+        return Recognised(path, kind, taken.listed(), ())
     if values.sizes[terms.MODEL] == 1:  # nothing to compare it with
         words = ("import", "values", path, f"OTHER{''.join(Path(path).suffixes[-1:])}", "values.zarr")
         together = (("with the files of other models, as a store", words),)
@@ -388,13 +388,3 @@ def _of_values(path: str, roles: dict[str, dict[str, str]]) -> Recognised:
         ("keep them as a store", ("import", "values", path, "values.zarr")),
     )
     return Recognised(path, taken_in_words(values), (), commands, "values")
-
-
-def _listed(roles: dict[str, dict[str, str]]) -> tuple[Role, ...]:
-    order: Sequence[str] = ("label", "model", "score", "models", "item", "query", "dataset", "clusters", "by", "fold")
-    known = [role for role in (*order, "repeat", "weight", "metadata") if roles.get(role)]
-    listed = []
-    for role in known:
-        for why in dict.fromkeys(roles[role].values()):
-            listed.append(Role(role, tuple(column for column, own in roles[role].items() if own == why), why))
-    return tuple(listed)
