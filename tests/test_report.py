@@ -30,7 +30,7 @@ from aucpr_dask.errors import AlignmentError
 from aucpr_dask.evaluation.results import SCORES
 from aucpr_dask.schema.options import ReportOptions
 from aucpr_dask.view.rankings import rank_models
-from aucpr_dask.view.report import subjects, words
+from aucpr_dask.view.report import subjects, writing
 from aucpr_dask.view.report.pages import UPLOT_FILES
 from aucpr_dask.view.report.subjects import subjects_of
 
@@ -240,9 +240,9 @@ def test_one_sentence_says_who_leads_and_how_many_may(tmp_path: Path) -> None:
 
 def test_coverage_in_words_is_that_of_the_study() -> None:
     table = pd.read_csv(Path(__file__).parents[1] / "docs" / "study" / "defaults.csv").set_index("question")["coverage"]
-    assert table["average precision"].min() == pytest.approx(words.COVERAGE["positives"][1], abs=5e-4)
+    assert table["average precision"].min() == pytest.approx(writing.COVERAGE["positives"][1], abs=5e-4)
     of_clusters = table["`average_precision` of clusters"].mean()
-    assert of_clusters == pytest.approx(words.COVERAGE["clusters with positives"][1], abs=5e-3)
+    assert of_clusters == pytest.approx(writing.COVERAGE["clusters with positives"][1], abs=5e-3)
 
 
 def test_words_distinguish_data_sets_that_were_read_differently(tmp_path: Path) -> None:
