@@ -21,7 +21,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import REPLACE_IT, InvalidInputError, StoreError, bad_argument, lacks
-from aucpr_dask.interplay.frames import DATASET, tidy_table, wide_table
+from aucpr_dask.interplay.frames import DATASET, in_arrow, tidy_table, wide_table
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.scores.importing.files import FilePath
@@ -185,22 +185,17 @@ def written_whole(write: Callable[[Path], object], place: Path, *, is_folder: bo
 
 
 def _write_table(table: pd.DataFrame, file: Path, kind: str) -> None:
-    texts = set(table.select_dtypes(exclude="number"))
     if kind == "parquet":
-        import pyarrow as arrow
         from pyarrow import parquet
 
-        columns = {}
-        for name, values in table.items():
-            is_text = name in texts
-            columns[name] = arrow.array(values, type=arrow.string() if is_text else None, from_pandas=is_text)
-        parquet.write_table(arrow.table(columns), file)
+        parquet.write_table(in_arrow(table), file)
     elif kind == "csv":
 
         def shown(text: str) -> str:
             return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), cell(text))
 
-        text = {str(name): table[name].map(shown, na_action="ignore") for name in texts}
+        texts = table.select_dtypes(exclude="number")
+        text = {str(name): texts[name].map(shown, na_action="ignore") for name in texts}
         table.assign(**text).rename(columns=shown).to_csv(file, index=False, lineterminator="\r\n")
     else:
         # JSON has no infinities and no NaN; null stands for a number that is undefined.

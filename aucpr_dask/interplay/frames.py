@@ -74,12 +74,19 @@ def to_polars(result: terms.Scores, *, tidy: bool = True) -> pl.DataFrame:
     An undefined number is NaN; an absent name is null.
     """
     pl = checks.require("polars", "polars")
-    table = tidy_table(result) if tidy else wide_table(result)[1]
-    text = table.select_dtypes(exclude="number")
-    names = {name: text[name].astype(object).where(text[name].notna(), None).tolist() for name in text}
-    columns = {name: table[name].to_numpy() for name in table}
-    columns |= {name: pl.Series(values, dtype=pl.String) for name, values in names.items()}
-    return pl.DataFrame(columns)  # type: ignore[no-any-return]
+    table = in_arrow(tidy_table(result) if tidy else wide_table(result)[1])
+    return pl.DataFrame(table)  # type: ignore[no-any-return]
+
+
+def in_arrow(table: pd.DataFrame) -> Any:
+    """Return a table of a result as one of Arrow: an absent name is null, and an undefined number NaN."""
+    import pyarrow
+
+    texts, columns = {*table.select_dtypes(exclude="number")}, dict[str, Any]()
+    for name, values in table.items():
+        is_text = name in texts
+        columns[str(name)] = pyarrow.array(values, pyarrow.string() if is_text else None, from_pandas=is_text)
+    return pyarrow.table(columns)
 
 
 def tidy_table(result: terms.Scores) -> pd.DataFrame:

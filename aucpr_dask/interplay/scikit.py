@@ -194,7 +194,7 @@ def from_sklearn(
         place = Path(urls.revealed(store))
         kept = place.with_name(f".{place.name}.classifiers")
     asked = _Classifiers(models, responses, n_jobs, on_error, kept)
-    with reporting_if(False if progress is None and on_progress is not None else progress) as shown:
+    with reporting_if(progress, on_progress) as shown:
         tell = on_progress or shown
         sources: dict[str, _DataSet] = {}
         for name, part in named.items():

@@ -147,19 +147,22 @@ def reporting(console: Console, *, after: float = 0.0, as_json: bool = False) ->
 
 @contextmanager
 def watching(progress: bool | Report | None, on_progress: Callable[[Progress], None] | None) -> Iterator[RunWatcher]:
-    """Yield a progress callback for a run, as :func:`reporting_if` or a given one, which also calls `on_progress`."""
-    if callable(progress):
-        yield RunWatcher(progress, on_progress)
-    else:
-        with reporting_if(False if progress is None and on_progress is not None else progress) as report:
-            yield RunWatcher(report, on_progress)
+    """Yield a progress callback for a run, as of :func:`reporting_if`, which also calls `on_progress`."""
+    with reporting_if(progress, on_progress) as report:
+        yield RunWatcher(report, on_progress)
 
 
 @contextmanager
-def reporting_if(progress: bool | None) -> Iterator[Report | None]:
-    """Yield a callback that shows progress on stderr if `progress` is true, or is None and somebody can watch."""
+def reporting_if(progress: bool | Report | None, other: Callable[..., object] | None = None) -> Iterator[Report | None]:
+    """Yield a callback that shows progress on stderr if `progress` is true, or the one that it is.
+
+    If it is None, somebody must be there to watch, and nothing else may show the progress.
+    """
     console = console_for(stderr=True)
-    if progress or (progress is None and (console.is_jupyter or _can_move(console))):
+    can_watch = other is None and (console.is_jupyter or _can_move(console))
+    if callable(progress):
+        yield progress
+    elif progress or (progress is None and can_watch):
         with reporting(console, after=0.0 if progress else SILENT_SECONDS) as report:
             yield report
     else:
@@ -315,13 +318,10 @@ class _Records(_Display):
     def _show(self, latest: _Work) -> None:
         what, done, total, detail = latest
         seconds = round(time.monotonic() - self._started, 1)
-        self._print({"progress": what, "done": done, "total": total or None, "detail": detail, "seconds": seconds})
+        self._say(None, progress=what, done=done, total=total or None, detail=detail, seconds=seconds)
 
-    def _say(self, text: str) -> None:
-        self._print({"note": text})
-
-    def _print(self, record: dict[str, Any]) -> None:
-        print(json.dumps(record), file=self._console.file, flush=True)
+    def _say(self, text: str | None, **record: Any) -> None:
+        print(json.dumps(record or {"note": text}), file=self._console.file, flush=True)
 
 
 class _Bars(_Display):
