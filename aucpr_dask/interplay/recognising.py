@@ -216,13 +216,17 @@ def _taken(batch: Batch, index: frozenset[str]) -> Taken:
     if label and len(others) < len(models):
         taken.move(dict.fromkeys(others, NOT_CALLED))
     taken.move(_no_scores(batch, taken))
+
+    def n_distinct(*columns: str) -> int:
+        """Return how many combinations of their cells the rows have."""
+        return len(np.unique(np.stack([batch.text(column)[0] for column in columns]), axis=1).T)
+
     for column in taken.of("by") if label else ():
-        both = np.stack([batch.text(name)[0] for name in (column, label[0])])
-        if np.unique(both, axis=1).shape[1] == len(batch.text(column)[1]):
+        if n_distinct(column, label[0]) == len(batch.text(column)[1]):
             taken.move({column: "each of its values has one label"})
     if label and taken.of("model") and taken.of("score") and not taken.of("item", "query"):
         own = taken.of("model", "repeat", "dataset")
-        once = [column for column in taken.of("by", "metadata") if _is_once(batch, [*own, column])]
+        once = [column for column in taken.of("by", "metadata") if n_distinct(*own, column) == batch.n_rows]
         taken.move(dict.fromkeys(once if len(once) == 1 else (), "each once for each model"), "item")
     return taken
 
@@ -249,12 +253,6 @@ def _no_scores(batch: Batch, taken: Taken) -> dict[str, str]:
     rises = models[first][positive].mean() >= models[first][~positive].mean()
     kept, other = (first, second) if rises else (second, first)
     return {other: f"{REST}{kept!r}"}
-
-
-def _is_once(batch: Batch, columns: Sequence[str]) -> bool:
-    """Whether no two rows have the same cells in these columns."""
-    codes = np.stack([batch.text(column)[0] for column in columns])
-    return bool(np.unique(codes, axis=1).shape[1] == batch.n_rows)
 
 
 def _is_called_label(name: str) -> bool:
