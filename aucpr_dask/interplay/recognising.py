@@ -196,6 +196,12 @@ def _lists(path: str, kind: str, *, is_run: bool) -> Recognised:
 
 def _taken(batch: Batch, index: frozenset[str]) -> Taken:
     """Return what the columns of a table are taken for."""
+
+    def n_distinct(*columns: str) -> int:
+        """Return how many combinations of their cells the rows have."""
+        cells = np.stack([batch.text(column)[0] for column in columns])
+        return int(np.unique(cells, axis=1).shape[1])
+
     taken = Taken({column: _role_of(batch, column, index) for column in batch.cells})
     taken.move(_no_labels(taken))
     for role in ("label", "model", "score", "item", "query", "dataset", "clusters", "fold", "repeat", "weight"):
@@ -216,11 +222,6 @@ def _taken(batch: Batch, index: frozenset[str]) -> Taken:
     if label and len(others) < len(models):
         taken.move(dict.fromkeys(others, NOT_CALLED))
     taken.move(_no_scores(batch, taken))
-
-    def n_distinct(*columns: str) -> int:
-        """Return how many combinations of their cells the rows have."""
-        return len(np.unique(np.stack([batch.text(column)[0] for column in columns]), axis=1).T)
-
     for column in taken.of("by") if label else ():
         if n_distinct(column, label[0]) == len(batch.text(column)[1]):
             taken.move({column: "each of its values has one label"})

@@ -147,7 +147,7 @@ def _map_shown(path: str, node: xr.Dataset) -> dict[str, Any] | None:
         differs = field.differs.transpose(terms.MODEL, up, across).values
     height = round(MAP_WIDTH * field.ratio)
     x, y = MAP_WIDTH * _edges(field.values[across].values), height * (1 - _edges(field.values[up].values))
-    places = {name: [_at(at) for at in field.values[name].values] for name in (across, up)}
+    places = {name: [_place(at) for at in field.values[name].values] for name in (across, up)}
     panels = []
     for model, place in enumerate(field.shown):
         cells = []
@@ -196,5 +196,5 @@ def _edges(at: NDArray[Any]) -> NDArray[np.float64]:
     return edges
 
 
-def _at(at: Any) -> str:
+def _place(at: Any) -> str:
     return f"{at:g}" if isinstance(at, np.number) else str(at).removesuffix("T00:00:00.000000000")
