@@ -98,7 +98,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = str(super()._split_scope(nodeid))
-            if file.endswith(("test_resume.py", "test_run.py", "test_store_objects.py")):
+            if file.endswith(("test_faults.py", "test_resume.py", "test_run.py", "test_store_objects.py")):
                 return "two processes"
             return nodeid if file.endswith(("test_docs_code.py", "test_notebooks.py")) else file
 

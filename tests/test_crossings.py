@@ -192,6 +192,7 @@ def test_two_of_queries_classes_and_repeats_are_refused_with_the_remedy(one: str
         np.testing.assert_array_equal(renamed["interval"].isel(case=case), alone["interval"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "structure", "given"), cases()[::6])
 def test_results_answer_as_their_scores_do(seed: int, structure: str, given: dict[str, bool]) -> None:
     if excluded(given, structure):  # as another test holds
@@ -211,13 +212,11 @@ def test_results_answer_as_their_scores_do(seed: int, structure: str, given: dic
 
 
 def forms_of_cases() -> list[Any]:
-    """Return some cases in every form, which are quick by turns."""
-    some = cases()[::6]
-    by_day, found = [case.id for case in some if not case.marks], []
-    for turn, form in enumerate(["lazy", "in chunks of items", "stored", "shuffled", "grid"]):
-        for case in some:
-            is_quick = case.id == by_day[turn % len(by_day)]
-            marks = case.marks or ([] if is_quick else [pytest.mark.slow])
+    """Return some cases in every form, of which the first is quick."""
+    found = []
+    for form in ("lazy", "in chunks of items", "stored", "shuffled", "grid"):
+        for place, case in enumerate(cases()[::6]):
+            marks = case.marks or [pytest.mark.slow] * (place > 0)
             found.append(pytest.param(form, *case.values, id=f"{form}-{case.id}", marks=marks))
     return found
 
@@ -260,6 +259,7 @@ def test_forms_of_the_same_scores_have_the_same_answers(
                     np.testing.assert_array_equal(aligned, expected[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "structure", "given"), cases()[::6])
 def test_data_sets_have_the_answers_of_each_alone(seed: int, structure: str, given: dict[str, bool]) -> None:
     if excluded(given, structure):  # as another test holds
@@ -359,7 +359,9 @@ def test_labels_of_another_dimension_share_their_resamples(has_groups: bool) -> 
 
 
 @pytest.mark.parametrize("question", ASKED)
-@pytest.mark.parametrize("structure", ["", *ROLES])
+@pytest.mark.parametrize(
+    "structure", ["", "query", *(pytest.param(name, marks=pytest.mark.slow) for name in ("class", "repeat"))]
+)
 def test_the_scale_of_weights_changes_sums_alone(question: str, structure: str) -> None:
     # Those of a survey may be thousands, or add up to 1: rules of thumb count what the items are worth.
     ask, names = ASKED[question]
@@ -378,7 +380,8 @@ def shown_cases() -> list[Any]:
     """Return every structure, with labels of another dimension and groups, or without."""
     found = []
     for (place, structure), is_kept, has_groups in product(enumerate(["", *ROLES]), (False, True), (False, True)):
-        marks = [] if (place + 2 * is_kept + has_groups) % 4 == 2 else [pytest.mark.slow, pytest.mark.nightly]
+        marks = [pytest.mark.slow]
+        marks += [] if (place + 2 * is_kept + has_groups) % 4 == 2 else [pytest.mark.nightly]
         given = {"is_kept": is_kept, "has_groups": has_groups}
         found.append(pytest.param(structure, given, id=f"{structure or 'items'}-{is_kept}-{has_groups}", marks=marks))
     return found

@@ -66,7 +66,7 @@ def test_a_killed_worker_costs_only_the_tasks_it_had_begun(tmp_path: Path, clien
     assert tally.recomputed <= 2
 
 
-def test_partial_files_and_half_written_chunks_are_not_results(tmp_path: Path, client: Client) -> None:
+def test_partial_files_and_half_written_chunks_are_not_results(tmp_path: Path, client_of_processes: Client) -> None:
     """What a machine leaves when it stops in the middle of a write, and what it would leave without renaming."""
     trial = Trial(tmp_path)
     target = trial.new_target()
@@ -76,8 +76,8 @@ def test_partial_files_and_half_written_chunks_are_not_results(tmp_path: Path, c
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        trial.run(target, client, on_progress=stop)
-    faults.wait_for(client)
+        trial.run(target, client_of_processes, on_progress=stop)
+    faults.wait_for(client_of_processes)
     ledger = Ledger(str(target))
     assert len(ledger.done()) >= 3
     for record in (target / "ledger" / "done").iterdir():
@@ -89,10 +89,10 @@ def test_partial_files_and_half_written_chunks_are_not_results(tmp_path: Path, c
         chunk.write_bytes(chunk.read_bytes()[:5])
         chunk.with_suffix(".4567.partial").write_bytes(b"no chunk")
     assert_does_not_open(target)
-    assert_same_bits(trial.run(target, client), trial.expected)
+    assert_same_bits(trial.run(target, client_of_processes), trial.expected)
 
 
-def test_a_run_without_room_says_so_and_resumes_later(tmp_path: Path, client: Client) -> None:
+def test_a_run_without_room_says_so_and_resumes_later(tmp_path: Path, client_of_processes: Client) -> None:
     trial = Trial(tmp_path)
     target = trial.new_target()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -101,14 +101,14 @@ def test_a_run_without_room_says_so_and_resumes_later(tmp_path: Path, client: Cl
         resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
     try:
-        client.run(limit, 20)
+        client_of_processes.run(limit, 20)
         with pytest.raises(RunError, match=rf"(?s)the disk is full.*{target}.*make room"):
-            trial.run(target, client)
+            trial.run(target, client_of_processes)
     finally:
-        client.run(limit, before[0])
-    faults.wait_for(client)
+        client_of_processes.run(limit, before[0])
+    faults.wait_for(client_of_processes)
     assert_does_not_open(target)
-    assert_same_bits(trial.run(target, client), trial.expected)
+    assert_same_bits(trial.run(target, client_of_processes), trial.expected)
 
 
 @pytest.mark.slow
@@ -173,29 +173,31 @@ class Notes(list[str]):
     note = list.append
 
 
-def test_runs_say_that_they_share_their_tasks(tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_say_that_they_share_their_tasks(
+    tmp_path: Path, client_of_processes: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trial = Trial(tmp_path)
     target = trial.new_target()
     with pytest.raises(KeyboardInterrupt):
-        trial.run(target, client, on_progress=interrupt)
-    faults.wait_for(client)
+        trial.run(target, client_of_processes, on_progress=interrupt)
+    faults.wait_for(client_of_processes)
     finish = Step.finish
 
     def finish_second(*arguments: Any) -> None:
         monkeypatch.setattr(Step, "finish", finish)
-        trial.run(target, client)
+        trial.run(target, client_of_processes)
         finish(*arguments)
 
     monkeypatch.setattr(Step, "finish", finish_second)
     notes = Notes()
-    trial.run(target, client, progress=notes)
+    trial.run(target, client_of_processes, progress=notes)
     begun, finished = (note for note in notes if "dashboard" not in note)
     assert "has begun here" in begun
     assert "another run of the same call has finished" in finished
 
 
 def test_a_run_that_finishes_while_another_looks_is_found(
-    tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, client_of_processes: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trial = Trial(tmp_path)
     target = trial.new_target()
@@ -204,25 +206,25 @@ def test_a_run_that_finishes_while_another_looks_is_found(
     def state_before(self: Ledger) -> Any:
         monkeypatch.setattr(Ledger, "state", state)
         found = state(self)
-        trial.run(target, client)
+        trial.run(target, client_of_processes)
         return found
 
     monkeypatch.setattr(Ledger, "state", state_before)
-    assert_same_bits(trial.run(target, client), trial.expected)
+    assert_same_bits(trial.run(target, client_of_processes), trial.expected)
 
 
 def interrupt(*arguments: Any) -> None:
     raise KeyboardInterrupt
 
 
-def test_exit_codes_say_what_to_do(tmp_path: Path, client: Client) -> None:
+def test_exit_codes_say_what_to_do(tmp_path: Path, client_of_processes: Client) -> None:
     with faults.small_chunks():
         ap.save_scores(pooled(12), tmp_path / "scores.zarr")
     chunk = min(path for path in (tmp_path / "scores.zarr" / "score" / "c").rglob("*") if path.is_file())
     content = chunk.read_bytes()
     chunk.write_bytes(b"no chunk at all")
     words = ["evaluate", str(tmp_path / "scores.zarr"), str(tmp_path / "result.zarr"), "--json"]
-    words += ["--workers", client.scheduler.address]
+    words += ["--workers", client_of_processes.scheduler.address]
     failed = CliRunner().invoke(main, words)
     assert failed.exit_code == 1, failed.output
     assert "tasks could not be computed" in failed.stderr
