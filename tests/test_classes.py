@@ -152,6 +152,7 @@ def test_all_classes_share_the_multiplicities_of_items(options: dict[str, str]) 
     np.testing.assert_allclose(of_judged, both / judged, atol=1e-12)
 
 
+@pytest.mark.slow
 @settings(few, max_examples=4)
 @given(st.data())
 def test_classes_models_and_chunks_in_any_order_have_the_same_numbers(data: st.DataObject) -> None:
@@ -389,6 +390,7 @@ def test_the_variance_of_a_mean_over_classes_adds_what_each_lacks() -> None:
     np.testing.assert_allclose(found["n_effective"], n)
 
 
+@pytest.mark.slow
 def test_means_over_many_rare_classes_are_centred_without_bias() -> None:
     """Around the mean of average precision they missed nearly always: the bias does not average out."""
     random, z = np.random.default_rng(8), np.linspace(10, -10, 20_001)

@@ -277,6 +277,7 @@ def test_each_data_set_has_its_own_design(tree: Path) -> None:
     assert set(samples.values()) == {"items"}
 
 
+@pytest.mark.slow
 def test_data_sets_as_units(tree: Path) -> None:
     words = [word for table in TABLES for word in ("--dataset", table)]
     assert "random effects" in ok("compare", tree / "result.zarr", *words, "--over", "dataset").stdout

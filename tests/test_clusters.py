@@ -435,6 +435,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     "glibc" not in os.confstr("CS_GNU_LIBC_VERSION") if sys.platform == "linux" else True, reason="glibc"
 )

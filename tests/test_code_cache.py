@@ -406,6 +406,7 @@ def test_the_turn_of_a_killed_process_goes_to_the_next(home: Path) -> None:
         assert said == ["compiling\n"] * 2
 
 
+@pytest.mark.slow
 def test_compiling_ahead_fills_the_cache(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = "quantiles.fill_beta_logits"
     home.mkdir(mode=0o700)

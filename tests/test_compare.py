@@ -1223,6 +1223,7 @@ def tree_with_gaps(n_queries: int = 0, seed: int = 5) -> xr.DataTree:
     return xr.DataTree.from_dict(nodes)
 
 
+@pytest.mark.slow
 @pytest.mark.sparse
 @pytest.mark.parametrize("n_queries", [0, 10])
 @pytest.mark.parametrize("method", [None, "t", "bootstrap_t"])
@@ -1483,6 +1484,7 @@ def in_clusters_of_items() -> xr.Dataset:
     return pooled(3, 200).assign(cluster=("item", np.arange(200) // 4))
 
 
+@pytest.mark.slow
 @pytest.mark.sparse
 @pytest.mark.parametrize("place", ["memory", "store"])
 @pytest.mark.parametrize("scores", [pooled(3, 200), in_clusters_of_items()], ids=["items", "clusters"])
@@ -1634,6 +1636,7 @@ def test_one_comparison_over_clusters_has_nothing_to_adjust() -> None:
     np.testing.assert_allclose(each["p_adjusted"], alone["p_adjusted"], atol=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dims", [(), ("query",), ("class",), ("repeat",)])
 @pytest.mark.parametrize("form", ["scores", "result", "lazy", "data sets"])
 def test_means_say_that_models_stand_on_different_items(dims: tuple[str, ...], form: str) -> None:

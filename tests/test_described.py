@@ -42,6 +42,7 @@ def test_what_asks_for_more_than_the_form_gets_an_array_of_dask(function):
     assert (found.shape, found.dtype, found.chunks) == (expected.shape, expected.dtype, expected.chunks)
 
 
+@pytest.mark.slow
 def test_runs_are_imported_and_evaluated_without_arrays_of_dask_or_linear_algebra(tmp_path):
     (tmp_path / "qrels").write_text("q 0 a 1\nq 0 b 0\n")
     (tmp_path / "run").write_text("q Q0 a 1 2.0 run\nq Q0 b 2 1.0 run\n")

@@ -149,12 +149,8 @@ ALL_ANEW = {
 }
 
 
-QUICK = ("queries", "resamples", "leads")
-
-
-@pytest.mark.parametrize(
-    "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in ALL_ANEW if name not in QUICK)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALL_ANEW)
 def test_with_anything_else_everything_is_evaluated_anew(client: Client, tmp_path: Path, name: str) -> None:
     before, after, options = ALL_ANEW[name]
     run(client, before, tmp_path)

@@ -550,6 +550,7 @@ def languages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return [data, ap.open_scores(folder / "scores.zarr"), ap.evaluate(data), result]
 
 
+@pytest.mark.slow
 @pytest.mark.sparse
 @pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewUnitsWarning")
 @pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
@@ -575,6 +576,7 @@ def test_groups_of_queries_are_asked_about_as_if_alone(languages: list[Any], nam
         assert same.attrs.get("family_size") == found.attrs.get("family_size")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewUnitsWarning")
 def test_groups_of_queries_and_of_items_cross(tmp_path: Path) -> None:
     data = of_languages()
@@ -648,6 +650,7 @@ def test_text_beside_values_tells_of_groups() -> None:
     np.testing.assert_allclose(found["difference"].sel(model="new"), expected["new"] - expected["old"])
 
 
+@pytest.mark.slow
 def test_groups_share_a_table_that_says_what_differs_between_them() -> None:
     data = worse_in_c()
     data["score"][0, np.flatnonzero(data["site"] == "b")[::3]] = np.nan
@@ -765,6 +768,7 @@ def test_tables_keep_columns_of_groups(tmp_path: Path) -> None:
         ap.from_dataframe(frame, label="y", by="site", query="year")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
 def test_plots_and_reports_show_groups(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib").use("Agg")
@@ -828,6 +832,7 @@ def test_means_over_data_sets_keep_the_other_groups() -> None:
     assert "2 groups, 3 models" in repr(means.aucpr)
 
 
+@pytest.mark.slow
 def test_means_over_groups_are_centred_without_bias() -> None:
     """Around the mean of average precision they missed nearly always: the bias does not average out."""
     random, truth = np.random.default_rng(6), ap.simulate.binormal(1.0).area(0.1)
@@ -867,6 +872,7 @@ def test_means_over_groups_are_those_over_data_sets_of_their_names() -> None:
         ap.aggregate(data, over="town")
 
 
+@pytest.mark.slow
 def test_data_sets_of_other_models_and_queries_vary_within_groups() -> None:
     """What a tree holds stays as it is: data sets without some model, with queries, with dimensions that are kept."""
     data = sites_of_data_sets()

@@ -167,6 +167,7 @@ def test_resamples_that_a_mean_needs_come_from_the_scores(over: Any) -> None:
     xr.testing.assert_equal(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")
 @pytest.mark.parametrize("form", ["saved", "archive"])
 def test_groups_by_a_part_of_the_time_are_recalled_from_stores(form: str, tmp_path: Path) -> None:

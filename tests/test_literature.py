@@ -215,6 +215,7 @@ CONSISTENT = [*TRAPEZOIDS, "interpolated_max", "interpolated_convex", "continuou
 SCENARIOS = [ap.simulate.binormal(), ap.simulate.bibeta(), ap.simulate.offset_uniform()]
 
 
+@pytest.mark.slow
 @pytest.mark.sparse
 @pytest.mark.parametrize("truth", SCENARIOS, ids=repr)
 @pytest.mark.parametrize("prevalence", [0.01, 0.1, 0.5])

@@ -749,6 +749,7 @@ def test_many_data_sets_need_a_choice(shipped: xr.DataTree) -> None:
         shipped.aucpr.plot.roc()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:method='bootstrap' over")  # few positives
 def test_names_stay_text() -> None:
     scores = named(NASTY)
@@ -898,6 +899,7 @@ def test_the_callers_style_is_left_alone(many: xr.Dataset) -> None:
     assert ax.figure.get_figwidth() * 25.4 == pytest.approx(85)
 
 
+@pytest.mark.slow
 def test_without_matplotlib_the_error_names_the_extra() -> None:
     code = "import sys; sys.modules['matplotlib'] = None; import xarray as xr, aucpr_dask\n"
     code += "try: xr.Dataset({'estimate': ('model', [0.5])}).aucpr.plot.forest()\n"

@@ -91,6 +91,7 @@ def test_the_command_shows_mean_ranks_and_refuses_what_they_do_not_have(tmp_path
     assert (refused.exit_code, "received: baseline" in refused.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_groups_are_data_sets_of_a_sample() -> None:
     random = np.random.default_rng(5)
     label = random.integers(0, 2, 300)

@@ -348,6 +348,7 @@ def test_pages_compare_by_known_scores_as_compare_does(tmp_path: Path) -> None:
         assert f"power at 5 % is {np.median(power['detectable_family'].values[1:]):.2g} (simultaneous" in page.text
 
 
+@pytest.mark.slow
 def test_groups_may_be_bins_or_arrays(tmp_path: Path) -> None:
     from xarray.groupers import BinGrouper
 
@@ -417,6 +418,7 @@ def test_areas_over_two_dimensions_have_a_map(tmp_path: Path) -> None:
     assert sum("-6" in attrs["transform"] for attrs in marks) == (differs < 0).sum() == 3
 
 
+@pytest.mark.slow
 def test_errors_that_shrink_are_better_in_a_report_of_groups(tmp_path: Path) -> None:
     page = written(on_grid(), tmp_path, baseline="old")
     summary = ap.compare(on_grid(), "old", incomplete="drop").attrs["summary"]

@@ -348,6 +348,7 @@ def expected_average_precision(scenario: Scenario, n: int, m: int) -> float:
     return float(precision @ weights / 2)
 
 
+@pytest.mark.slow
 @by_repr
 def test_average_precision_of_small_samples_has_its_exact_mean(scenario: Scenario) -> None:
     estimates = ap.evaluate(scenario.sample(25, 0.2, n_simulations=1500, seed=8))["estimate"].values

@@ -124,9 +124,8 @@ def of_several_levels(dim: str) -> xr.Dataset:
     return given
 
 
-@pytest.mark.parametrize(
-    "dim", ["model", "item", *(pytest.param(dim, marks=pytest.mark.slow) for dim in ("query", "cell"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("dim", ["model", "item", "query", "cell"])
 def test_labels_of_several_levels_come_out_as_they_went_in(dim: str, client: Client, tmp_path: Path) -> None:
     given = of_several_levels(dim)
     ap.save_scores(given, tmp_path / "s.zarr")
