@@ -217,6 +217,17 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
+def copy_kernels(folder: Path, without: tuple[str, ...] = ()) -> Path:
+    """Make a cache of the kernels that are compiled, so that a test in it compiles only what it is about."""
+    from aucpr_dask.storage import code_cache
+
+    folder.mkdir(mode=0o700)
+    for path in code_cache.cache_home().glob("*.*-*"):
+        if not path.name.startswith(without):
+            shutil.copy(path, folder)
+    return folder
+
+
 @contextmanager
 def raise_if_dask_computes() -> Iterator[None]:
     def refuse(*arguments: object, **options: object) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import copy_kernels
 from numba import types
 from numba.core.codegen import CPUCodeLibrary
 from numba.core.dispatcher import Dispatcher
@@ -338,7 +339,11 @@ def test_numba_is_not_imported_to_find_an_empty_cache_and_dask_not_at_all(home: 
 
 
 @pytest.mark.slow
-def test_kernels_that_different_processes_compiled_do_not_replace_each_other(home: Path) -> None:
+def test_kernels_that_different_processes_compiled_do_not_replace_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = copy_kernels(tmp_path / "cache", without=("operating_points",))
+    monkeypatch.setenv(code_cache.CACHE_VARIABLE, str(cache))
     compile_one = (
         "import sys; from aucpr_dask.kernels import operating_points as all; getattr(all, sys.argv[1]).prepare()"
     )

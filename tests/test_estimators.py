@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from conftest import copy_kernels
 from reference_cases import data, numbers, oracle, oracle_cases
 
 import aucpr_dask as ap
@@ -358,6 +359,7 @@ def test_the_estimator_of_contributing_works_when_it_is_pasted(tmp_path: Path) -
         assert line not in after, f"{name} has several lines {line!r}"
         lines = [one.removeprefix(indent) for one in block.split("\n")]
         path.write_text(before + found + "\n".join(lines) + "\n" + after)
-    environment = os.environ | {"PYTHONPATH": str(tmp_path), "AUCPR_DASK_CACHE_DIR": str(tmp_path / "cache")}
+    cache = copy_kernels(tmp_path / "cache")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path), "AUCPR_DASK_CACHE_DIR": str(cache)}
     done = subprocess.run([sys.executable, "-c", PASTED], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
