@@ -21,18 +21,8 @@ from aucpr_dask.schema import choices
 from aucpr_dask.schema.checks import HIGHEST_GRADE, is_list, real, require
 from aucpr_dask.schema.options import RunOptions
 from aucpr_dask.schema.terms import COMPUTED_BY, MEASURE, MODEL, QUERY, UNJUDGED, nodes_of
-from aucpr_dask.scores.importing import files
+from aucpr_dask.scores.importing import files, trec
 from aucpr_dask.scores.importing.files import FilePath, OnProgress
-from aucpr_dask.scores.importing.trec import (
-    NOTES,
-    Codes,
-    Columns,
-    columns_of_file,
-    identifiers,
-    lines_of_file,
-    named_runs,
-    scores_of_runs,
-)
 from aucpr_dask.scores.store import open_scores
 
 DOCUMENT = ("doc_id", "docno", "docid", "document", "doc", "corpus-id", "corpus_id", "pid")
@@ -86,7 +76,7 @@ def evaluate_runs(
     estimator = [of_trec_eval(name) for name in estimator] if is_list(estimator) else of_trec_eval(estimator)
     scores = from_runs(qrels, runs, layout=layout, dtype=dtype, duplicates=duplicates)
     result: xr.Dataset = evaluate(scores, estimator=estimator, convention=convention, **options)
-    return result.assign_attrs({NOTES: scores.attrs[NOTES]} if NOTES in scores.attrs else {})
+    return result.assign_attrs({trec.NOTES: scores.attrs[trec.NOTES]} if trec.NOTES in scores.attrs else {})
 
 
 def of_trec_eval(name: Any) -> Any:
@@ -152,8 +142,8 @@ def from_runs(
     judged = _columns(qrels, "qrels", GRADE)
     listed = runs if isinstance(runs, list | tuple) else [runs]
     if listed and all(isinstance(one, str | PathLike) for one in listed):
-        of_files = {name: columns_of_file(path, are_runs=True) for name, path in named_runs(listed).items()}
-        return scores_of_runs(judged, of_files, options)
+        of_files = {name: trec.columns_of_file(path, are_runs=True) for name, path in trec.named_runs(listed).items()}
+        return trec.scores_of_runs(judged, of_files, options)
     several = [runs] if hasattr(runs, "_fields") else listed
     if several and all(map(_is_of_ranx, several)):
         named = [(str(run.name or ONE_RUN), run.to_dict()) for run in several]
@@ -175,17 +165,17 @@ def from_runs(
     if len(set(names)) < len(names):
         raise AlignmentError("two runs have the same name", "runs", few(map(repr, names)), remedy="rename one")
     of_runs = {str(name): _columns(run, f"run {str(name)!r}", SCORE) for name, run in runs.items()}
-    return scores_of_runs(judged, of_runs, options)
+    return trec.scores_of_runs(judged, of_runs, options)
 
 
 def _is_of_ranx(table: Any) -> bool:
     return type(table).__module__.startswith("ranx.")
 
 
-def _columns(table: Any, what: str, values: Sequence[str]) -> Columns:
+def _columns(table: Any, what: str, values: Sequence[str]) -> trec.Columns:
     """Return the columns of judgments or of one run."""
     if isinstance(table, str | PathLike):
-        return columns_of_file(table, are_runs=values is SCORE)
+        return trec.columns_of_file(table, are_runs=values is SCORE)
     if _is_of_ranx(table):
         table = table.to_dict()
     topics, documents, numbers = list[Any](), list[Any](), list[Any]()
@@ -213,11 +203,11 @@ def _columns(table: Any, what: str, values: Sequence[str]) -> Columns:
     if not topics:
         allowed, remedy = "at least one topic with a document", f"give them: {_AS_MAPPING}"
         raise InvalidInputError("there is no line", what, "nothing", allowed, remedy)
-    codes = Codes()
+    codes = trec.Codes()
     topic = codes.of([_name(one, what) for one in topics])
-    document = identifiers([_name(one, what) for one in documents])
+    document = trec.identifiers([_name(one, what) for one in documents])
     checked = _numbers(numbers, what, are_grades=values is GRADE)
-    return Columns(Path(what), codes, topic, document, checked, np.arange(1, len(topics) + 1))
+    return trec.Columns(Path(what), codes, topic, document, checked, np.arange(1, len(topics) + 1))
 
 
 def _name(name: object, what: str) -> bytes:
@@ -270,9 +260,9 @@ def import_measures(
     ours = evaluate(scores, interval=(), convention="trec_eval")["estimate"].compute()
     topics = [str(topic) for topic in ours[QUERY].values]
     rows = []
-    for model, path in files.reported(named_runs(runs, named_by).items(), on_progress, "computing measures"):
+    for model, path in files.reported(trec.named_runs(runs, named_by).items(), on_progress, "computing measures"):
         # In trec_eval's order, with places for scores: others break ties otherwise.
-        given = list(lines_of_file(path, are_runs=True))
+        given = list(trec.lines_of_file(path, are_runs=True))
         with np.errstate(over="ignore"):
             precise = np.array([score for _, _, score in given]).astype(np.float32).tolist()  # in its precision
         ordered = sorted(zip(precise, (line[1].encode() for line in given), given, strict=True))
@@ -293,7 +283,7 @@ def import_measures(
 def evaluator_of(measures: str, qrels: FilePath) -> tuple[Any, list[str]]:
     """Return an evaluator of ir_measures for these measures and average precision, and their names."""
     ir_measures = require("ir_measures", "measures")
-    judgments = [ir_measures.Qrel(*line) for line in lines_of_file(qrels, are_runs=False)]
+    judgments = [ir_measures.Qrel(*line) for line in trec.lines_of_file(qrels, are_runs=False)]
     try:
         wanted = dict.fromkeys(_parsed(ir_measures, name) for name in measures.split() or [measures])
         evaluator = ir_measures.evaluator([*(wanted | {ir_measures.AP: None})], judgments)
