@@ -1,8 +1,13 @@
 """Metrics of plain arrays, with scikit-learn's signatures and numbers."""
 
 from aucpr_dask.metrics.accumulating import AreaBounds
-from aucpr_dask.metrics.deciding import Difference, average_precision_difference, average_precision_interval
-from aucpr_dask.metrics.scoring import average_precision_score, precision_recall_curve
+from aucpr_dask.metrics.scoring import (
+    Difference,
+    average_precision_difference,
+    average_precision_interval,
+    average_precision_score,
+    precision_recall_curve,
+)
 
 __all__ = [
     "AreaBounds",
