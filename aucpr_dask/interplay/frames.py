@@ -12,6 +12,7 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, ColumnWarning, FileFormatError, InvalidInputError, few, warn
 from aucpr_dask.evaluation.results import group_dims, not_a_result
+from aucpr_dask.inference.covarying import BASELINE
 from aucpr_dask.inference.designs import are_values, with_estimators
 from aucpr_dask.inference.grouped import with_kept_as_groups
 from aucpr_dask.schema import checks, choices, terms
@@ -26,6 +27,7 @@ ARROW_FRAMES = "pandas, polars, pyarrow, or another with the Arrow interface"
 DATASET = "dataset"
 KEYS = (DATASET, *terms.RANKING_DIMS, terms.ESTIMATOR, terms.MEASURE)
 COUNTS = ("n_positive", "n_negative", "n_missing", "n_queries", "n_datasets", "n_classes", "n_items", "prevalence")
+ANSWERS = ("difference", "rank", "detectable", "covariance")  # what tables of answers are about
 NUMBERS = ("estimate", "standard_error", *COUNTS, "flags")
 
 
@@ -33,17 +35,18 @@ NUMBERS = ("estimate", "standard_error", *COUNTS, "flags")
 
 
 def to_dataframe(result: terms.Scores, *, tidy: bool = True) -> pd.DataFrame:
-    """Return a result as a pandas data frame.
+    """Return a result, or an answer about one, as a pandas data frame.
 
     Parameters
     ----------
     result : xarray.Dataset or xarray.DataTree
-        What :func:`aucpr_dask.evaluate`, :func:`aucpr_dask.aggregate` or :func:`aucpr_dask.open_result` returns.
+        What :func:`aucpr_dask.evaluate`, :func:`aucpr_dask.aggregate` or :func:`aucpr_dask.open_result` returns; or
+        a comparison, a contrast, ranks, their power or a covariance.
     tidy : bool
         One row per data set, model, query, group of items and estimator, with a column for every number: the estimate,
         its standard error, both bounds of every interval (``logit_lower``, ``logit_upper``), counts, and the names of
-        the flags. If False, one row per data set, query and estimator, as the index, and a column of estimates for each
-        model.
+        the flags. An answer about pairs has one row for each pair. If False, one row per data set, query and
+        estimator, as the index, and a column of estimates for each model.
 
     Returns
     -------
@@ -91,6 +94,8 @@ def in_arrow(table: pd.DataFrame) -> Any:
 
 def tidy_table(result: terms.Scores) -> pd.DataFrame:
     """Return one row per data set, model, query or class, and estimator; values that one lacks are None or NaN."""
+    if any({*ANSWERS} & set(node) for _, node in terms.nodes_of(result)):
+        return pd.concat([_tidy_answer(path, node) for path, node in terms.nodes_of(result)], ignore_index=True)
     nodes = _nodes_of_result(result)
     names = {str(name) for _, node in nodes for name in node.data_vars}
     methods = dict.fromkeys(method for _, node in nodes for method in _methods(node))
@@ -122,9 +127,9 @@ def _nodes_of_result(result: terms.Scores) -> list[tuple[str, xr.Dataset]]:
     nodes = list(terms.nodes_of(with_kept_as_groups(terms.without_levels_of(result))))
     if not nodes or not all("estimate" in node for _, node in nodes):
         raise not_a_result("no variable 'estimate'")
-    if any({"difference", "rank"} & set(node) for _, node in nodes):
-        remedy = "xarray's own to_dataframe() makes a table of each of its variables"
-        raise InvalidInputError("this is not a result", None, "a comparison or ranks", remedy=remedy)
+    if any({*ANSWERS} & set(node) for _, node in nodes):
+        what, remedy = "only a result has a table with a column for each model", "leave out tidy=False, or --wide"
+        raise InvalidInputError(what, None, "a comparison, ranks or another answer", "a result", remedy)
     for path, node in nodes:
         if odd := [str(dim) for dim in node["estimate"].dims if dim not in _keys_of(node)]:
             what = "only estimates by model, query, class or group, and estimator make such a table"
@@ -173,8 +178,46 @@ def _tidy(path: str, node: xr.Dataset) -> pd.DataFrame:
     dims.sort(key=terms.MODEL.__ne__)  # first, as wide tables need it
     table = numbers.compute().to_dataframe(dims).reset_index()
     if "flags" in table:
-        table["flags"] = [" ".join(flag.name for flag in terms.FLAGS if bits & flag.bit) for bits in table["flags"]]
+        table["flags"] = list(map(_names_of_flags, table["flags"]))
     return table
+
+
+def _tidy_answer(path: str, node: xr.Dataset) -> pd.DataFrame:
+    """Return one row for each model, or each pair, of an answer, with a column for every number."""
+    about = node[next(name for name in ANSWERS if name in node)]
+    rows = [str(dim) for dim in about.dims]
+    columns: dict[str, Any] = {}
+    for name, variable in node.data_vars.items():
+        spread = [dim for dim in variable.dims if dim not in rows]  # bounds, or outcomes
+        for labels in product(*(node[dim].values for dim in spread)):
+            one = variable.sel(dict(zip(spread, labels, strict=True))).reset_coords(drop=True)
+            if one.dtype.kind != "O":  # sentences
+                columns["_".join(map(str, (name, *labels)))] = one
+    alone = {str(name): one.item() for name, one in node.coords.items() if not one.dims}
+    table = xr.Dataset(columns).assign_coords(alone).compute().to_dataframe(rows).reset_index()
+    if path:
+        table.insert(0, DATASET, path)
+    is_asked = np.ones(len(table), bool)
+    for second in (*rows, *alone):  # a pair has one row, and what is compared with itself none
+        first = terms.MODEL if second == BASELINE else second.removeprefix("other_").removeprefix("reference_")
+        if first != second and first in rows:
+            index = node.get_index(first)
+            places, others = (index.get_indexer(pd.Index(table[name])) for name in (first, second))
+            is_asked &= places < others if second.startswith("other_") else places != others
+            is_asked |= (about.name == "covariance") & (places == others)
+    keys = [name for name in (DATASET, *rows, *alone) if name in table]
+    table = table.loc[is_asked, [*keys, *columns]].reset_index(drop=True)
+    for name, meanings in ((name, node[name].attrs.get("flag_meanings")) for name in columns if name in node):
+        if meanings is not None:
+            words = meanings.split()
+            values = node[name].attrs.get("flag_values")
+            said = {value: words[place] for place, value in enumerate(values)} if values is not None else None
+            table[name] = [_names_of_flags(bits) if said is None else said[bits] for bits in table[name]]
+    return table
+
+
+def _names_of_flags(bits: int) -> str:
+    return " ".join(flag.name for flag in terms.FLAGS if bits & flag.bit)
 
 
 # --- scores in --------------------------------------------------------------------------------------------------
