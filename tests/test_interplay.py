@@ -116,11 +116,54 @@ def test_frames_of_selections_means_and_lazy_results(result: xr.DataTree, forest
     assert lazy["estimate"].chunks is not None, "the user's own result was computed in place"
 
 
-def test_only_results_make_frames(forest: xr.DataTree) -> None:
+@pytest.mark.parametrize("is_grouped", [False, True])
+def test_answers_make_frames_with_a_row_for_each_pair_or_model(is_grouped: bool, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    label = np.arange(120) % 4 == 0
+    score = random.normal(size=(3, 120)) + np.linspace(0.5, 1.5, 3)[:, None] * label
+    site = ("item", np.resize([1, 2, 2], 120))
+    scores = xr.Dataset(
+        {"score": (("model", "item"), score), "label": ("item", label)}, {"model": list("abc"), "site": site}
+    )
+    by, of_each, n = ({"by": "site"}, {"site": 2}, 2) if is_grouped else ({}, {}, 1)
+    pairs = ap.compare(scores, equivalence=0.1, **by)
+    frame = pairs.aucpr.to_dataframe()
+    assert list(map("".join, frame[["model", "other_model"]].to_numpy())) == list(np.repeat(["ab", "ac", "bc"], n))
+    one, there = {"model": "a", "other_model": "c", **of_each}, pairs.sel(model="a", other_model="c", **of_each)
+    (row,) = frame[np.logical_and.reduce([frame[name] == value for name, value in one.items()])].to_dict("records")
+    assert row["difference"] == there["difference"]
+    assert row["simultaneous_interval_upper"] == there["simultaneous_interval"][1]
+    words = pairs["decision"].attrs["flag_meanings"].split()
+    assert row["decision"] == words[int(there["decision"])]
+    assert row["level"] == 0.95
+    versus = ap.compare(scores, "b", **by).aucpr.to_dataframe()
+    assert list(versus["model"]) == list(np.repeat(["a", "c"], n))
+    assert set(versus["baseline"]) == {"b"}
+    ranks = ap.rank(scores, **by)
+    assert list(ranks.aucpr.to_dataframe()["rank_interval_lower"]) == list(ranks["rank_interval"][..., 0].values.flat)
+    assert len(ap.power(scores, "a").aucpr.to_dataframe().query("detectable > 0")) == 2
+    covariance = ap.covariance(scores).aucpr.to_dataframe()
+    assert len(covariance) == 6
+    assert covariance["covariance"].notna().all()
+    contrast = ap.contrast(scores, "site").aucpr.to_dataframe()
+    assert list(contrast["site"]) == [1, 1, 1]
+    assert list(contrast["other_site"]) == [2, 2, 2]
+    against = ap.contrast(scores, "site", reference=2).aucpr.to_dataframe()
+    assert list(against["site"]) == [1, 1, 1]
+    assert np.allclose(against["difference"], contrast["difference"])
+    ap.save_comparison(pairs, tmp_path / "pairs.zarr")
+    told = CliRunner().invoke(main, ["export", str(tmp_path / "pairs.zarr"), str(tmp_path / "pairs.csv")])
+    assert told.exit_code == 0, told.output
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "pairs.csv"), frame, check_dtype=False)
+    with pytest.raises(InvalidInputError, match="needs a result"):
+        ap.export(pairs, tmp_path / "pairs", format="trec_eval")
+
+
+def test_only_results_make_wide_frames(forest: xr.DataTree) -> None:
     result = ap.evaluate(queried())
     for other, kind in ((ap.compare(result), "comparison"), (ap.rank(result), "ranks")):
-        with pytest.raises(InvalidInputError, match="a comparison or ranks"):
-            other.aucpr.to_dataframe()
+        with pytest.raises(InvalidInputError, match="a comparison, ranks"):
+            other.aucpr.to_dataframe(tidy=False)
         assert repr(other.aucpr).startswith(kind)
     with pytest.raises(InvalidInputError, match="this is not a result"):
         forest.aucpr.to_dataframe()

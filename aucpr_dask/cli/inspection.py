@@ -165,9 +165,12 @@ FORMATS = ("parquet", "csv", "json", "trec_eval", "trec_run")
 def export(output: cli.Output, store: str, path: str, dataset: tuple[str, ...], wide: bool, **options: Any) -> None:
     """Write the store STORE to PATH: a table (.parquet, .csv or .json), or what --format names.
 
-    A table has one row per data set, model, query and estimator, with both bounds of every interval.
+    A table has one row per data set, model, query and estimator, with both bounds of every interval; that of a
+    comparison, or of ranks, one for each pair or model.
     """
-    ap.export(sources.open_any(store, dataset), path, tidy=not wide, **options)
+    is_answer = sources.kind_of(store) == terms.COMPARISON
+    data = terms.select_data_sets(ap.open_comparison(store), dataset) if is_answer else sources.open_any(store, dataset)
+    ap.export(data, path, tidy=not wide, **options)
     output.finish({"store": store, "path": path}, f"{path}: ")
 
 

@@ -21,7 +21,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import REPLACE_IT, InvalidInputError, StoreError, bad_argument, lacks
-from aucpr_dask.interplay.frames import DATASET, in_arrow, tidy_table, wide_table
+from aucpr_dask.interplay.frames import ANSWERS, DATASET, in_arrow, tidy_table, wide_table
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.scores.importing.files import FilePath
@@ -49,12 +49,12 @@ _CONTROLS = re.compile(f"[{CONTROLS}]")
 def export(
     data: terms.Scores, path: FilePath, *, format: str | None = None, tidy: bool = True, overwrite: bool = False
 ) -> None:
-    """Write a result, or scores as TREC runs, for other programs.
+    """Write a result, an answer about one, or scores as TREC runs, for other programs.
 
     Parameters
     ----------
     data : xarray.Dataset or xarray.DataTree
-        A result; for ``"trec_run"`` score data sets.
+        A result or, for tables, what :func:`to_dataframe` takes; for ``"trec_run"`` score data sets.
     path : path
         The file to write, or for the formats of TREC the folder.
     format : {"parquet", "csv", "json", "trec_eval", "trec_run"}, optional
@@ -93,6 +93,9 @@ def export(
     if not all(needed in node for _, node in terms.nodes_of(data)):
         remedy = "name a score store" if needs_scores else "evaluate the scores first"
         raise lacks(f"the format {kind} needs {noun}", "the first argument", [f"no variable {needed!r}"], remedy)
+    if kind == "trec_eval" and any({*ANSWERS} & set(node) for _, node in terms.nodes_of(data)):
+        what, received = "the format trec_eval needs a result", "a comparison, ranks or another answer"
+        raise InvalidInputError(what, "the first argument", received, "a result", "write a table: csv or parquet")
     refuse_existing(place, overwrite=overwrite, is_folder=kind in FOLDERS)
     data = terms.without_levels_of(data)
 

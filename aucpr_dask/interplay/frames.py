@@ -15,6 +15,7 @@ from aucpr_dask.evaluation.results import group_dims, not_a_result
 from aucpr_dask.inference.covarying import BASELINE
 from aucpr_dask.inference.designs import are_values, with_estimators
 from aucpr_dask.inference.grouped import with_kept_as_groups
+from aucpr_dask.inference.paired_samples import DESCRIPTIONS
 from aucpr_dask.schema import checks, choices, terms
 from aucpr_dask.schema.options import TableOptions
 from aucpr_dask.scores.validate import where_of
@@ -187,11 +188,12 @@ def _tidy_answer(path: str, node: xr.Dataset) -> pd.DataFrame:
     about = node[next(name for name in ANSWERS if name in node)]
     rows = [str(dim) for dim in about.dims]
     columns: dict[str, Any] = {}
-    for name, variable in node.data_vars.items():
+    for name in dict.fromkeys((*(name for name in DESCRIPTIONS if name in node), *node.data_vars)):  # not as stored
+        variable = node[name]
         spread = [dim for dim in variable.dims if dim not in rows]  # bounds, or outcomes
         for labels in product(*(node[dim].values for dim in spread)):
             one = variable.sel(dict(zip(spread, labels, strict=True))).reset_coords(drop=True)
-            if one.dtype.kind != "O":  # sentences
+            if one.dtype.kind in "biuf":  # the others are sentences
                 columns["_".join(map(str, (name, *labels)))] = one
     alone = {str(name): one.item() for name, one in node.coords.items() if not one.dims}
     table = xr.Dataset(columns).assign_coords(alone).compute().to_dataframe(rows).reset_index()
