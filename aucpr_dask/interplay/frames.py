@@ -129,7 +129,10 @@ def _nodes_of_result(result: terms.Scores) -> list[tuple[str, xr.Dataset]]:
     if not nodes or not all("estimate" in node for _, node in nodes):
         raise not_a_result("no variable 'estimate'")
     if any({*ANSWERS} & set(node) for _, node in nodes):
-        what, remedy = "only a result has a table with a column for each model", "leave out tidy=False, or --wide"
+        what, remedy = (
+            "only a result has a table with a column for each model",
+            "make a tidy one: a row for each pair or model",
+        )
         raise InvalidInputError(what, None, "a comparison, ranks or another answer", "a result", remedy)
     for path, node in nodes:
         if odd := [str(dim) for dim in node["estimate"].dims if dim not in _keys_of(node)]:
