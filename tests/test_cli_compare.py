@@ -156,6 +156,7 @@ def test_means(stores: Path, words: dict[str, Any]) -> None:
     assert "and 10 more models" in output
 
 
+@pytest.mark.slow
 def test_means_of_scores_and_over_data_sets(tree: Path, stores: Path) -> None:
     words = ("aggregate", tree / "result.zarr", "--over", "dataset", "--incomplete", "drop", "--json")
     tables = [word for name in TABLES for word in ("--dataset", name)]

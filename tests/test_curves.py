@@ -568,6 +568,7 @@ def test_dominance_is_the_same_in_both_spaces(case: Case) -> None:
     assert ap.dominates(hull, first, "roc") in ("first", "both")
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_dominance_of_near_equal_curves(more: st.DataObject) -> None:
     """Long rankings that differ by few swaps: verdicts other than neither are common."""

@@ -587,6 +587,7 @@ def test_together_is_one_by_one(case: Case, missing: str, data: Any) -> None:
         np.testing.assert_array_equal(alone, together[:, column], err_msg=name)
 
 
+@pytest.mark.slow
 @few
 @given(cases(labels=(0, 1, -1, -2), missing=True), st.sampled_from(["drop", "last", "unretrieved"]), st.data())
 def test_labelled_is_array_is_chunked(case: Case, missing: str, data: Any) -> None:
@@ -801,6 +802,7 @@ def test_ties_where_they_have_no_meaning() -> None:
         ap.estimate(*RANKING, ties="expectation", recall_range=(0, 0.5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_positive", "largest"), [(10, 0.03), (20, 0.015), (50, 0.012)])
 def test_haldane_has_less_than_a_fifth_of_the_bias_of_average_precision(n_positive: int, largest: float) -> None:
     scenario = ap.simulate.binormal()

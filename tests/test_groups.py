@@ -796,7 +796,8 @@ def sites_of_data_sets() -> xr.Dataset:
     return xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)}, {"model": list("abc"), **places})
 
 
-@pytest.mark.parametrize("form", ["long", pytest.param("tree", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["long", "tree"])
 def test_data_sets_vary_within_each_group(form: str) -> None:
     data = sites_of_data_sets()
     each = {"p": data.isel(item=data["site"] == "p"), "q": data.isel(item=data["site"] == "q")}

@@ -527,6 +527,7 @@ def missing_of(dataset: xr.Dataset) -> str:
     return "drop" if np.isnan(dataset["score"].values).any() else "raise"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "design"), [*((kind, "fixed") for kind in KINDS), ("plain", "random"), ("clusters", "random")]
 )

@@ -589,6 +589,7 @@ def test_fitted_classifiers_score_new_data() -> None:
     np.testing.assert_array_equal(other["label"], 1 - truth)
 
 
+@pytest.mark.slow
 def test_cross_validation_is_scikit_learns_and_keeps_the_folds(tmp_path: Path) -> None:
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import (

@@ -103,10 +103,9 @@ def test_groups_are_recalled_by_their_labels(kind: str) -> None:
     np.testing.assert_allclose(ap.compare(one, "a")["difference"].sel(model="b"), difference(one), rtol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::aucpr_dask.errors.AucprWarning")
-@pytest.mark.parametrize(
-    "kind", ["numbers", *(pytest.param(one, marks=pytest.mark.slow) for one in ("months", "pairs", "queries"))]
-)
+@pytest.mark.parametrize("kind", ["numbers", "months", "pairs", "queries"])
 def test_groups_without_items_are_named_by_results_as_by_their_scores(kind: str, tmp_path: Path) -> None:
     scores = scores_over("query" if kind == "queries" else "lead")
     scores = scores if kind == "queries" else scores.isel(lead=0, drop=True)
@@ -135,6 +134,7 @@ def test_groups_without_items_are_named_by_results_as_by_their_scores(kind: str,
     assert ap.report(result, tmp_path / "report.html").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.sparse
 @pytest.mark.filterwarnings("ignore::aucpr_dask.errors.AucprWarning")
 @pytest.mark.parametrize("by", [None, "site"])

@@ -637,6 +637,7 @@ def test_maps_of_estimates(lat: str, turn: Any) -> None:
     assert ax.figure.axes[3].get_xlabel() == "average precision"
 
 
+@pytest.mark.slow
 def test_maps_of_many_models_show_the_best() -> None:
     crowded = ap.evaluate(on_grid("abcdefghij"), dim="time").aucpr.plot.maps()
     check_legible(crowded)
@@ -644,9 +645,8 @@ def test_maps_of_many_models_show_the_best() -> None:
     assert "6 best of 10 models" in texts_of(crowded)
 
 
-@pytest.mark.parametrize(
-    "adjust", [None, *(pytest.param(one, marks=pytest.mark.slow) for one in ("benjamini_hochberg", "none"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("adjust", [None, "benjamini_hochberg", "none"])
 def test_maps_of_differences(adjust: str | None) -> None:
     scores = on_grid()
     found = ap.compare(scores, "a", dim="time", adjust=adjust)

@@ -393,6 +393,7 @@ def on_grid(**more: Any) -> xr.Dataset:
     return xr.Dataset({"estimate": (("model", "query", "lat", "lon"), error)}, coords, attrs)
 
 
+@pytest.mark.slow
 def test_areas_over_two_dimensions_have_a_map(tmp_path: Path) -> None:
     page = written(on_grid(), tmp_path, baseline="old")
     mean = on_grid()["estimate"].mean("query")

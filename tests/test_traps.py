@@ -53,6 +53,7 @@ def test_nothing_is_imported_before_it_is_needed() -> None:
     python("import sys\n" + "".join(f"{step}\n{check.format(set(no.split()))}" for step, no in steps.items()))
 
 
+@pytest.mark.slow
 def test_commands_on_a_small_store_are_light(small_stores: Path) -> None:
     commands = [  # of one process, the last of which needs Dask
         "verify scores",

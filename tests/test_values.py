@@ -162,6 +162,7 @@ def test_an_absent_row_and_an_empty_cell_are_missing(tmp_path: Path) -> None:
         ap.compare(ap.from_values(pd.DataFrame({"task": ["x", "y", "z"], "a": [1, 2, 3], "b": [3, None, 4]})))
 
 
+@pytest.mark.slow
 @few
 @given(st.permutations(range(len(TIDY))))
 def test_the_order_of_rows_changes_no_statement(order: list[int]) -> None:
