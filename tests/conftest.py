@@ -14,6 +14,7 @@ import dask
 import numpy as np
 import pytest
 import xarray as xr
+from click.testing import CliRunner, Result
 from distributed import Client, LocalCluster
 from hypothesis import HealthCheck, settings
 
@@ -226,6 +227,20 @@ def copy_kernels(folder: Path, without: tuple[str, ...] = ()) -> Path:
         if not path.name.startswith(without):
             shutil.copy(path, folder)
     return folder
+
+
+def call(*words: object, width: int = 80) -> Result:
+    """Run a command of the package, as wide as a terminal."""
+    from aucpr_dask.cli import main
+
+    return CliRunner().invoke(main, [*map(str, words)], env={"COLUMNS": str(width)}, catch_exceptions=False)
+
+
+def ok(*words: object, width: int = 80) -> Result:
+    """Run a command of the package that succeeds."""
+    done = call(*words, width=width)
+    assert done.exit_code == 0, done.output
+    return done
 
 
 @contextmanager

@@ -10,10 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from click.testing import CliRunner, Result
+from conftest import call
 
 import aucpr_dask as ap
-from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, InvalidInputError, StoreError
 from aucpr_dask.scores.importing.tables import import_table
 from aucpr_dask.scores.importing.trec import import_trec
@@ -36,10 +35,6 @@ def folder(tmp_path: Path) -> Path:
 
 def add(folder: Path, *names: str, **options: Any) -> None:
     import_trec([folder / f"{name}.run" for name in names], folder / "qrels", folder / "s.zarr", **options)
-
-
-def call(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
 
 
 def left_over(folder: Path) -> list[str]:

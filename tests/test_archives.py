@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 import xarray as xr
 import zarr
-from click.testing import CliRunner, Result
+from conftest import call, ok
 
 import aucpr_dask as ap
-from aucpr_dask.cli import main
 
 NAMES = ["--score", "probability", "--label", "event", "--dim", "time,lat"]
 
@@ -38,16 +37,6 @@ def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / "archive.zarr"
 
 
-def call(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
-
-
-def ok(*words: object) -> str:
-    result = call(*words)
-    assert result.exit_code == 0, result.output
-    return str(result.stdout)
-
-
 def digest(folder: Path) -> str:
     found = hashlib.sha256()
     for file in sorted(one for one in folder.rglob("*") if one.is_file()):
@@ -58,7 +47,7 @@ def digest(folder: Path) -> str:
 @pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
 def test_an_archive_is_evaluated_in_place(archive: Path, tmp_path: Path) -> None:
     before, data = digest(archive), forecasts()
-    output = ok("evaluate", archive, tmp_path / "result.zarr", *NAMES)
+    output = ok("evaluate", archive, tmp_path / "result.zarr", *NAMES).stdout
     assert "scores: probability; labels: event; items: along time, lat" in output
     assert digest(archive) == before
     result = ap.open_result(tmp_path / "result.zarr")
@@ -66,15 +55,15 @@ def test_an_archive_is_evaluated_in_place(archive: Path, tmp_path: Path) -> None
     for name in ("estimate", "interval", "n_positive"):
         np.testing.assert_array_equal(result[name], expected[name])
     assert result["estimate"].dims == ("model", "lead")
-    assert "undamaged" in ok("verify", tmp_path / "result.zarr")
-    assert "24" in ok("show", tmp_path / "result.zarr")
+    assert "undamaged" in ok("verify", tmp_path / "result.zarr").stdout
+    assert "24" in ok("show", tmp_path / "result.zarr").stdout
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
 def test_questions_are_asked_of_an_archive(archive: Path, tmp_path: Path) -> None:
     data = forecasts().rename(probability="score", event="label")
-    said = json.loads(ok("compare", archive, *NAMES, "--baseline", "a", "--json"))
+    said = json.loads(ok("compare", archive, *NAMES, "--baseline", "a", "--json").stdout)
     expected = ap.compare(data, "a", dim=("time", "lat"))
     (first, *_), cell = said["comparisons"], expected.sel(lead=6, model="c")
     pair = next(one for one in first["pairs"] if one["model"] == "c")
@@ -85,7 +74,7 @@ def test_questions_are_asked_of_an_archive(archive: Path, tmp_path: Path) -> Non
         ["compare", "--by", "lat"],
         ["report", tmp_path / "page.html"],
     ):
-        assert "scores: probability" in ok(question, archive, *words, *NAMES)
+        assert "scores: probability" in ok(question, archive, *words, *NAMES).stdout
 
 
 @pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
@@ -216,8 +205,8 @@ def test_a_result_of_an_archive_grows_by_its_new_models(tmp_path: Path) -> None:
 def test_a_layout_is_a_file(archive: Path, tmp_path: Path) -> None:
     (tmp_path / "layout.yaml").write_text("score: probability\nlabel: event\ndim: [time, lat]\n")
     like = ["--like", tmp_path / "layout.yaml"]
-    assert "items: along time, lat" in ok("evaluate", archive, tmp_path / "result.zarr", *like)
-    assert "items: along lat" in ok("plan", archive, *like, "--dim", "lat")
+    assert "items: along time, lat" in ok("evaluate", archive, tmp_path / "result.zarr", *like).stdout
+    assert "items: along lat" in ok("plan", archive, *like, "--dim", "lat").stdout
     (tmp_path / "other.yaml").write_text("scores: probability\n")
     failed = call("plan", archive, "--like", tmp_path / "other.yaml")
     assert "did you mean 'score'?" in failed.stderr.lower()
@@ -228,7 +217,7 @@ def test_an_archive_is_planned_before_it_is_filled(tmp_path: Path) -> None:
     how: Any = {"dtype": "float32", "fill_value": np.nan}
     root.create_array("score", shape=(100_000, 10**6), chunks=(10, 10**5), dimension_names=("model", "item"), **how)
     root.create_array("label", shape=(10**6,), chunks=(10**5,), dtype="int8", dimension_names=("item",))
-    said = json.loads(ok("plan", tmp_path / "archive.zarr", "--json"))
+    said = json.loads(ok("plan", tmp_path / "archive.zarr", "--json").stdout)
     assert said["rankings"] == "100,000"
     assert "not there yet" in said["scores"]
     # Ten objects of ten models each, and three of the ledger, for each of 10,000 tasks.
@@ -238,11 +227,11 @@ def test_an_archive_is_planned_before_it_is_filled(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
 def test_every_chunk_of_an_archive_is_decoded(archive: Path) -> None:
-    assert "can be decoded" in ok("verify", archive)
+    assert "can be decoded" in ok("verify", archive).stdout
     files = (file for file in (archive / "probability").rglob("*") if file.is_file())
     first, *_, last = sorted(file for file in files if file.name[0] not in "z.")
     last.unlink()
-    assert "1 others are absent" in ok("verify", archive)
+    assert "1 others are absent" in ok("verify", archive).stdout
     first.write_bytes(first.read_bytes()[:20])
     failed = call("verify", archive)
     assert failed.exit_code == 2
@@ -264,7 +253,7 @@ def test_groups_and_shards_of_an_archive(is_sharded: bool, tmp_path: Path) -> No
     np.testing.assert_array_equal(result["west/interval"], expected["west/interval"])
     result = ap.run(whole, tmp_path / "result.zarr", like={"dim": "time,lat"})  # which adds the other
     np.testing.assert_array_equal(result["east/interval"], expected["east/interval"])
-    assert "can be decoded" in ok("verify", whole)
+    assert "can be decoded" in ok("verify", whole).stdout
 
 
 @pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from click.testing import CliRunner
+from conftest import ok
 from hypothesis import given
 from hypothesis import strategies as st
 from test_report import NASTY, Page
@@ -464,8 +465,7 @@ def test_a_page_is_not_replaced_unless_told(tmp_path: Path) -> None:
 def test_the_command_prints_the_verdict_and_writes_the_page(tmp_path: Path) -> None:
     mteb().to_csv(tmp_path / "board.csv", index=False)
     arguments = ["audit", str(tmp_path / "board.csv"), "--output", str(tmp_path / "page.html"), "--n-resamples", "500"]
-    done = CliRunner().invoke(main, arguments)
-    assert done.exit_code == 0, done.output
+    done = ok(*arguments)
     assert "beyond chance" in done.stdout
     assert (tmp_path / "page.html").exists()
     document = json.loads(CliRunner().invoke(main, [*arguments, "--overwrite", "--json"]).stdout)
@@ -523,4 +523,4 @@ def test_a_table_of_predictions_is_refused_with_the_command_that_answers(tmp_pat
     assert done.exit_code == 2
     command = done.stderr.partition("remedy: aucpr-dask ")[2].split()
     assert command[0] == "rank"
-    assert CliRunner().invoke(main, command, catch_exceptions=False).exit_code == 0
+    ok(*command)

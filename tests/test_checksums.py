@@ -16,7 +16,7 @@ import pytest
 import xarray as xr
 import zarr
 from click.testing import CliRunner
-from conftest import pooled
+from conftest import ok, pooled
 from distributed import Client
 from faults import small_chunks
 from test_resume import ledger_of
@@ -144,8 +144,7 @@ def stop(*arguments: Any) -> None:
 @pytest.mark.parametrize("name", OPENED)
 def test_verify_lists_all_damage(copied: Path, name: str, damage: Callable[[Path], None]) -> None:
     store = copied / name
-    sound = CliRunner().invoke(main, ["verify", str(store), "--json"])
-    assert sound.exit_code == 0, sound.output
+    sound = ok("verify", store, "--json")
     assert json.loads(sound.stdout)["has_checksums"]
     assert json.loads(sound.stdout)["n_chunks"] == len(list(chunks_of(store)))
     victims = list(chunks_of(store))[::3]
@@ -378,7 +377,7 @@ def test_empty_chunks_are_written(client: Client, tmp_path: Path) -> None:
     assert not opened["score"].values.any()
     result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", workers=client)
     for store in ("scores.zarr", "result.zarr"):
-        assert CliRunner().invoke(main, ["verify", str(tmp_path / store)]).exit_code == 0
+        ok("verify", tmp_path / store)
     assert_same_bits(result, ap.evaluate(scores))
 
 

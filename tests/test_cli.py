@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from click.testing import CliRunner, Result
-from conftest import pooled, queried
+from click.testing import CliRunner
+from conftest import call, ok, pooled, queried
 from rich.cells import cell_len
 
 import aucpr_dask
@@ -47,16 +47,6 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 
 COMMANDS = dict(commands())
-
-
-def call(*words: object, width: int = WIDTH) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words], env={"COLUMNS": str(width)})
-
-
-def ok(*words: object, width: int = WIDTH) -> Result:
-    result = call(*words, width=width)
-    assert result.exit_code == 0, result.output
-    return result
 
 
 def shell(*words: str, cwd: Path | None = None, timeout: float = 120) -> subprocess.CompletedProcess[str]:
@@ -570,7 +560,8 @@ def test_unexpected_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch)
         raise RuntimeError("a bug")
 
     monkeypatch.setattr("aucpr_dask.open_result", fail)
-    assert isinstance(call("show", "x").exception, RuntimeError)
+    with pytest.raises(RuntimeError, match="a bug"):
+        call("show", "x")
 
 
 @pytest.mark.slow

@@ -11,8 +11,8 @@ import click
 import numpy as np
 import pytest
 import xarray as xr
-from click.testing import CliRunner, Result
-from conftest import pooled, queried
+from click.testing import Result
+from conftest import call, pooled, queried
 from rich.cells import cell_len
 
 import aucpr_dask as ap
@@ -23,10 +23,6 @@ from aucpr_dask.runs.run import run
 pytestmark = pytest.mark.filterwarnings("ignore:method='bootstrap' over")  # over few queries, as many here
 
 WIDTH = 80
-
-
-def call(*words: object, width: int = WIDTH) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words], env={"COLUMNS": str(width)})
 
 
 def ok(*words: object) -> Result:

@@ -11,12 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from click.testing import CliRunner
-from conftest import pooled
+from conftest import call, pooled
 from distributed import Client
 
 import aucpr_dask as ap
-from aucpr_dask.cli import main
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import plan_run
@@ -28,10 +26,6 @@ from aucpr_dask.scores.importing.trec import import_trec
 RUN = "q1 Q0 d2 1 0.5 a\nq1 Q0 d10 2 0.5 a\nq1 Q0 d1 3 0.5 a\nq3 Q0 w 1 1 a\nq4 Q0 x 1 1 a\n"
 QRELS = "q1 0 d10 2\nq1 0 d7 1\nq2 0 z 1\nq3 0 w 0\nq4 0 x 1\n"
 Q1, Q4 = (1 / 2) / 2, 1.0  # d10 is second of two relevant ones
-
-
-def command(*words: Any) -> Any:
-    return CliRunner().invoke(main, [str(word) for word in words])
 
 
 @pytest.fixture(params=["per-run", "pooled"])
@@ -103,10 +97,10 @@ def test_arrays_follow_a_convention() -> None:
 def test_grades_without_a_level_are_refused_before_anything_starts(store: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"grade[\s\S]*positive_from=1[\s\S]*convention='trec_eval'"):
         plan_run(store, missing="unretrieved")
-    planned = command("plan", store, "--missing", "unretrieved")
+    planned = call("plan", store, "--missing", "unretrieved")
     assert planned.exit_code == 2
     assert "--positive-from 1" in planned.stderr
-    assert command("plan", store, "--convention", "trec_eval").exit_code == 0
+    assert call("plan", store, "--convention", "trec_eval").exit_code == 0
 
 
 @pytest.mark.parametrize("is_per_run", [False, True])
@@ -145,7 +139,7 @@ def test_one_word_gives_the_official_means_of_a_track(real_data: Path, tmp_path:
         ("import", "trec", folder / "runs", store, "--qrels", folder / "qrels.dl19-passage.txt"),
         ("evaluate", store, result, "--convention", "trec_eval", "--positive-from", level, "--workers", 1),
     ):
-        outcome = command(*words)
+        outcome = call(*words)
         assert outcome.exit_code == 0, outcome.output
     areas = ap.open_result(result)["estimate"].to_series()
     topics = pd.read_csv(folder / "expected_ap_by_topic.csv.gz", dtype={"topic": str}).set_index(["run", "topic"])
@@ -153,7 +147,7 @@ def test_one_word_gives_the_official_means_of_a_track(real_data: Path, tmp_path:
     assert len(expected) == areas.size == 61 * 43
     assert (areas - expected).abs().max() < 1e-6
     means = pd.read_csv(folder / "expected_map.csv").set_index("run")
-    told = command("aggregate", result, "--json")
+    told = call("aggregate", result, "--json")
     assert told.exit_code == 0, told.output
     received = pd.DataFrame(json.loads(told.stdout)["rankings"][0]["models"]).set_index("model")
     official = means[f"nist_map_rel{level}"].dropna()
@@ -163,7 +157,7 @@ def test_one_word_gives_the_official_means_of_a_track(real_data: Path, tmp_path:
 
 def test_a_forgotten_store_is_noticed(store: Path, tmp_path: Path) -> None:
     (tmp_path / "b.run").write_text(RUN)
-    outcome = command("import", "trec", tmp_path / "a.run", tmp_path / "b.run", "--qrels", tmp_path / "qrels")
+    outcome = call("import", "trec", tmp_path / "a.run", tmp_path / "b.run", "--qrels", tmp_path / "qrels")
     assert outcome.exit_code == 2
     assert "the last argument names the store to write, and this is a file" in outcome.stderr
     assert f"{tmp_path / 'b.run'} scores.zarr" in outcome.stderr

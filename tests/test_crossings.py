@@ -10,10 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from click.testing import CliRunner
+from conftest import ok
 
 import aucpr_dask as ap
-from aucpr_dask.cli import main
 from aucpr_dask.errors import InvalidInputError
 
 pytestmark = [pytest.mark.filterwarnings("ignore::aucpr_dask.errors.FewPositivesWarning")]
@@ -397,11 +396,10 @@ def test_tables_at_the_prompt_show_each_label_and_group(
     asked = [["evaluate", "scores.zarr", "result.zarr", *of_groups]]
     asked += [[name, "result.zarr", *options] for name, options in SHOWN.items()]
     for arguments in asked:
-        told = CliRunner().invoke(main, arguments)
-        assert told.exit_code == 0, told.output
+        told = ok(*arguments)
         assert all(re.search(rf"\b{label}\b", told.output) for part, _ in parts(scores) for label in part.values())
         assert max(map(len, told.output.splitlines())) <= 80
-    assert CliRunner().invoke(main, ["show", "result.zarr", "--json"]).exit_code == 0
+    ok("show", "result.zarr", "--json")
 
 
 @pytest.mark.parametrize(("structure", "given"), shown_cases())

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from conftest import ok
 from rich.cells import cell_len
 
 from aucpr_dask import open_scores
@@ -139,14 +140,10 @@ def test_tables_equal_scikit_learn(result: xr.DataTree) -> None:
 
 @pytest.mark.slow
 def test_the_next_command_says_which_are_better_on_average_and_on_a_new_data_set(folder: Path, first: object) -> None:
-    from click.testing import CliRunner
-
-    from aucpr_dask.cli import main
 
     command = first.stdout.partition("next: aucpr-dask ")[2].replace("\\\n", "")  # type: ignore[attr-defined]
     words = [word.replace("aucpr-demo", str(folder / "aucpr-demo")) for word in shlex.split(command)]
-    done = CliRunner().invoke(main, words, env={"COLUMNS": "80"})
-    assert done.exit_code == 0, done.output
+    done = ok(*words)
     assert "new data set" in done.stdout
     assert "sample: 6 data sets" in done.stdout
     assert max(cell_len(line) for line in done.stdout.splitlines() if str(folder) not in line) <= 80

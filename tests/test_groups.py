@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from click.testing import CliRunner
+from conftest import ok
 from distributed import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -425,8 +426,7 @@ def test_results_by_group_get_data_sets(tmp_path: Path) -> None:
 def test_the_command_line_takes_groups(tmp_path: Path) -> None:
     ap.save_scores(scores(), tmp_path / "scores.zarr")
     words = ["evaluate", str(tmp_path / "scores.zarr"), str(tmp_path / "result.zarr"), "--by", "site", "--by", "sex"]
-    done = CliRunner().invoke(main, words)
-    assert done.exit_code == 0, done.output
+    done = ok(*words)
     assert "8 groups, 2 models" in done.output
     assert ap.open_result(tmp_path / "result.zarr")["estimate"].sizes == {"model": 2, "site": 4, "sex": 2}
     shown = CliRunner().invoke(main, ["show", str(tmp_path / "result.zarr"), "--json"])
@@ -705,10 +705,9 @@ def test_results_by_group_are_compared_without_naming_the_groups_again() -> None
 def test_the_command_line_compares_by_group(tmp_path: Path) -> None:
     ap.save_scores(worse_in_c(), tmp_path / "scores.zarr")
     common = [str(tmp_path / "scores.zarr"), "--by", "site"]
-    done = CliRunner().invoke(main, ["compare", *common, "--baseline", "old"])
-    assert done.exit_code == 0, done.output
+    done = ok("compare", *common, "--baseline", "old")
     assert "new is worse than old in c" in " ".join(done.output.split())
-    assert CliRunner().invoke(main, ["rank", *common]).exit_code == 0
+    ok("rank", *common)
     done = CliRunner().invoke(main, ["gate", *common, "--candidate", "new", "--baseline", "old"])
     assert done.exit_code == 1
     assert "c: failed: new is worse than old" in done.output
@@ -759,8 +758,7 @@ def test_tables_keep_columns_of_groups(tmp_path: Path) -> None:
     xr.testing.assert_equal(ap.from_dataframe(tidy, label="y", model="model", item="i", by=["site", "year"]), wide)
     frame.to_csv(tmp_path / "table.csv", index=False)
     words = ["import", "table", str(tmp_path / "table.csv"), str(tmp_path / "s.zarr"), "--label", "y", "--models", "m"]
-    done = CliRunner().invoke(main, [*words, "--by", "site", "--by", "year"])
-    assert done.exit_code == 0, done.output
+    ok(*words, "--by", "site", "--by", "year")
     stored = ap.open_scores(tmp_path / "s.zarr")
     assert stored["site"].values.tolist() == list("aabb")
     assert stored["year"].dtype == np.int64

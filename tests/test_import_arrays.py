@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from click.testing import CliRunner
+from conftest import ok
 
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, StoreError
@@ -392,6 +393,5 @@ def test_options_of_other_files_are_refused_by_the_command(tmp_path, monkeypatch
         done = CliRunner().invoke(main, ["import", "arrays", *words.split()])
         assert (done.exit_code, message in done.stderr) == (2, True), done.output
     for words in ("a.npz s.zarr", "a.nc s.zarr --score s --label truth"):
-        done = CliRunner().invoke(main, ["import", "arrays", *words.split(), "--overwrite"])
-        assert done.exit_code == 0, done.output
+        ok("import", "arrays", *words.split(), "--overwrite")
         assert open_scores("s.zarr")["score"].values.tolist() == [[0.1, 0.9]]

@@ -20,7 +20,7 @@ import pytest
 import xarray as xr
 from click.shell_completion import BashComplete
 from click.testing import CliRunner
-from conftest import pooled, queried
+from conftest import ok, pooled, queried
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -875,27 +875,21 @@ def test_reprs_compute_nothing(forest: xr.DataTree) -> None:
 # The command line
 
 
-def call(*words: object) -> Any:
-    done = CliRunner().invoke(main, [str(word) for word in words], env={"COLUMNS": "80"})
-    assert done.exit_code == 0, done.output
-    return done
-
-
 @pytest.mark.slow
 def test_export_command(forest: xr.DataTree, tmp_path: Path) -> None:
     ap.save_scores(forest, tmp_path / "s.zarr")
     ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", workers=1, missing="drop")
-    call("export", tmp_path / "r.zarr", tmp_path / "t.csv", "--dataset", "large")
+    ok("export", tmp_path / "r.zarr", tmp_path / "t.csv", "--dataset", "large")
     assert set(pd.read_csv(tmp_path / "t.csv")["dataset"]) == {"large"}
-    call("export", tmp_path / "r.zarr", tmp_path / "w.parquet", "--wide")
+    ok("export", tmp_path / "r.zarr", tmp_path / "w.parquet", "--wide")
     assert len(pd.read_parquet(tmp_path / "w.parquet")) == 5
-    done = call("export", tmp_path / "s.zarr", tmp_path / "runs", "--format", "trec_run", "--json")
+    done = ok("export", tmp_path / "s.zarr", tmp_path / "runs", "--format", "trec_run", "--json")
     assert json.loads(done.stdout)["path"] == str(tmp_path / "runs")
     assert len(list((tmp_path / "runs" / "topics" / "runs").iterdir())) == 4
     again = CliRunner().invoke(main, ["export", str(tmp_path / "r.zarr"), str(tmp_path / "t.csv")])
     assert again.exit_code == 2
     assert "--overwrite" in again.stderr
-    call("export", tmp_path / "r.zarr", tmp_path / "t.csv", "--overwrite")
+    ok("export", tmp_path / "r.zarr", tmp_path / "t.csv", "--overwrite")
 
 
 def completions(line: str) -> list[str]:

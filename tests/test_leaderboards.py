@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from click.testing import CliRunner
+from conftest import ok
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
@@ -386,8 +387,7 @@ def test_labels_and_scores_are_found_among_features(tmp_path: Path) -> None:
     roles = {(one.role, one.columns) for one in found.roles}
     assert {("label", ("target_dropout",)), ("models", ("old_proba", "new_proba"))} <= roles
     commands = {words[0]: words for _, words in found.commands}
-    done = CliRunner().invoke(main, commands["compare"])
-    assert done.exit_code == 0, done.output
+    done = ok(*commands["compare"])
     assert "stickiness" not in done.stdout
     table[["Partner", "Phone", "stickiness"]].replace({0: "No", 1: "Yes"}).to_csv(tmp_path / "u.csv", index=False)
     assert "label" not in {one.role for one in recognise(str(tmp_path / "u.csv")).roles}  # not the first of several
@@ -407,8 +407,7 @@ def test_what_is_proposed_for_one_model_works(tmp_path: Path) -> None:
     table.astype({"site": str}).replace({"site": {"0": "a", "1": "b", "2": "c"}}).to_csv(path, index=False)
     _, commands = _roles_and_commands(path)
     assert {*commands} == {"evaluate", "report", "import"}  # nothing to compare
-    done = CliRunner().invoke(main, commands["evaluate"])
-    assert done.exit_code == 0, done.output
+    done = ok(*commands["evaluate"])
     assert "next: aucpr-dask report" in done.output
 
 
@@ -418,8 +417,7 @@ def test_long_tables_have_one_column_of_scores_whatever_its_name(tmp_path: Path)
     table.to_csv(tmp_path / "t.csv", index=False)
     roles, commands = _roles_and_commands(tmp_path / "t.csv")
     assert roles == {"model": "model", "case": "item", "obs": "label", "pop": "score"}
-    done = CliRunner().invoke(main, commands["compare"])
-    assert done.exit_code == 0, done.output
+    done = ok(*commands["compare"])
     assert "m0" in done.stdout
     twice = pd.concat([table.assign(lead=6), table.assign(lead=12)])  # each case twice
     twice.to_csv(tmp_path / "t.csv", index=False)
@@ -473,8 +471,7 @@ def test_the_remedies_for_a_page_work_at_the_prompt(tmp_path: Path) -> None:
     assert refused.exit_code == 2
     assert "--exclude" in refused.output
     for option in ("--exclude", "--lower-is-better"):
-        done = CliRunner().invoke(main, ["table", str(path), option, "error rate"])
-        assert done.exit_code == 0, done.output
+        ok("table", path, option, "error rate")
     assert "it is not clear: of some tasks less is better" in recognise(str(path)).kind
 
 
@@ -540,7 +537,7 @@ def test_a_table_of_several_classes_is_named(tmp_path: Path) -> None:
     assert "predictions of 3 classes, 'bird', 'cat', 'dog' in 'true_class'; to evaluate one" in found.kind
     table.assign(true_class=(table["true_class"] == "cat").astype(int)).to_csv(tmp_path / "t.csv", index=False)
     words = ("evaluate", str(tmp_path / "t.csv"), "--label", "true_class", "--models", "prob_cat")
-    assert CliRunner().invoke(main, words).exit_code == 0
+    ok(*words)
 
 
 # --- direction -------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from click.testing import CliRunner
-from conftest import queried
+from conftest import ok, queried
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
@@ -110,8 +110,7 @@ def test_options_of_one_comparison_are_refused(options: dict[str, Any]) -> None:
 def test_the_command_makes_the_table_of_a_store(tmp_path: Path) -> None:
     save_values(VALUES, tmp_path / "v.zarr")
     words = ["table", str(tmp_path / "v.zarr"), "--output", str(tmp_path / "t.md")]
-    done = CliRunner().invoke(main, words, env={"COLUMNS": "80"})
-    assert done.exit_code == 0, done.output
+    done = ok(*words)
     assert "Means over 30 topics" in done.stdout
     assert "bcd" in (tmp_path / "t.md").read_text()
     assert CliRunner().invoke(main, ["table", "run.txt", "--measures", "AP"]).exit_code == 2

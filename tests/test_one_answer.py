@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from click.testing import CliRunner
+from conftest import ok
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
@@ -150,7 +151,7 @@ def stored_result(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stores")
     ap.save_scores(clustered(), folder / "scores.zarr")
     call = ["evaluate", str(folder / "scores.zarr"), str(folder / "result.zarr"), "--keep-replicates"]
-    assert CliRunner().invoke(main, [*call, "--n-resamples", "200"]).exit_code == 0
+    ok(*call, "--n-resamples", "200")
     return folder / "result.zarr"
 
 

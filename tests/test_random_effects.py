@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from click.testing import CliRunner
-from conftest import without_its_scores
+from conftest import ok, without_its_scores
 from numpy.typing import NDArray
 from reference_cases import oracle
 from scipy import optimize, stats
 
 import aucpr_dask as ap
-from aucpr_dask.cli import main
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference.random_effects import known_variances, predicted, random_effects, surely_of_chance
 
@@ -284,8 +282,7 @@ def test_the_command_compares_over_data_sets(tmp_path: Path) -> None:
     url = str(tmp_path / "scores.zarr")
     ap.save_scores(rankings(), url)
     arguments = ["compare", url, "--over", "dataset", "--baseline", "m0", "--equivalence", "0.02", "--json"]
-    answer = CliRunner().invoke(main, arguments)
-    assert answer.exit_code == 0, answer.output
+    answer = ok(*arguments)
     (comparison,) = json.loads(answer.stdout)["comparisons"]
     assert comparison["facts"]["method"] == "random_effects"
     assert np.sum(comparison["pairs"][0]["probability"]) == pytest.approx(2)

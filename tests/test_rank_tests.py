@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from click.testing import CliRunner
+from conftest import ok
 from reference_cases import oracle
 
 import aucpr_dask as ap
@@ -77,8 +78,7 @@ def test_the_command_shows_mean_ranks_and_refuses_what_they_do_not_have(tmp_path
     variables = {"score": (("model", "query", "item"), score), "label": (("query", "item"), label)}
     scores = xr.Dataset(variables, {"model": list("abcd"), "query": list("123456789")})
     ap.save_scores(scores, url := str(tmp_path / "s.zarr"))
-    done = CliRunner().invoke(main, ["compare", url, "--method", "friedman"])
-    assert done.exit_code == 0, done.output
+    done = ok("compare", url, "--method", "friedman")
     tested = ap.friedman(scores, over="query")
     assert f"critical distance {float(tested['critical_distance']):.2f} (Nemenyi)" in done.stdout
     assert "sample: 9 queries" in done.stdout

@@ -9,17 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from click.testing import CliRunner
+from conftest import ok
 
 import aucpr_dask as ap
-from aucpr_dask.cli import main
 
 SPLICE = Path(__file__).parent / "data" / "splice-tools"
-
-
-def command(*words):
-    outcome = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
-    assert outcome.exit_code == 0, outcome.output
 
 
 def areas(scores, **options):
@@ -32,7 +26,7 @@ def test_clef_tar_per_topic(tmp_path, real_data, layout):
     folder = real_data / "clef-tar-2017"
     runs, qrels = folder / "runs", folder / "qrel_abs_test.txt.xz"
     store = tmp_path / "s.zarr"
-    command("import", "trec", runs, store, "--qrels", qrels, "--layout", layout, "--duplicates", "first")
+    ok("import", "trec", runs, store, "--qrels", qrels, "--layout", layout, "--duplicates", "first")
     received = areas(ap.open_scores(store), ties="trec_eval", missing="unretrieved").to_series()
     expected = pd.read_csv(folder / "expected_ap_by_topic.csv.gz", dtype={"topic": str})
     expected = expected.set_index(["run", "topic"])["ap_abs"].rename_axis(["model", "query"])
@@ -47,7 +41,7 @@ def test_clef_tar_per_topic(tmp_path, real_data, layout):
 def test_adbench_feature_rankers(tmp_path, real_data):
     folder = real_data / "adbench"
     options = ("--score", "X", "--label", "y", "--dims", "item,model")
-    command("import", "arrays", *sorted((folder / "features").glob("*.npz")), tmp_path / "s.zarr", *options)
+    ok("import", "arrays", *sorted((folder / "features").glob("*.npz")), tmp_path / "s.zarr", *options)
     tree = ap.open_scores(tmp_path / "s.zarr", chunks=None)
     expected = pd.read_csv(folder / "expected_feature_ap.csv.gz")
     n_compared = 0
@@ -68,7 +62,7 @@ def test_clinvar_predictors_with_missing_scores(tmp_path, real_data):
     signs = expected.drop_duplicates("model").set_index("model")["sign"]
     words = [word for model in signs.index for word in ("--models", model)]
     words += [word for model in signs.index[signs < 0] for word in ("--negate", model)]
-    command("import", "table", folder / "sample_data.csv.gz", tmp_path / "s.zarr", "--label", "ClinVar_label", *words)
+    ok("import", "table", folder / "sample_data.csv.gz", tmp_path / "s.zarr", "--label", "ClinVar_label", *words)
     scores = ap.open_scores(tmp_path / "s.zarr").load()
     with gzip.open(folder / "sample_data.csv.gz", "rt") as file:
         table = pd.read_csv(file, low_memory=False)
@@ -83,7 +77,7 @@ def test_clinvar_predictors_with_missing_scores(tmp_path, real_data):
 
 
 def test_splice_tools_by_gene(tmp_path):
-    command(
+    ok(
         *("import", "table", SPLICE / "scores.csv", tmp_path / "s.zarr"),
         *("--label", "label", "--dataset", "dataset", "--exclude", "variant"),
     )
@@ -103,7 +97,7 @@ def test_splice_tools_by_gene(tmp_path):
 def test_out_of_fold_scores_of_classifiers(tmp_path, real_data):
     folder = real_data / "adbench"
     files = sorted((folder / "oof_scores").glob("*.npz"))
-    command("import", "arrays", *files, tmp_path / "s.zarr", "--dims", "model,repeat,item")
+    ok("import", "arrays", *files, tmp_path / "s.zarr", "--dims", "model,repeat,item")
     expected = pd.read_csv(folder / "expected_oof_ap.csv")
     tree = ap.open_scores(tmp_path / "s.zarr")
     n_compared = 0

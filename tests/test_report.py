@@ -22,7 +22,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from click.testing import CliRunner
-from conftest import pooled, queried, without_its_scores
+from conftest import ok, pooled, queried, without_its_scores
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
@@ -529,8 +529,7 @@ def test_command(tmp_path: Path) -> None:
     ap.run(str(tmp_path / "scores.zarr"), str(tmp_path / "result.zarr"), missing="drop", workers=1)
     call = ["report", str(tmp_path / "result.zarr"), str(tmp_path / "page.html"), "--scores"]
     call += [str(tmp_path / "scores.zarr"), "--title", "My <title>"]
-    done = CliRunner().invoke(main, [*call, "--json"])
-    assert done.exit_code == 0, done.output
+    done = ok(*call, "--json")
     assert json.loads(done.stdout)["bytes"] == (tmp_path / "page.html").stat().st_size
     page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
     assert "My <title>" in page.text

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from click.testing import CliRunner
+from conftest import ok
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -218,8 +219,7 @@ def test_all_measures_of_a_table_follow_one_rule_for_ties_and_are_known_by_trec_
     run = "".join(f"q{t} Q0 d{d} 0 {(d * t) % 2} x\n" for t in range(8) for d in range(9))  # many ties
     (tmp_path / "a.run").write_text(run)
     words = ["--qrels", str(tmp_path / "qrels"), "--measures", "AP@10 RR@10 map ndcg_cut_10 P_10 recall_100"]
-    done = CliRunner().invoke(main, ["table", str(tmp_path / "a.run"), *words, "--json"])
-    assert done.exit_code == 0, done.output
+    done = ok("table", tmp_path / "a.run", *words, "--json")
     found = json.loads(done.stdout)
     means = found["models"][0]["means"]
     assert [*means] == ["AP@10", "RR@10", "AP", "nDCG@10", "P@10", "R@100"]

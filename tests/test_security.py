@@ -17,7 +17,7 @@ import pytest
 import xarray as xr
 import zarr
 from click.testing import CliRunner
-from conftest import few, pooled, queried
+from conftest import few, ok, pooled, queried
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -49,12 +49,6 @@ def named(dim: str) -> xr.Dataset:
     names = np.array(NAMES, object)
     scores = pooled(len(NAMES), 30).drop_vars("item") if dim == "model" else queried(2, len(NAMES), 300)
     return scores.assign_coords({dim: names})
-
-
-def call(*words: object) -> str:
-    result = CliRunner().invoke(main, [str(word) for word in words], env={"COLUMNS": "80"}, catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 def strings_in(document: Any) -> set[str]:
@@ -102,20 +96,20 @@ def test_any_text_can_name_models_and_queries(tmp_path: Path, dim: str, monkeypa
         ("compare", source if of_items else target, *of_items, "--top", 100),
     ]
     for words in questions:
-        lines = call(*words).splitlines()
+        lines = ok(*words).stdout.splitlines()
         assert all(line.isprintable() for line in lines), words
         # A command to copy stays in one line, however long its paths.
         assert max(len(line) for line in lines if not line.startswith("next: ")) <= 80
     if dim == "model":
-        shown = call("show", target, "--top", 100)
+        shown = ok("show", target, "--top", 100).stdout
         rows = [line for line in shown.splitlines() if line.split()[0].isdigit()]
         assert len(rows) == len(NAMES)  # each in one line
         assert r"new\nline" in shown
         assert r"\x1b[31mred" in shown
         assert "[bold]b[/]" in shown
-        known = strings_in(json.loads(call("show", target, "--json")))
+        known = strings_in(json.loads(ok("show", target, "--json").stdout))
         assert known >= set(NAMES)
-        assert strings_in(json.loads(call("compare", source, *of_items, "--json"))) >= set(NAMES)
+        assert strings_in(json.loads(ok("compare", source, *of_items, "--json").stdout)) >= set(NAMES)
 
 
 def test_a_name_that_is_not_unicode_is_refused_before_anything_is_written(tmp_path: Path) -> None:
@@ -172,7 +166,7 @@ def test_slashes_make_groups(tmp_path: Path) -> None:
     ap.save_scores(tree, tmp_path / "scores.zarr")
     result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr")
     assert sorted(path for path, _ in nodes_of(result)) == ["trec/2019", "trec/2020", "é/c"]
-    assert "trec/2019" in call("show", tmp_path / "result.zarr", "--dataset", "trec/2019")
+    assert "trec/2019" in ok("show", tmp_path / "result.zarr", "--dataset", "trec/2019").stdout
 
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=12)

@@ -17,14 +17,12 @@ import numpy as np
 import pytest
 import xarray as xr
 import zarr
-from click.testing import CliRunner
-from conftest import pooled, queried
+from conftest import ok, pooled, queried
 from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.core.sync import sync
 from zarr.storage import MemoryStore
 
 import aucpr_dask as ap
-from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, InvalidInputError, OtherRunError, StoreError
 from aucpr_dask.schema.terms import Nodes, nodes_of
 from aucpr_dask.scores import store as store_module
@@ -598,8 +596,7 @@ def test_stores_of_others_are_named_with_the_command_that_imports_them(tmp_path:
         ap.open_scores(place)
     assert "overwrite" not in str(caught.value)
     command = str(caught.value).partition("aucpr-dask import")[2].replace("scores.zarr", str(tmp_path / "ours.zarr"))
-    done = CliRunner().invoke(main, ["import", *command.split()])
-    assert done.exit_code == 0, done.output
+    ok("import", *command.split())
     xr.testing.assert_equal(ap.evaluate(ap.open_scores(tmp_path / "ours.zarr")).compute(), ap.evaluate(scores))
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from click.testing import CliRunner, Result
-from conftest import few
+from click.testing import CliRunner
+from conftest import call, few, ok
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -30,16 +30,6 @@ WIDE = pd.DataFrame({"topic": TOPICS} | {model: random.normal(size=54).round(4) 
 TIDY = WIDE.melt("topic", var_name="system", value_name="nDCG@10")
 VALUES = ap.from_values(WIDE, measure="nDCG@10")
 BOTH = ap.from_values(TIDY.assign(AP=TIDY["nDCG@10"] / 2))
-
-
-def call(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words], env={"COLUMNS": "80"})
-
-
-def ok(*words: object) -> str:
-    result = call(*words)
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 def same(found: xr.Dataset, expected: xr.Dataset = VALUES) -> None:
@@ -205,11 +195,11 @@ def test_data_sets_of_different_measures_are_not_averaged() -> None:
     tree = xr.DataTree.from_dict(
         {name: VALUES.assign_attrs(measure=measure) for name, measure in {"x": "accuracy", "y": "error"}.items()}
     )
-    for call in (ap.aggregate, ap.compare):
+    for ask in (ap.aggregate, ap.compare):
         with pytest.raises(
             AlignmentError, match=r"different measures[\s\S]*accuracy in data set 'x', error in data set 'y'"
         ):
-            call(tree, over="dataset")
+            ask(tree, over="dataset")
 
 
 def test_counts_of_ir_measures_are_left_out(tmp_path: Path) -> None:
@@ -407,17 +397,17 @@ def test_a_store_of_values_opens_as_a_result(store: Path) -> None:
 
 
 def test_commands_name_the_measure_and_the_topics(store: Path) -> None:
-    assert "nDCG@10, mean of 54 topics, t interval" in ok("aggregate", store)
-    assert "AP, mean of 54 topics, t interval" in ok("aggregate", store, "--estimator", "AP")
-    compared = ok("compare", store, "--baseline", "bm25", "--estimator", "AP")
+    assert "nDCG@10, mean of 54 topics, t interval" in ok("aggregate", store).stdout
+    assert "AP, mean of 54 topics, t interval" in ok("aggregate", store, "--estimator", "AP").stdout
+    compared = ok("compare", store, "--baseline", "bm25", "--estimator", "AP").stdout
     assert "all models  AP, sign flip" in compared
     assert "value" in compared
     assert "area" not in compared
-    assert "from bootstrap resamples of the topics" in " ".join(ok("rank", store).split())
-    told = ok("info", store)
+    assert "from bootstrap resamples of the topics" in " ".join(ok("rank", store).stdout.split())
+    told = ok("info", store).stdout
     assert "models  topics" in told
     assert "prevalence" not in told
-    ranking = json.loads(ok("aggregate", store, "--json"))["rankings"][0]
+    ranking = json.loads(ok("aggregate", store, "--json").stdout)["rankings"][0]
     assert (ranking["estimator"], ranking["n_queries"], ranking["unit"]) == ("nDCG@10", 54, "topic")
 
 
@@ -461,14 +451,14 @@ def test_exports_name_the_measure(tmp_path: Path) -> None:
 
 def test_import_values_writes_a_result_store(tmp_path: Path) -> None:
     WIDE.to_csv(tmp_path / "t.csv", index=False)
-    said = ok("import", "values", tmp_path / "t.csv", tmp_path / "v.zarr", "--measure", "nDCG@10")
+    said = ok("import", "values", tmp_path / "t.csv", tmp_path / "v.zarr", "--measure", "nDCG@10").stdout
     assert "3 models, 54 topics, nDCG@10" in said
     assert "next: aucpr-dask aggregate" in said
     xr.testing.assert_equal(ap.open_result(tmp_path / "v.zarr"), VALUES)
     again = call("import", "values", tmp_path / "t.csv", tmp_path / "v.zarr")
     assert again.exit_code == 2
     assert "--overwrite" in again.stderr
-    assert json.loads(ok("import", "values", tmp_path / "t.csv", tmp_path / "v.zarr", "--overwrite", "--json"))[
+    assert json.loads(ok("import", "values", tmp_path / "t.csv", tmp_path / "v.zarr", "--overwrite", "--json").stdout)[
         "summary"
     ]["measures"] == ["value"]
 
@@ -506,7 +496,7 @@ def test_measures_of_runs_are_those_of_ir_measures(tmp_path: Path, named_by: str
     runs, qrels = judged_runs(tmp_path)
     names = ["nDCG@10", "AP", "P(rel=2)@5", "RR", "Judged@10"]
     words = ("--measures", " ".join(names), "--values", tmp_path / "v.zarr", "--name", named_by)
-    said = json.loads(ok("import", "trec", runs, tmp_path / "s.zarr", "--qrels", qrels, "--json", *words))
+    said = json.loads(ok("import", "trec", runs, tmp_path / "s.zarr", "--qrels", qrels, "--json", *words).stdout)
     assert said["values"]["summary"]["measures"] == names
     values = ap.open_result(tmp_path / "v.zarr")
     assert values.attrs["unit"] == "query"
