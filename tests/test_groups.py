@@ -339,8 +339,9 @@ def test_power_is_that_of_each_group() -> None:
         names = {"estimate": of_site, "detectable": of_site, "detectable_family": joint, "detectable_rank": joint}
         for name, alone in names.items():
             np.testing.assert_allclose(found[name].sel(site=site), alone[name], rtol=1e-12)
-        assert str(found["summary"].sel(site=site).item()).split(";")[0] == of_site.attrs["summary"].split(";")[0]
-    assert "summary" not in found.attrs
+        said = str(found["summary"].sel(site=site).item())
+        assert said.split(";")[0] == of_site.attrs["summary"].split(";")[0]
+        assert f"in {site}: {said}" in found.attrs["summary"]
 
 
 def test_what_takes_no_groups_says_so() -> None:
@@ -968,3 +969,16 @@ def test_times_are_called_alike_in_sentences_gates_and_reports(times: pd.Index, 
     assert f"{times[0]} (+" in ap.compare(scores, "a").attrs["summary"]
     assert str(ap.gate(scores, "b", "a", margin=0.1)).startswith(f"{times[0]}: passed")
     assert str(times[0]) in ap.report(ap.evaluate(scores), tmp_path / "page.html").read_text()
+
+
+def test_ranks_and_power_say_what_holds_in_which_groups() -> None:
+    random = np.random.default_rng(3)
+    label = np.arange(360) % 3 == 0
+    score = random.normal(size=(2, 360)) + np.outer([0.5, 1.5], label)
+    sites = {"model": ["a", "b"], "site": ("item", np.repeat(["x", "y", "z"], 120))}
+    scores = xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)}, sites)
+    for answer in (ap.rank(scores, by="site"), ap.power(ap.evaluate(scores, by="site"))):
+        summary, of_each = answer.attrs["summary"], answer["summary"].to_series()
+        assert set(of_each) == {said for said in of_each if said in summary}
+        for name in "xyz":
+            assert summary.split(of_each[name])[0].rpartition("in ")[2].count(name) == 1

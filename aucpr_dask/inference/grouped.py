@@ -312,12 +312,15 @@ def _combined(parts: Parts, answers: list[Any], adjust: str, level: float) -> xr
         of_all = result
         if "gaps" in result:  # which differ between groups
             gaps = zip(parts.in_words, result["gaps"].values.flat, strict=True)
-            of_all = result.drop_vars("gaps").assign_attrs(gaps=sentences.of_gaps(dict(gaps)))
+            of_all = result.drop_vars("gaps").assign_attrs(gaps=sentences.of_groups(dict(gaps), "gaps"))
         result.attrs[sentences.SUMMARY] = sentences.of_comparison(of_all, f" in {about}")
     said = ["" if isinstance(one, InvalidInputError) else str(one.attrs.get(sentences.SUMMARY, "")) for one in answers]
     for place, at in enumerate(np.ndindex(*sizes.values())):
         if said[place]:
             said[place] = sentences.summary_of(result.isel(dict(zip(sizes, at, strict=True)))) or said[place]
+    if sentences.SUMMARY not in result.attrs and any(said):
+        of_each = dict(zip(parts.in_words, said, strict=True))
+        result.attrs[sentences.SUMMARY] = sentences.of_groups(of_each, "another answer")
     return result.assign({sentences.SUMMARY: (tuple(sizes), np.array(said, object).reshape(*sizes.values()))})
 
 

@@ -125,15 +125,19 @@ def of_disagreement(answer: xr.Dataset, number: int) -> str:
     return f"the simultaneous intervals of {number:,} that are shown contain 0: {why}" if number else ""
 
 
-def of_gaps(gaps: Mapping[str, str]) -> str:
-    """Say what is left out in which groups.
+def of_groups(said: Mapping[str, str], what: str) -> str:
+    """Say what holds in which groups; `what` names it for those that are not shown.
 
-    >>> of_gaps({"u": "left out: 'a'", "v": "", "w": "without 1 item that no model scored"})
-    "in u: left out: 'a'; in w: without 1 item that no model scored"
+    >>> of_groups({"u": "left out: 'a'", "v": "", "w": "without 1 item", "x": "left out: 'a'"}, "gaps")
+    "in u, x: left out: 'a'; in w: without 1 item"
     """
-    said = [f"in {name}: {gap}" for name, gap in gaps.items() if gap]
-    more = [f"gaps in {len(said) - MOST:,} more groups"] if len(said) > MOST else []
-    return "; ".join([*said[:MOST], *more])
+    alike: dict[str, list[str]] = {}
+    for name, text in said.items():
+        alike.setdefault(text, []).append(name)
+    alike.pop("", None)
+    shown = [f"in {few(names)}: {text}" for text, names in list(alike.items())[:MOST]]
+    n_more = sum(map(len, list(alike.values())[MOST:]))
+    return "; ".join([*shown, *([f"{what} in {count(n_more, 'more group')}"] if n_more else [])])
 
 
 def with_families(answers: Scores) -> Scores:
@@ -418,7 +422,7 @@ def of_letters(data: xr.Dataset, columns: Mapping[str, xr.Dataset], dim: str | N
     adjusted = f", {in_words(facts['adjust'])} adjusted for {of}" if is_adjusted else ""
     tested = f"{percent(1 - facts['level'])} level, {in_words(facts['method'])}{adjusted}"
     apart = {name: str(one.attrs.get("gaps", "")) for name, one in columns.items()}
-    gaps = of_gaps(apart) if len({*apart.values()}) > 1 else apart.popitem()[1]
+    gaps = of_groups(apart, "gaps") if len({*apart.values()}) > 1 else apart.popitem()[1]
     gaps = gaps or "; ".join(designs.missing_items(data.attrs))
     without = f"no answer for {few(str(facts['groups_left_out']).split('; '))}" if "groups_left_out" in facts else ""
     drawn = f"models are compared by {designs.drawn_in_words(data.attrs)}" * (facts["over"] == "clusters")

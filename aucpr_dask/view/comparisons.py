@@ -72,8 +72,8 @@ def summarize(answers: terms.Scores) -> list[Document]:
 
 
 def of_all_groups(answers: terms.Scores) -> list[str]:
-    """Return what answers about several groups have shown in all of them together."""
-    nodes = {path: node for path, node in terms.nodes_of(answers) if "by" in node.attrs and SUMMARY in node.attrs}
+    """Return what comparisons within several groups have shown in all of them together."""
+    nodes = {path: node for path, node in terms.nodes_of(answers) if "by" in node.attrs and "p_adjusted" in node}
     return [f"{f'{path}: ' if len(nodes) > 1 else ''}{node.attrs[SUMMARY]}" for path, node in nodes.items()]
 
 
