@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -33,6 +34,15 @@ class Case:
 
     score: np.ndarray  # (model, item)
     label: np.ndarray  # (item)
+
+    @property
+    def dataset(self) -> xr.Dataset:
+        """The same with names."""
+        n_models, n_items = self.score.shape
+        return xr.Dataset(
+            {"score": (("model", "item"), self.score), "label": ("item", self.label)},
+            coords={"model": [f"m{i}" for i in range(n_models)], "item": [f"d{i}" for i in range(n_items)]},
+        )
 
 
 @st.composite

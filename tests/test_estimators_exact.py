@@ -12,7 +12,6 @@ import dask.array as da
 import mpmath
 import numpy as np
 import pytest
-import xarray as xr
 from conftest import few
 from hypothesis import given
 from hypothesis import strategies as st
@@ -538,14 +537,6 @@ def test_binormal_does_not_know_the_unit_of_the_score(seed: int, shift: float, u
 # Properties
 
 
-def dataset(case: Case) -> xr.Dataset:
-    n_models, n_items = case.score.shape
-    return xr.Dataset(
-        {"score": (("model", "item"), case.score), "label": ("item", case.label)},
-        coords={"model": [f"m{i}" for i in range(n_models)], "item": [f"d{i}" for i in range(n_items)]},
-    )
-
-
 @given(cases(), st.data())
 def test_duplicates_are_weights(case: Case, data: Any) -> None:
     weight = np.array(data.draw(st.lists(st.integers(0, 3), min_size=case.label.size, max_size=case.label.size)))
@@ -595,7 +586,7 @@ def test_labelled_is_array_is_chunked(case: Case, missing: str, data: Any) -> No
     names = ALL if part == (0.0, 1.0) else [*AREAS, "binormal"]
     options: dict[str, Any] = {"missing": missing, "recall_range": part}
     array = ap.estimate(case.score, case.label, names, **options)
-    scores = dataset(case)
+    scores = case.dataset
     labelled = ap.estimate(scores["score"], scores["label"], names, **options)
     assert list(labelled["estimator"].values) == names
     chunks = data.draw(chunkings(len(case.score)))

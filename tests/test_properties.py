@@ -30,14 +30,6 @@ def names_for(ties: str) -> list[str]:
     return [name for name in ORDINAL if ties in SPECS[name].ties]
 
 
-def dataset(case: Case, **more: Any) -> xr.Dataset:
-    n_models, n_items = case.score.shape
-    return xr.Dataset(
-        {"score": (("model", "item"), case.score), "label": ("item", case.label), **more},
-        coords={"model": [f"m{i}" for i in range(n_models)], "item": [f"d{i}" for i in range(n_items)]},
-    )
-
-
 @pytest.mark.smoke
 @given(cases(labels=ALL_LABELS, missing=True), missing_modes, unjudged_modes, st.randoms(use_true_random=False))
 def test_the_order_of_items_is_irrelevant(case: Case, missing: str, unjudged: str, random: Any) -> None:
@@ -102,7 +94,7 @@ def test_float32_is_float64_of_the_same_values(case: Case, missing: str, data: A
 @few
 @given(cases(labels=ALL_LABELS, missing=True), missing_modes, st.data())
 def test_models_do_not_know_of_each_other(case: Case, missing: str, data: Any) -> None:
-    scores = dataset(case)
+    scores = case.dataset
     expected = ap.evaluate(scores, NAMES, missing=missing)
     order = data.draw(st.permutations(range(len(case.score))))
     shuffled = ap.evaluate(scores.isel(model=order), NAMES, missing=missing)
