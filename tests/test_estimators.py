@@ -303,7 +303,11 @@ def test_trec_eval_versions_differ() -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=[pytest.mark.slow] * (place % 7 > 0)) for place, case in enumerate(FOLDS)]
+    "case",
+    [
+        pytest.param(*case.values, id=case.id, marks=[pytest.mark.slow] * (place % 7 > 0))
+        for place, case in enumerate(FOLDS)
+    ],
 )
 def test_raucpr_on_folds(case: Any) -> None:
     score, label = data(case["dataset"])
