@@ -170,6 +170,12 @@ def client_of_processes(two_processes: LocalCluster) -> Iterator[Client]:
 
 
 @pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut the small stores of tests into many tasks."""
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 2000)
+
+
+@pytest.fixture
 def few_calls_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a run that is stopped leave something to do, however late this process hears of the tasks that finished."""
     from aucpr_dask.runs import submitting

@@ -22,12 +22,7 @@ from aucpr_dask.storage.verifying import damage_of
 
 WHOLE = queried(11, 5, 40)
 
-pytestmark = pytest.mark.usefixtures("few_calls_in_flight")
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 2000)
+pytestmark = pytest.mark.usefixtures("few_calls_in_flight", "small_chunks")
 
 
 def run(client: Client, scores: Any, folder: Path, on_progress: Any = None, **options: Any) -> Any:

@@ -41,6 +41,9 @@ OPTIONS: dict[str, Any] = {"estimator": ["average_precision", "continuous"], "in
 server = pytest.mark.needs("moto", "obstore", "boto3")
 
 
+pytestmark = pytest.mark.usefixtures("small_chunks")
+
+
 @pytest.fixture(scope="module")
 def storage() -> Iterator[Proxy]:
     """An S3 server behind a proxy, named by the environment, as AWS's own tools want it."""
@@ -63,11 +66,6 @@ def client(storage: Proxy) -> Iterator[Client]:
         Client(cluster) as client,
     ):
         yield client
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 2000)
 
 
 @pytest.fixture

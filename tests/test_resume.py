@@ -42,17 +42,12 @@ from aucpr_dask.storage import code_versions
 OPTIONS: dict[str, Any] = {"estimator": ["average_precision", "continuous"], "interval": ["logit", "bootstrap"]}
 OPTIONS |= {"n_resamples": 100, "keep_replicates": True}
 
-pytestmark = pytest.mark.usefixtures("few_calls_in_flight")
+pytestmark = pytest.mark.usefixtures("few_calls_in_flight", "small_chunks")
 
 
 @pytest.fixture(scope="module")
 def client(client_of_processes: Client) -> Client:
     return client_of_processes
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 2000)
 
 
 @pytest.fixture

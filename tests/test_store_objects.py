@@ -18,14 +18,12 @@ from aucpr_dask.errors import ClusterError, StoreError
 OPTIONS: dict[str, Any] = {"interval": ["bootstrap"], "n_resamples": 20}
 
 
+pytestmark = pytest.mark.usefixtures("small_chunks")
+
+
 @pytest.fixture(scope="module")
 def client(client_of_processes: Client) -> Client:
     return client_of_processes
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 2000)
 
 
 def in_memory(folder: Path) -> MemoryStore:
