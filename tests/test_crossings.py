@@ -375,6 +375,18 @@ def test_the_scale_of_weights_changes_sums_alone(question: str, structure: str) 
                 assert of_scale.attrs[name] == found.attrs[name]
 
 
+def test_repeats_that_xarray_joins_share_labels_and_weights() -> None:
+    scores = drawn(5, "repeat", has_weights=True, has_folds=True)
+    joined = xr.concat([scores.isel(repeat=place) for place in range(3)], "repeat", data_vars="all")
+    assert joined["label"].dims == joined["weight"].dims == ("repeat", "item")
+    joined = joined.assign_coords(repeat=scores["repeat"])
+    xr.testing.assert_equal(ap.evaluate(joined), ap.evaluate(scores))
+    xr.testing.assert_equal(ap.compare(joined, "a"), ap.compare(scores, "a"))
+    other = joined.assign(label=joined["label"].where(joined["repeat"] == "repeat1", 0).astype("int8"))
+    with pytest.raises(InvalidInputError, match="all repeats share it"):
+        ap.evaluate(other)
+
+
 def shown_cases() -> list[Any]:
     """Return every structure, with labels of another dimension and groups, or without."""
     found = []

@@ -94,21 +94,18 @@ def _refuse_former_grades(dataset: xr.Dataset, path: str) -> None:
 
 
 def shared_by_models(path: str, dataset: xr.Dataset) -> xr.Dataset:
-    """Return scores with one copy of what all models have alike: `xarray.concat` over models repeats every variable."""
-    repeated = {
-        str(name): array
-        for name, array in dataset.data_vars.items()
-        if name in terms.SCORE_VARIABLES.keys() - {"score", "n_missing", "digest"} and terms.MODEL in array.dims
-    }
+    """Return scores with one copy of what all models, or all repeats, have alike.
 
-    def is_repeated(array: xr.DataArray) -> bool:  # unknown, and therefore not, where values are lazy
-        if not (array.variable._in_memory and isinstance(array.data, np.ndarray) and array.sizes[terms.MODEL]):
-            return False
-        values = np.moveaxis(array.data, array.get_axis_num(terms.MODEL), 0)
-        is_nan = values[0] != values[0]  # equal_nan does not know objects
-        return all(bool(((one == values[0]) | (is_nan & (one != one))).all()) for one in values[1:])
-
-    are_equal = {name: is_repeated(array) for name, array in repeated.items()}
+    `xarray.concat` over models or repeats repeats every variable.
+    """
+    others = terms.SCORE_VARIABLES.keys() - {"score", "n_missing", "digest"}
+    given = {str(name): array for name, array in dataset.data_vars.items() if name in others}
+    same = [name for name, one in given.items() if terms.REPEAT in one.dims and _is_repeated(one, terms.REPEAT)]
+    if same:
+        given |= {name: given[name].isel(repeat=0, drop=True) for name in same}
+        dataset = dataset.assign({name: given[name] for name in same})
+    repeated = {name: array for name, array in given.items() if terms.MODEL in array.dims}
+    are_equal = {name: _is_repeated(array, terms.MODEL) for name, array in repeated.items()}
     own = [name for name, is_equal in are_equal.items() if not is_equal]
     for name in own:
         if not any(terms.MODEL in dims for dims in terms.SCORE_VARIABLES[name].dims):
@@ -119,6 +116,15 @@ def shared_by_models(path: str, dataset: xr.Dataset) -> xr.Dataset:
     is_per_run = any(terms.ITEM in repeated[name].dims for name in own)  # then each model has its own list of items
     taken = [name for name in repeated if are_equal[name] and not (is_per_run and name not in ("cluster", "fold"))]
     return dataset.assign({name: repeated[name].isel(model=0, drop=True) for name in taken}) if taken else dataset
+
+
+def _is_repeated(array: xr.DataArray, dim: str) -> bool:
+    """Return whether all labels of a dimension have equal values; not where they are lazy, and therefore unknown."""
+    if not (array.variable._in_memory and isinstance(array.data, np.ndarray) and array.sizes[dim]):
+        return False
+    values = np.moveaxis(array.data, array.get_axis_num(dim), 0)
+    is_nan = values[0] != values[0]  # equal_nan does not know objects
+    return all(bool(((one == values[0]) | (is_nan & (one != one))).all()) for one in values[1:])
 
 
 def in_usual_order(dataset: xr.Dataset) -> xr.Dataset:
@@ -304,6 +310,8 @@ def _validate_variable(variable: xr.Variable, spec: terms.VariableSpec, path: st
         if spec.name == "score" and len(roles) > 1:
             how = f"give all but one of {' and '.join(roles)} another name, with an answer for each of its labels: "
             how += f"dataset.rename({{{roles[-1]!r}: ...}})"
+        if spec.name != "score" and terms.REPEAT in variable.dims:
+            how = f"all repeats share it: dataset.assign({spec.name}=dataset[{spec.name!r}].isel(repeat=0, drop=True))"
         raise InvalidInputError(f"{spec.name!r} has unsupported dimensions", where, received, _layouts(spec), how)
 
 
