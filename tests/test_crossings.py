@@ -375,6 +375,21 @@ def test_the_scale_of_weights_changes_sums_alone(question: str, structure: str) 
                 assert of_scale.attrs[name] == found.attrs[name]
 
 
+@pytest.mark.parametrize("structure", ["", "repeat"])
+def test_groups_have_the_clusters_of_each_label_and_the_folds_of_each_repeat(structure: str) -> None:
+    scores = drawn(6, structure, is_kept=True, has_groups=True, has_folds=True, has_clusters=True)
+    per_lead = scores["cluster"].expand_dims(lead=LEADS).copy()
+    per_lead[1] = (per_lead[1] + np.arange(per_lead.sizes["item"]) % 7) % 10
+    for own, method in ((scores.assign(cluster=per_lead), "influence_beta"), (scores, "cross_validation_t")):
+        own = own if method == "influence_beta" else own.drop_vars("cluster")
+        whole = ap.evaluate(own, interval=method, by="site")
+        for place, part in parts(own):
+            alone = ap.evaluate(part, interval=method)
+            found = whole.sel(place)
+            for name in {"estimate", "interval", "flags", "n_positive_clusters"} & set(alone):
+                np.testing.assert_array_equal(found[name].transpose(*alone[name].dims), alone[name], err_msg=name)
+
+
 def test_repeats_that_xarray_joins_share_labels_and_weights() -> None:
     scores = drawn(5, "repeat", has_weights=True, has_folds=True)
     joined = xr.concat([scores.isel(repeat=place) for place in range(3)], "repeat", data_vars="all")

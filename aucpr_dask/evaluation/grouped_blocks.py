@@ -47,8 +47,9 @@ def evaluate_groups(
     of_group = {role: named.pop(role) for role in (GROUP, "key") if role in named}
     lead = lead_of(of_item | named | {role: array[..., 0] for role, array in of_group.items()})
     n_folds = np.zeros(n_groups, np.int64)  # of each group
-    if "fold" in of_item:
-        pairs = np.unique(np.stack([code.astype(np.int64), of_item["fold"].reshape(-1).astype(np.int64)]), axis=1)
+    if "fold" in of_item:  # maybe of several repeats
+        of_folds = np.broadcast_to(code, of_item["fold"].shape)
+        pairs = np.unique(np.stack([np.ravel(of_folds), np.ravel(of_item["fold"])]).astype(np.int64), axis=1)
         n_folds = np.bincount(pairs[0][pairs[0] >= 0], minlength=n_groups)
     may_pad = of_item.keys() == {"score", "label"} and options.prevalence is None
     may_pad &= "extrapolated" not in options.resampling.intervals and "key" not in of_group
@@ -69,9 +70,12 @@ def evaluate_groups(
             block = {r: a[..., places].reshape(*a.shape[:-1], *stacked) for r, a in (shared | cut).items()}
             block |= whole | {role: array[..., numbers] for role, array in keyed.items()}
             if "cluster" in block:
-                block["cluster"] = _numbered(block["cluster"].reshape(stacked))
+                clusters = block["cluster"]  # of each group, and of other dimensions that they have
+                block["cluster"] = _numbered(clusters.reshape(-1, stacked[1])).reshape(clusters.shape)
             if "fold" in block:
-                block["fold"] = np.stack([np.unique(row, return_inverse=True)[1] for row in block["fold"]])
+                folds = np.moveaxis(block["fold"], -2, 0)
+                numbered = [np.unique(row, return_inverse=True)[1].reshape(row.shape) for row in folds]
+                block["fold"] = np.moveaxis(np.stack(numbered), 0, -2)
                 kwargs["sampling"] = replace(kwargs["sampling"], n_folds=int(n_folds[numbers[0]]))
             found = evaluate_block(*block.values(), roles=tuple(block), finish=finish, options=options, **kwargs)
             found = found if isinstance(found, tuple) else (found,)
