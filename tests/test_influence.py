@@ -985,3 +985,26 @@ def test_variances_of_roc_areas_are_those_of_delong() -> None:
         (a, both), (_, b) = found["covariance"].squeeze().values
         expected = [known["var_a"], known["cov_ab"], known["var_b"]]
         np.testing.assert_allclose([a, both, b], expected, rtol=1e-9, atol=1e-14)
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_covariances_take_the_clusters_of_each_label_in_any_layout(is_weighted: bool) -> None:
+    random = np.random.default_rng(4)
+    label = np.arange(60) % 4 == 0
+    score = random.normal(size=(2, 2, 60)) + label
+    clusters = np.stack([random.integers(0, 12, 60), random.integers(0, 8, 60)])
+    scores = xr.Dataset({"score": (("model", "lead", "item"), score), "label": ("item", label)})
+    scores["cluster"] = ("lead", "item"), clusters
+    if is_weighted:
+        scores["weight"] = ("lead", "item"), random.uniform(1, 2, (2, 60))
+    for layout in (scores, scores.chunk(lead=1), scores.transpose("item", "lead", "model")):
+        found = ap.covariance(layout).compute()
+        for lead in (0, 1):
+            alone = ap.covariance(scores.isel(lead=lead))
+            for name in ("estimate", "covariance", "difference_variance", "degrees", "flags"):
+                np.testing.assert_array_equal(found[name].isel(lead=lead).transpose(*alone[name].dims), alone[name])
+
+
+def test_covariances_need_models() -> None:
+    with pytest.raises(ap.errors.InvalidInputError, match="scores of one model"):
+        ap.covariance(xr.Dataset({"score": ("item", [0.1, 0.2, 0.3]), "label": ("item", [0, 1, 1])}))

@@ -32,38 +32,40 @@ def influence_columns(
     *arrays: rankings.Array,
     roles: tuple[str, ...],
     options: EvaluationOptions,
-    clusters: NDArray[np.int64] | None,
+    n_units: int,
     is_fixed: bool,
 ) -> Floats:
     """Compute the influences of every ranking of a block, scaled so that their products add up to covariances.
 
-    A generalized function, ``(item), (item), ... -> (unit)``: the influences of items, or of `clusters`; that of all
-    positives that are not items; and then `COLUMNS_AFTER`: the estimate, the variance of one draw of a proportion of
-    its size, what a negative above all items would take from it, the effective number of positives, or of clusters that
-    hold some, the degrees of freedom of their variance, and the flags.
+    A generalized function, ``(item), (item), ... -> (unit)``: the influences of `n_units` items, or of clusters where
+    an array has their numbers; that of all positives that are not items; and then `COLUMNS_AFTER`: the estimate, the
+    variance of one draw of a proportion of its size, what a negative above all items would take from it, the effective
+    number of positives, or of clusters that hold some, the degrees of freedom of their variance, and the flags.
     """
     from aucpr_dask.kernels.intervals import degrees_of, degrees_of_clusters
 
     named = dict(zip(roles, arrays, strict=True))
-    evaluated = rankings.evaluate_rankings(named, options)
-    estimate = evaluated.estimate.ravel()
-    rows, items = rankings.items_of(named if clusters is None else named | {"cluster": clusters}, options)
+    rows, items = rankings.items_of(named, options)
+    evaluated = rankings.evaluate_rankings({role: one for role, one in named.items() if role != "cluster"}, options)
+    estimate, raised = (
+        np.broadcast_to(one, rows.lead).ravel() for one in (evaluated.estimate[..., 0], evaluated.flags)
+    )
     if items.clusters is not None:
         rankings.refuse_unseen(rows, items.unseen)
     n_effective, sample = effective_positives(rows, items, options).ravel(), Sample.of(items, options)
-    flags, degrees = rankings.with_few_positives(evaluated.flags.ravel(), n_effective), degrees_of(n_effective)
+    flags, degrees = rankings.with_few_positives(raised, n_effective), degrees_of(n_effective)
     if items.clusters is not None:
         of_squares = effective_positives(rows, items, options, power=2).ravel()
         degrees = np.maximum(degrees_of_clusters(n_effective, of_squares), 1.0)
-    width = items.score.shape[1] if items.clusters is None else sample.width
-    columns = np.empty((len(items.score), width + 1 + len(COLUMNS_AFTER)))
+    columns = np.zeros((len(items.score), n_units + 1 + len(COLUMNS_AFTER)))  # 0 for clusters that others have
     for slab, in_order in _slabs(items, options, options.estimators[:1]):
         part, of_slab = sample.part(slab), estimate[slab]
         influence = _influences(part, options, options.estimators[0], in_order, is_fixed=is_fixed)
         absent = np.where(part.items.unseen > 0, np.sqrt(part.items.unseen) * influence.unseen, 0.0)
         area = np.clip((of_slab + influence.left_out) / 2, 0, 1)
         after = [of_slab, area * (1 - area), influence.unseen_loss, n_effective[slab], degrees[slab], flags[slab]]
-        columns[slab] = np.column_stack([influence.values, absent, *after])
+        columns[slab, : influence.values.shape[1]] = influence.values
+        columns[slab, n_units:] = np.column_stack([absent, *after])
     return columns.reshape(*rows.lead, columns.shape[1])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import InvalidInputError, bad_argument
+from aucpr_dask.errors import InvalidInputError, bad_argument, few
 from aucpr_dask.evaluation import alignment, mapping, results
 from aucpr_dask.evaluation.alignment import Labelled
 from aucpr_dask.evaluation.arrays import takes_arrays
@@ -144,13 +144,18 @@ def influences_of_node(path: str, dataset: xr.Dataset, options: EvaluationOption
     """Return the influences on the models of one validated data set, as :func:`influences` does."""
     inputs = alignment.score_inputs(dataset, options.positive_from, path)
     inputs.pop("tie_order", None)
+    if terms.MODEL not in inputs["score"].dims:
+        what, remedy = "these are the scores of one model", "name the dimension of the models: rename(...='model')"
+        raise InvalidInputError(
+            what, where_of(path, "score"), few(map(str, inputs["score"].dims)), "scores over 'model'", remedy
+        )
     if unshared := [name for name, array in inputs.items() if name != "score" and terms.MODEL in array.dims]:
         what = "models share no items here, so their estimates have no covariance over items"
         received = f"{', '.join(unshared)} over the dimension 'model': each model has its own ranked list"
         allowed = "the pooled layout: one label for each item, the same for all models"
         raise InvalidInputError(what, where_of(path), received, allowed, "compare the models over queries")
     sampled = drawn_unit(options.resampling.over, dataset)
-    clusters = alignment.clusters_of(dataset, path).values if sampled == "clusters" else None
+    clusters = alignment.clusters_of(dataset, path).variable if sampled == "clusters" else None
     resampling = replace(options.resampling, over=sampled)
     # Influences of soft labels, unlike resamples of their items, know both numbers.
     is_fixed = fixes_numbers(
@@ -194,23 +199,23 @@ def covariances(drawn: xr.DataArray, dim: str) -> xr.DataArray:
     return products / (drawn.sizes[dim] - 1)
 
 
-def _influences(prepared: Prepared, clusters: NDArray[np.int64] | None, *, is_fixed: bool) -> dict[str, xr.Variable]:
+def _influences(prepared: Prepared, clusters: xr.Variable | None, *, is_fixed: bool) -> dict[str, xr.Variable]:
     """Return the influences on each ranking and `COLUMNS_AFTER`, by name; with clusters, also those of single items."""
     arrays = {role: array.variable for role, array in prepared.arrays.items()}
     order = [dim for dim in (terms.QUERY, terms.CLASS, terms.REPEAT, terms.MODEL) if dim in arrays["score"].dims]
 
-    def of_units(clusters: NDArray[np.int64] | None, n_units: int) -> dict[str, xr.Variable]:
-        width = {_UNIT: n_units + 1 + len(COLUMNS_AFTER)}
-        design: dict[str, Any] = {"options": prepared.options, "clusters": clusters, "is_fixed": is_fixed}
-        columns = mapping.map_rankings(influence_columns, arrays, width, **design).transpose(..., *order, _UNIT)
+    def of_units(n_units: int, **of_clusters: xr.Variable) -> dict[str, xr.Variable]:
+        width, given = {_UNIT: n_units + 1 + len(COLUMNS_AFTER)}, arrays | of_clusters
+        design: dict[str, Any] = {"options": prepared.options, "n_units": n_units, "is_fixed": is_fixed}
+        columns = mapping.map_rankings(influence_columns, given, width, **design).transpose(..., *order, _UNIT)
         after = enumerate(COLUMNS_AFTER, start=n_units + 1)
         found = {name: columns[..., place].transpose(terms.MODEL, ...) for place, name in after}
         return found | {"influence": columns[..., : n_units + 1]}
 
-    of_items = of_units(None, arrays["score"].sizes[terms.ITEM])
+    of_items = of_units(arrays["score"].sizes[terms.ITEM])
     result = of_items | {"n_positive": of_items["n_effective"]}
     if clusters is not None:
-        of_clusters = of_units(clusters, int(clusters.max(initial=-1)) + 1)
+        of_clusters = of_units(int(clusters.values.max(initial=-1)) + 1, cluster=clusters)
         of_item = of_items["influence"]
         result["item_influence"] = xr.Variable((*of_item.dims[:-1], _ITEM_UNIT), of_item.data)
         result |= {name: of_clusters[name] for name in ("influence", "n_effective", "degrees", "flags")}
@@ -281,16 +286,19 @@ def spread_of_rankings(
     """Return what :func:`covariance` does, for the rankings of arrays by role: scores (model, item), labels (item)."""
     from aucpr_dask.kernels.dispatch import sums_of_products
 
-    def of_units(clusters: NDArray[np.int64] | None) -> tuple[dict[str, Array], NDArray[np.float64]]:
+    def of_units(n_units: int, **clusters: Array) -> tuple[dict[str, Array], NDArray[np.float64]]:
+        given = named | clusters
         columns = influence_columns(
-            *named.values(), roles=tuple(named), options=options, clusters=clusters, is_fixed=is_fixed
+            *given.values(), roles=tuple(given), options=options, n_units=n_units, is_fixed=is_fixed
         )
         influence = np.ascontiguousarray(columns[:, : -len(COLUMNS_AFTER)])
         after = dict(zip(COLUMNS_AFTER, columns[:, -len(COLUMNS_AFTER) :].T, strict=True))
         return after, sums_of_products(influence, influence)
 
-    items, within = of_units(None)
-    sample, between = (items, within) if clusters is None else of_units(clusters)
+    items, within = of_units(named["score"].shape[-1])
+    sample, between = items, within
+    if clusters is not None:
+        sample, between = of_units(int(clusters.max(initial=-1)) + 1, cluster=clusters)
     of_models = (items[name] for name in ("proportion", "unseen_loss", "n_effective"))
     inner, outer = _variance_of_differences(*of_models, *([within] if clusters is None else [within, between]))
     flags = sample["flags"].astype(np.int32)
