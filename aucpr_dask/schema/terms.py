@@ -601,7 +601,7 @@ def with_stored_names(dataset: xr.Dataset, *, is_result: bool = False) -> xr.Dat
         if is_result and name in dataset.coords:
             values = of_fixed_width(values, WIDTH_STEP)
         text[name] = variable.copy(data=values)
-    return dataset.assign(text) if text else dataset
+    return dataset.assign(text)
 
 
 def _as_names(variable: xr.Variable) -> xr.Variable:

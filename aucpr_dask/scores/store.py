@@ -397,8 +397,8 @@ class ScoreWriter:
         filled = self._hashed.get(path, dataset)
         others = [*FACTS, *(name for name in filled.coords if name != terms.ITEM)]
         filled = filled.drop_vars(others).isel(dict(zip(filled["score"].dims, region, strict=True)))
-        for name, values in arrays.items():  # `assign` would align them, which takes longer than their digests
-            filled.variables[name].data = values.astype(filled.variables[name].dtype, copy=False)
+        typed = {name: values.astype(filled[name].dtype, copy=False) for name, values in arrays.items()}
+        filled = filled.assign({name: (filled[name].dims, values) for name, values in typed.items()})
         facts["digest"][place] = ranking_digests(filled)
         if self._copies.get(path, 1) and _n_item_chunks(dataset) == 1:
             self._copies[path] = min(copies_among(filled), self._copies.get(path, filled.sizes[terms.ITEM]))
