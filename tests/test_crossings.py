@@ -390,6 +390,20 @@ def test_groups_have_the_clusters_of_each_label_and_the_folds_of_each_repeat(str
                 np.testing.assert_array_equal(found[name].transpose(*alone[name].dims), alone[name], err_msg=name)
 
 
+@pytest.mark.parametrize("structure", ["query", "class", "repeat"])
+def test_one_model_without_a_name_has_means_and_nothing_to_compare(structure: str) -> None:
+    scores = drawn(7, structure, is_kept=True).isel(model=0, drop=True)
+    mean, named = ap.aggregate(scores), ap.aggregate(scores.expand_dims(model=["a"]))
+    xr.testing.assert_equal(mean, named.isel(model=0, drop=True))
+    result = ap.evaluate(scores, keep_replicates=True, n_resamples=20)
+    np.testing.assert_allclose(ap.aggregate(result)["estimate"], mean["estimate"])
+    for ask in (ap.compare, ap.rank, ap.power, lambda data: ap.gate(data, "a", "b")):
+        with pytest.raises(InvalidInputError, match="of one model"):
+            ask(scores)
+        with pytest.raises(InvalidInputError, match="of one model"):
+            ask(result)
+
+
 def test_repeats_that_xarray_joins_share_labels_and_weights() -> None:
     scores = drawn(5, "repeat", has_weights=True, has_folds=True)
     joined = xr.concat([scores.isel(repeat=place) for place in range(3)], "repeat", data_vars="all")

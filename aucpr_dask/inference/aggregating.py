@@ -167,7 +167,12 @@ def aggregate(
     >>> mean.attrs["design"]
     'sample: queries with an estimate (up to 8), each with its items; fixed: the 2 models'
     """
+    given = {name: value for name, value in locals().items() if name not in ("data", "options")}
     nodes = [node for _, node in terms.nodes_of(data)] if isinstance(data, xr.Dataset | xr.DataTree) else []
+    if nodes and all("score" in node and not {terms.MODEL} & {*node.sizes} for node in nodes):  # of one model
+        named = terms.map_nodes(data, lambda _, node: node.assign(score=node["score"].expand_dims(terms.MODEL)))
+        of_one: terms.Scores = aggregate(named, **given, **options)
+        return terms.map_nodes(of_one, lambda _, node: node.isel({terms.MODEL: 0}, drop=True))
     question = AggregationOptions.among(locals())
     if how == "macro":
         question = questions.without_usual_units(question, nodes)

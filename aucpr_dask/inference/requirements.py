@@ -14,7 +14,7 @@ from aucpr_dask.errors import AlignmentError, InvalidInputError, did_you_mean, f
 from aucpr_dask.inference.designs import BOTH, COMPARED, CORRECTED, ITEMS, are_values, estimators_of, unit_names
 from aucpr_dask.inference.samples import DATASET, labels_of
 from aucpr_dask.schema.checks import FOLDS, choose, folds_as_units
-from aucpr_dask.schema.options import SampleOptions
+from aucpr_dask.schema.options import ComparisonOptions, SampleOptions
 from aucpr_dask.schema.terms import BOUND, CLASS, ESTIMATOR, MEASURE, MODEL, QUERY, RESAMPLE, UNIT, Scores, nodes_of
 from aucpr_dask.scores.validate import where_of
 
@@ -38,7 +38,8 @@ def are_scores(data: Scores, options: Mapping[str, Any]) -> bool:
         raise InvalidInputError(what, "the first argument", type(data).__name__, "scores or a result", remedy)
     is_scores = all("score" in node and "estimate" not in node for _, node in nodes_of(data))
     if is_scores and any(MODEL not in node["score"].dims for _, node in nodes_of(data)):
-        what, remedy = "these are the scores of one model", 'name several: {"old": scores, "new": others}, labels'
+        what, remedy = "these are the scores of one model", 'name several: {"old": scores, "new": others}, labels; '
+        remedy += "or give it a name: expand_dims(model=['new'])"
         raise InvalidInputError(what, "the first argument", type(data).__name__, "scores over 'model'", remedy)
     if options and not is_scores:
         what = "these are options of an evaluation, and this result is evaluated already"
@@ -52,6 +53,11 @@ def check(data: Scores, question: SampleOptions, options: Mapping[str, Any]) -> 
     """Check every data set against the question, and return whether they are scores that must still be evaluated."""
     # All of them before the first is evaluated, which may take hours.
     is_scores = are_scores(data, options)
+    of_one = [path for path, node in nodes_of(data) if "estimate" in node and MODEL not in node["estimate"].dims]
+    if of_one and isinstance(question, ComparisonOptions):
+        what, remedy = "these are the estimates of one model", "evaluate several models together"
+        where = where_of(of_one[0], "estimate")
+        raise InvalidInputError(what, where, "no dimension 'model'", "estimates over 'model'", remedy)
     names = [path for path, _ in nodes_of(data)]
     if question.dim == DATASET and question.sample != ITEMS and _are_folds(names):
         raise folds_as_units("the data sets", few(map(repr, names)))

@@ -93,6 +93,8 @@ def clusters_as_units(node: xr.Dataset, estimator: str | None, incomplete: str, 
         return node
     node = complete_units(node.assign(estimate=chosen(node["estimate"], estimator)), QUERY, incomplete, path)
     known = node["estimate"].notnull().any([dim for dim in node["estimate"].dims if dim != QUERY]).values
+    if not known.any():
+        return node
     estimate = node["estimate"].assign_coords(cluster=node["cluster"].compute())
     estimate = estimate.isel({QUERY: np.flatnonzero(known)})
     sums = estimate.groupby("cluster").sum(QUERY, skipna=False)
@@ -305,6 +307,8 @@ def complete_units(node: xr.Dataset, dim: str, incomplete: str, path: str = "") 
     The attribute ``gaps`` says what is hidden, or has no estimate of any model.
     """
     known = node["estimate"].notnull()
+    if MODEL not in known.dims:  # one model lacks what it lacks
+        return node
     partly = known.any(MODEL) & ~known.all(MODEL)
     where, names = where_of(path) if path else None, unit_names(dim, node.attrs)
     units, models = [str(label) for label in labels_of(known, dim)], labels_of(known, MODEL)
