@@ -559,7 +559,7 @@ class Reader:
 
     @contextmanager
     def on_phone(self, width: int) -> Iterator[None]:
-        """Show the page as a phone does, so many pixels wide."""
+        """Show the page as on a phone of this width in pixels."""
         size = {"width": width, "height": 740, "deviceScaleFactor": 1, "mobile": True}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         try:

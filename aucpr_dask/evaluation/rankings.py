@@ -402,7 +402,6 @@ def _flags(facts: dict[str, Floats]) -> NDArray[np.int32]:
     raised = {
         "no_positives": ~(n > 0),
         "no_negatives": ~(m > 0) & (ranked > 0),
-        "few_positives": (n > 0) & (n < FEW_POSITIVES),
         "heavy_ties": facts["tied_share"] >= HEAVY_TIES,
         "inverted_polarity": facts["roc_area"] < 0.5 - INVERTED_BY * error,
         "hard_scores": (facts["n_distinct"] == 2) & (ranked > 2),
@@ -413,11 +412,11 @@ def _flags(facts: dict[str, Floats]) -> NDArray[np.int32]:
     flags = np.zeros(n.shape, np.int32)
     for name, is_raised in raised.items():
         flags |= np.int32(FLAG_BITS[name]) * is_raised
-    return flags
+    return with_few_positives(flags, n)
 
 
 def with_few_positives(flags: Array, n: Array) -> Array:
-    """Return flags, with that about the number of positives by the number that counts."""
+    """Return flags with the one for few positives, of which there are `n`."""
     return with_flag(flags, "few_positives", (n > 0) & (n < FEW_POSITIVES))
 
 

@@ -19,6 +19,7 @@ from aucpr_dask.schema.terms import BOUND, CLASS, ESTIMATOR, MEASURE, MODEL, QUE
 from aucpr_dask.scores.validate import where_of
 
 KINDS = (ESTIMATOR, MEASURE)  # dimensions of what is estimated
+ANSWERS = ("difference", "rank", "detectable")  # variables of comparisons and contrasts, of ranks, and of their power
 ROUND_OFF = 1e-9  # of sums of weights
 FOLD_NAME = re.compile(r"(test[ _])?(cv|fold|rep|repeat|split)[ _.-]?\d+(_|\b)", re.IGNORECASE)
 
@@ -30,7 +31,7 @@ def are_scores(data: Scores, options: Mapping[str, Any]) -> bool:
         remedy = 'pass what ap.evaluate returns; of arrays, ap.evaluate({"model": scores}, labels); of a table, '
         remedy += "ap.evaluate(ap.from_dataframe(frame, label=...))"
         raise InvalidInputError("there is no data", "the first argument", type(data).__name__, allowed, remedy)
-    if any({"difference", "rank", "detectable"} & set(node.data_vars) for _, node in nodes_of(data)):
+    if any({*ANSWERS} & set(node.data_vars) for _, node in nodes_of(data)):
         what, remedy = (
             "these are answers already: a comparison, ranks or their power",
             "pass the scores or the result behind them",

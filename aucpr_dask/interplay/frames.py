@@ -12,6 +12,7 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, ColumnWarning, FileFormatError, InvalidInputError, few, warn
 from aucpr_dask.evaluation.results import group_dims, not_a_result
+from aucpr_dask.inference import requirements
 from aucpr_dask.inference.covarying import BASELINE
 from aucpr_dask.inference.designs import are_values, with_estimators
 from aucpr_dask.inference.grouped import with_kept_as_groups
@@ -28,7 +29,7 @@ ARROW_FRAMES = "pandas, polars, pyarrow, or another with the Arrow interface"
 DATASET = "dataset"
 KEYS = (DATASET, *terms.RANKING_DIMS, terms.ESTIMATOR, terms.MEASURE)
 COUNTS = ("n_positive", "n_negative", "n_missing", "n_queries", "n_datasets", "n_classes", "n_items", "prevalence")
-ANSWERS = ("difference", "rank", "detectable", "covariance")  # what tables of answers are about
+ANSWERS = (*requirements.ANSWERS, "covariance")  # what tables of answers are about
 NUMBERS = ("estimate", "standard_error", *COUNTS, "flags")
 
 
@@ -129,10 +130,8 @@ def _nodes_of_result(result: terms.Scores) -> list[tuple[str, xr.Dataset]]:
     if not nodes or not all("estimate" in node for _, node in nodes):
         raise not_a_result("no variable 'estimate'")
     if any({*ANSWERS} & set(node) for _, node in nodes):
-        what, remedy = (
-            "only a result has a table with a column for each model",
-            "make a tidy one: a row for each pair or model",
-        )
+        what = "only a result has a table with a column for each model"
+        remedy = "make a tidy one: a row for each pair or model"
         raise InvalidInputError(what, None, "a comparison, ranks or another answer", "a result", remedy)
     for path, node in nodes:
         if odd := [str(dim) for dim in node["estimate"].dims if dim not in _keys_of(node)]:
@@ -212,12 +211,12 @@ def _tidy_answer(path: str, node: xr.Dataset) -> pd.DataFrame:
             is_asked |= (about.name == "covariance") & (places == others)
     keys = [name for name in (DATASET, *rows, *alone) if name in table]
     table = table.loc[is_asked, [*keys, *columns]].reset_index(drop=True)
-    for name, meanings in ((name, node[name].attrs.get("flag_meanings")) for name in columns if name in node):
-        if meanings is not None:
-            words = meanings.split()
-            values = node[name].attrs.get("flag_values")
-            said = {value: words[place] for place, value in enumerate(values)} if values is not None else None
-            table[name] = [_names_of_flags(bits) if said is None else said[bits] for bits in table[name]]
+    for name in node.data_vars.keys() & columns:
+        attrs = node[name].attrs
+        if name == "flags":
+            table[name] = list(map(_names_of_flags, table[name]))
+        elif "flag_values" in attrs:
+            table[name] = table[name].map(dict(zip(attrs["flag_values"], attrs["flag_meanings"].split(), strict=True)))
     return table
 
 

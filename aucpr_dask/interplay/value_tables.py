@@ -59,7 +59,7 @@ TASK, EXAMPLE, INSTANCE, RESOLVED = "task", "example_id", "instance_id", "resolv
 LESS = " ↓"  # behind the name of a measure of which a file says that less is better
 OF_SWE_BENCH = [MODEL, INSTANCE, RESOLVED]
 LEFT_OUT = "left_out"  # the attribute of a table made here: what its file holds and the table does not, and why
-ABOUT_MODELS = ("model_meta.json",)  # files beside those of MTEB
+ABOUT_MODELS = ("model_meta.json",)  # files of MTEB without results
 ROUNDED = 1e-4  # at most, of means of values that are printed with four decimals
 
 

@@ -27,7 +27,7 @@ TOP = 25
 MOST_COLUMNS = 60
 LEAST_CELL = 0.21  # inches, for a number of two digits
 IN_A_ROW = 2  # maps
-BESIDE, ABOVE, BELOW, LEGEND = 0.35, 0.25, 1.0, 0.25  # inches, of the labels of panels, and of what is below all
+BESIDE, ABOVE, BELOW, LEGEND = 0.35, 0.25, 1.0, 0.25  # inches for labels around each panel, and below all
 LEAST_MARK, LARGEST_MARK = 1.0, 3.6
 TIMES_LEAST, TIMES_MOST = 0.25, 16.0  # as many units or positives as there are
 
@@ -321,7 +321,7 @@ def _panels(ax: Axes | None, field: selecting.Field) -> list[Axes]:
     columns, ratio = min(number, IN_A_ROW), field.ratio
     rows = -(-number // columns)
     height = BELOW + LEGEND * field.is_difference + rows * (ABOVE + ratio * (style.COLUMN / columns - BESIDE))
-    height += BESIDE * (number % columns > 0)  # labels below the last panel of the row before
+    height += BESIDE * (number % columns > 0)  # labels of the upper row, where the last one is shorter
     options: dict[str, Any] = {"figsize": (style.COLUMN, height), "layout": "constrained", "squeeze": False}
     figure, axes = plt.subplots(rows, columns, **options)
     figure.set_gid(style.OURS)
